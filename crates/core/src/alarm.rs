@@ -1,0 +1,155 @@
+//! Alarms: who wants to be woken, and when.
+//!
+//! A clock keeps one list of alarms, ordered by their moment, and rings those that are due. A [`Sleep`] is one entry
+//! of that list; dropping it takes the entry out. Nothing here depends on an async runtime, so a wait works
+//! wherever a future is polled.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::{Clock, Moment};
+
+/// The alarms of one clock.
+#[derive(Debug, Default)]
+pub struct Alarms {
+    list: Mutex<List>,
+    /// Told when the first alarm has changed, and when the last rung one was seen.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    alarms: BTreeMap<(Moment, u64), Waker>,
+    next_number: u64,
+    /// Rung, but whoever set them has not let go of them: it is still busy with what was due.
+    unseen: usize,
+}
+
+impl Alarms {
+    /// When the first alarm is due.
+    #[must_use]
+    pub fn first(&self) -> Option<Moment> {
+        self.list().alarms.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Wakes everyone whose alarm is due at `now`.
+    pub fn ring(&self, now: Moment) {
+        let mut list = self.list();
+        let later = list.alarms.split_off(&(now, u64::MAX));
+        let due = std::mem::replace(&mut list.alarms, later);
+        list.unseen += due.len();
+        drop(list); // a waker may run anything, and anything may set an alarm
+        due.into_values().for_each(Waker::wake);
+    }
+
+    /// Blocks until the first alarm has changed, or for as long as `rest` says of the first alarm there is.
+    pub fn wait(&self, rest: impl FnOnce(Option<Moment>) -> Option<Duration>) {
+        let list = self.list();
+        let first = list.alarms.keys().next().copied();
+        let unchanged = |list: &mut List| list.alarms.keys().next().copied() == first;
+        match rest(first.map(|(at, _)| at)) {
+            Some(longest) => drop(self.changed.wait_timeout_while(list, longest, unchanged)),
+            None => drop(self.changed.wait_while(list, unchanged)),
+        }
+    }
+
+    /// Blocks until everyone who was rung has dealt with it, at most for `longest`. Says whether they have.
+    pub fn wait_until_seen(&self, longest: Duration) -> bool {
+        let waited = self
+            .changed
+            .wait_timeout_while(self.list(), longest, |list| list.unseen > 0);
+        let (list, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        list.unseen == 0
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, at: Moment, waker: Waker) -> (Moment, u64) {
+        let mut list = self.list();
+        let key = (at, list.next_number);
+        list.next_number += 1;
+        list.alarms.insert(key, waker);
+        if list.alarms.keys().next() == Some(&key) {
+            self.changed.notify_all();
+        }
+        key
+    }
+
+    fn reset(&self, key: (Moment, u64), waker: &Waker) {
+        if let Some(old) = self.list().alarms.get_mut(&key) {
+            old.clone_from(waker);
+        }
+    }
+
+    fn clear(&self, key: (Moment, u64)) {
+        let mut list = self.list();
+        if list.alarms.remove(&key).is_none() {
+            list.unseen -= 1;
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// A future that is ready when its clock has reached a moment.
+#[must_use = "futures do nothing unless polled"]
+pub struct Sleep {
+    clock: Arc<dyn Clock>,
+    at: Moment,
+    key: Option<(Moment, u64)>,
+}
+
+impl Sleep {
+    /// Sleeps until `clock` says `at`. [`Moment::NEVER`] never comes.
+    pub fn until(clock: &Arc<dyn Clock>, at: Moment) -> Self {
+        Self {
+            clock: clock.clone(),
+            at,
+            key: None,
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.clock.now() >= self.at {
+            return Poll::Ready(());
+        }
+        if self.at == Moment::NEVER {
+            return Poll::Pending;
+        }
+        match self.key {
+            Some(key) => self.clock.alarms().reset(key, cx.waker()),
+            None => {
+                self.key = Some(self.clock.alarms().set(self.at, cx.waker().clone()));
+                // The clock may have rung between the look above and the setting.
+                if self.clock.now() >= self.at {
+                    return Poll::Ready(());
+                }
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.clock.alarms().clear(key);
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sleep(until {:?})", self.at)
+    }
+}

@@ -1,0 +1,202 @@
+//! The seam: what a store has to do, and what it may say.
+//!
+//! A backend keeps lines and nothing else. Core chooses every id before any I/O, watches every deadline, looks again
+//! for whoever waits, retries, cancels and tells of loss; so a backend holds no timer, no table of waiters, and no
+//! opinion. Its two traits have required methods only.
+//!
+//! What core promises to a backend:
+//! - Only the futures of [`Session::join`], [`Session::look`], [`Session::line`] and [`Session::names`] are ever
+//!   dropped half-way. A join that was dropped is followed by `leave(…, Leave::Void)`. All others run to their end.
+//! - [`Backend::open`], [`Session::look`], [`Session::renew`] and [`Session::close`] are polled on the keeper's own
+//!   tokio runtime, which lives as long as the process: what they spawn there outlives every runtime of the user.
+//!   `join` is polled wherever the user is, on a tokio runtime or not, and so must not need one.
+//! - One look at a time for each name; one renewal at a time for each shard.
+//!
+//! What a backend promises to core:
+//! - An error of kind [`ErrorKind::Lost`](crate::ErrorKind::Lost) means that the *session* is over, and nothing else
+//!   does. An outcome that is not known is [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) or
+//!   [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable), never a guess.
+//! - A deadline it reports counts from *before* the request was sent, on its own [`Clock`].
+//! - Tokens of conflicting grants of a name grow, whatever happens to claims, lines, processes and the server.
+//! - Repeating a request of the same claim is harmless: join says where the claim stands, leave says `Absent`.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{
+    ClaimId, Clock, Kind, Leave, Left, Line, Moment, Name, Options, Patience, Result, SessionId, Token,
+    Weight,
+};
+
+/// A store that keeps lines, and the connection to it.
+#[async_trait]
+pub trait Backend: fmt::Debug + Send + Sync + 'static {
+    /// The clock that every [`Moment`] of this backend is read from.
+    fn clock(&self) -> Arc<dyn Clock>;
+
+    /// Which store this is, the same text in every process that uses it, without a password:
+    /// `redis 10.0.0.7:6379/0`. It orders and tells apart locks of different stores, and opens messages.
+    fn store(&self) -> &str;
+
+    /// Opens a session of the given id, whose claims carry `options.label` and live for `options.ttl` unrenewed.
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> Result<Arc<dyn Session>>;
+}
+
+/// One client's lease, and the claims it keeps alive.
+#[async_trait]
+pub trait Session: fmt::Debug + Send + Sync + 'static {
+    /// How long a claim lives unrenewed: what the store granted, which may differ from what was asked.
+    fn ttl(&self) -> Duration;
+
+    /// What stalls together with this name: a whole server, or one master of a cluster.
+    fn shard(&self, name: &Name) -> Shard;
+
+    /// Stands in line. The only call that creates anything.
+    async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place>;
+
+    /// Looks once for all of this session's waiting claims on one name. Never creates.
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight>;
+
+    /// Takes a claim out of the line: this session's own, or another's, as an operator's eviction.
+    ///
+    /// It *starts* when it is called, from any thread, and must not wait there; the reply may be polled or dropped
+    /// anywhere, and needs no runtime.
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left>;
+
+    /// Makes a held claim as light as `weight`. It keeps its place and its token.
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()>;
+
+    /// Changes the capacity of a line that is in use, when it still is `from`; otherwise a
+    /// [`Conflict`](crate::ErrorKind::Conflict). Refused as [`InvalidPermits`](crate::ErrorKind::InvalidPermits)
+    /// while a claim waits that could then never fit. A line that nobody stands in has no capacity: nothing happens.
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()>;
+
+    /// Keeps the standing claims of one shard alive. Also called with none, for a session that must be kept itself.
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal>;
+
+    /// The whole line of a name, for people to look at.
+    async fn line(&self, name: &Name) -> Result<Line>;
+
+    /// The names in use that begin with `prefix` and come after `after`, in order, one page of them.
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>>;
+
+    /// Ends the session: all of its claims leave.
+    async fn close(&self) -> Result<()>;
+}
+
+/// What a backend tells core without being asked. Every word is a hint: losing all of them costs only time.
+///
+/// No call waits, and none calls back into the backend.
+pub trait Signals: fmt::Debug + Send + Sync + 'static {
+    /// This claim has been granted.
+    fn held(&self, id: ClaimId, grant: Grant);
+    /// This claim, held or waiting, is no longer in line.
+    fn gone(&self, id: ClaimId);
+    /// Something changed in this line: look.
+    fn look(&self, name: &Name);
+    /// Signals may have been missed, after a reconnect for instance: look at every line.
+    fn look_everywhere(&self);
+    /// The session is over, with all of its claims.
+    fn over(&self);
+}
+
+/// A reply under way, independent of whoever asked.
+pub type Reply<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+
+/// What a client asks of a line.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Claim {
+    /// Chosen by core before any I/O.
+    pub id: ClaimId,
+    /// Which line.
+    pub name: Name,
+    /// Which kind of lock the line has to be.
+    pub kind: Kind,
+    /// How much of the capacity the claim takes.
+    pub weight: Weight,
+    /// The capacity of the line if this claim is its first.
+    pub capacity: Weight,
+}
+
+impl Claim {
+    /// A claim for whoever drives a backend without core: a test of the backend alone.
+    #[must_use]
+    pub fn new(id: ClaimId, name: Name, kind: Kind, weight: Weight, capacity: Weight) -> Self {
+        Self {
+            id,
+            name,
+            kind,
+            weight,
+            capacity,
+        }
+    }
+}
+
+/// A grant of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The fence.
+    pub token: Token,
+    /// The line's capacity, which may differ from the one this client asked for.
+    pub capacity: Weight,
+}
+
+/// Where a claim stands after a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It has its turn.
+    Held {
+        /// What was granted.
+        grant: Grant,
+        /// Until when the claim lives unrenewed.
+        until: Moment,
+    },
+    /// It stands in line.
+    Waiting {
+        /// Until when the claim lives unrenewed.
+        until: Moment,
+        /// When a look is due although nothing was heard: the end of the holder's lifetime.
+        look_in: Duration,
+    },
+    /// It was not free, and the join had no patience. Nothing stands in line.
+    Refused,
+    /// It cannot be in line any more: its leave came first.
+    Gone,
+}
+
+/// What a look saw. Whoever is in neither list still waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Claims that are held.
+    pub held: Vec<(ClaimId, Grant)>,
+    /// Claims that are not in line any more.
+    pub gone: Vec<ClaimId>,
+    /// When to look again although nothing was heard.
+    pub look_in: Duration,
+}
+
+/// What a renewal found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// Until when every claim that was found lives unrenewed.
+    pub until: Moment,
+    /// Claims that core thinks standing, and the store does not know.
+    pub gone: Vec<ClaimId>,
+    /// Claims of this session that the store knows, and core did not name.
+    pub strays: Vec<(Name, ClaimId)>,
+}
+
+/// What stalls together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard(pub u32);

@@ -1,0 +1,173 @@
+//! Time as Tidelock counts it: since boot, and on through a suspended machine.
+//!
+//! A lease runs on at the server while this machine sleeps, so a guard's deadline must too. The boot clock reads
+//! `CLOCK_BOOTTIME` where there is one; its alarm thread sleeps on a clock that may stand still in suspend, so it
+//! looks at the boot clock at least every 100 ms while anyone waits for it.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use crate::Alarms;
+
+/// How long the alarm thread trusts a clock that may have stood still.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A moment of one [`Clock`]. Moments of different clocks have nothing to do with each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// A moment that has always passed.
+    pub const START: Self = Self(0);
+    /// A moment that never comes.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// The moment `nanos` nanoseconds after the clock's start.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the clock's start.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+    fn add(self, duration: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+        )
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+    fn sub(self, duration: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+        )
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NEVER => f.write_str("never"),
+            Self(nanos) => write!(f, "{:?}", Duration::from_nanos(nanos)),
+        }
+    }
+}
+
+/// What a backend counts deadlines with. [`boot_clock`] is the one to use wherever time is real.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The present moment.
+    fn now(&self) -> Moment;
+    /// Who waits for a moment of this clock; whoever drives the clock rings them.
+    fn alarms(&self) -> &Alarms;
+}
+
+/// This process's boot clock: it never steps, and runs on while the machine sleeps.
+#[must_use]
+pub fn boot_clock() -> Arc<dyn Clock> {
+    static CLOCK: OnceLock<Arc<BootClock>> = OnceLock::new();
+    CLOCK
+        .get_or_init(|| {
+            let clock = Arc::new(BootClock { alarms: Alarms::default() });
+            let driver = clock.clone();
+            let spawned = thread::Builder::new().name("tidelock-clock".into()).spawn(move || driver.run());
+            if let Err(error) = spawned {
+                tracing::error!(%error, "no thread for the clock: waits of this process will not end by themselves");
+            }
+            clock
+        })
+        .clone()
+}
+
+#[derive(Debug)]
+struct BootClock {
+    alarms: Alarms,
+}
+
+impl BootClock {
+    fn run(&self) {
+        loop {
+            let now = self.now();
+            self.alarms.ring(now);
+            self.alarms
+                .wait(|first| first.map(|at| at.since(now).min(LOOK_EVERY)));
+        }
+    }
+}
+
+impl Clock for BootClock {
+    fn now(&self) -> Moment {
+        read_boot_clock()
+    }
+
+    fn alarms(&self) -> &Alarms {
+        &self.alarms
+    }
+}
+
+#[cfg(unix)]
+fn read_boot_clock() -> Moment {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let id = rustix::time::ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let id = rustix::time::ClockId::Monotonic; // on macOS this one runs on in sleep, and std's Instant does not
+    let time = rustix::time::clock_gettime(id);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Moment(
+        seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)),
+    )
+}
+
+#[cfg(not(unix))]
+fn read_boot_clock() -> Moment {
+    // On Windows std's Instant is the performance counter, which runs on in sleep.
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    Moment::START + START.get_or_init(std::time::Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sleep;
+
+    #[tokio::test]
+    async fn a_sleep_ends_at_its_moment_and_not_before() {
+        let clock = boot_clock();
+        let at = clock.now() + Duration::from_millis(20);
+        Sleep::until(&clock, at).await;
+        assert!(clock.now() >= at);
+    }
+
+    #[tokio::test]
+    async fn the_earlier_of_two_sleeps_ends_first() {
+        let clock = boot_clock();
+        let now = clock.now();
+        let late = Sleep::until(&clock, now + Duration::from_secs(60));
+        let early = Sleep::until(&clock, now + Duration::from_millis(5));
+        tokio::select! {
+            () = late => panic!("the later one ended first"),
+            () = early => {}
+        }
+    }
+}

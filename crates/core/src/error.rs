@@ -1,0 +1,155 @@
+//! The one error type: what kind of trouble, during what, on which name, and whether trying again can help.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use crate::Name;
+
+/// What every fallible call of Tidelock returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, as a sentence that helps. Contention is never an error.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use tidelock::ErrorKind;
+/// let locks = tidelock_memory::connect();
+/// let error = locks.mutex("").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidName);
+/// assert!(!error.can_retry());
+/// # }
+/// ```
+pub struct Error(Box<Trouble>);
+
+#[derive(Debug)]
+struct Trouble {
+    kind: ErrorKind,
+    retry: bool,
+    operation: Option<&'static str>,
+    name: Option<Name>,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// The kinds of trouble that a caller may want to tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The store cannot be reached, or refuses to serve now.
+    Unavailable,
+    /// The store did not answer in time. What was asked may or may not have happened; core cleans up after it.
+    Timeout,
+    /// The claim, or the session it belonged to, is over.
+    Lost,
+    /// This `Locks` was closed.
+    Closed,
+    /// The name is empty, too long, or holds a control character.
+    InvalidName,
+    /// No permits were asked for, or more than the line can ever give.
+    InvalidPermits,
+    /// An option is out of its range.
+    InvalidOption,
+    /// The name is in use as another kind of lock.
+    KindMismatch,
+    /// Somebody else changed it meanwhile.
+    Conflict,
+    /// This store, or this version of it, cannot do that.
+    Unsupported,
+    /// The store refused for want of a permission or a password.
+    Denied,
+    /// The other side does not speak as expected: another server, another version, another's key in the way.
+    Protocol,
+}
+
+impl Error {
+    /// An error of `kind`. The message finishes the sentence "cannot lock "stock:42": …" and says what to do.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let retry = matches!(
+            kind,
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Conflict
+        );
+        Self(Box::new(Trouble {
+            kind,
+            retry,
+            operation: None,
+            name: None,
+            message: message.into(),
+            source: None,
+        }))
+    }
+
+    /// Says what was being done, as a verb: "lock", "resize". The first one said stands.
+    #[must_use]
+    pub fn during(mut self, operation: &'static str) -> Self {
+        self.0.operation.get_or_insert(operation);
+        self
+    }
+
+    /// Says on which name.
+    #[must_use]
+    pub fn on(mut self, name: &Name) -> Self {
+        self.0.name.get_or_insert_with(|| name.clone());
+        self
+    }
+
+    /// Keeps what the store's client library said. It must not hold a password.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What kind of trouble it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the same call can succeed later without anything being changed.
+    #[must_use]
+    pub fn can_retry(&self) -> bool {
+        self.0.retry
+    }
+
+    /// What was being done.
+    #[must_use]
+    pub fn operation(&self) -> Option<&'static str> {
+        self.0.operation
+    }
+
+    /// The name it was done on.
+    #[must_use]
+    pub fn name(&self) -> Option<&Name> {
+        self.0.name.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let trouble = &*self.0;
+        match (trouble.operation, &trouble.name) {
+            (Some(operation), Some(name)) => write!(f, "cannot {operation} {name:?}: ")?,
+            (Some(operation), None) => write!(f, "cannot {operation}: ")?,
+            (None, Some(name)) => write!(f, "{name:?}: ")?,
+            (None, None) => {}
+        }
+        f.write_str(&trouble.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({self})", self.0.kind)?;
+        match &self.0.source {
+            Some(source) => write!(f, ", because: {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
