@@ -1,0 +1,344 @@
+//! Runs another program to its end, or to its time limit.
+//!
+//! Both of its outputs are read by a thread each, line by line, so that they can be shown as they come, searched
+//! afterwards, and cannot block the program on a full pipe. When the limit is over, the program and all its
+//! descendants are ended: a test that hangs is the grandchild of the cargo that we started.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::trouble::{Result, Trouble, While};
+
+/// How often a running program is looked at while it prints nothing.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// How long the pipes of a program that has ended are waited for: a process that it left behind may hold them.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What of a program's output a person sees while it runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Show {
+    Nothing,
+    Everything,
+    /// Only its stderr: its stdout is for the machine.
+    Stderr,
+    /// Lines that the function likes.
+    Some(fn(&str) -> bool),
+}
+
+/// A program about to be run.
+pub(crate) struct Call {
+    command: Command,
+    limit: Duration,
+    show: Show,
+}
+
+/// How it ended.
+pub(crate) struct Outcome {
+    /// None: its time was over.
+    status: Option<ExitStatus>,
+    /// Its stdout alone.
+    pub(crate) stdout: String,
+    /// Both outputs, in the order in which the lines came.
+    pub(crate) text: String,
+    shown: String,
+    limit: Duration,
+}
+
+struct Line {
+    text: String,
+    stdout: bool,
+}
+
+impl Call {
+    pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new(program);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self {
+            command,
+            limit: Duration::from_secs(600),
+            show: Show::Nothing,
+        }
+    }
+
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    pub(crate) fn args<I: IntoIterator<Item: AsRef<OsStr>>>(mut self, args: I) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    pub(crate) fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(key, value);
+        self
+    }
+
+    pub(crate) fn without_env(mut self, key: &str) -> Self {
+        self.command.env_remove(key);
+        self
+    }
+
+    pub(crate) fn dir(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
+    pub(crate) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    pub(crate) fn show(mut self, show: Show) -> Self {
+        self.show = show;
+        self
+    }
+
+    /// Lets the program ask the person at the keyboard (sudo's password).
+    pub(crate) fn interactive(mut self) -> Result<bool> {
+        self.command
+            .stdin(Stdio::inherit())
+            .stdout(Stdio::inherit())
+            .stderr(Stdio::inherit());
+        let mut child = self
+            .command
+            .spawn()
+            .map_err(|error| cannot_start(&self.command, &error))?;
+        let status = child
+            .wait()
+            .when(|| format!("wait for {}", shown(&self.command)))?;
+        Ok(status.success())
+    }
+
+    pub(crate) fn run(mut self) -> Result<Outcome> {
+        let mut child = self
+            .command
+            .spawn()
+            .map_err(|error| cannot_start(&self.command, &error))?;
+        let (send, lines) = channel();
+        read(child.stdout.take(), true, send.clone());
+        read(child.stderr.take(), false, send);
+
+        let mut outcome = Outcome {
+            status: None,
+            stdout: String::new(),
+            text: String::new(),
+            shown: shown(&self.command),
+            limit: self.limit,
+        };
+        outcome.status = follow(&mut child, &lines, self.limit, |line| {
+            outcome.take(&line, self.show);
+        })
+        .when(|| format!("wait for {}", shown(&self.command)))?;
+        Ok(outcome)
+    }
+}
+
+impl Outcome {
+    pub(crate) fn success(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+
+    pub(crate) fn timed_out(&self) -> bool {
+        self.status.is_none()
+    }
+
+    /// Success, or a sentence about the failure.
+    pub(crate) fn required(self) -> Result<Self> {
+        if self.success() {
+            Ok(self)
+        } else {
+            Err(self.trouble())
+        }
+    }
+
+    /// What to say of a failure.
+    pub(crate) fn trouble(&self) -> Trouble {
+        match self.status {
+            None => format!(
+                "{} was ended: it ran longer than {} s",
+                self.shown,
+                self.limit.as_secs()
+            ),
+            Some(status) => format!("{} failed ({status})", self.shown),
+        }
+        .into()
+    }
+
+    /// The last lines of both outputs, indented, for a report.
+    pub(crate) fn tail(&self, lines: usize) -> String {
+        let all: Vec<&str> = self.text.lines().collect();
+        all[all.len().saturating_sub(lines)..]
+            .iter()
+            .map(|line| format!("      {line}\n"))
+            .collect()
+    }
+
+    fn take(&mut self, line: &Line, show: Show) {
+        match show {
+            Show::Everything => println!("{}", line.text),
+            Show::Stderr if !line.stdout => println!("{}", line.text),
+            Show::Some(likes) if likes(&line.text) => println!("{}", line.text),
+            Show::Nothing | Show::Stderr | Show::Some(_) => {}
+        }
+        self.text.push_str(&line.text);
+        self.text.push('\n');
+        if line.stdout {
+            self.stdout.push_str(&line.text);
+            self.stdout.push('\n');
+        }
+    }
+}
+
+/// Hands on every line until the program has ended, or ends it when its time is over.
+fn follow(
+    child: &mut Child,
+    lines: &Receiver<Line>,
+    limit: Duration,
+    mut take: impl FnMut(Line),
+) -> std::io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    let mut ended: Option<Instant> = None;
+    loop {
+        match lines.recv_timeout(GLANCE) {
+            Ok(line) => take(line),
+            Err(RecvTimeoutError::Disconnected) if ended.is_some() => break,
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(GLANCE),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ended.is_none() && child.try_wait()?.is_some() {
+            ended = Some(Instant::now());
+        }
+        if ended.is_some_and(|at| at.elapsed() > GRACE) {
+            break;
+        }
+        if ended.is_none() && start.elapsed() > limit {
+            end_tree(child);
+            return Ok(None);
+        }
+    }
+    child.wait().map(Some)
+}
+
+fn read(pipe: Option<impl Read + Send + 'static>, stdout: bool, to: Sender<Line>) {
+    let Some(pipe) = pipe else { return };
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).split(b'\n') {
+            let Ok(line) = line else { return };
+            let text = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
+            if to.send(Line { text, stdout }).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Ends a child and every process below it, leaves first forgotten: a parent that is gone starts no more.
+fn end_tree(child: &mut Child) {
+    let below = descendants(child.id());
+    let _ = child.kill();
+    if cfg!(windows) {
+        let pid = child.id().to_string();
+        let _ = Command::new("taskkill").args(["/T", "/F", "/PID", &pid]).output();
+    } else if !below.is_empty() {
+        let _ = Command::new("kill")
+            .arg("-KILL")
+            .args(below.iter().map(u32::to_string))
+            .output();
+    }
+    let _ = child.wait();
+}
+
+fn descendants(root: u32) -> Vec<u32> {
+    let Ok(table) = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output() else {
+        return Vec::new();
+    };
+    below(root, &String::from_utf8_lossy(&table.stdout))
+}
+
+/// Everything below `root` in a table of lines `pid parent`.
+fn below(root: u32, table: &str) -> Vec<u32> {
+    let pairs: Vec<(u32, u32)> = table
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+        })
+        .collect();
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(
+            pairs
+                .iter()
+                .filter(|(pid, of)| *of == parent && *pid != parent)
+                .map(|(pid, _)| *pid),
+        );
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+fn cannot_start(command: &Command, error: &std::io::Error) -> Trouble {
+    let program = Path::new(command.get_program()).display();
+    match error.kind() {
+        ErrorKind::NotFound if command.get_program() == "rustup" => {
+            "`rustup` is missing: install it from https://rustup.rs".into()
+        }
+        ErrorKind::NotFound => {
+            format!("`{program}` is missing: `cargo xtask setup` installs what can be installed").into()
+        }
+        _ => format!("cannot start `{program}`: {error}").into(),
+    }
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    format!("`{}`", line.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_are_found_at_any_depth_and_nobody_else() {
+        let table = "  1 0\n 10 1\n 11 10\n 12 11\n 20 1\n 13 10\n";
+        assert_eq!(below(10, table), [11, 13, 12]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_program_that_hangs_is_ended_with_its_children() {
+        let started = Instant::now();
+        let call = Call::new("sh").args(["-c", "echo first; sleep 60 & wait"]);
+        let outcome = call.limit(Duration::from_millis(200)).run().unwrap();
+        assert!(outcome.timed_out());
+        assert_eq!(outcome.stdout, "first\n");
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_missing_program_is_one_sentence() {
+        let trouble = Call::new("tidelock-has-no-such-program")
+            .run()
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            trouble.starts_with("`tidelock-has-no-such-program` is missing"),
+            "{trouble}"
+        );
+    }
+}

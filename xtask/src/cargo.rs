@@ -1,0 +1,116 @@
+//! Calls cargo, and finds what it built.
+//!
+//! `cargo xtask` runs under cargo and rustup, which leave marks in the environment (the package being run, the
+//! toolchain in use). A cargo below must not see the first, or build scripts look changed; it must see the
+//! second, or it might be another cargo.
+
+use std::path::{Path, PathBuf};
+
+use tinyjson::JsonValue;
+
+use crate::call::Call;
+use crate::trouble::Result;
+
+pub(crate) fn call(root: &Path) -> Call {
+    clean(Call::new("cargo")).dir(root)
+}
+
+/// Another toolchain's cargo.
+pub(crate) fn call_of(toolchain: &str, root: &Path) -> Call {
+    clean(Call::new("rustup"))
+        .args(["run", toolchain, "cargo"])
+        .dir(root)
+}
+
+fn clean(mut call: Call) -> Call {
+    for (key, _) in std::env::vars_os() {
+        let key = key.to_string_lossy();
+        if key.starts_with("CARGO_PKG_") || key.starts_with("CARGO_MANIFEST_") || key == "CARGO" {
+            call = call.without_env(&key);
+        }
+    }
+    call
+}
+
+/// Something cargo built that can be run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Artifact {
+    pub(crate) target: String,
+    pub(crate) kind: String,
+    pub(crate) executable: PathBuf,
+}
+
+/// The runnable artifacts in the output of `--message-format=json…`.
+pub(crate) fn artifacts(json_lines: &str) -> Vec<Artifact> {
+    json_lines
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .filter_map(artifact)
+        .collect()
+}
+
+fn artifact(line: &str) -> Option<Artifact> {
+    let message: JsonValue = line.parse().ok()?;
+    let message = message.get::<std::collections::HashMap<String, JsonValue>>()?;
+    let executable = PathBuf::from(message.get("executable")?.get::<String>()?);
+    let target = message.get("target")?;
+    Some(Artifact {
+        target: target["name"].get::<String>()?.clone(),
+        kind: target["kind"][0].get::<String>()?.clone(),
+        executable,
+    })
+}
+
+/// The unit tests of a library, built with a seeded fault (or none), as one binary.
+///
+/// `cargo rustc` gives the fault to this crate alone, so that everything below it is built once for all faults.
+pub(crate) fn build_unit_tests(call: Call, package: &str, fault: Option<&str>) -> Result<PathBuf> {
+    let mut call = call.args(["rustc", "--package", package, "--lib", "--profile", "test"]);
+    call = call.arg("--message-format=json-render-diagnostics");
+    if let Some(fault) = fault {
+        // A fault leaves parts of the rule unused; that is no reason to print warnings.
+        call = call.args([
+            "--",
+            "--cfg",
+            &format!("tidelock_fault=\"{fault}\""),
+            "--cap-lints",
+            "allow",
+        ]);
+    }
+    let built = call.run()?;
+    if !built.success() {
+        let what = fault.map_or(String::new(), |fault| format!(" with the fault {fault}"));
+        return Err(format!(
+            "the unit tests of {package} do not build{what}:\n{}",
+            built.tail(40)
+        )
+        .into());
+    }
+    let found = artifacts(&built.stdout)
+        .into_iter()
+        .find(|artifact| artifact.kind == "lib");
+    found
+        .map(|artifact| artifact.executable)
+        .ok_or_else(|| format!("cargo built no unit tests for {package}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_run_is_an_artifact() {
+        let lines = r#"
+{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"dep"},"executable":null}
+{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"tidelock_model"},"executable":"/t/debug/deps/m-1"}
+{"reason":"build-finished","success":true}
+"#;
+        let found = artifacts(lines);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].executable, Path::new("/t/debug/deps/m-1"));
+        assert_eq!(
+            (found[0].kind.as_str(), found[0].target.as_str()),
+            ("lib", "tidelock_model")
+        );
+    }
+}

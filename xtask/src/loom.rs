@@ -1,0 +1,297 @@
+//! `cargo xtask loom`: every interleaving of the small scenarios in core and memory, up to a bound.
+//!
+//! The scenarios are unit tests in modules called `loom`, compiled with `--cfg tidelock_loom` in a target folder
+//! of their own (another RUSTFLAGS would rebuild everything else each time). Each runs as a process of its own,
+//! so that one that does not end takes no other with it, and prints `loom: <scenario>: <n> iterations`. Then each
+//! seeded fault in a crate's `loom-faults.txt` is compiled in, and its scenario must fail.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::call::{Call, Outcome};
+use crate::faults::{self, Fault};
+use crate::tally::{Tally, grouped};
+use crate::trouble::{Result, Trouble};
+use crate::workspace::{Package, Workspace};
+use crate::{assembly, cargo, libtest};
+
+const HELP: &str = "\
+Explores the interleavings of core and memory with loom, then proves that it finds the seeded faults.
+
+Usage: cargo xtask loom [--deep] [FILTER]
+
+  --deep   one preemption more: minutes to hours instead of seconds
+  FILTER   only scenarios (and the faults meant for them) whose names contain this";
+
+const PACKAGES: [&str; 2] = ["tidelock", "tidelock-memory"];
+
+/// What one run of loom is asked for.
+pub(crate) struct Exploration<'a> {
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) deep: bool,
+    pub(crate) filter: &'a str,
+}
+
+struct Scenario<'a> {
+    package: &'a Package,
+    binary: PathBuf,
+    test: String,
+}
+
+struct Mutant<'a> {
+    package: &'a Package,
+    fault: Fault,
+}
+
+pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
+    let mut deep = false;
+    let mut filter = None;
+    while let Some(flag) = flags.next()? {
+        match flag {
+            Short('h') | Long("help") => return Ok(crate::help(HELP)),
+            Long("deep") => deep = true,
+            Value(word) if filter.is_none() => filter = Some(word.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let workspace = Workspace::load()?;
+    let filter = filter.unwrap_or_default();
+    let mut tally = Tally::default();
+    Exploration {
+        workspace: &workspace,
+        deep,
+        filter: &filter,
+    }
+    .run(&mut tally)?;
+    println!("{}", tally.summary());
+    Ok(if tally.failed() == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+impl Exploration<'_> {
+    pub(crate) fn run(&self, tally: &mut Tally) -> Result<()> {
+        let packages = PACKAGES
+            .iter()
+            .map(|name| self.workspace.package(name))
+            .collect::<Result<Vec<_>>>()?;
+        let mut scenarios = Vec::new();
+        for package in &packages {
+            scenarios.extend(self.scenarios(package)?);
+        }
+        if scenarios.is_empty() {
+            return Err(format!("no loom scenario's name contains `{}`", self.filter).into());
+        }
+        self.explore(&scenarios, tally);
+        self.prove(&packages, &scenarios, tally)
+    }
+
+    /// Builds a package's unit tests for loom and lists the scenarios among them.
+    fn scenarios<'a>(&self, package: &'a Package) -> Result<Vec<Scenario<'a>>> {
+        println!("building {} for loom", package.name);
+        let binary = cargo::build_unit_tests(self.cargo(), &package.name, None)?;
+        let list = Call::new(&binary)
+            .args(["--list", "--format", "terse"])
+            .run()?
+            .required()?;
+        let tests = libtest::listed(&list.stdout).into_iter();
+        let ours =
+            tests.filter(|test| test.split("::").any(|part| part == "loom") && test.contains(self.filter));
+        Ok(ours
+            .map(|test| Scenario {
+                package,
+                binary: binary.clone(),
+                test,
+            })
+            .collect())
+    }
+
+    /// All scenarios, as many at a time as there are cores.
+    fn explore(&self, scenarios: &[Scenario<'_>], tally: &mut Tally) {
+        let next = AtomicUsize::new(0);
+        let (tell, told) = channel();
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                let (tell, next) = (tell.clone(), &next);
+                scope.spawn(move || {
+                    while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let began = Instant::now();
+                        let outcome = self.run_test(scenario.package, &scenario.binary, &scenario.test);
+                        let _ = tell.send((scenario, outcome, began.elapsed()));
+                    }
+                });
+            }
+            drop(tell);
+            for (scenario, outcome, took) in told {
+                judge(scenario, outcome, took, tally);
+            }
+        });
+    }
+
+    /// Each seeded fault must make its scenario fail.
+    fn prove(&self, packages: &[&Package], scenarios: &[Scenario<'_>], tally: &mut Tally) -> Result<()> {
+        let mut mutants = Vec::new();
+        for package in packages {
+            let list = package.dir.join("loom-faults.txt");
+            if list.exists() {
+                let faults = faults::load(&list)?.into_iter();
+                let wanted = faults
+                    .filter(|fault| fault.catcher.contains(self.filter) || self.names_test(fault, scenarios));
+                mutants.extend(wanted.map(|fault| Mutant { package, fault }));
+            }
+        }
+        assembly::run_all(
+            &mutants,
+            |mutant| cargo::build_unit_tests(self.cargo(), &mutant.package.name, Some(&mutant.fault.name)),
+            |mutant, binary| self.verdict(mutant, binary, scenarios),
+            |mutant, verdict| report(&mutant.fault, verdict, tally),
+        );
+        Ok(())
+    }
+
+    fn names_test(&self, fault: &Fault, scenarios: &[Scenario<'_>]) -> bool {
+        !self.filter.is_empty()
+            && scenarios
+                .iter()
+                .any(|scenario| is_called(&scenario.test, &fault.catcher))
+    }
+
+    fn verdict(
+        &self,
+        mutant: &Mutant<'_>,
+        binary: Result<PathBuf>,
+        scenarios: &[Scenario<'_>],
+    ) -> Result<()> {
+        let binary = binary?;
+        let catcher = &mutant.fault.catcher;
+        let of_package = scenarios
+            .iter()
+            .filter(|scenario| scenario.package.name == mutant.package.name);
+        let meant = of_package
+            .map(|scenario| &scenario.test)
+            .find(|test| is_called(test, catcher));
+        let test = meant.ok_or_else(|| Trouble::from(format!("there is no scenario `{catcher}`")))?;
+        let outcome = self.run_test(mutant.package, &binary, test)?;
+        if outcome.timed_out() {
+            return Err(outcome.trouble());
+        }
+        // A panic while another unwinds aborts before the harness can count: that is a catch as well.
+        let failed = libtest::counts(&outcome.text).failed == 1 || outcome.text.contains("panicked at");
+        match (outcome.success(), failed) {
+            (false, true) => Ok(()),
+            _ => Err(format!("`{test}` does not see it:\n{}", outcome.tail(20)).into()),
+        }
+    }
+
+    fn run_test(&self, package: &Package, binary: &Path, test: &str) -> Result<Outcome> {
+        let minutes = if self.deep { 120 } else { 5 };
+        let call =
+            Call::new(binary)
+                .dir(&package.dir)
+                .args(["--exact", test, "--nocapture", "--test-threads=1"]);
+        let call = call.env("LOOM_MAX_PREEMPTIONS", if self.deep { "3" } else { "2" });
+        call.limit(Duration::from_secs(60 * minutes)).run()
+    }
+
+    fn cargo(&self) -> Call {
+        cargo::call(&self.workspace.root)
+            .without_env("CARGO_ENCODED_RUSTFLAGS")
+            .env("RUSTFLAGS", "--cfg tidelock_loom")
+            .env("CARGO_TARGET_DIR", self.workspace.target.join("loom"))
+            .env("CARGO_PROFILE_TEST_OPT_LEVEL", "3") // half a minute of building saves minutes of exploring
+    }
+}
+
+/// A scenario goes by its test's full path or by its last part.
+fn is_called(test: &str, name: &str) -> bool {
+    test == name || test.rsplit("::").next() == Some(name)
+}
+
+fn judge(scenario: &Scenario<'_>, outcome: Result<Outcome>, took: Duration, tally: &mut Tally) {
+    let name = format!("{}: {}", scenario.package.name, scenario.test);
+    let outcome = match outcome {
+        Ok(outcome) if outcome.success() => outcome,
+        Ok(outcome) => {
+            println!("FAILED {name}\n{}", outcome.tail(60));
+            return tally.fail(format!("loom scenario {name}"));
+        }
+        Err(trouble) => return tally.fail(format!("loom scenario {name}: {trouble}")),
+    };
+    match iterations(&outcome.text) {
+        0 => tally.fail(format!(
+            "loom scenario {name} does not say how many iterations it ran"
+        )),
+        count => {
+            println!(
+                "ok {name}: {} iterations, {:.1} s",
+                grouped(count),
+                took.as_secs_f32()
+            );
+            tally.pass(1);
+            tally.fact("loom iterations", count);
+        }
+    }
+}
+
+fn report(fault: &Fault, verdict: Result<()>, tally: &mut Tally) {
+    match verdict {
+        Ok(()) => {
+            println!("caught {} by {}", fault.name, fault.catcher);
+            tally.pass(1);
+            tally.fact("mutants caught by loom", 1);
+        }
+        Err(why) => {
+            println!("NOT CAUGHT {}: {why}", fault.name);
+            tally.fail(format!("loom does not catch the fault {}", fault.name));
+        }
+    }
+}
+
+/// The sum over lines like `loom: a_release_meets_a_waker: 1234 iterations`, wherever the harness put them.
+fn iterations(output: &str) -> u64 {
+    let lines = output
+        .lines()
+        .filter_map(|line| line.split_once("loom: ").map(|(_, rest)| rest));
+    lines
+        .filter_map(|rest| {
+            rest.strip_suffix(" iterations")?
+                .rsplit(' ')
+                .next()?
+                .parse::<u64>()
+                .ok()
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterations_add_up_wherever_the_harness_breaks_the_line() {
+        let output =
+            "test line::loom::cancel ... loom: cancel: 120 iterations\nloom: other: 3 iterations\nok\n";
+        assert_eq!(iterations(output), 123);
+        assert_eq!(iterations("loom: no figure\n"), 0);
+    }
+
+    #[test]
+    fn a_scenario_answers_to_both_its_names() {
+        assert!(is_called(
+            "signal::loom::cancel_against_grant",
+            "cancel_against_grant"
+        ));
+        assert!(is_called("signal::loom::cancel", "signal::loom::cancel"));
+        assert!(!is_called("signal::loom::cancel_against_grant", "cancel"));
+    }
+}

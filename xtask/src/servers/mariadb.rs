@@ -1,0 +1,81 @@
+//! One MariaDB server, its root without a password, with an empty database.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::group::Group;
+use super::{port, wire};
+use crate::call::Call;
+use crate::setup::packages::{is_root, need};
+use crate::trouble::Result;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const DATABASE: &str = "tidelock";
+
+pub(super) fn needs() -> Result<()> {
+    for program in ["mariadbd", "mariadb-install-db", "mariadb"] {
+        need(program, "mariadb")?;
+    }
+    Ok(())
+}
+
+/// The server greets first: four bytes of length and number, then the protocol's version, 10.
+pub(super) fn serves(_role: &str, port: u16) -> bool {
+    wire::greeting(port).is_some_and(|bytes| bytes.get(4) == Some(&10))
+}
+
+pub(super) fn single(group: &mut Group) -> Result<String> {
+    let [port] = port::free()?;
+    let folder = group.folder("server")?;
+    let data = format!("--datadir={}", folder.join("data").display());
+    install(&data)?;
+    let mut command = Command::new(need("mariadbd", "mariadb")?);
+    command
+        .current_dir(&folder)
+        .args(["--no-defaults", &data, "--skip-name-resolve"]);
+    command.arg(format!("--socket={}", folder.join("socket").display()));
+    command.arg(format!("--pid-file={}", folder.join("pid").display()));
+    command.args([
+        "--bind-address=127.0.0.1",
+        &format!("--port={port}"),
+        "--max-connections=1000",
+    ]);
+    command.args(as_whom());
+    group.spawn("server", port, &mut command)?;
+    group.wait("MariaDB", LIMIT, || serves("server", port))?;
+    create_database(port)?;
+    Ok(format!("mysql://root@127.0.0.1:{port}/{DATABASE}"))
+}
+
+fn install(data: &str) -> Result<()> {
+    let call = Call::new(need("mariadb-install-db", "mariadb")?).args(["--no-defaults", data]);
+    let call = call
+        .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
+        .args(as_whom());
+    let installed = call.limit(LIMIT).run()?;
+    if installed.success() {
+        Ok(())
+    } else {
+        Err(format!("{}:\n{}", installed.trouble(), installed.tail(8)).into())
+    }
+}
+
+fn create_database(port: u16) -> Result<()> {
+    let call =
+        Call::new(need("mariadb", "mariadb")?).args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1"]);
+    let call = call.args([&format!("--port={port}"), "--user=root", "--execute"]);
+    let created = call
+        .arg(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+        .limit(LIMIT)
+        .run()?;
+    if created.success() {
+        Ok(())
+    } else {
+        Err(format!("{}:\n{}", created.trouble(), created.tail(8)).into())
+    }
+}
+
+/// MariaDB does not run as root unless it is told to.
+fn as_whom() -> Option<&'static str> {
+    is_root().then_some("--user=root")
+}

@@ -1,0 +1,149 @@
+//! Redis alone, under sentinels, and as a cluster. Nothing is persisted: a trial that wants persistence says so
+//! to its server.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::group::Group;
+use super::{port, wire};
+use crate::call::Call;
+use crate::place;
+use crate::setup::packages::need;
+use crate::trouble::Result;
+
+/// What sentinels call the master.
+const MASTER: &str = "tidelock";
+const LIMIT: Duration = Duration::from_secs(15);
+/// Sentinels tell each other about themselves every two seconds; a cluster's nodes gossip every second.
+const AGREEMENT: Duration = Duration::from_secs(60);
+
+pub(super) fn needs() -> Result<()> {
+    need("redis-server", "redis")?;
+    need("redis-cli", "redis").map(drop)
+}
+
+pub(super) fn serves(_role: &str, port: u16) -> bool {
+    says(port, "PING", &["+PONG"])
+}
+
+pub(super) fn single(group: &mut Group) -> Result<String> {
+    let [port] = port::free()?;
+    start(group, "server", port, &[])?;
+    group.wait("Redis", LIMIT, || serves("server", port))?;
+    Ok(format!("redis://127.0.0.1:{port}"))
+}
+
+/// A master, two replicas in step with it, and three sentinels that know of all the others.
+pub(super) fn sentinel(group: &mut Group) -> Result<String> {
+    let [master, replica_1, replica_2, a, b, c] = port::free()?;
+    let of_master = ["--replicaof", "127.0.0.1", &master.to_string()];
+    start(group, "master", master, &[])?;
+    group.wait("the master", LIMIT, || serves("master", master))?;
+    start(group, "replica-1", replica_1, &of_master)?;
+    start(group, "replica-2", replica_2, &of_master)?;
+    group.wait("replication", LIMIT, || {
+        [replica_1, replica_2].into_iter().all(in_step)
+    })?;
+    for (role, port) in [("sentinel-1", a), ("sentinel-2", b), ("sentinel-3", c)] {
+        start_sentinel(group, role, port, master)?;
+    }
+    group.wait("agreement among the sentinels", AGREEMENT, || {
+        [a, b, c].into_iter().all(knows_everyone)
+    })?;
+    Ok(format!(
+        "redis-sentinel://127.0.0.1:{a},127.0.0.1:{b},127.0.0.1:{c}/0#{MASTER}"
+    ))
+}
+
+/// Three masters that share the slots, with a replica each.
+pub(super) fn cluster(group: &mut Group) -> Result<String> {
+    let ports: [u16; 6] = port::free()?;
+    let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+    for (i, port) in ports.iter().enumerate() {
+        start(group, &format!("node-{}", i + 1), *port, &options)?;
+    }
+    group.wait("the cluster's nodes", LIMIT, || {
+        ports.iter().all(|port| serves("node", *port))
+    })?;
+    let nodes = ports.map(|port| format!("127.0.0.1:{port}"));
+    let create = Call::new(need("redis-cli", "redis")?)
+        .args(["--cluster", "create"])
+        .args(&nodes);
+    let created = create
+        .args(["--cluster-replicas", "1", "--cluster-yes"])
+        .limit(AGREEMENT)
+        .run()?;
+    if !created.success() {
+        return Err(format!("redis-cli could not join the nodes:\n{}", created.tail(8)).into());
+    }
+    group.wait("the cluster", AGREEMENT, || {
+        let agreed = ports
+            .iter()
+            .all(|port| says(*port, "CLUSTER INFO", &["cluster_state:ok", "slots_ok:16384"]));
+        agreed && ports.iter().filter(|port| in_step(**port)).count() == 3
+    })?;
+    Ok(format!("redis-cluster://{}", nodes.join(",")))
+}
+
+fn start(group: &mut Group, role: &str, port: u16, more: &[&str]) -> Result<()> {
+    let mut command = server(&group.folder(role)?, port)?;
+    command
+        .args([
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--repl-diskless-sync-delay",
+            "0",
+        ])
+        .args(more);
+    group.spawn(role, port, &mut command)
+}
+
+fn start_sentinel(group: &mut Group, role: &str, port: u16, master: u16) -> Result<()> {
+    let folder = group.folder(role)?;
+    let file = folder.join("sentinel.conf"); // a sentinel writes what it learns into its own configuration
+    let lines = [
+        format!("sentinel monitor {MASTER} 127.0.0.1 {master} 2"),
+        format!("sentinel down-after-milliseconds {MASTER} 1000"),
+        format!("sentinel failover-timeout {MASTER} 5000"),
+        format!("sentinel parallel-syncs {MASTER} 2"),
+    ];
+    place::write(
+        &file,
+        &format!("port {port}\nbind 127.0.0.1\n{}\n", lines.join("\n")),
+    )?;
+    let mut command = Command::new(need("redis-server", "redis")?);
+    command.arg(&file).arg("--sentinel").current_dir(&folder);
+    group.spawn(role, port, &mut command)
+}
+
+fn server(folder: &Path, port: u16) -> Result<Command> {
+    let mut command = Command::new(need("redis-server", "redis")?);
+    command.current_dir(folder).args([
+        "--bind",
+        "127.0.0.1",
+        "--daemonize",
+        "no",
+        "--port",
+        &port.to_string(),
+    ]);
+    Ok(command)
+}
+
+fn in_step(port: u16) -> bool {
+    says(port, "INFO replication", &["role:slave", "master_link_status:up"])
+}
+
+fn knows_everyone(port: u16) -> bool {
+    let others = ["num-slaves\r\n$1\r\n2", "num-other-sentinels\r\n$1\r\n2"];
+    says(port, &format!("SENTINEL MASTER {MASTER}"), &others)
+        && says(port, &format!("SENTINEL CKQUORUM {MASTER}"), &["+OK 3 usable"])
+}
+
+/// Whether the answer to a command holds all of these.
+fn says(port: u16, command: &str, wanted: &[&str]) -> bool {
+    let answer = wire::ask(port, &format!("{command}\r\nQUIT\r\n")).unwrap_or_default();
+    wanted.iter().all(|wanted| answer.contains(wanted))
+}

@@ -1,0 +1,38 @@
+//! One question to a server over plain TCP, with a bound on everything.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A server that serves answers at once; one that does not is asked again by whoever waits.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Sends a request and reads the answer to its end. None: no connection, or silence. An answer that breaks off
+/// is returned as far as it came.
+pub(super) fn ask(port: u16, request: &str) -> Option<String> {
+    let mut stream = connect(port)?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    let mut chunk = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut chunk) {
+        answer.extend_from_slice(&chunk[..read]);
+    }
+    (!answer.is_empty()).then(|| String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The first bytes that a server sends by itself.
+pub(super) fn greeting(port: u16) -> Option<Vec<u8>> {
+    let mut stream = connect(port)?;
+    let mut bytes = vec![0; 256];
+    let read = stream.read(&mut bytes).ok()?;
+    bytes.truncate(read);
+    Some(bytes)
+}
+
+fn connect(port: u16) -> Option<TcpStream> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let stream = TcpStream::connect_timeout(&address, LIMIT).ok()?;
+    stream.set_read_timeout(Some(LIMIT)).ok()?;
+    stream.set_write_timeout(Some(LIMIT)).ok()?;
+    Some(stream)
+}

@@ -1,0 +1,133 @@
+//! ZooKeeper alone, and as an ensemble of three.
+//!
+//! Java is started directly: Debian's start script insists on logging under /var/log.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::group::Group;
+use super::{port, wire};
+use crate::place;
+use crate::setup::packages::{find, need};
+use crate::trouble::{Result, Trouble};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A short tick lets sessions be short; containers are looked at often, so that a trial sees them go.
+const CONFIG: &str = "\
+tickTime=500
+initLimit=20
+syncLimit=10
+minSessionTimeout=1000
+maxSessionTimeout=86400000
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=*
+";
+const CONTAINER_CHECK: &str = "-Dznode.container.checkIntervalMs=1000";
+
+const LOGGING: &str = "\
+log4j.rootLogger=INFO, CONSOLE
+log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
+log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
+log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} %-5p %c{1}: %m%n
+";
+
+pub(super) fn needs() -> Result<()> {
+    need("java", "zookeeper")?;
+    classes().map(drop)
+}
+
+pub(super) fn serves(_role: &str, port: u16) -> bool {
+    mode(port).is_some()
+}
+
+pub(super) fn single(group: &mut Group) -> Result<String> {
+    let [port] = port::free()?;
+    start(group, "server", port, 1, "")?;
+    group.wait("ZooKeeper", LIMIT, || mode(port).as_deref() == Some("standalone"))?;
+    Ok(format!("zookeeper://127.0.0.1:{port}"))
+}
+
+pub(super) fn ensemble(group: &mut Group) -> Result<String> {
+    let ports: [u16; 9] = port::free()?;
+    let [a, b, c, peers @ ..] = ports;
+    let clients = [a, b, c];
+    let members: String = (0..3)
+        .map(|i| {
+            format!(
+                "server.{}=127.0.0.1:{}:{}\n",
+                i + 1,
+                peers[2 * i],
+                peers[2 * i + 1]
+            )
+        })
+        .collect();
+    for (id, port) in (1..).zip(clients) {
+        start(group, &format!("server-{id}"), port, id, &members)?;
+    }
+    group.wait("the ensemble", LIMIT, || {
+        let modes = clients.map(|port| mode(port).unwrap_or_default());
+        modes.iter().filter(|mode| *mode == "leader").count() == 1
+            && modes.iter().filter(|mode| *mode == "follower").count() == 2
+    })?;
+    Ok(format!("zookeeper://127.0.0.1:{a},127.0.0.1:{b},127.0.0.1:{c}"))
+}
+
+fn start(group: &mut Group, role: &str, port: u16, id: u16, members: &str) -> Result<()> {
+    let folder = group.folder(role)?;
+    let config = folder.join("zoo.cfg");
+    let place = format!(
+        "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n",
+        folder.display()
+    );
+    place::write(&config, &format!("{CONFIG}{place}{members}"))?;
+    place::write(&folder.join("myid"), &format!("{id}\n"))?;
+    place::write(&folder.join("log4j.properties"), LOGGING)?;
+    let mut command = Command::new(need("java", "zookeeper")?);
+    command
+        .current_dir(&folder)
+        .args(["-Xmx256m", "-XX:+UseSerialGC", CONTAINER_CHECK]);
+    command
+        .args(["-Dzookeeper.jmx.log4j.disable=true", "-cp"])
+        .arg(class_path(&folder)?);
+    command
+        .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+        .arg(&config);
+    group.spawn(role, port, &mut command)
+}
+
+/// What a server takes itself for: `standalone`, `leader` or `follower`; None while it serves nobody.
+fn mode(port: u16) -> Option<String> {
+    let answer = wire::ask(port, "srvr")?;
+    answer
+        .lines()
+        .find_map(|line| line.strip_prefix("Mode: "))
+        .map(|mode| mode.trim().to_owned())
+}
+
+/// Where the classes are: Debian's jar, or the folders beside an unpacked release's script.
+fn classes() -> Result<Vec<PathBuf>> {
+    let debian = Path::new("/usr/share/java/zookeeper.jar");
+    if debian.is_file() {
+        return Ok(vec![debian.to_owned()]);
+    }
+    let script = find("zkServer.sh").or_else(|| find("zkServer"));
+    let script = script.and_then(|script| script.canonicalize().ok());
+    let home = script.as_deref().and_then(Path::parent).and_then(Path::parent);
+    let home = home.ok_or_else(|| {
+        Trouble::from("ZooKeeper is missing; install it with `cargo xtask setup zookeeper`")
+    })?;
+    Ok(["lib/*", "libexec/lib/*", "*"]
+        .iter()
+        .map(|part| home.join(part))
+        .collect())
+}
+
+fn class_path(folder: &Path) -> Result<OsString> {
+    let parts = std::iter::once(folder.to_owned()).chain(classes()?);
+    std::env::join_paths(parts)
+        .map_err(|error| format!("ZooKeeper's class path cannot be written: {error}").into())
+}

@@ -1,0 +1,69 @@
+//! `cargo xtask setup`: installs what is missing, and only that.
+//!
+//! A part is one thing the other commands need. The Rust parts come through rustup; the others are packages of
+//! Debian and Ubuntu, installed by one run of `install.sh` as root or through sudo, with their services kept
+//! from starting: xtask starts servers of its own, on ports of their own. Where a part cannot be installed, it
+//! says what to do by hand.
+
+pub(crate) mod packages;
+pub(crate) mod rust;
+
+use std::process::ExitCode;
+
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::trouble::{Result, Trouble};
+use crate::workspace::Workspace;
+
+const HELP: &str = "\
+Installs what is missing. Without a name: everything.
+
+Usage: cargo xtask setup [PART…]
+
+Parts:
+  rust       targets for the checks of other platforms, and the oldest promised Rust (all that `test` needs)
+  redis      redis-server and redis-cli
+  zookeeper  ZooKeeper and the Java it runs on
+  mariadb    mariadbd and its client
+  etcd       etcd
+  protoc     the protobuf compiler, to build the etcd backend
+  browser    chromium and its driver, to test the playground
+
+Servers come from Debian's or Ubuntu's packages, as root or through sudo; their own services are not started.
+Elsewhere this command says what to install by hand.";
+
+pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
+    let mut wanted: Vec<String> = Vec::new();
+    while let Some(flag) = flags.next()? {
+        match flag {
+            Short('h') | Long("help") => return Ok(crate::help(HELP)),
+            Value(part) => wanted.push(known(part.string()?)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|name| name == part);
+    let mut troubles: Vec<Trouble> = Vec::new();
+    if wants("rust") {
+        troubles.extend(rust::install(&Workspace::load()?).err());
+    }
+    troubles.extend(packages::install(wants).err());
+    for trouble in &troubles {
+        eprintln!("xtask: {trouble}");
+    }
+    Ok(if troubles.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn known(part: String) -> Result<String> {
+    if part == "rust" || packages::PARTS.iter().any(|known| known.name == part) {
+        return Ok(part);
+    }
+    Err(
+        format!("there is nothing called `{part}` to set up; `cargo xtask setup --help` lists the parts")
+            .into(),
+    )
+}

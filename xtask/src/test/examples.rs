@@ -1,0 +1,62 @@
+//! Every example of every crate is run: an example ends by itself, within a time limit, and without an error.
+//!
+//! They are built with the profile of the tests, so that nothing below them is built twice.
+
+use std::time::{Duration, Instant};
+
+use super::Job;
+use crate::call::{Call, Show};
+use crate::cargo::{self, Artifact};
+use crate::tally::Tally;
+use crate::trouble::Result;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
+    let expected: usize = job
+        .workspace
+        .packages
+        .iter()
+        .map(|package| package.examples.len())
+        .sum();
+    let call =
+        cargo::call(&job.workspace.root).args(["build", "--workspace", "--all-features", "--examples"]);
+    let call = call.args(["--profile", "test", "--message-format=json-render-diagnostics"]);
+    let built = call.show(Show::Stderr).run()?.required()?;
+    let examples = cargo::artifacts(&built.stdout)
+        .into_iter()
+        .filter(|artifact| artifact.kind == "example");
+    let examples: Vec<Artifact> = examples.collect();
+    if examples.len() != expected || examples.is_empty() {
+        return Err(format!(
+            "{} examples were built of {expected} in the manifests",
+            examples.len()
+        )
+        .into());
+    }
+    for example in &examples {
+        run_one(job, example, tally)?;
+    }
+    Ok(())
+}
+
+fn run_one(job: &Job, example: &Artifact, tally: &mut Tally) -> Result<()> {
+    let began = Instant::now();
+    let outcome = Call::new(&example.executable)
+        .dir(&job.workspace.root)
+        .limit(LIMIT)
+        .run()?;
+    if outcome.success() {
+        println!("ok {} ({:.1} s)", example.target, began.elapsed().as_secs_f32());
+        tally.pass(1);
+    } else {
+        println!(
+            "FAILED {}: {}\n{}",
+            example.target,
+            outcome.trouble(),
+            outcome.tail(30)
+        );
+        tally.fail(format!("example {}", example.target));
+    }
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! What docs/ARCHITECTURE.md promises of the rooms and their walls, as far as a text can show it.
+//!
+//! Each invariant is one sentence and one function over the workspace that names the first offence.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Job;
+use crate::place;
+use crate::tally::Tally;
+use crate::workspace::{Package, Workspace};
+
+type Check = fn(&Workspace) -> Result<(), String>;
+
+const INVARIANTS: &[(&str, Check)] = &[
+    ("the model has no dependencies", model_is_alone),
+    ("the model is no_std", model_is_no_std),
+    (
+        "core depends on no backend, except in its tests",
+        core_names_no_backend,
+    ),
+    ("no backend depends on another", backends_are_strangers),
+    ("no backend names a guard", backends_know_no_guard),
+    ("xtask depends on no crate of Tidelock", xtask_is_alone),
+    (
+        "the playground depends on the model alone",
+        playground_needs_the_model_alone,
+    ),
+    ("no file or folder is a drawer for everything", no_drawers),
+    ("every crate inherits the workspace's lints", lints_are_inherited),
+    ("every library's manifest says what it is", manifests_are_complete),
+    (
+        "every library is told about in docs/ARCHITECTURE.md",
+        architecture_is_whole,
+    ),
+];
+
+/// All that keep lines. One that is no part of the workspace is no offence.
+const BACKENDS: [&str; 5] = [
+    "tidelock-memory",
+    "tidelock-redis",
+    "tidelock-zookeeper",
+    "tidelock-mysql",
+    "tidelock-etcd",
+];
+
+/// Names that say nothing about what is inside.
+const DRAWERS: [&str; 8] = [
+    "utils", "util", "helpers", "helper", "common", "misc", "shared", "stuff",
+];
+
+const MANIFEST_KEYS: [&str; 6] = [
+    "description",
+    "license",
+    "keywords",
+    "categories",
+    "readme",
+    "rust_version",
+];
+
+pub(super) fn run(job: &Job, tally: &mut Tally) -> crate::trouble::Result<()> {
+    for (sentence, check) in INVARIANTS {
+        match check(&job.workspace) {
+            Ok(()) => {
+                println!("ok {sentence}");
+                tally.pass(1);
+            }
+            Err(offence) => {
+                println!("BROKEN {sentence}: {offence}");
+                tally.fail(format!("invariant: {sentence}: {offence}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn model_is_alone(workspace: &Workspace) -> Result<(), String> {
+    let model = package(workspace, "tidelock-model")?;
+    let outside_tests = model
+        .dependencies
+        .iter()
+        .find(|dependency| !dependency.for_tests_only);
+    outside_tests.map_or(Ok(()), |dependency| {
+        Err(format!("it depends on {}", dependency.name))
+    })
+}
+
+fn model_is_no_std(workspace: &Workspace) -> Result<(), String> {
+    let file = package(workspace, "tidelock-model")?.dir.join("src/lib.rs");
+    let is_said = read(&file)?.lines().any(|line| line.trim() == "#![no_std]");
+    if is_said {
+        Ok(())
+    } else {
+        Err(format!("{} does not say `#![no_std]`", file.display()))
+    }
+}
+
+fn core_names_no_backend(workspace: &Workspace) -> Result<(), String> {
+    let mut named = package(workspace, "tidelock")?.own_dependencies();
+    named
+        .find(|name| *name != "tidelock-model")
+        .map_or(Ok(()), |name| Err(format!("it depends on {name}")))
+}
+
+fn backends_are_strangers(workspace: &Workspace) -> Result<(), String> {
+    for backend in backends(workspace) {
+        if let Some(other) = backend.own_dependencies().find(|name| BACKENDS.contains(name)) {
+            return Err(format!("{} depends on {other}", backend.name));
+        }
+    }
+    Ok(())
+}
+
+fn backends_know_no_guard(workspace: &Workspace) -> Result<(), String> {
+    for backend in backends(workspace) {
+        for file in place::files_below(&backend.dir.join("src"))
+            .iter()
+            .filter(|file| is_product(file))
+        {
+            if let Some(line) = first_line_naming("Guard", &read(file)?) {
+                return Err(format!("{}, line {line}", file.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn xtask_is_alone(workspace: &Workspace) -> Result<(), String> {
+    let xtask = package(workspace, "xtask")?;
+    let own = xtask
+        .dependencies
+        .iter()
+        .find(|dependency| dependency.name.starts_with("tidelock"));
+    own.map_or(Ok(()), |dependency| {
+        Err(format!("it depends on {}", dependency.name))
+    })
+}
+
+fn playground_needs_the_model_alone(workspace: &Workspace) -> Result<(), String> {
+    let playground = workspace.root.join("playground");
+    for package in workspace
+        .packages
+        .iter()
+        .filter(|package| package.dir.starts_with(&playground))
+    {
+        if let Some(other) = package.own_dependencies().find(|name| *name != "tidelock-model") {
+            return Err(format!("{} depends on {other}", package.name));
+        }
+    }
+    Ok(())
+}
+
+fn no_drawers(workspace: &Workspace) -> Result<(), String> {
+    for file in place::files_below(&workspace.root) {
+        let inside = file.strip_prefix(&workspace.root).unwrap_or(&file);
+        if inside.iter().any(|part| is_drawer(&part.to_string_lossy())) {
+            return Err(inside.display().to_string());
+        }
+    }
+    Ok(())
+}
+
+fn lints_are_inherited(workspace: &Workspace) -> Result<(), String> {
+    for package in &workspace.packages {
+        let manifest = read(&package.dir.join("Cargo.toml"))?;
+        let mut section = manifest
+            .lines()
+            .map(str::trim)
+            .skip_while(|line| *line != "[lints]")
+            .skip(1);
+        let inherits = section
+            .next()
+            .is_some_and(|line| line.replace(' ', "") == "workspace=true");
+        if !inherits {
+            return Err(format!("{} does not", package.name));
+        }
+    }
+    Ok(())
+}
+
+fn manifests_are_complete(workspace: &Workspace) -> Result<(), String> {
+    for package in workspace.libraries() {
+        if let Some(key) = MANIFEST_KEYS.iter().find(|key| !package.states(key)) {
+            return Err(format!("{} has no {key}", package.name));
+        }
+    }
+    Ok(())
+}
+
+fn architecture_is_whole(workspace: &Workspace) -> Result<(), String> {
+    let page = read(&workspace.root.join("docs/ARCHITECTURE.md"))?;
+    let is_told = |library: &&Package| {
+        let folder = library.dir.file_name().unwrap_or_default().to_string_lossy();
+        page.contains(&format!("{folder}/")) || page.contains(&format!("crates/{folder}"))
+    };
+    let untold = workspace.libraries().find(|library| !is_told(library));
+    untold.map_or(Ok(()), |library| {
+        Err(format!("the folder of {} is not named there", library.name))
+    })
+}
+
+fn backends(workspace: &Workspace) -> impl Iterator<Item = &Package> {
+    workspace
+        .packages
+        .iter()
+        .filter(|package| BACKENDS.contains(&package.name.as_str()))
+}
+
+/// Rust that users get: not a file of tests.
+fn is_product(file: &Path) -> bool {
+    let is_rust = file.extension().is_some_and(|extension| extension == "rs");
+    let is_tests = file.iter().any(|part| {
+        ["tests", "tests.rs", "loom", "loom.rs"]
+            .iter()
+            .any(|name| part == *name)
+    });
+    is_rust && !is_tests
+}
+
+fn is_drawer(name: &str) -> bool {
+    DRAWERS.contains(&name.split('.').next().unwrap_or(name))
+}
+
+/// The first line, from 1, whose code has this word; comments and what follows a test module's head do not count.
+fn first_line_naming(word: &str, source: &str) -> Option<usize> {
+    let lines: Vec<&str> = source.lines().collect();
+    let is_test_module = |pair: &[&str]| {
+        pair[0].trim().starts_with("#[cfg(") && pair[0].contains("test") && pair[1].trim().starts_with("mod ")
+    };
+    let end = lines.windows(2).position(is_test_module).unwrap_or(lines.len());
+    let names = |line: &&str| {
+        let code = line.split("//").next().unwrap_or("");
+        code.split(|c: char| !c.is_alphanumeric() && c != '_')
+            .any(|part| part == word)
+    };
+    lines[..end].iter().position(names).map(|index| index + 1)
+}
+
+fn package<'a>(workspace: &'a Workspace, name: &str) -> Result<&'a Package, String> {
+    workspace.package(name).map_err(|trouble| trouble.to_string())
+}
+
+fn read(file: &PathBuf) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_is_found_in_code_alone() {
+        let source = "//! A Guard is core's.\nuse std::sync::MutexGuard; // no Guard\nfn f(guard: tidelock::Guard) {}\n";
+        assert_eq!(first_line_naming("Guard", source), Some(3));
+        let tests = "fn f() {}\n#[cfg(test)]\nmod tests {\n    use tidelock::Guard;\n}\n";
+        assert_eq!(first_line_naming("Guard", tests), None);
+    }
+
+    #[test]
+    fn drawers_are_known_by_their_names() {
+        assert!(is_drawer("utils.rs") && is_drawer("common") && is_drawer("misc.md"));
+        assert!(!is_drawer("commonplace.rs") && !is_drawer("line.rs"));
+    }
+}

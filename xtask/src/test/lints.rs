@@ -1,0 +1,18 @@
+//! Clippy over everything there is, with the lints of the workspace as errors.
+
+use super::Job;
+use crate::call::Show;
+use crate::cargo;
+use crate::tally::Tally;
+use crate::trouble::Result;
+
+pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
+    let call =
+        cargo::call(&job.workspace.root).args(["clippy", "--workspace", "--all-targets", "--all-features"]);
+    call.args(["--", "-D", "warnings"])
+        .show(Show::Everything)
+        .run()?
+        .required()?;
+    tally.pass(1);
+    Ok(())
+}

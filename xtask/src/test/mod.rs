@@ -1,0 +1,205 @@
+//! `cargo xtask test`: everything, in the order in which failures are cheapest to find.
+//!
+//! A step counts its units in the tally and goes on after a failure; it returns an error when it could not do
+//! its work, which counts as one failure. Only what does not build ends the run early: nothing after it could
+//! say more. The last line is the score alone.
+
+mod examples;
+mod fence;
+mod format;
+mod invariants;
+mod lints;
+mod package;
+mod pages;
+mod platforms;
+mod rule_faults;
+mod rustdoc;
+mod unit;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::loom::Exploration;
+use crate::setup;
+use crate::tally::Tally;
+use crate::trouble::Result;
+use crate::workspace::Workspace;
+
+const HELP: &str = "\
+Tests everything, in the order in which failures are cheapest to find. The last line is the score.
+
+Usage: cargo xtask test [--deep] [--only STEP]… [--list]
+
+  --deep       explore far more states and interleavings: for nights, not for commits
+  --only STEP  this step alone; may be given several times
+  --list       show the steps";
+
+/// What every step is given.
+struct Job {
+    workspace: Workspace,
+    deep: bool,
+}
+
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Job, &mut Tally) -> Result<()>,
+    /// An error here means that nothing builds: the later steps would only repeat it.
+    is_gate: bool,
+}
+
+const fn step(name: &'static str, about: &'static str, run: fn(&Job, &mut Tally) -> Result<()>) -> Step {
+    Step {
+        name,
+        about,
+        run,
+        is_gate: false,
+    }
+}
+
+const STEPS: &[Step] = &[
+    step("format", "cargo fmt has nothing to change", format::run),
+    step(
+        "invariants",
+        "what docs/ARCHITECTURE.md promises and a text can show",
+        invariants::run,
+    ),
+    step(
+        "lints",
+        "clippy over all targets and features, warnings are errors",
+        lints::run,
+    ),
+    Step {
+        is_gate: true,
+        ..step("tests", "unit, integration and doc tests", unit::run)
+    },
+    step(
+        "rustdoc",
+        "the documentation builds without a warning",
+        rustdoc::run,
+    ),
+    step(
+        "rule-faults",
+        "each seeded fault of the rule is caught by the check meant for it",
+        rule_faults::run,
+    ),
+    step(
+        "loom",
+        "interleavings of core and memory, and the faults they must find",
+        loom,
+    ),
+    step("examples", "every example runs and ends by itself", examples::run),
+    step(
+        "pages",
+        "every code block of README.md and docs/guide builds in a fresh crate and runs",
+        pages::run,
+    ),
+    step(
+        "platforms",
+        "the libraries compile for the web, macOS and Windows",
+        platforms::systems,
+    ),
+    step(
+        "oldest-rust",
+        "the libraries compile with the oldest Rust they promise",
+        platforms::oldest_rust,
+    ),
+    step(
+        "package",
+        "cargo can package the libraries together",
+        package::run,
+    ),
+];
+
+pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
+    let mut deep = false;
+    let mut only: Vec<String> = Vec::new();
+    while let Some(flag) = flags.next()? {
+        match flag {
+            Short('h') | Long("help") => return Ok(crate::help(HELP)),
+            Long("list") => return Ok(crate::help(&list())),
+            Long("deep") => deep = true,
+            Long("only") => only.push(known(flags.value()?.string()?)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let job = Job {
+        workspace: Workspace::load()?,
+        deep,
+    };
+    if let Err(trouble) = setup::rust::install(&job.workspace) {
+        println!("{trouble}"); // the step that needs it fails; the others need not
+    }
+    let mut tally = Tally::default();
+    let began = Instant::now();
+    run_steps(
+        &job,
+        |name| only.is_empty() || only.iter().any(|wanted| wanted == name),
+        &mut tally,
+    );
+    println!(
+        "\n== summary ({:.0} s)\n{}",
+        began.elapsed().as_secs_f32(),
+        tally.summary()
+    );
+    Ok(if tally.failed() == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn run_steps(job: &Job, wanted: impl Fn(&str) -> bool, tally: &mut Tally) {
+    for step in STEPS.iter().filter(|step| wanted(step.name)) {
+        println!("\n== {}: {}", step.name, step.about);
+        let began = Instant::now();
+        let failed_before = tally.failed();
+        let result = (step.run)(job, tally);
+        if let Err(trouble) = &result {
+            println!("{trouble}");
+            let first_line = trouble.to_string().lines().next().unwrap_or_default().to_owned();
+            tally.fail(format!("{}: {first_line}", step.name));
+        }
+        let verdict = if tally.failed() == failed_before {
+            "passed"
+        } else {
+            "FAILED"
+        };
+        println!(
+            "-- {} {verdict} in {:.1} s",
+            step.name,
+            began.elapsed().as_secs_f32()
+        );
+        if step.is_gate && result.is_err() {
+            println!("the remaining steps are left out: what does not build cannot be tested");
+            return;
+        }
+    }
+}
+
+fn loom(job: &Job, tally: &mut Tally) -> Result<()> {
+    Exploration {
+        workspace: &job.workspace,
+        deep: job.deep,
+        filter: "",
+    }
+    .run(tally)
+}
+
+fn list() -> String {
+    let lines: Vec<String> = STEPS
+        .iter()
+        .map(|step| format!("{:<12} {}", step.name, step.about))
+        .collect();
+    lines.join("\n")
+}
+
+fn known(name: String) -> Result<String> {
+    if STEPS.iter().any(|step| step.name == name) {
+        return Ok(name);
+    }
+    Err(format!("there is no step `{name}`; `cargo xtask test --list` shows them").into())
+}

@@ -1,0 +1,83 @@
+//! Proof that the exploration of the rule can fail, and for the right reason.
+//!
+//! `crates/model/faults.txt` pairs each seeded fault with the check that is meant for it. The model's unit tests
+//! are built with one fault at a time and explored; the run must fail, and the first line `broken: <check>: …`
+//! must name that check. A run that is ended by its time limit has caught nothing.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Job;
+use crate::call::Call;
+use crate::faults::{self, Fault};
+use crate::tally::Tally;
+use crate::trouble::Result;
+use crate::{assembly, cargo};
+
+const MODEL: &str = "tidelock-model";
+const LIMIT: Duration = Duration::from_secs(120);
+
+pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
+    let model = job.workspace.package(MODEL)?;
+    let faults = faults::load(&model.dir.join("faults.txt"))?;
+    if faults.is_empty() {
+        return Err("crates/model/faults.txt names no fault".into());
+    }
+    assembly::run_all(
+        &faults,
+        |fault| cargo::build_unit_tests(cargo::call(&job.workspace.root), MODEL, Some(&fault.name)),
+        verdict,
+        |fault, verdict| report(fault, verdict, tally),
+    );
+    Ok(())
+}
+
+fn verdict(fault: &Fault, binary: Result<PathBuf>) -> Result<()> {
+    let outcome = Call::new(binary?).arg("explore").limit(LIMIT).run()?;
+    if outcome.timed_out() {
+        return Err(outcome.trouble());
+    }
+    if outcome.success() {
+        return Err("the exploration passes as if nothing were wrong".into());
+    }
+    match broken(&outcome.text) {
+        Some(check) if check == fault.catcher => Ok(()),
+        Some(check) => Err(format!("`{check}` saw it, not `{}`", fault.catcher).into()),
+        None => Err(format!("it fails, but no line says what is broken:\n{}", outcome.tail(20)).into()),
+    }
+}
+
+/// The check named by the first line `broken: <check>: …`.
+fn broken(output: &str) -> Option<&str> {
+    let rest = output.lines().find_map(|line| line.strip_prefix("broken: "))?;
+    Some(rest.split(':').next().unwrap_or(rest).trim())
+}
+
+fn report(fault: &Fault, verdict: Result<()>, tally: &mut Tally) {
+    match verdict {
+        Ok(()) => {
+            println!("caught {} by {}", fault.name, fault.catcher);
+            tally.pass(1);
+            tally.fact("mutants of the rule caught", 1);
+        }
+        Err(why) => {
+            println!("NOT CAUGHT {}: {why}", fault.name);
+            tally.fail(format!(
+                "the fault {} of the rule is not caught by {}",
+                fault.name, fault.catcher
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_broken_check_counts() {
+        let output = "thread 'x' panicked at y.rs:1:\nbroken: exclusion: 2 held of 1\nbroken: order: later\n";
+        assert_eq!(broken(output), Some("exclusion"));
+        assert_eq!(broken("all is well: broken: no\n"), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! All tests of all crates: built first, so that what does not build is told apart from what fails.
+//!
+//! The model's exploration says how many states it saw in lines `explored: <n> …`; too few of them are a
+//! failure, because a rule that was hardly explored was hardly tested.
+
+use std::time::Duration;
+
+use super::Job;
+use crate::call::{Call, Show};
+use crate::tally::{Tally, grouped};
+use crate::trouble::Result;
+use crate::{cargo, libtest};
+
+/// What the exploration must exceed, in the normal run and with `--deep`.
+const ENOUGH_STATES: [u64; 2] = [100_000, 1_000_000];
+
+pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
+    let build = tests(job).arg("--no-run").show(Show::Everything).run()?;
+    if !build.success() {
+        return Err("the tests do not build; cargo says above why".into());
+    }
+    let limit = Duration::from_secs(if job.deep { 6 * 3600 } else { 900 });
+    // The output of tests that pass is shown as well: the exploration's figures are in it.
+    let run = tests(job)
+        .args(["--no-fail-fast", "--", "--show-output"])
+        .show(Show::Some(matters))
+        .limit(limit)
+        .run()?;
+    let counts = libtest::counts(&run.text);
+    tally.pass(counts.passed);
+    if counts.ignored > 0 {
+        tally.fact("tests ignored", counts.ignored);
+    }
+    count_states(job.deep, explored(&run.text), tally);
+    if run.success() {
+        return Ok(());
+    }
+    println!("{}", run.text);
+    let names = libtest::failed(&run.text);
+    for name in &names {
+        tally.fail(format!("test {name}"));
+    }
+    let unnamed = counts.failed.saturating_sub(names.len() as u64);
+    if unnamed > 0 {
+        tally.fail_many(unnamed, format!("{unnamed} more tests"));
+    }
+    if counts.failed == 0 {
+        Err(run.trouble())
+    } else {
+        Ok(())
+    }
+}
+
+fn tests(job: &Job) -> Call {
+    let call = cargo::call(&job.workspace.root).args(["test", "--workspace", "--all-features"]);
+    if job.deep {
+        call.env("TIDELOCK_DEEP", "1")
+    } else {
+        call
+    }
+}
+
+fn count_states(deep: bool, states: u64, tally: &mut Tally) {
+    let [normal, in_depth] = ENOUGH_STATES;
+    let enough = if deep { in_depth } else { normal };
+    tally.fact("explored states", states);
+    if states > enough {
+        tally.pass(1);
+    } else {
+        tally.fail(format!(
+            "the model explored {} states, not more than {}",
+            grouped(states),
+            grouped(enough)
+        ));
+    }
+}
+
+/// The lines a person wants to see of a run that goes well.
+fn matters(line: &str) -> bool {
+    let line = line.trim_start();
+    ["Running ", "Doc-tests ", "test result: ", "explored: "]
+        .iter()
+        .any(|start| line.starts_with(start))
+        || line.ends_with("... FAILED")
+}
+
+/// The sum of the figures in lines like `explored: 123456 states of a mutex line`.
+fn explored(output: &str) -> u64 {
+    let figures = output.lines().filter_map(|line| line.strip_prefix("explored: "));
+    figures
+        .filter_map(|rest| {
+            rest.split_whitespace()
+                .next()?
+                .replace([',', '_'], "")
+                .parse::<u64>()
+                .ok()
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explored_states_add_up() {
+        assert_eq!(
+            explored("x\nexplored: 120000 states\nexplored: 3_000 more\nnot explored: 7\n"),
+            123_000
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! What went wrong, as one sentence for the person at the keyboard.
+//!
+//! Nothing in xtask decides by the kind of an error, so there are none: whoever meets one adds what was being
+//! done, and `main` prints it.
+
+use std::fmt;
+
+pub(crate) type Result<T, E = Trouble> = std::result::Result<T, E>;
+
+/// A sentence that helps.
+#[derive(Debug)]
+pub(crate) struct Trouble(String);
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(sentence: String) -> Self {
+        Self(sentence)
+    }
+}
+
+impl From<&str> for Trouble {
+    fn from(sentence: &str) -> Self {
+        Self(sentence.to_owned())
+    }
+}
+
+impl From<lexopt::Error> for Trouble {
+    fn from(error: lexopt::Error) -> Self {
+        Self(format!("{error}; `--help` shows what there is"))
+    }
+}
+
+/// Says what was being done when an error came.
+pub(crate) trait While<T> {
+    fn when(self, doing: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: fmt::Display> While<T> for std::result::Result<T, E> {
+    fn when(self, doing: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|error| Trouble(format!("cannot {}: {error}", doing())))
+    }
+}

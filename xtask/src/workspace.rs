@@ -1,0 +1,222 @@
+//! The workspace as cargo sees it: its packages, what they depend on, where things lie.
+//!
+//! Asked of `cargo metadata` once; everything else reads this.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use tinyjson::JsonValue;
+
+use crate::cargo;
+use crate::place;
+use crate::trouble::{Result, Trouble, While};
+
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    /// Where cargo puts what it builds, wherever the user has moved it.
+    pub(crate) target: PathBuf,
+    pub(crate) packages: Vec<Package>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) published: bool,
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) is_library: bool,
+    pub(crate) examples: Vec<String>,
+    /// Manifest keys that are not empty.
+    filled: Vec<String>,
+    rust_version: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    pub(crate) for_tests_only: bool,
+}
+
+type Object = HashMap<String, JsonValue>;
+
+impl Workspace {
+    pub(crate) fn load() -> Result<Self> {
+        let root = place::root()?;
+        let metadata = cargo::call(&root).args(["metadata", "--format-version", "1", "--no-deps"]);
+        let text = metadata.run()?;
+        if !text.success() {
+            return Err(format!("cargo cannot read the workspace:\n{}", text.tail(20)).into());
+        }
+        Self::parse(root, &text.stdout)
+            .ok_or_else(|| "cannot make sense of what `cargo metadata` says".into())
+    }
+
+    fn parse(root: PathBuf, json: &str) -> Option<Self> {
+        let value: JsonValue = json.parse().ok()?;
+        let top = value.get::<Object>()?;
+        let target = PathBuf::from(top.get("target_directory")?.get::<String>()?);
+        let packages = top
+            .get("packages")?
+            .get::<Vec<_>>()?
+            .iter()
+            .map(Package::parse)
+            .collect::<Option<_>>()?;
+        Some(Self {
+            root,
+            target,
+            packages,
+        })
+    }
+
+    pub(crate) fn package(&self, name: &str) -> Result<&Package> {
+        let found = self.packages.iter().find(|package| package.name == name);
+        found.ok_or_else(|| format!("the workspace has no package `{name}`").into())
+    }
+
+    /// The crates that others depend on: all that cargo may publish.
+    pub(crate) fn libraries(&self) -> impl Iterator<Item = &Package> {
+        self.packages
+            .iter()
+            .filter(|package| package.published && package.is_library)
+    }
+
+    /// The oldest Rust that the libraries promise, as rustup names it.
+    pub(crate) fn oldest_rust(&self) -> Result<String> {
+        let stated = self.libraries().find_map(Package::oldest_rust);
+        stated.ok_or_else(|| Trouble::from("no library crate states its rust-version"))
+    }
+
+    /// The toolchain that rust-toolchain.toml pins.
+    pub(crate) fn pinned_rust(&self) -> Result<String> {
+        let file = self.root.join("rust-toolchain.toml");
+        let text = std::fs::read_to_string(&file).when(|| format!("read {}", file.display()))?;
+        let channel = text
+            .lines()
+            .find_map(|line| line.strip_prefix("channel")?.trim().strip_prefix('='));
+        let channel = channel.map(|value| value.trim().trim_matches('"').to_owned());
+        channel.ok_or_else(|| format!("{} names no channel", file.display()).into())
+    }
+}
+
+impl Package {
+    fn parse(value: &JsonValue) -> Option<Self> {
+        let package = value.get::<Object>()?;
+        let targets = package.get("targets")?.get::<Vec<_>>()?;
+        let dependencies = package.get("dependencies")?.get::<Vec<_>>()?;
+        Some(Self {
+            name: text(package, "name")?,
+            dir: Path::new(&text(package, "manifest_path")?).parent()?.to_owned(),
+            // null: anywhere; an empty list: `publish = false`.
+            published: package.get("publish")?.is_null(),
+            dependencies: dependencies
+                .iter()
+                .map(Dependency::parse)
+                .collect::<Option<_>>()?,
+            is_library: targets.iter().any(|target| kind(target, "lib")),
+            examples: targets
+                .iter()
+                .filter(|t| kind(t, "example"))
+                .map(name_of)
+                .collect::<Option<_>>()?,
+            filled: package
+                .iter()
+                .filter(|(_, value)| filled(value))
+                .map(|(key, _)| key.clone())
+                .collect(),
+            rust_version: text(package, "rust_version"),
+        })
+    }
+
+    /// `1.88` as rustup's `1.88.0`.
+    pub(crate) fn oldest_rust(&self) -> Option<String> {
+        let version = self.rust_version.clone()?;
+        Some(if version.matches('.').count() == 1 {
+            format!("{version}.0")
+        } else {
+            version
+        })
+    }
+
+    pub(crate) fn states(&self, key: &str) -> bool {
+        self.filled.iter().any(|filled| filled == key)
+    }
+
+    /// The other packages of this workspace that its users get along with it.
+    pub(crate) fn own_dependencies(&self) -> impl Iterator<Item = &str> {
+        let outside_tests = self
+            .dependencies
+            .iter()
+            .filter(|dependency| !dependency.for_tests_only);
+        outside_tests
+            .map(|dependency| dependency.name.as_str())
+            .filter(|name| name.starts_with("tidelock"))
+    }
+}
+
+impl Dependency {
+    fn parse(value: &JsonValue) -> Option<Self> {
+        let dependency = value.get::<Object>()?;
+        Some(Self {
+            name: text(dependency, "name")?,
+            for_tests_only: text(dependency, "kind").as_deref() == Some("dev"),
+        })
+    }
+}
+
+fn text(object: &Object, key: &str) -> Option<String> {
+    object.get(key)?.get::<String>().cloned()
+}
+
+fn name_of(target: &JsonValue) -> Option<String> {
+    text(target.get::<Object>()?, "name")
+}
+
+fn kind(target: &JsonValue, wanted: &str) -> bool {
+    let kinds = target
+        .get::<Object>()
+        .and_then(|target| target.get("kind")?.get::<Vec<JsonValue>>());
+    kinds.is_some_and(|kinds| {
+        kinds
+            .iter()
+            .any(|kind| kind.get::<String>().is_some_and(|kind| kind == wanted))
+    })
+}
+
+fn filled(value: &JsonValue) -> bool {
+    match value {
+        JsonValue::Null => false,
+        JsonValue::String(text) => !text.trim().is_empty(),
+        JsonValue::Array(items) => !items.is_empty(),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METADATA: &str = r#"{"target_directory": "/build", "packages": [
+        {"name": "tidelock", "manifest_path": "/w/crates/core/Cargo.toml", "publish": null, "license": "MIT",
+         "keywords": [], "rust_version": "1.88",
+         "targets": [{"name": "tidelock", "kind": ["lib"]}, {"name": "first", "kind": ["example"]}],
+         "dependencies": [{"name": "tidelock-model", "kind": null}, {"name": "tidelock-memory", "kind": "dev"}]},
+        {"name": "xtask", "manifest_path": "/w/xtask/Cargo.toml", "publish": [], "rust_version": null,
+         "targets": [{"name": "xtask", "kind": ["bin"]}], "dependencies": []}]}"#;
+
+    #[test]
+    fn metadata_is_read() {
+        let workspace = Workspace::parse("/w".into(), METADATA).unwrap();
+        let names: Vec<_> = workspace
+            .libraries()
+            .map(|package| package.name.as_str())
+            .collect();
+        assert_eq!(names, ["tidelock"]);
+        assert_eq!(workspace.oldest_rust().unwrap(), "1.88.0");
+        let core = workspace.package("tidelock").unwrap();
+        assert_eq!(core.own_dependencies().collect::<Vec<_>>(), ["tidelock-model"]);
+        assert_eq!(core.examples, ["first"]);
+        assert!(core.states("license") && !core.states("keywords") && !core.states("description"));
+        assert!(workspace.package("tidelock-redis").is_err());
+    }
+}
