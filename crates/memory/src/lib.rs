@@ -1,1 +1,17 @@
-//! .
+//! Tidelock in the process's own memory: for tests, demos, and everything that fits in one process.
+
+mod clock;
+mod faults;
+mod lease;
+mod line;
+mod mishap;
+mod news;
+mod session;
+mod store;
+mod sync;
+mod table;
+
+pub use clock::Clock;
+pub use faults::Faults;
+pub use store::Store;
+pub use tidelock::*;

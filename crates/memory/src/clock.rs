@@ -1,0 +1,141 @@
+//! A clock that a test turns by hand.
+//!
+//! Nothing moves until it is told to. `advance` jumps, as over a machine that slept. `pass` goes from alarm to
+//! alarm instead and lets whoever was woken deal with it before it goes on, so that renewals and looks happen when
+//! they would.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tidelock::{Alarms, Moment};
+
+/// Where a clock begins: late enough that whoever reckons back a lease or two does not fall off the start.
+const BEGINNING: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long, in real time, `pass` waits for those who were woken.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it waits for the others once somebody did not look within that time.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(20);
+
+/// A clock that a test turns by hand, for one store or several.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidelock_memory::{Clock, Store};
+///
+/// let clock = Clock::manual();
+/// let store = Store::with_clock(&clock);
+/// let before = clock.now();
+/// clock.advance(Duration::from_secs(60)); // takes no time
+/// assert_eq!(clock.now().since(before), Duration::from_secs(60));
+/// # drop(store);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Clock(Arc<Hands>);
+
+#[derive(Debug)]
+struct Hands {
+    now: AtomicU64,
+    alarms: Alarms,
+    /// Held while time passes, so that two who let it pass do it one after the other.
+    passing: Mutex<()>,
+}
+
+impl Clock {
+    /// A clock that stands still until it is turned.
+    #[must_use]
+    pub fn manual() -> Self {
+        let beginning = Moment::START + BEGINNING;
+        Self(Arc::new(Hands {
+            now: AtomicU64::new(beginning.as_nanos()),
+            alarms: Alarms::default(),
+            passing: Mutex::new(()),
+        }))
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        tidelock::Clock::now(&*self.0)
+    }
+
+    /// Jumps, as if the machine had been asleep for so long: whatever was due meanwhile is late. Waits for nobody.
+    pub fn advance(&self, by: Duration) {
+        self.0.turn_to(self.now() + by);
+    }
+
+    /// Lets so much time pass, as if awake: everyone who set an alarm is woken when it is due, and time stands
+    /// still until they have dealt with it, so renewals and looks happen in between. Real time is spent only on
+    /// that, and at most about a second on somebody who never looks.
+    ///
+    /// Dropped half-way, it goes on by itself.
+    pub async fn pass(&self, by: Duration) {
+        let hands = self.0.clone();
+        let done = Arc::new(Mutex::new((false, None::<Waker>)));
+        let passed = done.clone();
+        // On a thread of its own: those who were woken may need the one that polls this.
+        let spawned = thread::Builder::new()
+            .name("tidelock-pass".into())
+            .spawn(move || {
+                hands.pass(by);
+                let waker = {
+                    let mut done = passed.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.0 = true;
+                    done.1.take()
+                };
+                waker.into_iter().for_each(Waker::wake);
+            });
+        if spawned.is_err() {
+            return self.0.pass(by);
+        }
+        poll_fn(|cx| {
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            if done.0 {
+                return Poll::Ready(());
+            }
+            done.1 = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    pub(crate) fn shared(&self) -> Arc<dyn tidelock::Clock> {
+        self.0.clone()
+    }
+}
+
+impl Hands {
+    fn turn_to(&self, moment: Moment) {
+        self.now.fetch_max(moment.as_nanos(), Ordering::AcqRel);
+        self.alarms.ring(tidelock::Clock::now(self));
+    }
+
+    fn pass(&self, by: Duration) {
+        let _one = self.passing.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = tidelock::Clock::now(self) + by;
+        let mut patience = PATIENCE;
+        loop {
+            let next = self.alarms.first().filter(|first| *first <= end);
+            self.turn_to(next.unwrap_or(end));
+            if !self.alarms.wait_until_seen(patience) {
+                patience = LITTLE_PATIENCE;
+            }
+            if next.is_none() && self.alarms.first().is_none_or(|first| first > end) {
+                return;
+            }
+        }
+    }
+}
+
+impl tidelock::Clock for Hands {
+    fn now(&self) -> Moment {
+        Moment::from_nanos(self.now.load(Ordering::Acquire))
+    }
+
+    fn alarms(&self) -> &Alarms {
+        &self.alarms
+    }
+}

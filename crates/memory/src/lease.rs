@@ -1,0 +1,71 @@
+//! What the store keeps of one session: until when it lives, where its claims stand, and which joins came too late.
+//!
+//! A void leave is remembered for one ttl: its join, should it still be under way, arrives within that time or not
+//! at all. What is remembered longer is forgotten at the next void leave or renewal.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::{Moment, Name, Options, Signals};
+
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) label: Arc<str>,
+    pub(crate) ttl: Duration,
+    pub(crate) until: Moment,
+    pub(crate) signals: Arc<dyn Signals>,
+    /// Where each of its claims stands, by its number.
+    pub(crate) claims: BTreeMap<u64, Spot>,
+    void: BTreeSet<u64>,
+    /// The same numbers, with the time when each may be forgotten.
+    void_until: VecDeque<(Moment, u64)>,
+}
+
+/// A place in a line: which line, and which number the claim got there.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    pub(crate) name: Name,
+    pub(crate) order: u64,
+}
+
+impl Lease {
+    pub(crate) fn new(options: &Options, signals: Arc<dyn Signals>) -> Self {
+        Self {
+            namespace: options.namespace.clone(),
+            label: options.label.clone(),
+            ttl: options.ttl,
+            until: Moment::START,
+            signals,
+            claims: BTreeMap::new(),
+            void: BTreeSet::new(),
+            void_until: VecDeque::new(),
+        }
+    }
+
+    /// The spot of a claim in the line of `name`.
+    pub(crate) fn spot(&self, name: &Name, number: u64) -> Option<&Spot> {
+        self.claims.get(&number).filter(|spot| spot.name == *name)
+    }
+
+    /// From now on a join of this number comes too late.
+    pub(crate) fn make_void(&mut self, number: u64, now: Moment) {
+        self.forget_void(now);
+        if self.void.insert(number) {
+            self.void_until.push_back((now + self.ttl, number));
+        }
+    }
+
+    pub(crate) fn is_void(&self, number: u64) -> bool {
+        self.void.contains(&number)
+    }
+
+    /// Forgets what cannot arrive any more.
+    pub(crate) fn forget_void(&mut self, now: Moment) {
+        while let Some((_, number)) = self.void_until.front().filter(|(until, _)| *until <= now) {
+            self.void.remove(number);
+            self.void_until.pop_front();
+        }
+    }
+}

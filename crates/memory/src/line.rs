@@ -1,0 +1,208 @@
+//! One name's line, quick however many stand in it.
+//!
+//! Claims are numbered as they come and kept in that order. Grants go in order too and held is sticky, so those who
+//! hold are always the front: `front` is the number that parts them from those who wait. Joining, leaving anywhere,
+//! granting the next one and asking for the heaviest waiter each take one step into an ordered map.
+
+use std::collections::BTreeMap;
+
+use tidelock::{ClaimId, Error, ErrorKind, Grant, Kind, Left, Moment, Result, Token, Weight};
+
+#[derive(Debug)]
+pub(crate) struct Line {
+    kind: Kind,
+    capacity: Weight,
+    /// The weights of all who hold; more than the capacity after a shrink.
+    held: u64,
+    /// The number of the next comer.
+    next: u64,
+    /// Everyone before it holds, everyone from it on waits.
+    front: u64,
+    standing: BTreeMap<u64, Standing>,
+    /// How many wait for each weight.
+    waiting: BTreeMap<Weight, usize>,
+}
+
+/// One claim in a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) id: ClaimId,
+    pub(crate) weight: Weight,
+    pub(crate) since: Moment,
+    /// Its token when it is held.
+    pub(crate) token: Option<Token>,
+}
+
+impl Line {
+    pub(crate) fn new(kind: Kind, capacity: Weight) -> Self {
+        Self {
+            kind,
+            capacity,
+            held: 0,
+            next: 0,
+            front: 0,
+            standing: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn capacity(&self) -> Weight {
+        self.capacity
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.standing.is_empty()
+    }
+
+    /// The claim that came as number `order`.
+    pub(crate) fn at(&self, order: u64) -> Option<&Standing> {
+        self.standing.get(&order)
+    }
+
+    /// Everyone, first come first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Standing> {
+        self.standing.values()
+    }
+
+    /// Those who hold, first come first.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Standing> {
+        self.standing.range(..self.front).map(|(_, standing)| standing)
+    }
+
+    /// Whether a claim of this kind and weight may stand here at all.
+    pub(crate) fn admit(&self, kind: Kind, weight: Weight) -> Result<()> {
+        if kind != self.kind {
+            return Err(Error::new(
+                ErrorKind::KindMismatch,
+                format!(
+                    "the name is in use as a {}, so it cannot be a {kind} now",
+                    self.kind
+                ),
+            ));
+        }
+        if weight > self.capacity {
+            return Err(Error::new(
+                ErrorKind::InvalidPermits,
+                format!("{weight} were asked for, and there are {} in all", self.capacity),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a newcomer of this weight would be held at once.
+    pub(crate) fn fits(&self, weight: Weight) -> bool {
+        self.waiting.is_empty() && self.has_room_for(weight)
+    }
+
+    /// Puts a claim at the tail, and says which number it got.
+    pub(crate) fn push(&mut self, standing: Standing) -> u64 {
+        let order = self.next;
+        self.next += 1;
+        if standing.token.is_some() {
+            self.front = self.next;
+            self.held += u64::from(standing.weight.get());
+        } else {
+            *self.waiting.entry(standing.weight).or_default() += 1;
+        }
+        self.standing.insert(order, standing);
+        order
+    }
+
+    /// Takes a claim out, wherever it stands.
+    pub(crate) fn remove(&mut self, order: u64) -> Left {
+        let Some(standing) = self.standing.remove(&order) else {
+            return Left::Absent;
+        };
+        if standing.token.is_some() {
+            self.held -= u64::from(standing.weight.get());
+            Left::Held
+        } else {
+            self.stop_waiting(standing.weight);
+            Left::Waiting
+        }
+    }
+
+    /// Grants the first who waits, if it fits now. Nobody passes it, however light.
+    pub(crate) fn grant_next(&mut self, next_token: impl FnOnce() -> Token) -> Option<(ClaimId, Grant)> {
+        let (&order, &Standing { id, weight, .. }) = self.standing.range(self.front..).next()?;
+        if !self.has_room_for(weight) {
+            return None;
+        }
+        let token = next_token();
+        self.standing.get_mut(&order)?.token = Some(token);
+        self.stop_waiting(weight);
+        self.held += u64::from(weight.get());
+        self.front = order + 1;
+        Some((id, self.grant(token)))
+    }
+
+    /// A grant under this token, as it is told.
+    pub(crate) fn grant(&self, token: Token) -> Grant {
+        Grant {
+            token,
+            capacity: self.capacity,
+        }
+    }
+
+    /// Makes a claim lighter where it stands.
+    pub(crate) fn lighten(&mut self, order: u64, to: Weight) -> Result<()> {
+        let Some(standing) = self.standing.get_mut(&order) else {
+            return Ok(());
+        };
+        let from = standing.weight;
+        if to > from {
+            return Err(Error::new(
+                ErrorKind::InvalidPermits,
+                format!("the claim weighs {from}, so it cannot be made lighter to {to}"),
+            ));
+        }
+        standing.weight = to;
+        if standing.token.is_some() {
+            self.held -= u64::from(from.get() - to.get());
+        } else {
+            self.stop_waiting(from);
+            *self.waiting.entry(to).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Changes the capacity. Whoever holds goes on holding.
+    pub(crate) fn resize(&mut self, from: Weight, to: Weight) -> Result<()> {
+        if self.kind != Kind::Semaphore {
+            let wrong = format!(
+                "the name is in use as a {}, and only a semaphore has a size",
+                self.kind
+            );
+            return Err(Error::new(ErrorKind::KindMismatch, wrong));
+        }
+        if self.capacity != from {
+            let wrong = format!("its size is {} and not {from}", self.capacity);
+            return Err(Error::new(ErrorKind::Conflict, wrong));
+        }
+        if let Some((heaviest, _)) = self.waiting.last_key_value()
+            && *heaviest > to
+        {
+            let wrong = format!("somebody waits for {heaviest}, which would never fit a size of {to}");
+            return Err(Error::new(ErrorKind::InvalidPermits, wrong));
+        }
+        self.capacity = to;
+        Ok(())
+    }
+
+    fn has_room_for(&self, weight: Weight) -> bool {
+        self.held + u64::from(weight.get()) <= u64::from(self.capacity.get())
+    }
+
+    fn stop_waiting(&mut self, weight: Weight) {
+        if let Some(count) = self.waiting.get_mut(&weight) {
+            *count -= 1;
+            if *count == 0 {
+                self.waiting.remove(&weight);
+            }
+        }
+    }
+}

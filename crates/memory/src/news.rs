@@ -1,0 +1,32 @@
+//! What sessions are to hear, kept until the store's lock is let go: whoever hears it may call the store at once.
+
+use std::sync::Arc;
+
+use tidelock::{ClaimId, Grant, Signals};
+
+#[derive(Debug, Default)]
+pub(crate) struct News(Vec<(Arc<dyn Signals>, Word)>);
+
+/// One thing to tell a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    Held(ClaimId, Grant),
+    Gone(ClaimId),
+    Over,
+}
+
+impl News {
+    pub(crate) fn add(&mut self, signals: &Arc<dyn Signals>, word: Word) {
+        self.0.push((signals.clone(), word));
+    }
+
+    pub(crate) fn tell(self) {
+        for (signals, word) in self.0 {
+            match word {
+                Word::Held(id, grant) => signals.held(id, grant),
+                Word::Gone(id) => signals.gone(id),
+                Word::Over => signals.over(),
+            }
+        }
+    }
+}
