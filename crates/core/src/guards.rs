@@ -1,0 +1,122 @@
+//! Several locks at once: in one global order, with one deadline, all or nothing.
+//!
+//! Everybody takes them by name first, then by store, so no two can wait for each other in a circle. A lock that is
+//! named twice is taken once.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::{Clock, Guard, Moment, Mutex, Result, State, Token, boot_clock};
+
+/// Locks every one of `mutexes`, of one store or of several, or none.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # let locks = tidelock_memory::connect();
+/// let accounts = [locks.mutex("account:7")?, locks.mutex("account:3")?];
+/// let both = tidelock::lock_all(&accounts).await?;
+/// assert!(both.token("account:3").is_some());
+/// both.release().await?;
+/// locks.close().await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// The first error of any of them; then none is held.
+///
+/// # Cancel safety
+/// Dropping the future gives back whatever was granted, and leaves every line.
+pub async fn lock_all(mutexes: &[Arc<dyn Mutex>]) -> Result<Guards> {
+    let mut guards = Guards::default();
+    for mutex in in_order(mutexes) {
+        guards.0.push(mutex.lock().await?);
+    }
+    Ok(guards)
+}
+
+/// The same, with one deadline for all: `None` when it passes, and then none is held.
+///
+/// # Errors
+/// The first error of any of them; then none is held.
+///
+/// # Cancel safety
+/// Dropping the future gives back whatever was granted, and leaves every line.
+pub async fn lock_all_within(mutexes: &[Arc<dyn Mutex>], patience: Duration) -> Result<Option<Guards>> {
+    let clock = boot_clock();
+    let by = clock.now() + patience;
+    let mut guards = Guards::default();
+    for mutex in in_order(mutexes) {
+        match mutex.lock_within(remaining(&*clock, by)).await? {
+            Some(guard) => guards.0.push(guard),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(guards))
+}
+
+/// What [`lock_all`] holds, given back together.
+#[derive(Debug, Default)]
+#[must_use = "the locks are given back as soon as this is dropped; bind it to a variable"]
+pub struct Guards(Vec<Guard>);
+
+impl Guards {
+    /// The token of the lock of that name: of the first one, if stores share the name.
+    #[must_use]
+    pub fn token(&self, name: &str) -> Option<Token> {
+        self.iter()
+            .find(|guard| guard.name().as_str() == name)
+            .map(Guard::token)
+    }
+
+    /// Each guard, in the order in which they were taken.
+    pub fn iter(&self) -> impl Iterator<Item = &Guard> {
+        self.0.iter()
+    }
+
+    /// How far all of them can be trusted together: as far as the least.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.iter().map(Guard::state).max().unwrap_or(State::Held)
+    }
+
+    /// Ready when the first of them is lost.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut lost: Vec<_> = self.iter().map(Guard::lost).collect();
+        poll_fn(
+            move |cx| match lost.iter_mut().any(|lost| Pin::new(lost).poll(cx).is_ready()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            },
+        )
+    }
+
+    /// Gives all of them back, the last taken first, and waits until the stores have confirmed it.
+    ///
+    /// # Errors
+    /// The first error; the others are given back all the same.
+    ///
+    /// # Cancel safety
+    /// They are given back all the same.
+    pub async fn release(mut self) -> Result<()> {
+        let mut result = Ok(());
+        while let Some(guard) = self.0.pop() {
+            let released = guard.release().await;
+            result = result.and(released);
+        }
+        result
+    }
+}
+
+fn in_order(mutexes: &[Arc<dyn Mutex>]) -> Vec<&Arc<dyn Mutex>> {
+    let mut ordered: Vec<_> = mutexes.iter().collect();
+    ordered.sort_by_key(|mutex| mutex.place());
+    ordered.dedup_by_key(|mutex| mutex.place());
+    ordered
+}
+
+fn remaining(clock: &dyn Clock, by: Moment) -> Duration {
+    by.since(clock.now())
+}

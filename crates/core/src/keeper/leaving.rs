@@ -1,0 +1,73 @@
+//! A claim on its way out.
+//!
+//! The leave is under way as soon as this exists. Whoever wants to know may await the answer; whoever does not, or
+//! gives up, drops it, and the keeper sees it through.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::Errand;
+use crate::deadline;
+use crate::standing::Standing;
+use crate::{Left, Reply, Result, Session};
+
+/// A leave under way.
+pub(crate) struct Leaving {
+    standing: Arc<Standing>,
+    /// `None` once it has failed, or is confirmed.
+    reply: Option<Reply<Left>>,
+    confirmed: bool,
+    keeper: UnboundedSender<Errand>,
+}
+
+impl Leaving {
+    /// Sends the leave of a claim that has been taken out of the registry.
+    pub(crate) fn start(
+        session: &dyn Session,
+        keeper: &UnboundedSender<Errand>,
+        standing: &Arc<Standing>,
+    ) -> Self {
+        let reply = session.leave(&standing.claim.name, standing.claim.id, standing.how_to_leave());
+        Self {
+            standing: standing.clone(),
+            reply: Some(reply),
+            confirmed: false,
+            keeper: keeper.clone(),
+        }
+    }
+
+    /// The store's answer. After an error, and when this is dropped before it came, the keeper goes on.
+    pub(crate) async fn answer(&mut self) -> Result<Left> {
+        let answer = poll_fn(|cx| match &mut self.reply {
+            Some(reply) => reply.as_mut().poll(cx),
+            None => Poll::Ready(Ok(Left::Absent)),
+        })
+        .await;
+        self.reply = None;
+        self.confirmed = answer.is_ok();
+        answer
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(answer) = self
+            .reply
+            .as_mut()
+            .and_then(|reply| deadline::at_once(reply.as_mut()))
+        {
+            self.reply = None;
+            self.confirmed = answer.is_ok();
+        }
+        if !self.confirmed {
+            // Without a keeper the session is closed, and took the claim along.
+            let _ = self.keeper.send(Errand::SeeThrough {
+                standing: self.standing.clone(),
+                reply: self.reply.take(),
+            });
+        }
+    }
+}

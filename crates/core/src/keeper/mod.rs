@@ -1,0 +1,379 @@
+//! The keeper: one task for each session, on a thread of Tidelock's own.
+//!
+//! Every third of the ttl it renews whatever stands, one request for each shard; a renewal that failed puts the
+//! claims of that shard in jeopardy and is tried again after a short pause. It loses, by this client's own clock,
+//! what could not be renewed in time; looks for those who wait; and sees every leave through. It ends, and closes the
+//! session, when the last handle and the last guard are gone.
+
+mod leaving;
+mod runtime;
+mod seeing;
+mod telling;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+pub(crate) use leaving::Leaving;
+pub(crate) use runtime::handle;
+
+use crate::deadline;
+use crate::registry::{DueLook, Registry};
+use crate::standing::{Loss, Standing};
+use crate::{
+    ClaimId, Clock, Error, ErrorKind, Left, Moment, Name, Options, Renewal, Reply, Result, Session, Shard,
+    Sight, Signals, Sleep,
+};
+
+/// What the keeper is asked to do.
+pub(crate) enum Errand {
+    /// See a leave through. Without a reply to wait for, it is to be sent again.
+    SeeThrough {
+        standing: Arc<Standing>,
+        reply: Option<Reply<Left>>,
+    },
+    /// Give everything back, and end.
+    Close {
+        within: Duration,
+        done: oneshot::Sender<Result<()>>,
+    },
+}
+
+pub(crate) struct Keeper {
+    session: Arc<dyn Session>,
+    registry: Arc<Registry>,
+    clock: Arc<dyn Clock>,
+    options: Arc<Options>,
+    tasks: JoinSet<Done>,
+    shards: BTreeMap<Shard, Renewing>,
+    renew_at: Moment,
+    /// Leaves that are not confirmed yet.
+    leaving: BTreeMap<ClaimId, Name>,
+}
+
+/// How a shard's renewals go.
+#[derive(Default)]
+struct Renewing {
+    under_way: bool,
+    failed: Option<Failed>,
+}
+
+/// A renewal has failed: when to try again, and how long to pause if that fails too.
+struct Failed {
+    retry_at: Moment,
+    pause: Duration,
+}
+
+/// What a task of the keeper has come to.
+enum Done {
+    Renewed {
+        shard: Shard,
+        asked: Vec<(Name, Vec<ClaimId>)>,
+        answer: Result<Renewal>,
+    },
+    Looked {
+        name: Name,
+        answer: Result<Sight>,
+    },
+    Left(ClaimId),
+    Told,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        session: Arc<dyn Session>,
+        registry: Arc<Registry>,
+        clock: Arc<dyn Clock>,
+        options: Arc<Options>,
+    ) -> Self {
+        let renew_at = clock.now() + session.ttl() / 3;
+        let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
+        Self {
+            session,
+            registry,
+            clock,
+            options,
+            tasks,
+            shards,
+            renew_at,
+            leaving,
+        }
+    }
+
+    /// Keeps until the other side of `errands` is gone, or it is told to close.
+    pub(crate) async fn run(mut self, mut errands: UnboundedReceiver<Errand>) {
+        let mut last_alarm = None;
+        loop {
+            let wake = self.tend();
+            // Only now the last alarm is let go of: whoever turns a clock by hand knows by it that all is done.
+            drop(last_alarm.take());
+            let mut sleep = Box::pin(Sleep::until(&self.clock, wake));
+            let closing = loop {
+                tokio::select! {
+                    errand = errands.recv() => match errand {
+                        Some(Errand::SeeThrough { standing, reply }) => self.see_through(standing, reply),
+                        Some(Errand::Close { within, done }) => break Some((within, Some(done))),
+                        None => break Some((self.session.ttl(), None)),
+                    },
+                    Some(done) = self.tasks.join_next() => {
+                        let done = done.unwrap_or_else(|panic| Done::from_panic(&panic, &self.registry));
+                        if self.note(done) {
+                            break None;
+                        }
+                    }
+                    () = self.registry.nudged() => break None,
+                    () = &mut sleep => break None,
+                }
+            };
+            if let Some((within, done)) = closing {
+                return self.close(within, done).await;
+            }
+            last_alarm = Some(sleep);
+        }
+    }
+
+    /// Does what is due, and says when to come back.
+    fn tend(&mut self) -> Moment {
+        if self.registry.is_over() {
+            return Moment::NEVER;
+        }
+        let now = self.clock.now();
+        let (overdue, next_deadline) = self.registry.overdue(now);
+        for standing in overdue {
+            self.lose(standing, now);
+        }
+        if now >= self.renew_at {
+            self.renew_at = now + self.session.ttl() / 3;
+            self.renew(|_| true);
+        } else if self.retry_at() <= now {
+            self.renew(|shard| shard.failed.as_ref().is_some_and(|failed| failed.retry_at <= now));
+        }
+        for look in self.registry.due_looks(now) {
+            self.look(look);
+        }
+        self.registry
+            .keeper_sleeps_until(next_deadline.min(self.renew_at).min(self.retry_at()))
+    }
+
+    /// When the first of the failed renewals is to be tried again.
+    fn retry_at(&self) -> Moment {
+        let resting = self.shards.values().filter(|shard| !shard.under_way);
+        resting
+            .filter_map(|shard| shard.failed.as_ref())
+            .map(|failed| failed.retry_at)
+            .min()
+            .unwrap_or(Moment::NEVER)
+    }
+
+    /// What could not be renewed in time is lost, whatever the store thinks; and it is given back there.
+    fn lose(&mut self, standing: Arc<Standing>, now: Moment) {
+        if let Some(footing) = standing.lose(standing.why_overdue(now)) {
+            telling::lost(&standing, footing);
+            self.see_through(standing, None);
+        }
+    }
+
+    /// Renews the shards that `which` picks, and in which nothing is under way.
+    fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
+        let mut roll = self.registry.roll();
+        // A session that has to be kept itself is renewed with nobody in line too.
+        roll.entry(Shard(0)).or_default();
+        for (shard, asked) in roll {
+            let renewing = self.shards.entry(shard).or_default();
+            if renewing.under_way || !which(renewing) {
+                continue;
+            }
+            renewing.under_way = true;
+            let (session, clock) = (self.session.clone(), self.clock.clone());
+            let within = self.options.command_deadline.min(session.ttl() / 3);
+            self.start(async move {
+                let answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
+                Done::Renewed { shard, asked, answer }
+            });
+        }
+    }
+
+    fn look(&mut self, look: DueLook) {
+        let (session, clock, within) = (
+            self.session.clone(),
+            self.clock.clone(),
+            self.options.command_deadline,
+        );
+        if let Some(waited) = look.warn {
+            let (session, clock) = (session.clone(), clock.clone());
+            let (name, own) = (look.name.clone(), self.registry.session);
+            self.start(async move {
+                let line = deadline::answer_within(&clock, within, session.line(&name)).await;
+                telling::long_wait(&name, waited, line, own);
+                Done::Told
+            });
+        }
+        self.start(async move {
+            let answer =
+                deadline::answer_within(&clock, within, session.look(&look.name, &look.waiting)).await;
+            Done::Looked {
+                name: look.name,
+                answer,
+            }
+        });
+    }
+
+    fn see_through(&mut self, standing: Arc<Standing>, reply: Option<Reply<Left>>) {
+        let id = standing.claim.id;
+        self.leaving.insert(id, standing.claim.name.clone());
+        let (session, registry) = (self.session.clone(), self.registry.clone());
+        let (clock, options) = (self.clock.clone(), self.options.clone());
+        self.start(async move {
+            seeing::through(&*session, &registry, &clock, &options, &standing, reply).await;
+            Done::Left(id)
+        });
+    }
+
+    /// Most stores in a process's own memory answer at once: only what waits is worth a task.
+    fn start(&mut self, work: impl Future<Output = Done> + Send + 'static) {
+        let mut work = Box::pin(work);
+        match deadline::at_once(work.as_mut()) {
+            Some(done) => drop(self.note(done)),
+            None => drop(self.tasks.spawn(work)),
+        }
+    }
+
+    /// Takes in what a task has come to. Says whether that may have changed what is due.
+    fn note(&mut self, done: Done) -> bool {
+        match done {
+            Done::Renewed { shard, asked, answer } => self.renewed(shard, &asked, answer),
+            Done::Looked {
+                answer: Err(error), ..
+            } if error.kind() == ErrorKind::Lost => self.registry.over(),
+            Done::Looked { name, answer } => {
+                let soon = || Sight {
+                    held: Vec::new(),
+                    gone: Vec::new(),
+                    look_in: self.options.longest_pause,
+                };
+                self.registry.saw(&name, answer.unwrap_or_else(|_| soon()));
+            }
+            Done::Left(id) => {
+                self.leaving.remove(&id);
+                return false;
+            }
+            Done::Told => return false,
+        }
+        true
+    }
+
+    fn renewed(&mut self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], answer: Result<Renewal>) {
+        let now = self.clock.now();
+        let renewing = self.shards.entry(shard).or_default();
+        renewing.under_way = false;
+        match answer {
+            Ok(renewal) => {
+                renewing.failed = None;
+                self.registry.renewed(shard, asked, &renewal);
+                self.give_back(renewal.strays);
+            }
+            Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
+            Err(error) => {
+                let pause = renewing
+                    .failed
+                    .as_ref()
+                    .map_or(self.options.first_pause, |failed| failed.pause);
+                let longest = self.options.longest_pause.min(self.session.ttl() / 10);
+                renewing.failed = Some(Failed {
+                    retry_at: now + pause,
+                    pause: (pause * 2).min(longest),
+                });
+                if !asked.is_empty() {
+                    telling::jeopardy(shard, &error);
+                }
+                self.registry.in_jeopardy(asked);
+            }
+        }
+    }
+
+    /// Claims that the store keeps for us, and nobody here knows any more.
+    fn give_back(&mut self, strays: Vec<(Name, ClaimId)>) {
+        for (name, id) in strays {
+            if !self.registry.knows(id) && !self.leaving.contains_key(&id) {
+                let shard = self.session.shard(&name);
+                let standing = Standing::stray(id, name, shard, self.clock.now());
+                self.see_through(Arc::new(standing), None);
+            }
+        }
+    }
+
+    /// Gives everything back, waits for the store to confirm it, and ends the session.
+    async fn close(mut self, within: Duration, done: Option<oneshot::Sender<Result<()>>>) {
+        let by = self.clock.now() + within;
+        for standing in self.registry.lose_all(Loss::Closed) {
+            self.see_through(standing, None);
+        }
+        let clock = self.clock.clone();
+        let _ = deadline::by(&clock, by, async {
+            while !self.leaving.is_empty() {
+                match self.tasks.join_next().await {
+                    Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+        })
+        .await;
+        let session = self.session.clone();
+        let ended = deadline::by(
+            &clock,
+            by.max(clock.now() + self.options.command_deadline),
+            session.close(),
+        )
+        .await;
+        let unconfirmed = std::mem::take(&mut self.leaving);
+        if let Some(done) = done {
+            // Whoever asked may have stopped listening.
+            let _ = done.send(closed(&unconfirmed, ended));
+        }
+    }
+}
+
+/// How the end of a session went. Its end takes every claim along, so where that is confirmed nothing else matters.
+fn closed(unconfirmed: &BTreeMap<ClaimId, Name>, ended: Option<Result<()>>) -> Result<()> {
+    let trouble = match ended {
+        Some(Ok(())) if unconfirmed.is_empty() => return Ok(()),
+        Some(Err(error)) if unconfirmed.is_empty() => return Err(error),
+        Some(Err(error)) => Error::new(error.kind(), unconfirmed_names(unconfirmed)).because(error),
+        _ => Error::new(ErrorKind::Timeout, unconfirmed_names(unconfirmed)),
+    };
+    Err(trouble)
+}
+
+fn unconfirmed_names(unconfirmed: &BTreeMap<ClaimId, Name>) -> String {
+    const SHOWN: usize = 5;
+    let mut names: Vec<_> = unconfirmed
+        .values()
+        .take(SHOWN)
+        .map(|name| format!("{name:?}"))
+        .collect();
+    if unconfirmed.len() > SHOWN {
+        names.push(format!("and {} more", unconfirmed.len() - SHOWN));
+    }
+    match names.is_empty() {
+        true => "the store did not confirm the end of the session in time; its lease will end it".to_owned(),
+        false => format!(
+            "the store did not confirm that these were given back: {}; their lease will",
+            names.join(", ")
+        ),
+    }
+}
+
+impl Done {
+    /// A backend has panicked: nothing is known of its session any more, so nothing of it may be trusted.
+    fn from_panic(panic: &tokio::task::JoinError, registry: &Registry) -> Self {
+        tracing::error!(%panic, "a backend failed inside; its session is given up");
+        registry.over();
+        Self::Told
+    }
+}

@@ -1,0 +1,41 @@
+//! Seeing a leave through: it is repeated until the store has confirmed it, or the claim's lifetime is surely over.
+
+use std::sync::Arc;
+
+use crate::deadline;
+use crate::registry::Registry;
+use crate::standing::Standing;
+use crate::{Clock, Left, Options, Reply, Session, Sleep};
+
+/// Waits for `reply`, and sends the leave again for as long as the store could still have the claim.
+pub(super) async fn through(
+    session: &dyn Session,
+    registry: &Registry,
+    clock: &Arc<dyn Clock>,
+    options: &Options,
+    standing: &Standing,
+    mut reply: Option<Reply<Left>>,
+) {
+    let (name, id) = (&standing.claim.name, standing.claim.id);
+    let surely_over = standing.until().max(clock.now() + session.ttl());
+    let mut pause = options.first_pause;
+    loop {
+        let leave = reply
+            .take()
+            .unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
+        match deadline::answer_within(clock, options.command_deadline, leave).await {
+            Ok(_) => return,
+            Err(error) if !error.can_retry() => {
+                tracing::warn!(lock.name = %name, %error, "a claim could not be given back; its lease will end it");
+                return;
+            }
+            Err(_) => {}
+        }
+        // The renewals of its neighbours may keep it alive, so their deadline counts too.
+        if registry.is_over() || clock.now() > surely_over.max(registry.kept_until(standing.shard)) {
+            return;
+        }
+        Sleep::until(clock, clock.now() + pause).await;
+        pause = (pause * 2).min(options.longest_pause);
+    }
+}

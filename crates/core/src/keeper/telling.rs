@@ -1,0 +1,96 @@
+//! What the keeper tells operators: losses, jeopardy, and waits that take long.
+
+use std::time::Duration;
+
+use crate::standing::{Footing, Standing};
+use crate::{Error, Line, Name, Result, SessionId, Shard};
+
+/// A claim was lost by this client's own clock.
+pub(super) fn lost(standing: &Standing, footing: Footing) {
+    let reason = standing.loss().map_or("", crate::standing::Loss::reason);
+    match footing {
+        Footing::Held => {
+            tracing::warn!(lock.name = %standing.claim.name, reason, "a lock that was held is lost");
+        }
+        _ => tracing::debug!(lock.name = %standing.claim.name, reason, "a place in line is lost"),
+    }
+}
+
+/// A renewal failed, and is tried again.
+pub(super) fn jeopardy(shard: Shard, error: &Error) {
+    tracing::warn!(shard = shard.0, %error, "a renewal failed; what is held is in jeopardy until one succeeds");
+}
+
+/// Somebody of this client has waited for long: says who is in the way.
+pub(super) fn long_wait(name: &Name, waited: Duration, line: Result<Line>, own: SessionId) {
+    match line {
+        Ok(line) => {
+            tracing::warn!(lock.name = %name, ?waited, "waiting for long: {}", in_the_way(&line, own));
+        }
+        Err(error) => {
+            tracing::warn!(lock.name = %name, ?waited, %error, "waiting for long, and the line cannot be seen");
+        }
+    }
+}
+
+/// Who holds, since when, and how many stand before this client's first waiter.
+fn in_the_way(line: &Line, own: SessionId) -> String {
+    let ahead = line
+        .waiters()
+        .take_while(|waiter| waiter.id.session != own)
+        .count();
+    let Some(holder) = line.holders().next() else {
+        return format!("nobody holds it, {ahead} wait ahead");
+    };
+    let own_fault = if holder.id.session == own {
+        " (this very client: is a guard kept, or a lock taken twice?)"
+    } else {
+        ""
+    };
+    let others = match line.holders().count() {
+        1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    };
+    format!(
+        "{:?}{own_fault}{others} has been in line for {:?} and holds it, {ahead} wait ahead",
+        holder.label, holder.since
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClaimId, Kind, Stander, Token, Weight};
+
+    #[test]
+    fn a_long_wait_names_the_holder_and_the_place_in_line() {
+        let own = SessionId::from_bits(1);
+        let stander = |session: u64, token: Option<u64>| {
+            let id = ClaimId {
+                session: SessionId::from_bits(session),
+                number: 1,
+            };
+            let token = token.and_then(Token::from_order);
+            Stander::new(
+                id,
+                Weight::ONE,
+                token,
+                format!("worker {session}"),
+                Duration::from_secs(9),
+            )
+        };
+        let line = |holder| {
+            Line::new(
+                Kind::Mutex,
+                Weight::ONE,
+                vec![stander(holder, Some(7)), stander(3, None), stander(1, None)],
+            )
+        };
+        let text = in_the_way(&line(2), own);
+        assert!(
+            text.contains("\"worker 2\" has been in line for 9s") && text.contains("1 wait ahead"),
+            "{text}"
+        );
+        assert!(in_the_way(&line(1), own).contains("this very client"));
+    }
+}

@@ -1,0 +1,206 @@
+//! A mutex that its owner may lock again.
+//!
+//! For each owner there is one cell with a weak link to the guard that the owner's holds share. Whoever finds it alive
+//! shares it; whoever does not, locks the mutex itself, and meanwhile others of the same owner wait at the cell. The
+//! depth is the number of shares: when the last one goes, so does the guard.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::{Error, ErrorKind, Guard, Mutex, Result, State};
+
+type Cell = Arc<tokio::sync::Mutex<Weak<Guard>>>;
+
+/// A mutex that the same [`Owner`] may lock again while it holds it: the token stays the same.
+///
+/// Another task of the same process is another owner, unless it was given the owner.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// use tidelock::{Owner, Reentrant};
+/// # let locks = tidelock_memory::connect();
+/// let mutex = Reentrant::new(locks.mutex("order:7")?);
+/// let me = Owner::new();
+/// let outer = mutex.lock(&me).await?;
+/// let inner = mutex.lock(&me).await?;
+/// assert_eq!(outer.token(), inner.token());
+/// assert!(mutex.try_lock(&Owner::new()).await?.is_none());
+/// # drop((outer, inner)); locks.close().await?; Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Reentrant {
+    mutex: Arc<dyn Mutex>,
+    cells: std::sync::Mutex<HashMap<Owner, Cell>>,
+}
+
+/// Whoever may lock again what it has locked: a request, a job, a unit of work.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner(u64);
+
+tokio::task_local! {
+    static CURRENT: Owner;
+}
+
+impl Owner {
+    /// An owner unlike any other in this process.
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "two new owners differ, two defaults should not"
+    )]
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Makes this owner the current one while `work` runs. Tasks that `work` spawns do not inherit it.
+    pub async fn scope<F: Future>(&self, work: F) -> F::Output {
+        CURRENT.scope(self.clone(), work).await
+    }
+
+    /// The owner that this task runs as.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+}
+
+impl Reentrant {
+    /// Makes `mutex` re-entrant for whoever locks it through this one value: share it.
+    #[must_use]
+    pub fn new(mutex: Arc<dyn Mutex>) -> Self {
+        Self {
+            mutex,
+            cells: std::sync::Mutex::default(),
+        }
+    }
+
+    /// Waits its turn, unless `owner` holds it already.
+    ///
+    /// # Errors
+    /// [`Lost`](ErrorKind::Lost) when the owner's hold was lost and its guards are still about; else as of
+    /// [`Mutex::lock`].
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::lock`].
+    pub async fn lock(&self, owner: &Owner) -> Result<ReentrantGuard> {
+        let cell = self.cell(owner);
+        let mut shared = cell.lock().await;
+        match self.share(&shared)? {
+            Some(again) => Ok(again),
+            None => Ok(ReentrantGuard::first(&mut shared, self.mutex.lock().await?)),
+        }
+    }
+
+    /// Held at once, or `None`. It waits only for another acquire of the same owner.
+    ///
+    /// # Errors
+    /// As of [`lock`](Reentrant::lock).
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::try_lock`].
+    pub async fn try_lock(&self, owner: &Owner) -> Result<Option<ReentrantGuard>> {
+        let cell = self.cell(owner);
+        let Ok(mut shared) = cell.try_lock() else {
+            return Ok(None);
+        };
+        match self.share(&shared)? {
+            Some(again) => Ok(Some(again)),
+            None => Ok(self
+                .mutex
+                .try_lock()
+                .await?
+                .map(|guard| ReentrantGuard::first(&mut shared, guard))),
+        }
+    }
+
+    /// Waits its turn for at most `patience`, unless `owner` holds it already.
+    ///
+    /// # Errors
+    /// As of [`lock`](Reentrant::lock).
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::lock`].
+    pub async fn lock_within(&self, owner: &Owner, patience: Duration) -> Result<Option<ReentrantGuard>> {
+        let clock = crate::boot_clock();
+        let by = clock.now() + patience;
+        let cell = self.cell(owner);
+        let Some(mut shared) = crate::deadline::by(&clock, by, cell.lock()).await else {
+            return Ok(None);
+        };
+        match self.share(&shared)? {
+            Some(again) => Ok(Some(again)),
+            None => {
+                let guard = self.mutex.lock_within(by.since(clock.now())).await?;
+                Ok(guard.map(|guard| ReentrantGuard::first(&mut shared, guard)))
+            }
+        }
+    }
+
+    fn cell(&self, owner: &Owner) -> Cell {
+        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        // Owners come and go: a cell that nobody uses, and whose guard is gone, is forgotten.
+        cells.retain(|_, cell| {
+            Arc::strong_count(cell) > 1 || cell.try_lock().is_ok_and(|shared| shared.strong_count() > 0)
+        });
+        cells.entry(owner.clone()).or_default().clone()
+    }
+
+    fn share(&self, shared: &Weak<Guard>) -> Result<Option<ReentrantGuard>> {
+        let Some(guard) = shared.upgrade() else {
+            return Ok(None);
+        };
+        if guard.state() == State::Lost {
+            let lost = Error::new(
+                ErrorKind::Lost,
+                "this owner's hold was lost; drop its guards and start over",
+            );
+            return Err(lost.during("lock again").on(self.mutex.name()));
+        }
+        Ok(Some(ReentrantGuard(guard)))
+    }
+}
+
+/// One of an owner's holds; the lock is given back with the last of them.
+#[derive(Debug)]
+#[must_use = "the hold ends as soon as the guard is dropped; bind it to a variable"]
+pub struct ReentrantGuard(Arc<Guard>);
+
+impl ReentrantGuard {
+    fn first(shared: &mut Weak<Guard>, guard: Guard) -> Self {
+        let guard = Arc::new(guard);
+        *shared = Arc::downgrade(&guard);
+        Self(guard)
+    }
+
+    /// How many holds of its owner share the lock.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// Ends this hold; if it is the last one, gives the lock back and waits until the store has confirmed it.
+    ///
+    /// # Errors
+    /// As of [`Guard::release`].
+    ///
+    /// # Cancel safety
+    /// It is given back all the same.
+    pub async fn release(self) -> Result<()> {
+        match Arc::into_inner(self.0) {
+            Some(guard) => guard.release().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Deref for ReentrantGuard {
+    type Target = Guard;
+    fn deref(&self) -> &Guard {
+        &self.0
+    }
+}

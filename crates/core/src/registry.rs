@@ -1,0 +1,457 @@
+//! Every claim that one session has in the store: who stands, who waits, and when to look for them.
+//!
+//! A claim is entered before its join is sent and taken out when it is over, so whatever the store pushes finds it
+//! here by its id. Waiting claims are also kept by name: one look serves all of a name's waiters, when something was
+//! heard of that line, when its holder's lifetime ends, and in any case within a third of the ttl.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::standing::{Footing, Loss, Standing};
+use crate::sync::Cell;
+use crate::{Claim, ClaimId, Clock, Grant, Moment, Name, Options, Renewal, SessionId, Shard, Sight, Signals};
+
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) session: SessionId,
+    clock: Arc<dyn Clock>,
+    max_hold: Option<Duration>,
+    warn_after: Duration,
+    table: Cell<Table>,
+    kept_until: Cell<BTreeMap<Shard, Moment>>,
+    next_number: AtomicU64,
+    over: AtomicBool,
+    /// When the keeper will look by itself; whoever needs it earlier nudges it.
+    keeper_wakes: AtomicU64,
+    nudge: Notify,
+    /// A third of the ttl, less what a look may take: the longest that nobody looks at a line.
+    longest_wait: AtomicU64,
+    /// By how much deadlines are shortened, for clocks that drift apart.
+    margin: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    standing: HashMap<u64, Arc<Standing>>,
+    waiting: HashMap<Name, Waiting>,
+    due: BTreeSet<(Moment, Name)>,
+}
+
+/// The waiters of one name.
+#[derive(Debug)]
+struct Waiting {
+    numbers: BTreeSet<u64>,
+    look_at: Moment,
+    /// When the wait becomes worth a warning, and how long after that it does again.
+    warn_at: Moment,
+    warn_again: Duration,
+    /// A look is under way, and whether another is to follow it.
+    looking: bool,
+    look_again: bool,
+}
+
+/// One look that is due.
+pub(crate) struct DueLook {
+    pub(crate) name: Name,
+    pub(crate) waiting: Vec<ClaimId>,
+    /// How long the first of them has waited, if that is worth a warning.
+    pub(crate) warn: Option<Duration>,
+}
+
+/// The standing claims of each shard, by name.
+pub(crate) type Roll = BTreeMap<Shard, Vec<(Name, Vec<ClaimId>)>>;
+
+impl Registry {
+    pub(crate) fn new(session: SessionId, clock: Arc<dyn Clock>, options: &Options) -> Self {
+        Self {
+            session,
+            clock,
+            max_hold: options.max_hold,
+            warn_after: options.warn_after,
+            table: Cell::new(Table::default()),
+            kept_until: Cell::new(BTreeMap::new()),
+            next_number: AtomicU64::new(1),
+            over: AtomicBool::new(false),
+            keeper_wakes: AtomicU64::new(0),
+            nudge: Notify::new(),
+            longest_wait: AtomicU64::new(0),
+            margin: AtomicU64::new(0),
+        }
+    }
+
+    /// Reckons with the ttl that the store granted.
+    pub(crate) fn set_ttl(&self, ttl: Duration) {
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.longest_wait.store(nanos(ttl * 3 / 10), Ordering::Release);
+        self.margin
+            .store(nanos(ttl / 500 + Duration::from_millis(5)), Ordering::Release);
+    }
+
+    /// A number that no claim of this session has had.
+    pub(crate) fn next_id(&self) -> ClaimId {
+        ClaimId {
+            session: self.session,
+            number: self.next_number.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Whether the session has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Enters a claim, before anything is sent.
+    pub(crate) fn enter(&self, claim: Claim, shard: Shard) -> Arc<Standing> {
+        let number = claim.id.number;
+        let standing = Arc::new(Standing::new(claim, shard, self.now()));
+        self.table.lock().standing.insert(number, standing.clone());
+        if self.is_over() {
+            // The session ended in between, and whoever swept the table may have missed this one.
+            self.remove(number);
+            standing.lose(Loss::SessionOver);
+        }
+        standing
+    }
+
+    /// Takes a claim out: nothing renews it or looks for it from here on.
+    pub(crate) fn remove(&self, number: u64) -> Option<Arc<Standing>> {
+        self.table.lock().remove(number)
+    }
+
+    /// The store keeps this claim until then.
+    pub(crate) fn extend(&self, standing: &Standing, until: Moment) {
+        standing.extend(until - Duration::from_nanos(self.margin.load(Ordering::Acquire)));
+    }
+
+    /// A join was answered: it waits, and is worth a look in `look_in`.
+    pub(crate) fn wait(&self, standing: &Arc<Standing>, look_in: Duration) {
+        standing.wait();
+        let mut table = self.table.lock();
+        // A push may have come first, and then it is not waiting at all.
+        if standing.stands() != Some(Footing::Waiting)
+            || !table.standing.contains_key(&standing.claim.id.number)
+        {
+            return;
+        }
+        let now = self.now();
+        let at = self.look_at(now, look_in, standing.claim.id.number);
+        let first = Waiting {
+            numbers: BTreeSet::new(),
+            look_at: Moment::NEVER,
+            warn_at: standing.since + self.warn_after,
+            warn_again: self.warn_after,
+            looking: false,
+            look_again: false,
+        };
+        let name = &standing.claim.name;
+        let waiting = table.waiting.entry(name.clone()).or_insert(first);
+        waiting.numbers.insert(standing.claim.id.number);
+        let at = at.min(waiting.warn_at);
+        table.look_by(name, at);
+        drop(table);
+        self.wake_keeper_by(at);
+    }
+
+    /// A claim is held, by a join's answer, a push or a look.
+    pub(crate) fn hold(&self, standing: &Standing, grant: Grant) {
+        let latest = self
+            .max_hold
+            .map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
+        standing.hold(grant, latest);
+        self.wake_keeper_by(standing.until());
+    }
+
+    /// The names whose turn it is to be looked at.
+    pub(crate) fn due_looks(&self, now: Moment) -> Vec<DueLook> {
+        let mut table = self.table.lock();
+        let mut looks = Vec::new();
+        while let Some((at, name)) = table.due.first().cloned().filter(|(at, _)| *at <= now) {
+            table.due.remove(&(at, name.clone()));
+            looks.extend(table.begin_look(name, now, self.session));
+        }
+        looks
+    }
+
+    /// What a look saw.
+    pub(crate) fn saw(&self, name: &Name, sight: Sight) {
+        for (id, grant) in sight.held {
+            self.held(id, grant);
+        }
+        for id in sight.gone {
+            self.gone(id);
+        }
+        let now = self.now();
+        let mut table = self.table.lock();
+        let Some(waiting) = table.waiting.get_mut(name) else {
+            return;
+        };
+        waiting.looking = false;
+        let again = std::mem::take(&mut waiting.look_again);
+        let first = waiting.numbers.first().copied().unwrap_or_default();
+        let at = if again {
+            now
+        } else {
+            self.look_at(now, sight.look_in, first).min(waiting.warn_at)
+        };
+        table.look_by(name, at);
+        drop(table);
+        self.wake_keeper_by(at);
+    }
+
+    /// Everyone who is known to stand in the store.
+    pub(crate) fn roll(&self) -> Roll {
+        let mut by_name: BTreeMap<(Shard, Name), Vec<ClaimId>> = BTreeMap::new();
+        for standing in self.table.lock().standing.values() {
+            // While a join is under way the store may or may not know the claim: it must not be missed there.
+            if matches!(standing.stands(), Some(Footing::Waiting | Footing::Held)) {
+                by_name
+                    .entry((standing.shard, standing.claim.name.clone()))
+                    .or_default()
+                    .push(standing.claim.id);
+            }
+        }
+        let mut roll = Roll::new();
+        for ((shard, name), ids) in by_name {
+            roll.entry(shard).or_default().push((name, ids));
+        }
+        roll
+    }
+
+    /// A renewal of these claims was answered.
+    pub(crate) fn renewed(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], renewal: &Renewal) {
+        self.kept_until.lock().insert(shard, renewal.until);
+        let gone: BTreeSet<ClaimId> = renewal.gone.iter().copied().collect();
+        for standing in self.find(asked) {
+            if gone.contains(&standing.claim.id) {
+                self.gone(standing.claim.id);
+            } else {
+                self.extend(&standing, renewal.until);
+                standing.set_jeopardy(false);
+            }
+        }
+    }
+
+    /// Until when the last renewal of this shard keeps whatever stands there.
+    pub(crate) fn kept_until(&self, shard: Shard) -> Moment {
+        self.kept_until
+            .lock()
+            .get(&shard)
+            .copied()
+            .unwrap_or(Moment::START)
+    }
+
+    /// A renewal of these claims failed.
+    pub(crate) fn in_jeopardy(&self, asked: &[(Name, Vec<ClaimId>)]) {
+        for standing in self.find(asked) {
+            standing.set_jeopardy(true);
+        }
+    }
+
+    /// Whether the claim is ours and not over.
+    pub(crate) fn knows(&self, id: ClaimId) -> bool {
+        id.session == self.session && self.table.lock().standing.contains_key(&id.number)
+    }
+
+    /// Takes out whoever can no longer be trusted at `now`, and says when the next one will be so.
+    pub(crate) fn overdue(&self, now: Moment) -> (Vec<Arc<Standing>>, Moment) {
+        // From here on every newcomer nudges, until `keeper_sleeps_until` knows when the keeper looks again.
+        self.keeper_wakes.store(u64::MAX, Ordering::Release);
+        let mut table = self.table.lock();
+        let mut next = Moment::NEVER;
+        let mut overdue = Vec::new();
+        for standing in table.standing.values() {
+            match standing.stands() {
+                Some(Footing::Joining) | None => {}
+                // Granted by a push, before the answer that says until when.
+                Some(_) if standing.until() == Moment::START => {}
+                Some(_) if standing.until() <= now => overdue.push(standing.clone()),
+                Some(_) => next = next.min(standing.until()),
+            }
+        }
+        for standing in &overdue {
+            table.remove(standing.claim.id.number);
+        }
+        (overdue, next)
+    }
+
+    /// Everything is over. Gives the claims that the store may still have.
+    pub(crate) fn lose_all(&self, loss: Loss) -> Vec<Arc<Standing>> {
+        let all: Vec<_> = {
+            let mut table = self.table.lock();
+            table.waiting.clear();
+            table.due.clear();
+            table.standing.drain().map(|(_, standing)| standing).collect()
+        };
+        all.into_iter()
+            .filter(|standing| standing.lose(loss).is_some())
+            .collect()
+    }
+
+    /// The keeper will wake by itself at `at`, or at the first look that is due.
+    pub(crate) fn keeper_sleeps_until(&self, at: Moment) -> Moment {
+        let at = self.table.lock().due.first().map_or(at, |(due, _)| at.min(*due));
+        self.keeper_wakes.store(at.as_nanos(), Ordering::Release);
+        at
+    }
+
+    /// Waits until somebody needs the keeper earlier.
+    pub(crate) async fn nudged(&self) {
+        self.nudge.notified().await;
+    }
+
+    fn find(&self, asked: &[(Name, Vec<ClaimId>)]) -> Vec<Arc<Standing>> {
+        let table = self.table.lock();
+        let numbers = asked.iter().flat_map(|(_, ids)| ids).map(|id| id.number);
+        numbers
+            .filter_map(|number| table.standing.get(&number).cloned())
+            .collect()
+    }
+
+    fn wake_keeper_by(&self, at: Moment) {
+        if at.as_nanos() < self.keeper_wakes.load(Ordering::Acquire) {
+            self.nudge.notify_one();
+        }
+    }
+
+    /// When to look: soon after the holder's lifetime ends, spread over a twentieth of it; and in any case in time.
+    fn look_at(&self, now: Moment, look_in: Duration, number: u64) -> Moment {
+        let longest = Duration::from_nanos(self.longest_wait.load(Ordering::Acquire));
+        let spread = (scatter(number ^ self.session.get()) >> 40) as f64 / (1_u64 << 24) as f64;
+        if look_in < longest {
+            now + look_in + (look_in / 20).mul_f64(spread)
+        } else {
+            now + longest - (longest / 10).mul_f64(spread)
+        }
+    }
+}
+
+impl Signals for Registry {
+    fn held(&self, id: ClaimId, grant: Grant) {
+        if id.session != self.session {
+            return;
+        }
+        let standing = {
+            let mut table = self.table.lock();
+            table.stop_waiting(id.number);
+            table.standing.get(&id.number).cloned()
+        };
+        if let Some(standing) = standing {
+            self.hold(&standing, grant);
+        }
+    }
+
+    fn gone(&self, id: ClaimId) {
+        if id.session == self.session
+            && let Some(standing) = self.remove(id.number)
+        {
+            standing.lose(Loss::NotInLine);
+        }
+    }
+
+    fn look(&self, name: &Name) {
+        let now = self.now();
+        self.table.lock().look_now(name, now);
+        self.wake_keeper_by(now);
+    }
+
+    fn look_everywhere(&self) {
+        let now = self.now();
+        let mut table = self.table.lock();
+        let names: Vec<_> = table.waiting.keys().cloned().collect();
+        for name in &names {
+            table.look_now(name, now);
+        }
+        drop(table);
+        self.wake_keeper_by(now);
+    }
+
+    fn over(&self) {
+        self.over.store(true, Ordering::Release);
+        self.lose_all(Loss::SessionOver);
+        self.nudge.notify_one();
+    }
+}
+
+impl Table {
+    fn remove(&mut self, number: u64) -> Option<Arc<Standing>> {
+        self.stop_waiting(number);
+        self.standing.remove(&number)
+    }
+
+    fn stop_waiting(&mut self, number: u64) {
+        let Some(standing) = self.standing.get(&number) else {
+            return;
+        };
+        let name = &standing.claim.name;
+        let Some(waiting) = self.waiting.get_mut(name) else {
+            return;
+        };
+        waiting.numbers.remove(&number);
+        if waiting.numbers.is_empty() {
+            self.due.remove(&(waiting.look_at, name.clone()));
+            self.waiting.remove(name);
+        }
+    }
+
+    /// Something was heard of this line: look at it now, and once more if a look is under way.
+    fn look_now(&mut self, name: &Name, now: Moment) {
+        self.look_by(name, now);
+        if let Some(waiting) = self.waiting.get_mut(name).filter(|waiting| waiting.looking) {
+            waiting.look_again = true;
+        }
+    }
+
+    /// Moves the next look at `name` forward to `at`. A look that is under way sets the next one itself.
+    fn look_by(&mut self, name: &Name, at: Moment) {
+        let Some(waiting) = self.waiting.get_mut(name) else {
+            return;
+        };
+        if !waiting.looking && at < waiting.look_at {
+            self.due.remove(&(waiting.look_at, name.clone()));
+            waiting.look_at = at;
+            self.due.insert((at, name.clone()));
+        }
+    }
+
+    fn begin_look(&mut self, name: Name, now: Moment, session: SessionId) -> Option<DueLook> {
+        let waiting = self.waiting.get_mut(&name)?;
+        (waiting.looking, waiting.look_at) = (true, Moment::NEVER);
+        let ids = waiting
+            .numbers
+            .iter()
+            .map(|&number| ClaimId { session, number })
+            .collect();
+        let since = waiting
+            .numbers
+            .first()
+            .and_then(|first| self.standing.get(first))
+            .map(|first| first.since);
+        let warn = since
+            .filter(|_| waiting.warn_at <= now)
+            .map(|since| now.since(since));
+        if warn.is_some() {
+            waiting.warn_again *= 2;
+            waiting.warn_at = now + waiting.warn_again / 2;
+        }
+        Some(DueLook {
+            name,
+            waiting: ids,
+            warn,
+        })
+    }
+}
+
+/// Spreads numbers that follow each other over the whole range (the finalizer of SplitMix64).
+fn scatter(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,117 @@
+//! Many readers, or one writer.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::named_line::NamedLine;
+use crate::{Guard, Name, Result, Weight, WriteGuard};
+
+/// A distributed read-write lock. One line for both: a writer is never starved by readers that come after it, and
+/// readers who stand together enter together.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # let locks = tidelock_memory::connect();
+/// let prices = locks.rwlock("prices")?;
+/// let writing = prices.write().await?;
+/// let reading = writing.downgrade().await?; // no other writer gets in between
+/// let also_reading = prices.read().await?;
+/// assert!(prices.try_write().await?.is_none());
+/// locks.close().await?;
+/// # drop((reading, also_reading)); Ok(()) }
+/// ```
+#[async_trait]
+pub trait RwLock: fmt::Debug + Send + Sync + 'static {
+    /// The name it locks.
+    fn name(&self) -> &Name;
+
+    /// Waits its turn to read, among other readers.
+    ///
+    /// # Errors
+    /// Trouble with the store. Whether this claim was granted is then unknown, and it is given back in the background.
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    async fn read(&self) -> Result<Guard>;
+
+    /// Reads at once, or `None`.
+    ///
+    /// # Errors
+    /// Trouble with the store.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives back what it may have been granted.
+    async fn try_read(&self) -> Result<Option<Guard>>;
+
+    /// Waits its turn to read for at most `patience`.
+    ///
+    /// # Errors
+    /// Trouble with the store, also when it did not answer within `patience` at all.
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    async fn read_within(&self, patience: Duration) -> Result<Option<Guard>>;
+
+    /// Waits its turn to write, alone.
+    ///
+    /// # Errors
+    /// Trouble with the store. Whether this claim was granted is then unknown, and it is given back in the background.
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    async fn write(&self) -> Result<WriteGuard>;
+
+    /// Writes at once, or `None`.
+    ///
+    /// # Errors
+    /// Trouble with the store.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives back what it may have been granted.
+    async fn try_write(&self) -> Result<Option<WriteGuard>>;
+
+    /// Waits its turn to write for at most `patience`.
+    ///
+    /// # Errors
+    /// Trouble with the store, also when it did not answer within `patience` at all.
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    async fn write_within(&self, patience: Duration) -> Result<Option<WriteGuard>>;
+}
+
+#[async_trait]
+impl RwLock for NamedLine {
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    async fn read(&self) -> Result<Guard> {
+        self.wait(Weight::ONE).await
+    }
+
+    async fn try_read(&self) -> Result<Option<Guard>> {
+        self.try_now(Weight::ONE).await
+    }
+
+    async fn read_within(&self, patience: Duration) -> Result<Option<Guard>> {
+        self.wait_within(Weight::ONE, patience).await
+    }
+
+    async fn write(&self) -> Result<WriteGuard> {
+        self.wait(Weight::MAX).await.map(WriteGuard::new)
+    }
+
+    async fn try_write(&self) -> Result<Option<WriteGuard>> {
+        Ok(self.try_now(Weight::MAX).await?.map(WriteGuard::new))
+    }
+
+    async fn write_within(&self, patience: Duration) -> Result<Option<WriteGuard>> {
+        Ok(self
+            .wait_within(Weight::MAX, patience)
+            .await?
+            .map(WriteGuard::new))
+    }
+}

@@ -1,0 +1,271 @@
+//! One claim of ours, from before its join is sent until it has left.
+//!
+//! joining → waiting → held → gone, and never back. Join's reply, a pushed grant, a look, a renewal and the keeper's
+//! deadline all report here in any order; the first word that moves it on counts, and `gone` is the last.
+//! Its deadline is kept apart, as a number that anyone reads without a lock.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use crate::sync::Cell;
+use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Shard, Weight};
+
+pub(crate) struct Standing {
+    pub(crate) claim: Claim,
+    pub(crate) shard: Shard,
+    /// When core was asked for it.
+    pub(crate) since: Moment,
+    /// Until when the store keeps it, less the margin for clocks that drift apart.
+    until: AtomicU64,
+    /// Until when its user may hold it at most: `max_hold`.
+    latest: AtomicU64,
+    jeopardy: AtomicBool,
+    /// How many joins were sent, and how many of them answered.
+    asked: AtomicU32,
+    answered: AtomicU32,
+    stage: Cell<Stage>,
+}
+
+enum Stage {
+    Joining(Option<Waker>),
+    Waiting(Option<Waker>),
+    Held {
+        grant: Grant,
+        lost: BTreeMap<u64, Waker>,
+    },
+    Gone(Loss),
+}
+
+/// What a waiting claim is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Held(Grant),
+    Gone(Loss),
+}
+
+/// Why a claim is no longer ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Its user let it go.
+    Left,
+    /// The store does not know it any more.
+    NotInLine,
+    /// No renewal reached the store in time.
+    Deadline,
+    /// It was held for longer than `max_hold`.
+    MaxHold,
+    /// The session ended, and all of its claims with it.
+    SessionOver,
+    /// Its `Locks` was closed.
+    Closed,
+}
+
+impl Loss {
+    /// The reason, to finish a sentence about the claim.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Left => "it was let go",
+            Self::NotInLine => "the store has it no more: it was evicted, or its lifetime ended there",
+            Self::Deadline => "no renewal reached the store before its lifetime could end there",
+            Self::MaxHold => "it was held for longer than max_hold allows",
+            Self::SessionOver => "the store ended the session it belonged to",
+            Self::Closed => "its Locks was closed",
+        }
+    }
+}
+
+impl Standing {
+    pub(crate) fn new(claim: Claim, shard: Shard, since: Moment) -> Self {
+        Self {
+            claim,
+            shard,
+            since,
+            until: AtomicU64::new(0),
+            latest: AtomicU64::new(u64::MAX),
+            jeopardy: AtomicBool::new(false),
+            asked: AtomicU32::new(0),
+            answered: AtomicU32::new(0),
+            stage: Cell::new(Stage::Joining(None)),
+        }
+    }
+
+    /// A claim that the store has of us, and nobody here remembers: to be given back.
+    pub(crate) fn stray(id: ClaimId, name: Name, shard: Shard, now: Moment) -> Self {
+        Self::new(
+            Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE),
+            shard,
+            now,
+        )
+    }
+
+    /// Until when it can be trusted: never later than what the store keeps; [`Moment::START`] until that is known.
+    pub(crate) fn until(&self) -> Moment {
+        Moment::from_nanos(
+            self.until
+                .load(Ordering::Acquire)
+                .min(self.latest.load(Ordering::Acquire)),
+        )
+    }
+
+    /// The store keeps it until then. News that arrive out of order do no harm: each is true by itself.
+    pub(crate) fn extend(&self, until: Moment) {
+        self.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// The last renewal succeeded, or failed.
+    pub(crate) fn set_jeopardy(&self, jeopardy: bool) {
+        self.jeopardy.store(jeopardy, Ordering::Release);
+    }
+
+    pub(crate) fn is_in_jeopardy(&self) -> bool {
+        self.jeopardy.load(Ordering::Acquire)
+    }
+
+    /// A join is being sent.
+    pub(crate) fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// That join was answered.
+    pub(crate) fn answered(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// While a join of it could still be on its way, only a void leave keeps that one from coming alive.
+    pub(crate) fn how_to_leave(&self) -> Leave {
+        match self.asked.load(Ordering::Relaxed) == self.answered.load(Ordering::Relaxed) {
+            true => Leave::Done,
+            false => Leave::Void,
+        }
+    }
+
+    /// Its join was answered: it stands in line. A grant that was pushed before the answer came stays.
+    pub(crate) fn wait(&self) {
+        let mut stage = self.stage.lock();
+        if let Stage::Joining(waker) = &mut *stage {
+            *stage = Stage::Waiting(waker.take());
+        }
+    }
+
+    /// It has its turn, and may be held until `latest`.
+    pub(crate) fn hold(&self, grant: Grant, latest: Moment) {
+        let mut stage = self.stage.lock();
+        let (Stage::Joining(waker) | Stage::Waiting(waker)) = &mut *stage else {
+            return;
+        };
+        let waker = waker.take();
+        self.latest.store(latest.as_nanos(), Ordering::Release);
+        *stage = Stage::Held {
+            grant,
+            lost: BTreeMap::new(),
+        };
+        drop(stage); // a waker may run anything
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// It is over. Says what it was before, unless it was over already.
+    pub(crate) fn lose(&self, loss: Loss) -> Option<Footing> {
+        let mut stage = self.stage.lock();
+        if let Stage::Gone(_) = &*stage {
+            return None;
+        }
+        let before = std::mem::replace(&mut *stage, Stage::Gone(loss));
+        drop(stage); // a waker may run anything
+        let (footing, wakers): (_, Vec<Waker>) = match before {
+            Stage::Joining(waker) => (Footing::Joining, waker.into_iter().collect()),
+            Stage::Waiting(waker) => (Footing::Waiting, waker.into_iter().collect()),
+            Stage::Held { lost, .. } => (Footing::Held, lost.into_values().collect()),
+            Stage::Gone(_) => return None,
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        Some(footing)
+    }
+
+    /// Ready when it is held or gone.
+    pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<Turn> {
+        match &mut *self.stage.lock() {
+            Stage::Joining(waker) | Stage::Waiting(waker) => {
+                match waker {
+                    Some(waker) => waker.clone_from(cx.waker()),
+                    None => *waker = Some(cx.waker().clone()),
+                }
+                Poll::Pending
+            }
+            Stage::Held { grant, .. } => Poll::Ready(Turn::Held(*grant)),
+            Stage::Gone(loss) => Poll::Ready(Turn::Gone(*loss)),
+        }
+    }
+
+    /// Ready when it is gone. `listener` is the number of whoever asks, chosen by [`next_listener`].
+    pub(crate) fn poll_lost(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
+        match &mut *self.stage.lock() {
+            Stage::Gone(loss) => return Poll::Ready(*loss),
+            Stage::Held { lost, .. } => drop(lost.insert(listener, cx.waker().clone())),
+            Stage::Joining(_) | Stage::Waiting(_) => {}
+        }
+        Poll::Pending
+    }
+
+    /// That listener is no longer interested.
+    pub(crate) fn forget(&self, listener: u64) {
+        if let Stage::Held { lost, .. } = &mut *self.stage.lock() {
+            lost.remove(&listener);
+        }
+    }
+
+    /// Why it is overdue at `now`.
+    pub(crate) fn why_overdue(&self, now: Moment) -> Loss {
+        if self.latest.load(Ordering::Acquire) <= now.as_nanos() {
+            Loss::MaxHold
+        } else {
+            Loss::Deadline
+        }
+    }
+
+    /// Why it is gone, if it is.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        match &*self.stage.lock() {
+            Stage::Gone(loss) => Some(*loss),
+            _ => None,
+        }
+    }
+
+    /// What it is now; `None` when it is gone.
+    pub(crate) fn stands(&self) -> Option<Footing> {
+        match &*self.stage.lock() {
+            Stage::Joining(_) => Some(Footing::Joining),
+            Stage::Waiting(_) => Some(Footing::Waiting),
+            Stage::Held { .. } => Some(Footing::Held),
+            Stage::Gone(_) => None,
+        }
+    }
+}
+
+/// A number for somebody who listens for a loss.
+pub(crate) fn next_listener() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// How far a claim has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Footing {
+    Joining,
+    Waiting,
+    Held,
+}
+
+impl fmt::Debug for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} of {:?}, {:?} until {:?}",
+            self.claim.id,
+            self.claim.name,
+            self.stands(),
+            self.until()
+        )
+    }
+}

@@ -1,0 +1,184 @@
+//! One hot name spread over n stripes.
+//!
+//! By key: a key always meets the same stripe, so that different keys seldom wait for each other. By any free stripe:
+//! for stock that is split over n counters, where it does not matter from which one a piece is taken; a stripe that
+//! is sold out is marked, and nobody of this client tries it again.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::{Error, ErrorKind, Guard, Locks, Mutex, Result};
+
+/// n mutexes named `name#0` to `name#n-1`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// use tidelock::Striped;
+/// # let locks = tidelock_memory::connect();
+/// let stock = Striped::new(&*locks, "stock:42", 8)?;
+/// let mut left = [3_u32; 8]; // one counter a stripe
+/// while let Some(stripe) = stock.any().await? {
+///     left[stripe.index()] -= 1;
+///     if left[stripe.index()] == 0 {
+///         stock.mark_empty(stripe.index());
+///     }
+///     stripe.release().await?;
+/// }
+/// assert_eq!(left, [0; 8]);
+/// locks.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Striped {
+    stripes: Vec<Stripe>,
+    /// Where the next one to take any stripe begins.
+    next: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Stripe {
+    mutex: Arc<dyn Mutex>,
+    empty: AtomicBool,
+}
+
+impl Striped {
+    /// Spreads `name` over `stripes` mutexes. Everybody has to say the same number.
+    ///
+    /// # Errors
+    /// [`InvalidName`](ErrorKind::InvalidName); [`InvalidOption`](ErrorKind::InvalidOption) for no stripes.
+    pub fn new(locks: &dyn Locks, name: &str, stripes: usize) -> Result<Self> {
+        if stripes == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                "a striped lock has at least one stripe",
+            ));
+        }
+        let stripe = |index| {
+            locks.mutex(&format!("{name}#{index}")).map(|mutex| Stripe {
+                mutex,
+                empty: false.into(),
+            })
+        };
+        Ok(Self {
+            stripes: (0..stripes).map(stripe).collect::<Result<_>>()?,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The stripe of a key, the same in every process.
+    #[must_use]
+    pub fn index_of(&self, key: &[u8]) -> usize {
+        let hash = fnv1a(key);
+        usize::try_from(hash % self.stripes.len() as u64).unwrap_or(0)
+    }
+
+    /// Waits its turn on the stripe of `key`.
+    ///
+    /// # Errors
+    /// As of [`Mutex::lock`].
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::lock`].
+    pub async fn by_key(&self, key: &[u8]) -> Result<StripeGuard> {
+        self.lock(self.index_of(key)).await
+    }
+
+    /// Takes a stripe that is free, else waits its turn on one; `None` when all are marked empty.
+    ///
+    /// # Errors
+    /// As of [`Mutex::lock`].
+    ///
+    /// # Cancel safety
+    /// As of [`Mutex::lock`].
+    pub async fn any(&self) -> Result<Option<StripeGuard>> {
+        loop {
+            let filled = self.filled();
+            let Some(&first) = filled.first() else {
+                return Ok(None);
+            };
+            for &index in &filled {
+                if let Some(guard) = self.stripes[index].mutex.try_lock().await? {
+                    return Ok(Some(StripeGuard { guard, index }));
+                }
+            }
+            let taken = self.lock(first).await?;
+            // Somebody may have emptied it while this one waited.
+            if !self.stripes[first].empty.load(Ordering::Acquire) {
+                return Ok(Some(taken));
+            }
+            taken.release().await?;
+        }
+    }
+
+    /// Nobody of this client tries that stripe again.
+    pub fn mark_empty(&self, index: usize) {
+        if let Some(stripe) = self.stripes.get(index) {
+            stripe.empty.store(true, Ordering::Release);
+        }
+    }
+
+    /// The stripe is worth trying again.
+    pub fn mark_filled(&self, index: usize) {
+        if let Some(stripe) = self.stripes.get(index) {
+            stripe.empty.store(false, Ordering::Release);
+        }
+    }
+
+    async fn lock(&self, index: usize) -> Result<StripeGuard> {
+        Ok(StripeGuard {
+            guard: self.stripes[index].mutex.lock().await?,
+            index,
+        })
+    }
+
+    /// The stripes that are worth trying, from another one each time, so that a crowd spreads.
+    fn filled(&self) -> Vec<usize> {
+        let (all, start) = (self.stripes.len(), self.next.fetch_add(1, Ordering::Relaxed));
+        let rotated = (0..all).map(|offset| (start.wrapping_add(offset)) % all);
+        rotated
+            .filter(|&index| !self.stripes[index].empty.load(Ordering::Acquire))
+            .collect()
+    }
+}
+
+/// A guard of one stripe.
+#[derive(Debug)]
+#[must_use = "the stripe is given back as soon as the guard is dropped; bind it to a variable"]
+pub struct StripeGuard {
+    guard: Guard,
+    index: usize,
+}
+
+impl StripeGuard {
+    /// Which stripe it is.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// See [`Guard::release`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// It is given back all the same.
+    pub async fn release(self) -> Result<()> {
+        self.guard.release().await
+    }
+}
+
+impl Deref for StripeGuard {
+    type Target = Guard;
+    fn deref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+/// A hash that is the same in every process and version.
+fn fnv1a(key: &[u8]) -> u64 {
+    key.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
