@@ -1,6 +1,6 @@
-//! Seeded faults that take more than a flag. Without the private `tidelock_fault` cfg all of them answer no.
+//! Seeded faults that take more than a flag. They do nothing without the private `tidelock_fault` cfg.
 
-use crate::{Kind, Weight};
+use crate::{Kind, Line, Weight};
 
 /// Whether someone who does not fit is passed by those behind who do.
 pub(crate) fn is_passed(kind: Kind) -> bool {
@@ -15,4 +15,13 @@ pub(crate) fn is_passed(kind: Kind) -> bool {
 pub(crate) fn waits_for_later(kind: Kind, weight: Weight, behind: usize) -> bool {
     let writer = kind == Kind::RwLock && weight == Weight::MAX;
     cfg!(tidelock_fault = "writer_waits_for_later_readers") && writer && behind > 0
+}
+
+/// Takes the hold back from those who do not fit any more.
+pub(crate) fn take_back(line: &mut Line) {
+    let mut sum = 0;
+    for claim in &mut line.claims {
+        sum += u64::from(claim.weight.get());
+        claim.token = claim.token.filter(|_| sum <= line.capacity.get().into());
+    }
 }

@@ -33,6 +33,8 @@ extern crate std;
 
 mod claim;
 mod event;
+#[cfg(test)]
+mod explore;
 mod fault;
 mod id;
 mod join;
@@ -40,6 +42,8 @@ mod kind;
 mod leave;
 mod left;
 mod line;
+#[cfg(test)]
+mod long_lines;
 mod op;
 mod patience;
 mod place;

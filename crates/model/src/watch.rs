@@ -12,7 +12,7 @@
 //!
 //! A claim that is watched stirs when it leaves, when it is lightened and when it is touched; a line stirs when
 //! anyone in it leaves or is lightened. A change of capacity stirs everyone who waits. Whoever is stirred looks again
-//! and asks anew what to watch.
+//! and asks anew what to watch; so does whoever lightens a claim of its own that still waits.
 
 use crate::{Claim, ClaimId, Kind, Line, Place, place};
 

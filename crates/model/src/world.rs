@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::{Claim, ClaimId, Event, Join, Kind, Leave, Left, Line, Op, Patience, Refusal};
-use crate::{Session, SessionId, Token, Weight};
+use crate::{Session, SessionId, Token, Weight, fault};
 
 /// Every line and every session, and what time it is. Names are whatever `N` is.
 ///
@@ -114,6 +114,12 @@ impl<N: Ord + Clone> World<N> {
         self.sessions.iter().map(|(id, session)| (*id, session))
     }
 
+    /// The order of the newest token that was given.
+    #[cfg(test)]
+    pub(crate) fn last_token(&self) -> u64 {
+        self.last_token
+    }
+
     fn open(&mut self, id: SessionId, ttl: u64) -> Vec<Event<N>> {
         self.sessions
             .entry(id)
@@ -171,12 +177,11 @@ impl<N: Ord + Clone> World<N> {
             let gone = line.claims.extract_if(.., |claim| theirs(claim));
             events.extend(gone.map(|claim| left(name, &claim)));
         }
+        if cfg!(tidelock_fault = "token_stays_after_expiry") {
+            self.last_token = self.last_token.saturating_sub(1);
+        }
         for name in &names {
-            let stale = self.last_token;
             events.extend(self.settle(name));
-            if cfg!(tidelock_fault = "token_stays_after_expiry") {
-                self.last_token = stale;
-            }
         }
         events
     }
@@ -282,7 +287,7 @@ impl<N: Ord + Clone> World<N> {
                 self.last_order += 1;
                 line.shrunk_at = Some(self.last_order);
                 if cfg!(tidelock_fault = "shrink_takes_hold_back") {
-                    line.claims.iter_mut().for_each(|claim| claim.token = None);
+                    fault::take_back(line);
                 }
             }
         }

@@ -1,0 +1,143 @@
+//! Clients of a store that shows its line and keeps no mark of who was granted.
+//!
+//! Each client remembers which of its claims it was told to hold, and what it watches for the others. A watch fires
+//! once. A client that was stirred looks some time later, once for all of its claims, and arms its watches anew.
+//! Nobody here ever asks the world who holds: the world only keeps the line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+use crate::{ClaimId, Event, Leave, Left, Line, Op, Place, SessionId, Watch, World, place, touches, watch};
+
+/// What a client knows of a claim of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// It must look.
+    Stale,
+    /// It was told so.
+    Held,
+    /// It waits, and watches this.
+    Waits(Watch),
+}
+
+/// A line, and clients who see no more of it than the store shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Crowd {
+    pub(crate) world: World<()>,
+    pub(crate) known: BTreeMap<ClaimId, Knowledge>,
+    /// Clients who will look.
+    pub(crate) stirred: BTreeSet<SessionId>,
+}
+
+impl Crowd {
+    /// Carries out an operation, and says for each departure how many watches fired.
+    pub(crate) fn act(&mut self, op: Op<()>) -> Vec<usize> {
+        let joins = if let Op::Join(join) = &op {
+            Some(join.id)
+        } else {
+            None
+        };
+        let mut fired = Vec::new();
+        for event in self.world.step(op) {
+            match event {
+                Event::Held { id, .. } | Event::Waiting { id, .. } if Some(id) == joins => self.came(id),
+                Event::Left {
+                    id,
+                    left: Left::Held | Left::Waiting,
+                    ..
+                } => {
+                    self.known.remove(&id);
+                    fired.push(self.departed(id));
+                }
+                Event::Lightened { id, .. } => {
+                    self.wonder(id);
+                    fired.push(self.departed(id));
+                }
+                Event::Resized { .. } => _ = self.stir(|_| true),
+                _ => {}
+            }
+        }
+        fired
+    }
+
+    /// One client looks at the line, once for all of its claims.
+    pub(crate) fn look(&mut self, session: SessionId) {
+        if !self.stirred.remove(&session) {
+            return;
+        }
+        let Some(line) = self.seen_by(session) else { return };
+        let mut stranded = None;
+        for id in line
+            .claims
+            .iter()
+            .map(|claim| claim.id)
+            .filter(|id| id.session == session)
+        {
+            if self.known.get(&id) == Some(&Knowledge::Held) {
+                continue;
+            }
+            match (place(&line, id), watch(&line, id)) {
+                (Place::Held, _) => self.told(&line, id),
+                (_, Some(watch)) => _ = self.known.insert(id, Knowledge::Waits(watch)),
+                _ => stranded = stranded.or(Some(id)),
+            }
+        }
+        if let Some(id) = stranded {
+            self.act(Op::Leave {
+                name: (),
+                id,
+                how: Leave::Done,
+            });
+            self.stirred.insert(session); // there may be more of them
+        }
+    }
+
+    /// The line as the store shows it to a client, with the marks of its own that the client remembers.
+    fn seen_by(&self, session: SessionId) -> Option<Line> {
+        let mut line = self.world.line(&())?.clone();
+        for claim in &mut line.claims {
+            let told = claim.id.session == session && self.known.get(&claim.id) == Some(&Knowledge::Held);
+            claim.token = claim.token.filter(|_| told);
+        }
+        Some(line)
+    }
+
+    fn came(&mut self, id: ClaimId) {
+        self.known.entry(id).or_insert(Knowledge::Stale);
+        self.stirred.insert(id.session);
+    }
+
+    /// Whoever lightens a claim of its own that waits must look itself: nobody else will tell it.
+    fn wonder(&mut self, id: ClaimId) {
+        if self.known.get(&id) != Some(&Knowledge::Held) {
+            self.known.insert(id, Knowledge::Stale);
+            self.stirred.insert(id.session);
+        }
+    }
+
+    fn told(&mut self, line: &Line, id: ClaimId) {
+        self.known.insert(id, Knowledge::Held);
+        if touches(line, id) {
+            self.stir(|watch| watch == Watch::Claim(id));
+        }
+    }
+
+    fn departed(&mut self, id: ClaimId) -> usize {
+        self.stir(|watch| watch == Watch::Claim(id) || watch == Watch::Line)
+    }
+
+    /// Fires the watches that this concerns, and says how many those were.
+    fn stir(&mut self, concerns: impl Fn(Watch) -> bool) -> usize {
+        let mut fired = 0;
+        for (id, known) in &mut self.known {
+            if let Knowledge::Waits(watch) = *known
+                && concerns(watch)
+            {
+                *known = Knowledge::Stale;
+                self.stirred.insert(id.session);
+                fired += 1;
+            }
+        }
+        fired
+    }
+}

@@ -1,0 +1,75 @@
+//! Proof by exhaustion: every order of every operation on small lines, breadth first.
+//!
+//! Two games are played to their end. In [`rule`] the moves are the operations of a [`World`](crate::World), and
+//! after each the [checks](check) look at what it did. In [`waking`] the moves are operations, too, but clients see
+//! only what a store shows them; they look when they are stirred, in any order, and trust
+//! [`place`](crate::place), [`watch`](crate::watch) and [`touches`](crate::touches).
+//!
+//! States that differ only in what time it is and in the height of orders and tokens are one: see [`key`].
+//! `TIDELOCK_DEEP=1` explores larger stages.
+
+pub(crate) mod check;
+pub(crate) mod crowd;
+mod game;
+mod key;
+pub(crate) mod moment;
+mod rule;
+mod search;
+mod stage;
+pub(crate) mod waking;
+pub(crate) mod witness;
+
+use std::string::{String, ToString};
+use std::vec::Vec;
+use std::{format, println};
+
+use game::Game;
+use rule::Rule;
+use search::search;
+use waking::Waking;
+
+#[test]
+fn every_order_of_every_operation() {
+    let deep = std::env::var_os("TIDELOCK_DEEP").is_some_and(|deep| deep == "1");
+    let mut counts = Vec::new();
+    for (plain, watched) in stage::all(deep) {
+        counts.push((plain.title.to_string(), explore(&Rule::new(plain))));
+        counts.push((
+            format!("{} watched", watched.title),
+            explore(&Waking::new(watched)),
+        ));
+    }
+    let total: usize = counts.iter().map(|(_, count)| count).sum();
+    let each: Vec<String> = counts
+        .iter()
+        .map(|(title, count)| format!("{title} {count}"))
+        .collect();
+    // A line of its own, also when the test runner has begun one.
+    println!("\nexplored: {total} states ({})", each.join(", "));
+    assert!(
+        total > if deep { 1_000_000 } else { 100_000 },
+        "the stages are too small to prove anything"
+    );
+}
+
+#[test]
+fn every_fault_is_meant_for_a_check_that_exists() {
+    let lines = include_str!("../../faults.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'));
+    for line in lines.filter(|line| !line.is_empty()) {
+        let (_, meant) = line.split_once(' ').expect("a fault and a check");
+        assert!(
+            check::names().chain(waking::names()).any(|name| name == meant),
+            "no check is called {meant}"
+        );
+    }
+}
+
+/// How many states the game has. Fails, with the shortest history that leads there, if a check is broken.
+fn explore(game: &impl Game) -> usize {
+    search(game).unwrap_or_else(|defeat| {
+        println!("\n{defeat}");
+        panic!("{} broken", defeat.broken[0].name);
+    })
+}

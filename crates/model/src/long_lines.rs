@@ -1,0 +1,196 @@
+//! Random histories on long lines, where exhaustion cannot reach: the same checks, many claims.
+
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use crate::explore::crowd::Crowd;
+use crate::explore::moment::Moment;
+use crate::explore::witness::{SESSIONS, Witness};
+use crate::explore::{check, waking};
+use crate::{ClaimId, Join, Kind, Leave, Line, Op, Patience, Place, SessionId, Weight, World, place};
+
+/// How much a semaphore of these histories may hold, and the most that one claim asks of it.
+const MOST: u32 = 12;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn every_promise_holds(kind in kinds(), moves in prop::collection::vec(moves(), 400)) {
+        let (mut world, mut knows) = (World::new(), Witness::default());
+        for op in moves.into_iter().map(|one| one.op((), kind)) {
+            let (before, knew) = (world.clone(), knows);
+            let events = world.step(op.clone());
+            knows.note(&op, &events);
+            let moment =
+                Moment { op: &op, before: &before, after: &world, events: &events, knew: &knew, knows: &knows };
+            let broken = check::broken(&moment);
+            prop_assert!(broken.is_empty(), "{broken:?} by {op:?} on {before:?}");
+        }
+    }
+
+    #[test]
+    fn a_crowd_is_never_stuck(kind in kinds(), moves in prop::collection::vec(moves(), 400)) {
+        let mut crowd = Crowd::default();
+        for one in moves {
+            match one {
+                Move { what: What::Pass, session, .. } => crowd.look(session),
+                _ => _ = crowd.act(one.op((), kind)),
+            }
+            prop_assert!(waking::broken(&crowd).is_empty(), "{crowd:?}");
+        }
+        while let Some(session) = crowd.stirred.first().copied() {
+            crowd.look(session);
+            prop_assert!(waking::broken(&crowd).is_empty(), "{crowd:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_shrink_the_line_alone_tells_who_holds(
+        kind in kinds(),
+        moves in prop::collection::vec(moves(), 200),
+    ) {
+        let mut world = World::new();
+        for one in moves {
+            world.step(one.op((), kind));
+            let Some(line) = world.line(&()).filter(|line| line.shrunk_at.is_none()) else { continue };
+            let shown = without_marks(line);
+            for claim in &line.claims {
+                let expected = if claim.token.is_some() { Place::Held } else { Place::Waiting };
+                prop_assert_eq!(place(&shown, claim.id), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_lives_as_if_it_were_alone(moves in prop::collection::vec((0..3_usize, moves()), 300)) {
+        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
+        let mut together = World::new();
+        let mut alone = [World::new(), World::new(), World::new()];
+        for (name, one) in moves {
+            together.step(one.op(name, kinds[name]));
+            for (other, world) in alone.iter_mut().enumerate() {
+                if other == name || !one.what.is_about_a_line() {
+                    world.step(one.op(other, kinds[other]));
+                }
+                prop_assert_eq!(together.line(&other).map(stands), world.line(&other).map(stands));
+            }
+        }
+    }
+}
+
+/// One random move; what it means depends on the kind of line.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    what: What,
+    session: SessionId,
+    number: u64,
+    weight: u32,
+    to: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Open,
+    Close,
+    Pass,
+    Join(Patience),
+    Leave(Leave),
+    Lighten,
+    Resize,
+}
+
+impl What {
+    fn is_about_a_line(self) -> bool {
+        !matches!(self, Self::Open | Self::Close | Self::Pass)
+    }
+}
+
+impl Move {
+    fn op<N>(self, name: N, kind: Kind) -> Op<N> {
+        let id = ClaimId {
+            session: self.session,
+            number: self.number,
+        };
+        let weight = |n: u32| match kind {
+            Kind::RwLock if n > MOST / 2 => Weight::MAX,
+            Kind::Semaphore => Weight::new(n).expect("at least one"),
+            _ => Weight::ONE,
+        };
+        let capacity = match kind {
+            Kind::Mutex => Weight::ONE,
+            Kind::RwLock => Weight::MAX,
+            Kind::Semaphore => weight(MOST),
+        };
+        match self.what {
+            What::Open => Op::Open {
+                session: self.session,
+                ttl: 4,
+            },
+            What::Close => Op::Close(self.session),
+            What::Pass => Op::Pass(1),
+            What::Join(patience) => Op::Join(Join {
+                name,
+                id,
+                kind,
+                weight: weight(self.weight),
+                capacity,
+                patience,
+            }),
+            What::Leave(how) => Op::Leave { name, id, how },
+            What::Lighten => Op::Lighten {
+                name,
+                id,
+                weight: weight(self.weight),
+            },
+            What::Resize => Op::Resize {
+                name,
+                from: weight(self.weight),
+                to: weight(self.to),
+            },
+        }
+    }
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(Kind::Mutex), Just(Kind::RwLock), Just(Kind::Semaphore)]
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    let what = prop_oneof![
+        8 => Just(What::Open),
+        1 => Just(What::Close),
+        4 => Just(What::Pass),
+        40 => Just(What::Join(Patience::Wait)),
+        8 => Just(What::Join(Patience::Now)),
+        12 => Just(What::Leave(Leave::Done)),
+        2 => Just(What::Leave(Leave::Void)),
+        6 => Just(What::Lighten),
+        12 => Just(What::Resize),
+    ];
+    let sessions = (1..=SESSIONS as u64).prop_map(SessionId::from_bits);
+    (what, sessions, 1..40_u64, 1..=MOST, 1..=MOST).prop_map(|(what, session, number, weight, to)| Move {
+        what,
+        session,
+        number,
+        weight,
+        to,
+    })
+}
+
+/// The line as a store shows it that keeps no mark of who was granted.
+fn without_marks(line: &Line) -> Line {
+    let mut shown = line.clone();
+    shown.claims.iter_mut().for_each(|claim| claim.token = None);
+    shown
+}
+
+/// Who stands there, with what weight, and whether it holds; and the capacity.
+fn stands(line: &Line) -> (Weight, Vec<(ClaimId, Weight, bool)>) {
+    let each = line
+        .claims
+        .iter()
+        .map(|claim| (claim.id, claim.weight, claim.token.is_some()));
+    (line.capacity, each.collect())
+}
