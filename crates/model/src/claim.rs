@@ -15,7 +15,7 @@ pub struct Claim {
     /// Its token, where the one who lists the line knows it to be held.
     ///
     /// A [`World`](crate::World) always knows. A client of a store that keeps no such mark knows it of its own
-    /// claims alone, once it was told; elsewhere this is `None`, and [`place`](crate::place) and
-    /// [`watch`](crate::watch) do without.
+    /// claims alone, once it was told; elsewhere this is `None`, and [`place`](crate::place()) and
+    /// [`watch`](crate::watch()) do without.
     pub token: Option<Token>,
 }

@@ -23,8 +23,8 @@
 //! A [`World`] is every line and session together. It is moved on by one [`Op`] at a time, time included, and answers
 //! with [`Event`]s; it is what the playground runs, and what every backend is compared with.
 //!
-//! Stores that show their line to the client have the client apply the rule: [`place`] says whether a claim is held,
-//! [`watch`] names the one thing worth waiting for if it is not, and [`touches`] says when to tell the next in line.
+//! Stores that show their line to the client have the client apply the rule: [`place()`] says whether a claim is held,
+//! [`watch()`] names the one thing worth waiting for if it is not, and [`touches()`] says when to tell the next in line.
 #![no_std]
 
 extern crate alloc;

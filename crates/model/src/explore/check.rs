@@ -56,7 +56,7 @@ fn order(moment: &Moment<'_>) -> bool {
     let one_front = all.is_sorted_by_key(|claim| claim.token.is_none());
     let as_they_came = all.is_sorted_by(|one, next| one.order < next.order);
     let stayed: Vec<_> = moment
-        .old()
+        .stood()
         .iter()
         .filter(|claim| moment.is(claim.id).is_some())
         .map(|c| c.id)
@@ -89,7 +89,7 @@ fn nobody_waits_who_fits(moment: &Moment<'_>) -> bool {
 fn nobody_stranded(moment: &Moment<'_>) -> bool {
     let heavier = |claim: &Claim| u64::from(claim.weight.get()) > capacity(moment);
     !moment
-        .new()
+        .stand()
         .iter()
         .any(|claim| claim.token.is_none() && heavier(claim))
 }

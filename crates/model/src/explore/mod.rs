@@ -3,7 +3,7 @@
 //! Two games are played to their end. In [`rule`] the moves are the operations of a [`World`](crate::World), and
 //! after each the [checks](check) look at what it did. In [`waking`] the moves are operations, too, but clients see
 //! only what a store shows them; they look when they are stirred, in any order, and trust
-//! [`place`](crate::place), [`watch`](crate::watch) and [`touches`](crate::touches).
+//! [`place`](crate::place()), [`watch`](crate::watch()) and [`touches`](crate::touches).
 //!
 //! States that differ only in what time it is and in the height of orders and tokens are one: see [`key`].
 //! `TIDELOCK_DEEP=1` explores larger stages.
