@@ -32,6 +32,16 @@ Usage: cargo xtask loom [--deep] [FILTER]
 
 const PACKAGES: [&str; 2] = ["tidelock", "tidelock-memory"];
 
+/// Fast where the exploring happens; the rest (loom brings a whole regex engine along) is to build fast.
+const PROFILE: [&str; 6] = [
+    "profile.test.opt-level=3",
+    "profile.test.package.'*'.opt-level=0",
+    "profile.test.package.loom.opt-level=3",
+    "profile.test.package.generator.opt-level=3",
+    "profile.test.package.tracing.opt-level=3",
+    "profile.test.package.tracing-core.opt-level=3",
+];
+
 /// What one run of loom is asked for.
 pub(crate) struct Exploration<'a> {
     pub(crate) workspace: &'a Workspace,
@@ -204,11 +214,13 @@ impl Exploration<'_> {
     }
 
     fn cargo(&self) -> Call {
-        cargo::call(&self.workspace.root)
+        let call = cargo::call(&self.workspace.root)
             .without_env("CARGO_ENCODED_RUSTFLAGS")
             .env("RUSTFLAGS", "--cfg tidelock_loom")
-            .env("CARGO_TARGET_DIR", self.workspace.target.join("loom"))
-            .env("CARGO_PROFILE_TEST_OPT_LEVEL", "3") // half a minute of building saves minutes of exploring
+            .env("CARGO_TARGET_DIR", self.workspace.target.join("loom"));
+        PROFILE
+            .iter()
+            .fold(call, |call, setting| call.args(["--config", setting]))
     }
 }
 
