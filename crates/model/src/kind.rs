@@ -8,7 +8,7 @@ use core::fmt;
 pub enum Kind {
     /// One holder: weight 1, capacity 1.
     Mutex,
-    /// Many readers or one writer: weight 1 or [`Weight::MAX`], capacity [`Weight::MAX`].
+    /// Many readers or one writer: weight 1 or [`Weight::MAX`](crate::Weight::MAX), capacity [`Weight::MAX`](crate::Weight::MAX).
     RwLock,
     /// N permits: weight n, capacity N.
     Semaphore,

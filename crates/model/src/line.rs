@@ -75,6 +75,16 @@ impl Line {
             .map(|claim| claim.id)
     }
 
+    /// Whether a newcomer of this weight would be held at once.
+    pub(crate) fn has_room(&self, weight: Weight) -> bool {
+        let everyone: u64 = self
+            .claims
+            .iter()
+            .map(|claim| u64::from(claim.weight.get()))
+            .sum();
+        fit(everyone + u64::from(weight.get()), self.capacity)
+    }
+
     /// Grants everyone who fits now, each with the next token: from the front, until one does not fit.
     pub(crate) fn grant(&mut self, mut next: impl FnMut() -> Token) -> Vec<(ClaimId, Token)> {
         let mut granted = Vec::new();

@@ -64,8 +64,7 @@ impl<'a> Moment<'a> {
         }
     }
 
-    /// Whether lines and sessions are as they were.
     pub(crate) fn nothing_changed(&self) -> bool {
-        self.before.lines().eq(self.after.lines()) && self.before.sessions().eq(self.after.sessions())
+        self.before == self.after
     }
 }

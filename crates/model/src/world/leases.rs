@@ -1,0 +1,79 @@
+//! What sessions do in a world: open, renew, close, or run out of time.
+//!
+//! However a session ends, its claims leave every line. Of sessions that end at the same moment all claims leave before
+//! anyone is granted, so nobody dead is.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::World;
+use super::claims::left;
+use crate::{Claim, Event, Line, Session, SessionId};
+
+impl<N: Ord + Clone> World<N> {
+    pub(super) fn open(&mut self, id: SessionId, ttl: u64) -> Vec<Event<N>> {
+        self.sessions
+            .entry(id)
+            .or_insert_with(|| Session::new(ttl, self.now));
+        self.renew(id)
+    }
+
+    pub(super) fn renew(&mut self, id: SessionId) -> Vec<Event<N>> {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return vec![Event::Over { session: id }];
+        };
+        session.renew(self.now);
+        vec![Event::Lives {
+            session: id,
+            until: session.until(),
+        }]
+    }
+
+    pub(super) fn close(&mut self, id: SessionId) -> Vec<Event<N>> {
+        match self.sessions.remove(&id) {
+            Some(_) => self.end(&[id]),
+            None => vec![Event::Over { session: id }],
+        }
+    }
+
+    pub(super) fn pass(&mut self, by: u64) -> Vec<Event<N>> {
+        self.now = self.now.saturating_add(by);
+        let over = |session: &Session<N>| session.until() <= self.now;
+        let ended: Vec<_> = self
+            .sessions()
+            .filter(|(_, session)| over(session))
+            .map(|(id, _)| id)
+            .collect();
+        self.sessions.retain(|id, _| !ended.contains(id));
+        self.end(&ended)
+    }
+
+    /// Takes the claims of ended sessions out of every line, and only then grants.
+    fn end(&mut self, ended: &[SessionId]) -> Vec<Event<N>> {
+        let mut events: Vec<_> = ended
+            .iter()
+            .map(|session| Event::Over { session: *session })
+            .collect();
+        let theirs = |claim: &Claim| ended.contains(&claim.id.session);
+        let touched = |(name, line): (&N, &Line)| line.claims.iter().any(theirs).then(|| name.clone());
+        let names: Vec<N> = self.lines.iter().filter_map(touched).collect();
+        for name in &names {
+            let Some(line) = self.lines.get_mut(name) else {
+                continue;
+            };
+            if cfg!(tidelock_fault = "expiry_removes_neighbour") {
+                let neighbour = line.claims.iter().position(|claim| !theirs(claim));
+                neighbour.map(|position| line.claims.remove(position));
+            }
+            let gone = line.claims.extract_if(.., |claim| theirs(claim));
+            events.extend(gone.map(|claim| left(name, &claim)));
+        }
+        if cfg!(tidelock_fault = "token_stays_after_expiry") {
+            self.last_token = self.last_token.saturating_sub(1);
+        }
+        for name in &names {
+            events.extend(self.settle(name));
+        }
+        events
+    }
+}
