@@ -3,50 +3,48 @@
 //! A void leave is remembered for one ttl: its join, should it still be under way, arrives within that time or not
 //! at all. What is remembered longer is forgotten at the next void leave or renewal.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{Moment, Name, Options, Signals};
+use tidelock::{Moment, Options, Signals};
+
+use crate::row::Row;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) namespace: Arc<str>,
+    /// The index of its namespace.
+    pub(crate) space: usize,
     pub(crate) label: Arc<str>,
     pub(crate) ttl: Duration,
     pub(crate) until: Moment,
     pub(crate) signals: Arc<dyn Signals>,
     /// Where each of its claims stands, by its number.
-    pub(crate) claims: BTreeMap<u64, Spot>,
+    pub(crate) claims: Row<u64, Spot>,
     void: BTreeSet<u64>,
     /// The same numbers, with the time when each may be forgotten.
     void_until: VecDeque<(Moment, u64)>,
 }
 
-/// A place in a line: which line, and which number the claim got there.
-#[derive(Clone, Debug)]
+/// A place in a line: the line's index, and which number the claim got there.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
-    pub(crate) name: Name,
+    pub(crate) line: usize,
     pub(crate) order: u64,
 }
 
 impl Lease {
-    pub(crate) fn new(options: &Options, signals: Arc<dyn Signals>) -> Self {
+    pub(crate) fn new(space: usize, options: &Options, signals: Arc<dyn Signals>) -> Self {
         Self {
-            namespace: options.namespace.clone(),
+            space,
             label: options.label.clone(),
             ttl: options.ttl,
             until: Moment::START,
             signals,
-            claims: BTreeMap::new(),
+            claims: Row::new(),
             void: BTreeSet::new(),
             void_until: VecDeque::new(),
         }
-    }
-
-    /// The spot of a claim in the line of `name`.
-    pub(crate) fn spot(&self, name: &Name, number: u64) -> Option<&Spot> {
-        self.claims.get(&number).filter(|spot| spot.name == *name)
     }
 
     /// From now on a join of this number comes too late.

@@ -2,14 +2,17 @@
 //!
 //! Claims are numbered as they come and kept in that order. Grants go in order too and held is sticky, so those who
 //! hold are always the front: `front` is the number that parts them from those who wait. Joining, leaving anywhere,
-//! granting the next one and asking for the heaviest waiter each take one step into an ordered map.
+//! granting the next one and asking for the heaviest waiter each take a step or two into an ordered row.
 
-use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use tidelock::{ClaimId, Error, ErrorKind, Grant, Kind, Left, Moment, Result, Token, Weight};
+use tidelock::{ClaimId, Error, ErrorKind, Grant, Kind, Left, Moment, Name, Result, Token, Weight};
+
+use crate::row::Row;
 
 #[derive(Debug)]
 pub(crate) struct Line {
+    name: Name,
     kind: Kind,
     capacity: Weight,
     /// The weights of all who hold; more than the capacity after a shrink.
@@ -18,9 +21,9 @@ pub(crate) struct Line {
     next: u64,
     /// Everyone before it holds, everyone from it on waits.
     front: u64,
-    standing: BTreeMap<u64, Standing>,
-    /// How many wait for each weight.
-    waiting: BTreeMap<Weight, usize>,
+    standing: Row<u64, Standing>,
+    /// How many wait, by weight.
+    waiting: Row<Weight, usize>,
 }
 
 /// One claim in a line.
@@ -34,16 +37,21 @@ pub(crate) struct Standing {
 }
 
 impl Line {
-    pub(crate) fn new(kind: Kind, capacity: Weight) -> Self {
+    pub(crate) fn new(name: Name, kind: Kind, capacity: Weight) -> Self {
         Self {
+            name,
             kind,
             capacity,
             held: 0,
             next: 0,
             front: 0,
-            standing: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            standing: Row::new(),
+            waiting: Row::new(),
         }
+    }
+
+    pub(crate) fn name(&self) -> &Name {
+        &self.name
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -65,12 +73,12 @@ impl Line {
 
     /// Everyone, first come first.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Standing> {
-        self.standing.values()
+        self.standing.iter().map(|(_, standing)| standing)
     }
 
     /// Those who hold, first come first.
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Standing> {
-        self.standing.range(..self.front).map(|(_, standing)| standing)
+        self.all().take_while(|standing| standing.token.is_some())
     }
 
     /// Whether a claim of this kind and weight may stand here at all.
@@ -106,7 +114,7 @@ impl Line {
             self.front = self.next;
             self.held += u64::from(standing.weight.get());
         } else {
-            *self.waiting.entry(standing.weight).or_default() += 1;
+            self.start_waiting(standing.weight);
         }
         self.standing.insert(order, standing);
         order
@@ -128,7 +136,11 @@ impl Line {
 
     /// Grants the first who waits, if it fits now. Nobody passes it, however light.
     pub(crate) fn grant_next(&mut self, next_token: impl FnOnce() -> Token) -> Option<(ClaimId, Grant)> {
-        let (&order, &Standing { id, weight, .. }) = self.standing.range(self.front..).next()?;
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let (&order, &Standing { id, weight, .. }) =
+            self.standing.from(Bound::Included(&self.front)).next()?;
         if !self.has_room_for(weight) {
             return None;
         }
@@ -165,7 +177,7 @@ impl Line {
             self.held -= u64::from(from.get() - to.get());
         } else {
             self.stop_waiting(from);
-            *self.waiting.entry(to).or_default() += 1;
+            self.start_waiting(to);
         }
         Ok(())
     }
@@ -183,7 +195,7 @@ impl Line {
             let wrong = format!("its size is {} and not {from}", self.capacity);
             return Err(Error::new(ErrorKind::Conflict, wrong));
         }
-        if let Some((heaviest, _)) = self.waiting.last_key_value()
+        if let Some((heaviest, _)) = self.waiting.last()
             && *heaviest > to
         {
             let wrong = format!("somebody waits for {heaviest}, which would never fit a size of {to}");
@@ -197,12 +209,17 @@ impl Line {
         self.held + u64::from(weight.get()) <= u64::from(self.capacity.get())
     }
 
+    fn start_waiting(&mut self, weight: Weight) {
+        match self.waiting.get_mut(&weight) {
+            Some(count) => *count += 1,
+            None => self.waiting.insert(weight, 1),
+        }
+    }
+
     fn stop_waiting(&mut self, weight: Weight) {
-        if let Some(count) = self.waiting.get_mut(&weight) {
-            *count -= 1;
-            if *count == 0 {
-                self.waiting.remove(&weight);
-            }
+        match self.waiting.get_mut(&weight) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.waiting.remove(&weight)),
         }
     }
 }

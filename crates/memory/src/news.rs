@@ -20,6 +20,11 @@ impl News {
         self.0.push((signals.clone(), word));
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn tell(self) {
         for (signals, word) in self.0 {
             match word {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use tidelock::{Backend, Moment, Options, Reply, Result, Session, SessionId, Signals, boot_clock};
 
-use crate::mishap::Mishaps;
+use crate::mishap::{Mishap, Mishaps};
 use crate::session::MemorySession;
 use crate::sync::Cell;
 use crate::table::Table;
@@ -74,7 +74,7 @@ impl Store {
         let outcome = work(&mut table);
         let news = table.take_news();
         drop(table); // whoever hears it may call the store at once
-        if self.0.mishaps.let_signals_pass() {
+        if !news.is_empty() && self.0.mishaps.let_signals_pass() {
             news.tell();
         }
         outcome
@@ -85,9 +85,14 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Table) -> Result<T> + Send,
     ) -> Result<T> {
-        let Some(mishap) = self.0.mishaps.next() else {
-            return self.act(work);
-        };
+        match self.0.mishaps.next() {
+            None => self.act(work),
+            // Boxed, so that a request with which nothing goes wrong is a small future.
+            Some(mishap) => Box::pin(self.request_with(mishap, work)).await,
+        }
+    }
+
+    async fn request_with<T>(&self, mishap: Mishap, work: impl FnOnce(&mut Table) -> Result<T>) -> Result<T> {
         mishap.on_the_way_there(&self.0.clock).await?;
         let reply = self.act(work);
         mishap.on_the_way_back(&self.0.clock).await?;

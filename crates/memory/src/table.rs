@@ -1,11 +1,10 @@
 //! Everything the store knows, and what each request does to it: the rule of `tidelock-model`, made quick.
 //!
-//! Lines are kept by namespace and name, leases by session, and the ends of leases in order of time. Every request
-//! first ends the leases that are due: all of their claims leave before anyone is granted, so nobody dead is. Then
-//! it does its work, and settles the line it touched: whoever fits is granted, and an empty line is forgotten.
-//! Whatever others must hear of it is put into `news`, to be told when the store's lock is let go.
+//! Names lead to lines, one map of them for each namespace; sessions lead to leases, whose ends are kept in order of
+//! time. Every request first ends the leases that are due: all of their claims leave before anyone is granted, so
+//! nobody dead is. Then it does its work, and settles the line it touched: whoever fits is granted, and an empty line
+//! is forgotten. What others must hear of it is put into `news`, to be told when the store's lock is let go.
 
-use std::collections::btree_map::{Entry, OccupiedEntry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -19,6 +18,8 @@ use tidelock::{
 use crate::lease::{Lease, Spot};
 use crate::line::{Line, Standing};
 use crate::news::{News, Word};
+use crate::row::Row;
+use crate::slab::Slab;
 
 /// How many names one page lists.
 const PAGE: usize = 100;
@@ -33,15 +34,19 @@ pub(crate) struct Table {
     last_token: u64,
     leases: BTreeMap<SessionId, Lease>,
     ends: BTreeSet<(Moment, SessionId)>,
-    spaces: BTreeMap<Arc<str>, Space>,
+    lines: Slab<Line>,
+    spaces: Slab<Space>,
+    namespaces: BTreeMap<Arc<str>, usize>,
     news: News,
 }
 
 /// One namespace; it lasts as long as a session uses it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Space {
+    namespace: Arc<str>,
     sessions: usize,
-    lines: BTreeMap<Name, Line>,
+    /// The index of each name's line.
+    names: Row<Name, usize>,
 }
 
 impl Table {
@@ -51,12 +56,14 @@ impl Table {
             last_token: 0,
             leases: BTreeMap::new(),
             ends: BTreeSet::new(),
-            spaces: BTreeMap::new(),
+            lines: Slab::new(),
+            spaces: Slab::new(),
+            namespaces: BTreeMap::new(),
             news: News::default(),
         }
     }
 
-    /// What there is to tell since it was last asked.
+    /// What there is to tell since this was last asked.
     pub(crate) fn take_news(&mut self) -> News {
         std::mem::take(&mut self.news)
     }
@@ -64,12 +71,11 @@ impl Table {
     /// It is `now`: ends every lease that is due.
     pub(crate) fn expire(&mut self, now: Moment) {
         self.now = self.now.max(now);
-        let is_due = |table: &Self| table.ends.first().is_some_and(|(until, _)| *until <= table.now);
-        if !is_due(self) {
+        if !self.is_anybody_due() {
             return;
         }
         let mut due = Vec::new();
-        while is_due(self) {
+        while self.is_anybody_due() {
             due.extend(self.ends.pop_first().map(|(_, id)| id));
         }
         self.lose(&due);
@@ -91,11 +97,12 @@ impl Table {
 
     /// Opens a session, or renews it if it is open.
     pub(crate) fn open(&mut self, id: SessionId, options: &Options, signals: Arc<dyn Signals>) -> Result<()> {
-        let lease = self.leases.entry(id).or_insert_with(|| {
-            self.spaces.entry(options.namespace.clone()).or_default().sessions += 1;
-            Lease::new(options, signals.clone())
-        });
-        lease.signals = signals;
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.signals = signals;
+        } else {
+            let space = self.enter(&options.namespace);
+            self.leases.insert(id, Lease::new(space, options, signals));
+        }
         self.extend(id);
         Ok(())
     }
@@ -110,29 +117,28 @@ impl Table {
     pub(crate) fn renew(&mut self, id: SessionId, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         self.extend(id);
         let now = self.now;
-        let lease = self.leases.get_mut(&id).ok_or_else(over)?;
-        lease.forget_void(now);
+        self.leases.get_mut(&id).ok_or_else(over)?.forget_void(now);
+        let lease = self.lease(id)?;
         let (mut gone, mut known) = (Vec::new(), BTreeSet::new());
-        for (name, ids) in standing {
-            for id in ids {
-                match lease.spot(name, id.number) {
-                    Some(_) => drop(known.insert(id.number)),
-                    None => gone.push(*id),
-                }
+        for (name, claim) in standing
+            .iter()
+            .flat_map(|(name, ids)| ids.iter().map(move |id| (name, id)))
+        {
+            match self.find(lease, name, claim.number) {
+                Some(_) => drop(known.insert(claim.number)),
+                None => gone.push(*claim),
             }
         }
-        let stray = |(number, spot): (&u64, &Spot)| {
-            let claim = ClaimId {
-                session: id,
-                number: *number,
-            };
-            (!known.contains(number)).then(|| (spot.name.clone(), claim))
-        };
-        let strays = lease.claims.iter().filter_map(stray).collect();
+        let strays = lease.claims.iter().filter(|(number, _)| !known.contains(number));
+        let strays = strays.filter_map(|(number, spot)| {
+            let name = self.lines.get(spot.line)?.name().clone();
+            let number = *number;
+            Some((name, ClaimId { session: id, number }))
+        });
         Ok(Renewal {
             until: lease.until,
             gone,
-            strays,
+            strays: strays.collect(),
         })
     }
 
@@ -141,22 +147,22 @@ impl Table {
         if lease.is_void(claim.id.number) {
             return Ok(Place::Gone);
         }
-        let vacant = match lease.claims.entry(claim.id.number) {
-            Entry::Vacant(vacant) => vacant,
-            Entry::Occupied(_) => return self.stands(claim),
-        };
-        let space = self.spaces.get_mut(&lease.namespace).ok_or_else(over)?;
-        let line = match space.lines.entry(claim.name.clone()) {
-            Entry::Occupied(line) => {
-                line.get().admit(claim.kind, claim.weight)?;
-                line.into_mut()
-            }
-            Entry::Vacant(vacant) => {
-                let line = Line::new(claim.kind, claim.capacity);
+        if lease.claims.get(&claim.id.number).is_some() {
+            return self.stands(claim);
+        }
+        let names = &mut self.spaces.get_mut(lease.space).ok_or_else(over)?.names;
+        let index = match names.get(&claim.name) {
+            Some(index) => *index,
+            None => {
+                let line = Line::new(claim.name.clone(), claim.kind, claim.capacity);
                 line.admit(claim.kind, claim.weight)?;
-                vacant.insert(line)
+                let index = self.lines.insert(line);
+                names.insert(claim.name.clone(), index);
+                index
             }
         };
+        let line = self.lines.get_mut(index).ok_or_else(|| absent(claim))?;
+        line.admit(claim.kind, claim.weight)?;
         let fits = line.fits(claim.weight);
         if !fits && patience == Patience::Now {
             return Ok(Place::Refused);
@@ -168,13 +174,10 @@ impl Table {
             since: self.now,
             token,
         });
-        vacant.insert(Spot {
-            name: claim.name.clone(),
-            order,
-        });
-        match token {
-            Some(token) => Ok(Place::Held {
-                grant: line.grant(token),
+        lease.claims.insert(claim.id.number, Spot { line: index, order });
+        match token.map(|token| line.grant(token)) {
+            Some(grant) => Ok(Place::Held {
+                grant,
                 until: lease.until,
             }),
             None => self.stands(claim),
@@ -182,26 +185,23 @@ impl Table {
     }
 
     pub(crate) fn look(&self, id: SessionId, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        let lease = self.leases.get(&id).ok_or_else(over)?;
-        let Some(line) = self.space_of(id)?.lines.get(name) else {
-            return Ok(Sight {
-                held: Vec::new(),
-                gone: waiting.to_vec(),
-                look_in: lease.ttl,
-            });
+        let lease = self.lease(id)?;
+        let mut sight = Sight {
+            held: Vec::new(),
+            gone: Vec::new(),
+            look_in: lease.ttl,
         };
-        let (mut held, mut gone) = (Vec::new(), Vec::new());
         for id in waiting {
-            match lease.spot(name, id.number).and_then(|spot| line.at(spot.order)) {
-                Some(standing) => held.extend(standing.token.map(|token| (*id, line.grant(token)))),
-                None => gone.push(*id),
-            }
+            let Some((line, standing)) = self.find(lease, name, id.number) else {
+                sight.gone.push(*id);
+                continue;
+            };
+            sight
+                .held
+                .extend(standing.token.map(|token| (*id, line.grant(token))));
+            sight.look_in = self.look_in(line);
         }
-        Ok(Sight {
-            held,
-            gone,
-            look_in: self.look_in(line),
-        })
+        Ok(sight)
     }
 
     pub(crate) fn leave(&mut self, caller: SessionId, name: &Name, id: ClaimId, how: Leave) -> Result<Left> {
@@ -213,73 +213,55 @@ impl Table {
         if how == Leave::Void {
             owner.make_void(id.number, self.now);
         }
-        let Entry::Occupied(spot) = owner.claims.entry(id.number) else {
+        let Some(&Spot { line: index, order }) = owner.claims.get(&id.number) else {
             return Ok(Left::Absent);
         };
-        if spot.get().name != *name {
+        let Some(line) = self.lines.get_mut(index).filter(|line| line.name() == name) else {
             return Ok(Left::Absent);
-        }
-        let order = spot.remove().order;
+        };
+        owner.claims.remove(&id.number);
         if is_eviction {
             self.news.add(&owner.signals, Word::Gone(id));
         }
-        let Some(space) = self.spaces.get_mut(&owner.namespace) else {
-            return Ok(Left::Absent);
-        };
-        let Entry::Occupied(mut line) = space.lines.entry(name.clone()) else {
-            return Ok(Left::Absent);
-        };
-        let left = line.get_mut().remove(order);
-        settle(line, &self.leases, &mut self.last_token, &mut self.news);
+        let space = owner.space;
+        let left = line.remove(order);
+        self.settle(space, index);
         Ok(left)
     }
 
     pub(crate) fn lighten(&mut self, claim: &Claim, weight: Weight) -> Result<()> {
-        let lease = self.leases.get(&claim.id.session).ok_or_else(over)?;
-        let spot = lease.spot(&claim.name, claim.id.number);
-        let space = self.spaces.get_mut(&lease.namespace);
-        let Some((space, spot)) = space.zip(spot) else {
+        let lease = self.lease(claim.id.session)?;
+        let Some(&Spot { line: index, order }) = lease.claims.get(&claim.id.number) else {
             return Err(absent(claim));
         };
-        let Entry::Occupied(mut line) = space.lines.entry(claim.name.clone()) else {
-            return Err(absent(claim));
-        };
-        line.get_mut().lighten(spot.order, weight)?;
-        settle(line, &self.leases, &mut self.last_token, &mut self.news);
+        let space = lease.space;
+        let line = self.lines.get_mut(index).ok_or_else(|| absent(claim))?;
+        line.lighten(order, weight)?;
+        self.settle(space, index);
         Ok(())
     }
 
     pub(crate) fn resize(&mut self, id: SessionId, name: &Name, from: Weight, to: Weight) -> Result<()> {
-        let lease = self.leases.get(&id).ok_or_else(over)?;
-        let Some(space) = self.spaces.get_mut(&lease.namespace) else {
+        let space = self.lease(id)?.space;
+        let index = self.index(space, name);
+        let Some((line, index)) = index.and_then(|index| Some((self.lines.get_mut(index)?, index))) else {
             return Ok(());
         };
-        let Entry::Occupied(mut line) = space.lines.entry(name.clone()) else {
-            return Ok(());
-        };
-        line.get_mut().resize(from, to)?;
-        settle(line, &self.leases, &mut self.last_token, &mut self.news);
+        line.resize(from, to)?;
+        self.settle(space, index);
         Ok(())
     }
 
     pub(crate) fn line(&self, id: SessionId, name: &Name) -> Result<tidelock::Line> {
-        let Some(line) = self.space_of(id)?.lines.get(name) else {
+        let index = self.index(self.lease(id)?.space, name);
+        let Some(line) = index.and_then(|index| self.lines.get(index)) else {
             return Ok(tidelock::Line::default());
         };
-        let stander = |standing: &Standing| {
-            let Standing {
-                id,
-                weight,
-                since,
-                token,
-            } = *standing;
-            let label = self.leases.get(&id.session).map_or("", |lease| &lease.label);
-            Stander::new(id, weight, token, label.to_owned(), self.now.since(since))
-        };
+        let standers = line.all().map(|standing| self.stander(standing));
         Ok(tidelock::Line::new(
             line.kind(),
             line.capacity(),
-            line.all().map(stander).collect(),
+            standers.collect(),
         ))
     }
 
@@ -288,14 +270,41 @@ impl Table {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
         };
-        let lines = self
-            .space_of(id)?
-            .lines
-            .range::<str, _>((start, Bound::Unbounded));
-        let names = lines
-            .map(|(name, _)| name)
-            .take_while(|name| name.starts_with(prefix));
-        Ok(names.take(PAGE).cloned().collect())
+        let space = self.spaces.get(self.lease(id)?.space).ok_or_else(over)?;
+        let names = space.names.from::<str>(start).map(|(name, _)| name);
+        let page = names.take_while(|name| name.starts_with(prefix)).take(PAGE);
+        Ok(page.cloned().collect())
+    }
+
+    fn is_anybody_due(&self) -> bool {
+        self.ends.first().is_some_and(|(until, _)| *until <= self.now)
+    }
+
+    /// One session more uses this namespace.
+    fn enter(&mut self, namespace: &Arc<str>) -> usize {
+        let index = *self.namespaces.entry(namespace.clone()).or_insert_with(|| {
+            self.spaces.insert(Space {
+                namespace: namespace.clone(),
+                sessions: 0,
+                names: Row::new(),
+            })
+        });
+        if let Some(space) = self.spaces.get_mut(index) {
+            space.sessions += 1;
+        }
+        index
+    }
+
+    /// One session less uses this namespace; its claims have left.
+    fn depart(&mut self, index: usize) {
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
+        space.sessions -= 1;
+        if space.sessions == 0 {
+            self.namespaces.remove(&space.namespace);
+            self.spaces.remove(index);
+        }
     }
 
     /// Starts a session's lifetime anew.
@@ -316,44 +325,68 @@ impl Table {
 
     /// Takes every claim of these sessions out, and only then grants.
     fn end(&mut self, ended: &[Lease]) {
+        let mut touched = BTreeSet::new();
         for lease in ended {
-            let Some(space) = self.spaces.get_mut(&lease.namespace) else {
-                continue;
-            };
-            for spot in lease.claims.values() {
-                space
-                    .lines
-                    .get_mut(&spot.name)
-                    .map(|line| line.remove(spot.order));
+            for (_, spot) in lease.claims.iter() {
+                self.lines.get_mut(spot.line).map(|line| line.remove(spot.order));
+                touched.insert((lease.space, spot.line));
             }
         }
+        for (space, line) in touched {
+            self.settle(space, line);
+        }
         for lease in ended {
-            let Some(space) = self.spaces.get_mut(&lease.namespace) else {
-                continue;
-            };
-            for spot in lease.claims.values() {
-                let Entry::Occupied(line) = space.lines.entry(spot.name.clone()) else {
-                    continue;
-                };
-                settle(line, &self.leases, &mut self.last_token, &mut self.news);
-            }
-            space.sessions -= 1;
-            if space.sessions == 0 {
-                self.spaces.remove(&lease.namespace);
+            self.depart(lease.space);
+        }
+    }
+
+    /// Grants whoever fits now and tells them; forgets the line when nobody stands in it.
+    fn settle(&mut self, space: usize, index: usize) {
+        let Some(line) = self.lines.get_mut(index) else {
+            return;
+        };
+        while let Some((id, grant)) = line.grant_next(|| next_token(&mut self.last_token)) {
+            if let Some(lease) = self.leases.get(&id.session) {
+                self.news.add(&lease.signals, Word::Held(id, grant));
             }
         }
+        if line.is_empty() {
+            if let Some(space) = self.spaces.get_mut(space) {
+                space.names.remove(line.name());
+            }
+            self.lines.remove(index);
+        }
+    }
+
+    fn lease(&self, id: SessionId) -> Result<&Lease> {
+        self.leases.get(&id).ok_or_else(over)
+    }
+
+    /// The index of a name's line, if anybody stands in it.
+    fn index(&self, space: usize, name: &Name) -> Option<usize> {
+        self.spaces.get(space)?.names.get(name).copied()
+    }
+
+    /// A claim of this lease, if it stands in the line of that name.
+    fn find(&self, lease: &Lease, name: &Name, number: u64) -> Option<(&Line, &Standing)> {
+        let spot = lease.claims.get(&number)?;
+        let line = self.lines.get(spot.line).filter(|line| line.name() == name)?;
+        Some((line, line.at(spot.order)?))
+    }
+
+    /// Whether two sessions use the same namespace. One that is over has no neighbours.
+    fn are_neighbours(&self, caller: SessionId, other: SessionId) -> Result<bool> {
+        let space = self.lease(caller)?.space;
+        Ok(self.leases.get(&other).is_some_and(|other| other.space == space))
     }
 
     /// Where a claim that joined before stands.
     fn stands(&self, claim: &Claim) -> Result<Place> {
-        let lease = self.leases.get(&claim.id.session).ok_or_else(over)?;
-        let spot = lease.spot(&claim.name, claim.id.number);
-        let line = self.space_of(claim.id.session)?.lines.get(&claim.name);
-        let Some((line, spot)) = line.zip(spot) else {
+        let lease = self.lease(claim.id.session)?;
+        let Some((line, standing)) = self.find(lease, &claim.name, claim.id.number) else {
             let wrong = format!("claim {} stands in another line already", claim.id);
             return Err(Error::new(ErrorKind::Protocol, wrong));
         };
-        let standing = line.at(spot.order).ok_or_else(|| absent(claim))?;
         let until = lease.until;
         Ok(match standing.token {
             Some(token) => Place::Held {
@@ -368,7 +401,7 @@ impl Table {
     }
 
     /// In how long a lifetime ends that this line's waiters depend on. For a crowd of holders it may be anybody's:
-    /// never too late, and no line is ever walked.
+    /// never too late, and no crowd is ever walked.
     fn look_in(&self, line: &Line) -> Duration {
         let until = |holder: &Standing| self.leases.get(&holder.id.session).map(|lease| lease.until);
         let first = match line.holders().nth(FEW) {
@@ -378,36 +411,11 @@ impl Table {
         first.unwrap_or(self.now).since(self.now) + HAIR
     }
 
-    /// Whether two sessions use the same namespace. One that is over has no neighbours.
-    fn are_neighbours(&self, caller: SessionId, other: SessionId) -> Result<bool> {
-        let caller = self.leases.get(&caller).ok_or_else(over)?;
-        Ok(self
-            .leases
-            .get(&other)
-            .is_some_and(|other| other.namespace == caller.namespace))
-    }
-
-    fn space_of(&self, id: SessionId) -> Result<&Space> {
-        let lease = self.leases.get(&id).ok_or_else(over)?;
-        self.spaces.get(&lease.namespace).ok_or_else(over)
-    }
-}
-
-/// Grants whoever fits now and tells them; forgets the line when nobody stands in it.
-fn settle(
-    mut line: OccupiedEntry<'_, Name, Line>,
-    leases: &BTreeMap<SessionId, Lease>,
-    last_token: &mut u64,
-    news: &mut News,
-) {
-    if line.get().is_empty() {
-        line.remove();
-        return;
-    }
-    while let Some((id, grant)) = line.get_mut().grant_next(|| next_token(last_token)) {
-        if let Some(lease) = leases.get(&id.session) {
-            news.add(&lease.signals, Word::Held(id, grant));
-        }
+    fn stander(&self, standing: &Standing) -> Stander {
+        let lease = self.leases.get(&standing.id.session);
+        let label = lease.map_or_else(String::new, |lease| (*lease.label).to_owned());
+        let since = self.now.since(standing.since);
+        Stander::new(standing.id, standing.weight, standing.token, label, since)
     }
 }
 
