@@ -46,12 +46,12 @@ impl Line {
         self.claims.iter().position(|claim| claim.id == id)
     }
 
-    /// Those who hold, first come first.
+    /// Those who hold, first come first: they are [known to](Claim::token), or they fit.
     pub fn held(&self) -> impl Iterator<Item = &Claim> {
         self.each().filter(|(_, held)| *held).map(|(claim, _)| claim)
     }
 
-    /// Those who wait, first come first.
+    /// Everyone else, first come first.
     pub fn waiting(&self) -> impl Iterator<Item = &Claim> {
         self.each().filter(|(_, held)| !*held).map(|(claim, _)| claim)
     }

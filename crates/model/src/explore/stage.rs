@@ -85,7 +85,7 @@ pub(super) fn all(deep: bool) -> [(Stage, Stage); 4] {
             three(&[1, 2, 3], &[3, 2]),
         )
     } else {
-        (three(&[1, 3], &[3, 2]), three(&[1], &[3, 2]))
+        (three(&[1, 3], &[3, 2]), three(&[1], &[3, 2, 1]))
     };
     [
         (mutex().living(2), mutex()),
