@@ -2,4 +2,5 @@
 
 mod client;
 mod cost;
+mod rule;
 mod turn;
