@@ -6,9 +6,9 @@
 
 use super::stage::Stage;
 use super::witness::Witness;
-use crate::{Line, World};
+use crate::{Claim, Line, World};
 
-/// Digits of different bases, one after the other.
+/// Digits of different bases, one after the other, always the same bases for one stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Key(u128);
 
@@ -36,37 +36,26 @@ impl Key {
             let void = session.is_some_and(|session| session.void().any(|(_, number)| number == id.number));
             self.push(usize::from(void), 2);
         }
-        self.push(world.lines().count(), 2);
-        if let Some(line) = world.line(&()) {
-            self.push_line(stage, line);
-        }
+        self.push_line(stage, world.line(&()));
     }
 
-    fn push_line(&mut self, stage: &Stage, line: &Line) {
-        let rank = |claim: &crate::Claim| {
-            line.claims
-                .iter()
-                .filter(|other| other.token < claim.token)
-                .count()
-        };
-        for claim in &line.claims {
-            let slot = stage
-                .claims
-                .iter()
-                .position(|id| *id == claim.id)
-                .expect("a claim of the stage");
-            self.push(slot + 1, stage.claims.len() + 1);
-            self.push(stage.weight_code(claim.weight), stage.weights.len());
-            self.push(usize::from(claim.token.is_some()), 2);
-            self.push(rank(claim), stage.claims.len());
+    /// Always as many digits, whoever stands there: keys of different lengths could meet.
+    fn push_line(&mut self, stage: &Stage, line: Option<&Line>) {
+        let claims = line.map_or(&[][..], |line| &line.claims);
+        let rank = |claim: &Claim| claims.iter().filter(|other| other.token < claim.token).count();
+        for position in 0..stage.claims.len() {
+            let claim = claims.get(position);
+            let mut digit = |of: &dyn Fn(&Claim) -> usize, base| self.push(claim.map_or(0, of), base);
+            digit(&|claim| stage.claim_code(claim.id) + 1, stage.claims.len() + 1);
+            digit(&|claim| stage.weight_code(claim.weight), stage.weights.len());
+            digit(&|claim| usize::from(claim.token.is_some()), 2);
+            digit(&rank, stage.claims.len());
         }
-        self.push(0, stage.claims.len() + 1); // nobody else
-        self.push(stage.size_code(line.capacity), stage.sizes.len());
-        let shrunk_at = line.shrunk_at.unwrap_or(0);
-        self.push(
-            line.claims.iter().filter(|claim| claim.order < shrunk_at).count(),
-            stage.claims.len() + 1,
-        );
+        let size = line.map_or(0, |line| stage.size_code(line.capacity) + 1);
+        self.push(size, stage.sizes.len() + 1);
+        let shrunk_at = line.and_then(|line| line.shrunk_at).unwrap_or(0);
+        let older = claims.iter().filter(|claim| claim.order < shrunk_at).count();
+        self.push(older, stage.claims.len() + 1);
     }
 
     /// Appends what an outsider knows beyond the world itself. It adds no state as long as the world keeps its word.

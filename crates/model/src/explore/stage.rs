@@ -1,5 +1,7 @@
 //! Who takes part in a game: the kind of line, its claims and their sessions, the weights and sizes there may be.
 
+use std::format;
+use std::string::String;
 use std::vec::Vec;
 
 use crate::{ClaimId, Kind, SessionId, Weight};
@@ -60,6 +62,13 @@ impl Stage {
         *size.expect("a stage has a size")
     }
 
+    pub(super) fn claim_code(&self, id: ClaimId) -> usize {
+        self.claims
+            .iter()
+            .position(|other| *other == id)
+            .expect("a claim of the stage")
+    }
+
     pub(super) fn weight_code(&self, weight: Weight) -> usize {
         self.weights
             .iter()
@@ -113,8 +122,8 @@ fn semaphore(title: &'static str, weights: &[u32], sizes: &[u32]) -> Stage {
 }
 
 /// A claim as histories call it: `a1` is the first of session a.
-pub(super) fn call(id: ClaimId) -> std::string::String {
-    std::format!("{}{}", call_session(id.session), id.number)
+pub(super) fn call(id: ClaimId) -> String {
+    format!("{}{}", call_session(id.session), id.number)
 }
 
 pub(super) fn call_session(id: SessionId) -> char {

@@ -106,19 +106,12 @@ impl Game for Waking {
             key.push(usize::from(crowd.stirred.contains(session)), 2);
         }
         for id in &self.stage.claims {
-            let place = |id| {
-                self.stage
-                    .claims
-                    .iter()
-                    .position(|other| *other == id)
-                    .expect("of the stage")
-            };
             let code = match crowd.known.get(id) {
                 None => 0,
                 Some(Knowledge::Stale) => 1,
                 Some(Knowledge::Held) => 2,
                 Some(Knowledge::Waits(Watch::Line)) => 3,
-                Some(Knowledge::Waits(Watch::Claim(watched))) => 4 + place(*watched),
+                Some(Knowledge::Waits(Watch::Claim(watched))) => 4 + self.stage.claim_code(*watched),
             };
             key.push(code, 4 + self.stage.claims.len());
         }
@@ -136,8 +129,8 @@ impl Game for Waking {
 
 impl Waking {
     fn restart(&self, crowd: &mut Crowd, session: SessionId) -> Vec<usize> {
-        crowd.stirred.remove(&session);
         let fired = crowd.act(Op::Close(session));
+        crowd.stirred.remove(&session); // the new one has nothing to look at
         crowd.act(Op::Open {
             session,
             ttl: self.stage.ttl,
