@@ -51,6 +51,7 @@ impl Key {
             digit(&|claim| usize::from(claim.token.is_some()), 2);
             digit(&rank, stage.claims.len());
         }
+        self.push(usize::from(line.is_some_and(|line| line.kind != stage.kind)), 2);
         let size = line.map_or(0, |line| stage.size_code(line.capacity) + 1);
         self.push(size, stage.sizes.len() + 1);
         let shrunk_at = line.and_then(|line| line.shrunk_at).unwrap_or(0);
