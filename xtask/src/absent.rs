@@ -9,17 +9,11 @@ use lexopt::prelude::*;
 use crate::trouble::Result;
 
 /// A command and what it would need.
-const ABSENT: &[(&str, &str)] = &[
-    ("conformance", "the conformance suite"),
-    ("bench", "the benchmark"),
-    ("playground", "the playground"),
-];
+const ABSENT: &[(&str, &str)] =
+    &[("conformance", "the conformance suite"), ("bench", "the benchmark"), ("playground", "the playground")];
 
 pub(crate) fn main(command: &str, mut flags: Parser) -> Result<ExitCode> {
-    let subject = ABSENT
-        .iter()
-        .find(|(name, _)| *name == command)
-        .map_or(command, |(_, subject)| subject);
+    let subject = ABSENT.iter().find(|(name, _)| *name == command).map_or(command, |(_, subject)| subject);
     let sentence =
         format!("`cargo xtask {command}` has nothing to run: {subject} is no part of this version");
     if let Some(flag) = flags.next()? {

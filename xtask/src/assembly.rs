@@ -38,12 +38,7 @@ mod tests {
     #[test]
     fn every_item_is_built_run_and_reported_in_order() {
         let mut seen = Vec::new();
-        run_all(
-            &[1, 2, 3, 4],
-            |n| n * 10,
-            |n, built| built + n,
-            |n, result| seen.push((*n, result)),
-        );
+        run_all(&[1, 2, 3, 4], |n| n * 10, |n, built| built + n, |n, result| seen.push((*n, result)));
         assert_eq!(seen, [(1, 11), (2, 22), (3, 33), (4, 44)]);
     }
 }

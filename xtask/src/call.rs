@@ -58,15 +58,8 @@ struct Line {
 impl Call {
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        Self {
-            command,
-            limit: Duration::from_secs(600),
-            show: Show::Nothing,
-        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, limit: Duration::from_secs(600), show: Show::Nothing }
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -106,25 +99,14 @@ impl Call {
 
     /// Lets the program ask the person at the keyboard (sudo's password).
     pub(crate) fn interactive(mut self) -> Result<bool> {
-        self.command
-            .stdin(Stdio::inherit())
-            .stdout(Stdio::inherit())
-            .stderr(Stdio::inherit());
-        let mut child = self
-            .command
-            .spawn()
-            .map_err(|error| cannot_start(&self.command, &error))?;
-        let status = child
-            .wait()
-            .when(|| format!("wait for {}", shown(&self.command)))?;
+        self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        let mut child = self.command.spawn().map_err(|error| cannot_start(&self.command, &error))?;
+        let status = child.wait().when(|| format!("wait for {}", shown(&self.command)))?;
         Ok(status.success())
     }
 
     pub(crate) fn run(mut self) -> Result<Outcome> {
-        let mut child = self
-            .command
-            .spawn()
-            .map_err(|error| cannot_start(&self.command, &error))?;
+        let mut child = self.command.spawn().map_err(|error| cannot_start(&self.command, &error))?;
         let (send, lines) = channel();
         read(child.stdout.take(), true, send.clone());
         read(child.stderr.take(), false, send);
@@ -155,21 +137,13 @@ impl Outcome {
 
     /// Success, or a sentence about the failure.
     pub(crate) fn required(self) -> Result<Self> {
-        if self.success() {
-            Ok(self)
-        } else {
-            Err(self.trouble())
-        }
+        if self.success() { Ok(self) } else { Err(self.trouble()) }
     }
 
     /// What to say of a failure.
     pub(crate) fn trouble(&self) -> Trouble {
         match self.status {
-            None => format!(
-                "{} was ended: it ran longer than {} s",
-                self.shown,
-                self.limit.as_secs()
-            ),
+            None => format!("{} was ended: it ran longer than {} s", self.shown, self.limit.as_secs()),
             Some(status) => format!("{} failed ({status})", self.shown),
         }
         .into()
@@ -178,10 +152,7 @@ impl Outcome {
     /// The last lines of both outputs, indented, for a report.
     pub(crate) fn tail(&self, lines: usize) -> String {
         let all: Vec<&str> = self.text.lines().collect();
-        all[all.len().saturating_sub(lines)..]
-            .iter()
-            .map(|line| format!("      {line}\n"))
-            .collect()
+        all[all.len().saturating_sub(lines)..].iter().map(|line| format!("      {line}\n")).collect()
     }
 
     fn take(&mut self, line: &Line, show: Show) {
@@ -251,10 +222,7 @@ fn end_tree(child: &mut Child) {
         let pid = child.id().to_string();
         let _ = Command::new("taskkill").args(["/T", "/F", "/PID", &pid]).output();
     } else if !below.is_empty() {
-        let _ = Command::new("kill")
-            .arg("-KILL")
-            .args(below.iter().map(u32::to_string))
-            .output();
+        let _ = Command::new("kill").arg("-KILL").args(below.iter().map(u32::to_string)).output();
     }
     let _ = child.wait();
 }
@@ -278,12 +246,7 @@ fn below(root: u32, table: &str) -> Vec<u32> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&parent) = found.get(next) {
-        found.extend(
-            pairs
-                .iter()
-                .filter(|(pid, of)| *of == parent && *pid != parent)
-                .map(|(pid, _)| *pid),
-        );
+        found.extend(pairs.iter().filter(|(pid, of)| *of == parent && *pid != parent).map(|(pid, _)| *pid));
         next += 1;
     }
     found.split_off(1)
@@ -331,14 +294,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_one_sentence() {
-        let trouble = Call::new("tidelock-has-no-such-program")
-            .run()
-            .err()
-            .unwrap()
-            .to_string();
-        assert!(
-            trouble.starts_with("`tidelock-has-no-such-program` is missing"),
-            "{trouble}"
-        );
+        let trouble = Call::new("tidelock-has-no-such-program").run().err().unwrap().to_string();
+        assert!(trouble.starts_with("`tidelock-has-no-such-program` is missing"), "{trouble}");
     }
 }

@@ -16,13 +16,8 @@ pub(crate) struct Fault {
 
 pub(crate) fn load(file: &Path) -> Result<Vec<Fault>> {
     let text = fs::read_to_string(file).when(|| format!("read the faults in {}", file.display()))?;
-    parse(&text).map_err(|line| {
-        format!(
-            "{}, line {line}: expected two words, `fault check`",
-            file.display()
-        )
-        .into()
-    })
+    parse(&text)
+        .map_err(|line| format!("{}, line {line}: expected two words, `fault check`", file.display()).into())
 }
 
 /// The faults, or the number of the first line that is not one.
@@ -32,10 +27,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Fault>, usize> {
         let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
         match words[..] {
             [] => {}
-            [name, catcher] => faults.push(Fault {
-                name: name.to_owned(),
-                catcher: catcher.to_owned(),
-            }),
+            [name, catcher] => faults.push(Fault { name: name.to_owned(), catcher: catcher.to_owned() }),
             _ => return Err(i + 1),
         }
     }
@@ -51,13 +43,7 @@ mod tests {
         let faults =
             parse("# the rule's faults\n\nfit_off_by_one exclusion # by weight\n  stale  order\n").unwrap();
         assert_eq!(faults.len(), 2);
-        assert_eq!(
-            faults[0],
-            Fault {
-                name: "fit_off_by_one".into(),
-                catcher: "exclusion".into()
-            }
-        );
+        assert_eq!(faults[0], Fault { name: "fit_off_by_one".into(), catcher: "exclusion".into() });
         assert_eq!(faults[1].catcher, "order");
     }
 

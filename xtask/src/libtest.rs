@@ -23,18 +23,12 @@ pub(crate) fn counts(output: &str) -> Counts {
 
 /// The names in the output of `--list --format terse`.
 pub(crate) fn listed(output: &str) -> Vec<String> {
-    output
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .map(str::to_owned)
-        .collect()
+    output.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }
 
 /// Names of the tests that failed, in the order of their result lines.
 pub(crate) fn failed(output: &str) -> Vec<String> {
-    let results = output
-        .lines()
-        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+    let results = output.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
     results.map(str::to_owned).collect()
 }
 
@@ -64,14 +58,7 @@ test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
 
     #[test]
     fn summary_lines_add_up() {
-        assert_eq!(
-            counts(OUTPUT),
-            Counts {
-                passed: 13,
-                failed: 1,
-                ignored: 1
-            }
-        );
+        assert_eq!(counts(OUTPUT), Counts { passed: 13, failed: 1, ignored: 1 });
         assert_eq!(counts("error: could not compile"), Counts::default());
     }
 
@@ -82,9 +69,6 @@ test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
 
     #[test]
     fn a_list_is_read_without_its_benches_and_its_end() {
-        assert_eq!(
-            listed("a::b: test\nc: test\nd: benchmark\n\n2 tests, 1 benchmark\n"),
-            ["a::b", "c"]
-        );
+        assert_eq!(listed("a::b: test\nc: test\nd: benchmark\n\n2 tests, 1 benchmark\n"), ["a::b", "c"]);
     }
 }

@@ -74,26 +74,15 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let filter = filter.unwrap_or_default();
     let mut tally = Tally::default();
-    Exploration {
-        workspace: &workspace,
-        deep,
-        filter: &filter,
-    }
-    .run(&mut tally)?;
+    Exploration { workspace: &workspace, deep, filter: &filter }.run(&mut tally)?;
     println!("{}", tally.summary());
-    Ok(if tally.failed() == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if tally.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Exploration<'_> {
     pub(crate) fn run(&self, tally: &mut Tally) -> Result<()> {
-        let packages = PACKAGES
-            .iter()
-            .map(|name| self.workspace.package(name))
-            .collect::<Result<Vec<_>>>()?;
+        let packages =
+            PACKAGES.iter().map(|name| self.workspace.package(name)).collect::<Result<Vec<_>>>()?;
         let mut scenarios = Vec::new();
         for package in &packages {
             scenarios.extend(self.scenarios(package)?);
@@ -109,20 +98,11 @@ impl Exploration<'_> {
     fn scenarios<'a>(&self, package: &'a Package) -> Result<Vec<Scenario<'a>>> {
         println!("building {} for loom", package.name);
         let binary = cargo::build_unit_tests(self.cargo(), &package.name, None)?;
-        let list = Call::new(&binary)
-            .args(["--list", "--format", "terse"])
-            .run()?
-            .required()?;
+        let list = Call::new(&binary).args(["--list", "--format", "terse"]).run()?.required()?;
         let tests = libtest::listed(&list.stdout).into_iter();
         let ours =
             tests.filter(|test| test.split("::").any(|part| part == "loom") && test.contains(self.filter));
-        Ok(ours
-            .map(|test| Scenario {
-                package,
-                binary: binary.clone(),
-                test,
-            })
-            .collect())
+        Ok(ours.map(|test| Scenario { package, binary: binary.clone(), test }).collect())
     }
 
     /// All scenarios, as many at a time as there are cores.
@@ -170,10 +150,7 @@ impl Exploration<'_> {
     }
 
     fn names_test(&self, fault: &Fault, scenarios: &[Scenario<'_>]) -> bool {
-        !self.filter.is_empty()
-            && scenarios
-                .iter()
-                .any(|scenario| is_called(&scenario.test, &fault.catcher))
+        !self.filter.is_empty() && scenarios.iter().any(|scenario| is_called(&scenario.test, &fault.catcher))
     }
 
     fn verdict(
@@ -184,12 +161,8 @@ impl Exploration<'_> {
     ) -> Result<()> {
         let binary = binary?;
         let catcher = &mutant.fault.catcher;
-        let of_package = scenarios
-            .iter()
-            .filter(|scenario| scenario.package.name == mutant.package.name);
-        let meant = of_package
-            .map(|scenario| &scenario.test)
-            .find(|test| is_called(test, catcher));
+        let of_package = scenarios.iter().filter(|scenario| scenario.package.name == mutant.package.name);
+        let meant = of_package.map(|scenario| &scenario.test).find(|test| is_called(test, catcher));
         let test = meant.ok_or_else(|| Trouble::from(format!("there is no scenario `{catcher}`")))?;
         let outcome = self.run_test(mutant.package, &binary, test)?;
         if outcome.timed_out() {
@@ -206,9 +179,7 @@ impl Exploration<'_> {
     fn run_test(&self, package: &Package, binary: &Path, test: &str) -> Result<Outcome> {
         let minutes = if self.deep { 120 } else { 5 };
         let call =
-            Call::new(binary)
-                .dir(&package.dir)
-                .args(["--exact", test, "--nocapture", "--test-threads=1"]);
+            Call::new(binary).dir(&package.dir).args(["--exact", test, "--nocapture", "--test-threads=1"]);
         let call = call.env("LOOM_MAX_PREEMPTIONS", if self.deep { "3" } else { "2" });
         call.limit(Duration::from_secs(60 * minutes)).run()
     }
@@ -218,9 +189,7 @@ impl Exploration<'_> {
             .without_env("CARGO_ENCODED_RUSTFLAGS")
             .env("RUSTFLAGS", "--cfg tidelock_loom")
             .env("CARGO_TARGET_DIR", self.workspace.target.join("loom"));
-        PROFILE
-            .iter()
-            .fold(call, |call, setting| call.args(["--config", setting]))
+        PROFILE.iter().fold(call, |call, setting| call.args(["--config", setting]))
     }
 }
 
@@ -240,15 +209,9 @@ fn judge(scenario: &Scenario<'_>, outcome: Result<Outcome>, took: Duration, tall
         Err(trouble) => return tally.fail(format!("loom scenario {name}: {trouble}")),
     };
     match iterations(&outcome.text) {
-        0 => tally.fail(format!(
-            "loom scenario {name} does not say how many iterations it ran"
-        )),
+        0 => tally.fail(format!("loom scenario {name} does not say how many iterations it ran")),
         count => {
-            println!(
-                "ok {name}: {} iterations, {:.1} s",
-                grouped(count),
-                took.as_secs_f32()
-            );
+            println!("ok {name}: {} iterations, {:.1} s", grouped(count), took.as_secs_f32());
             tally.pass(1);
             tally.fact("loom iterations", count);
         }
@@ -271,18 +234,8 @@ fn report(fault: &Fault, verdict: Result<()>, tally: &mut Tally) {
 
 /// The sum over lines like `loom: a_release_meets_a_waker: 1234 iterations`, wherever the harness put them.
 fn iterations(output: &str) -> u64 {
-    let lines = output
-        .lines()
-        .filter_map(|line| line.split_once("loom: ").map(|(_, rest)| rest));
-    lines
-        .filter_map(|rest| {
-            rest.strip_suffix(" iterations")?
-                .rsplit(' ')
-                .next()?
-                .parse::<u64>()
-                .ok()
-        })
-        .sum()
+    let lines = output.lines().filter_map(|line| line.split_once("loom: ").map(|(_, rest)| rest));
+    lines.filter_map(|rest| rest.strip_suffix(" iterations")?.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 #[cfg(test)]
@@ -299,10 +252,7 @@ mod tests {
 
     #[test]
     fn a_scenario_answers_to_both_its_names() {
-        assert!(is_called(
-            "signal::loom::cancel_against_grant",
-            "cancel_against_grant"
-        ));
+        assert!(is_called("signal::loom::cancel_against_grant", "cancel_against_grant"));
         assert!(is_called("signal::loom::cancel", "signal::loom::cancel"));
         assert!(!is_called("signal::loom::cancel_against_grant", "cancel"));
     }

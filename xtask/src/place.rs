@@ -9,9 +9,7 @@ use crate::trouble::{Result, While};
 /// The workspace that this xtask was built from: it moves with the clone, so it is asked for at run time first.
 pub(crate) fn root() -> Result<PathBuf> {
     let here = std::env::current_dir().when(|| "tell which folder this is".into())?;
-    let marked = here
-        .ancestors()
-        .find(|dir| dir.join("xtask/Cargo.toml").is_file());
+    let marked = here.ancestors().find(|dir| dir.join("xtask/Cargo.toml").is_file());
     let root = marked
         .map(Path::to_owned)
         .or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned));
@@ -22,11 +20,7 @@ pub(crate) fn root() -> Result<PathBuf> {
 /// A new folder of our own under the system's temporary one.
 pub(crate) fn fresh_folder(purpose: &str) -> Result<PathBuf> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let name = format!(
-        "tidelock-{purpose}-{}-{}",
-        std::process::id(),
-        since.as_micros() % 1_000_000_000
-    );
+    let name = format!("tidelock-{purpose}-{}-{}", std::process::id(), since.as_micros() % 1_000_000_000);
     let path = std::env::temp_dir().join(name);
     fs::create_dir_all(&path).when(|| format!("make the folder {}", path.display()))?;
     Ok(path)
@@ -68,11 +62,7 @@ pub(crate) fn files_below(dir: &Path) -> Vec<PathBuf> {
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() && !path.is_symlink() {
             if !name.starts_with('.') && name != "target" && name != "node_modules" {
                 files.extend(files_below(&path));

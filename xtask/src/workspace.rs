@@ -56,17 +56,9 @@ impl Workspace {
         let value: JsonValue = json.parse().ok()?;
         let top = value.get::<Object>()?;
         let target = PathBuf::from(top.get("target_directory")?.get::<String>()?);
-        let packages = top
-            .get("packages")?
-            .get::<Vec<_>>()?
-            .iter()
-            .map(Package::parse)
-            .collect::<Option<_>>()?;
-        Some(Self {
-            root,
-            target,
-            packages,
-        })
+        let packages =
+            top.get("packages")?.get::<Vec<_>>()?.iter().map(Package::parse).collect::<Option<_>>()?;
+        Some(Self { root, target, packages })
     }
 
     pub(crate) fn package(&self, name: &str) -> Result<&Package> {
@@ -76,9 +68,7 @@ impl Workspace {
 
     /// The crates that others depend on: all that cargo may publish.
     pub(crate) fn libraries(&self) -> impl Iterator<Item = &Package> {
-        self.packages
-            .iter()
-            .filter(|package| package.published && package.is_library)
+        self.packages.iter().filter(|package| package.published && package.is_library)
     }
 
     /// The oldest Rust that the libraries promise, as rustup names it.
@@ -91,9 +81,7 @@ impl Workspace {
     pub(crate) fn pinned_rust(&self) -> Result<String> {
         let file = self.root.join("rust-toolchain.toml");
         let text = std::fs::read_to_string(&file).when(|| format!("read {}", file.display()))?;
-        let channel = text
-            .lines()
-            .find_map(|line| line.strip_prefix("channel")?.trim().strip_prefix('='));
+        let channel = text.lines().find_map(|line| line.strip_prefix("channel")?.trim().strip_prefix('='));
         let channel = channel.map(|value| value.trim().trim_matches('"').to_owned());
         channel.ok_or_else(|| format!("{} names no channel", file.display()).into())
     }
@@ -109,21 +97,10 @@ impl Package {
             dir: Path::new(&text(package, "manifest_path")?).parent()?.to_owned(),
             // null: anywhere; an empty list: `publish = false`.
             published: package.get("publish")?.is_null(),
-            dependencies: dependencies
-                .iter()
-                .map(Dependency::parse)
-                .collect::<Option<_>>()?,
+            dependencies: dependencies.iter().map(Dependency::parse).collect::<Option<_>>()?,
             is_library: targets.iter().any(|target| kind(target, "lib")),
-            examples: targets
-                .iter()
-                .filter(|t| kind(t, "example"))
-                .map(name_of)
-                .collect::<Option<_>>()?,
-            filled: package
-                .iter()
-                .filter(|(_, value)| filled(value))
-                .map(|(key, _)| key.clone())
-                .collect(),
+            examples: targets.iter().filter(|t| kind(t, "example")).map(name_of).collect::<Option<_>>()?,
+            filled: package.iter().filter(|(_, value)| filled(value)).map(|(key, _)| key.clone()).collect(),
             rust_version: text(package, "rust_version"),
         })
     }
@@ -131,11 +108,7 @@ impl Package {
     /// `1.88` as rustup's `1.88.0`.
     pub(crate) fn oldest_rust(&self) -> Option<String> {
         let version = self.rust_version.clone()?;
-        Some(if version.matches('.').count() == 1 {
-            format!("{version}.0")
-        } else {
-            version
-        })
+        Some(if version.matches('.').count() == 1 { format!("{version}.0") } else { version })
     }
 
     pub(crate) fn states(&self, key: &str) -> bool {
@@ -144,13 +117,8 @@ impl Package {
 
     /// The other packages of this workspace that its users get along with it.
     pub(crate) fn own_dependencies(&self) -> impl Iterator<Item = &str> {
-        let outside_tests = self
-            .dependencies
-            .iter()
-            .filter(|dependency| !dependency.for_tests_only);
-        outside_tests
-            .map(|dependency| dependency.name.as_str())
-            .filter(|name| name.starts_with("tidelock"))
+        let outside_tests = self.dependencies.iter().filter(|dependency| !dependency.for_tests_only);
+        outside_tests.map(|dependency| dependency.name.as_str()).filter(|name| name.starts_with("tidelock"))
     }
 }
 
@@ -173,14 +141,9 @@ fn name_of(target: &JsonValue) -> Option<String> {
 }
 
 fn kind(target: &JsonValue, wanted: &str) -> bool {
-    let kinds = target
-        .get::<Object>()
-        .and_then(|target| target.get("kind")?.get::<Vec<JsonValue>>());
-    kinds.is_some_and(|kinds| {
-        kinds
-            .iter()
-            .any(|kind| kind.get::<String>().is_some_and(|kind| kind == wanted))
-    })
+    let kinds = target.get::<Object>().and_then(|target| target.get("kind")?.get::<Vec<JsonValue>>());
+    kinds
+        .is_some_and(|kinds| kinds.iter().any(|kind| kind.get::<String>().is_some_and(|kind| kind == wanted)))
 }
 
 fn filled(value: &JsonValue) -> bool {
@@ -207,10 +170,7 @@ mod tests {
     #[test]
     fn metadata_is_read() {
         let workspace = Workspace::parse("/w".into(), METADATA).unwrap();
-        let names: Vec<_> = workspace
-            .libraries()
-            .map(|package| package.name.as_str())
-            .collect();
+        let names: Vec<_> = workspace.libraries().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["tidelock"]);
         assert_eq!(workspace.oldest_rust().unwrap(), "1.88.0");
         let core = workspace.package("tidelock").unwrap();

@@ -33,39 +33,23 @@ fn members<const N: usize, const PORTS: usize>(group: &mut Group) -> Result<Stri
     let ports: [u16; PORTS] = port::free()?;
     let (clients, peers) = ports.split_at(N);
     let name = |i: usize| format!("member-{}", i + 1);
-    let everyone: Vec<String> = peers
-        .iter()
-        .enumerate()
-        .map(|(i, port)| format!("{}=http://127.0.0.1:{port}", name(i)))
-        .collect();
+    let everyone: Vec<String> =
+        peers.iter().enumerate().map(|(i, port)| format!("{}=http://127.0.0.1:{port}", name(i))).collect();
     for (i, (client, peer)) in clients.iter().zip(peers).enumerate() {
         let folder = group.folder(&name(i))?;
         let mut command = Command::new(need("etcd", "etcd")?);
-        command
-            .current_dir(&folder)
-            .args(["--name", &name(i), "--data-dir"])
-            .arg(folder.join("data"));
+        command.current_dir(&folder).args(["--name", &name(i), "--data-dir"]).arg(folder.join("data"));
         listen(&mut command, "client-urls", *client);
         listen(&mut command, "peer-urls", *peer);
-        command.args([
-            "--initial-cluster",
-            &everyone.join(","),
-            "--initial-cluster-state",
-            "new",
-        ]);
+        command.args(["--initial-cluster", &everyone.join(","), "--initial-cluster-state", "new"]);
         command.args(["--advertise-client-urls", &format!("http://127.0.0.1:{client}")]);
-        command.args([
-            "--initial-advertise-peer-urls",
-            &format!("http://127.0.0.1:{peer}"),
-        ]);
+        command.args(["--initial-advertise-peer-urls", &format!("http://127.0.0.1:{peer}")]);
         if cfg!(target_arch = "aarch64") {
             command.env("ETCD_UNSUPPORTED_ARCH", "arm64"); // 3.4 refuses to run there unless told
         }
         group.spawn(&name(i), *client, &mut command)?;
     }
-    group.wait("etcd", LIMIT, || {
-        clients.iter().all(|port| serves("member", *port))
-    })?;
+    group.wait("etcd", LIMIT, || clients.iter().all(|port| serves("member", *port)))?;
     let addresses: Vec<String> = clients.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     Ok(format!("etcd://{}", addresses.join(",")))
 }

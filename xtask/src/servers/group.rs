@@ -21,16 +21,9 @@ pub(super) struct Group {
 impl Group {
     pub(super) fn new(home: &Path, name: &str) -> Result<Self> {
         let folder = place::fresh_folder(name)?;
-        let state = State {
-            name: name.to_owned(),
-            folder,
-            ..State::default()
-        };
+        let state = State { name: name.to_owned(), folder, ..State::default() };
         state.save(home)?;
-        Ok(Self {
-            home: home.to_owned(),
-            state,
-        })
+        Ok(Self { home: home.to_owned(), state })
     }
 
     /// A folder of its own for one process.
@@ -59,12 +52,7 @@ impl Group {
             let _ = child.wait();
             return Err(format!("{role} ended at once:\n{}", self.log_tail(role)).into());
         };
-        self.state.processes.push(Process {
-            role: role.to_owned(),
-            port,
-            pid,
-            birth,
-        });
+        self.state.processes.push(Process { role: role.to_owned(), port, pid, birth });
         self.state.save(&self.home)
     }
 
@@ -76,11 +64,7 @@ impl Group {
                 return Err(format!("{} has ended:\n{}", dead.role, self.log_tail(&dead.role)).into());
             }
             if start.elapsed() > limit {
-                let first = self
-                    .state
-                    .processes
-                    .first()
-                    .map_or("", |process| process.role.as_str());
+                let first = self.state.processes.first().map_or("", |process| process.role.as_str());
                 let tail = self.log_tail(first);
                 return Err(format!("{what} did not come within {} s:\n{tail}", limit.as_secs()).into());
             }
@@ -119,9 +103,6 @@ impl Group {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let lines: Vec<&str> = text.lines().collect();
         let last = &lines[lines.len().saturating_sub(8)..];
-        last.iter()
-            .map(|line| format!("  {line}"))
-            .collect::<Vec<_>>()
-            .join("\n")
+        last.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
     }
 }

@@ -30,16 +30,10 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
     let data = format!("--datadir={}", folder.join("data").display());
     install(&data)?;
     let mut command = Command::new(need("mariadbd", "mariadb")?);
-    command
-        .current_dir(&folder)
-        .args(["--no-defaults", &data, "--skip-name-resolve"]);
+    command.current_dir(&folder).args(["--no-defaults", &data, "--skip-name-resolve"]);
     command.arg(format!("--socket={}", folder.join("socket").display()));
     command.arg(format!("--pid-file={}", folder.join("pid").display()));
-    command.args([
-        "--bind-address=127.0.0.1",
-        &format!("--port={port}"),
-        "--max-connections=1000",
-    ]);
+    command.args(["--bind-address=127.0.0.1", &format!("--port={port}"), "--max-connections=1000"]);
     command.args(as_whom());
     group.spawn("server", port, &mut command)?;
     group.wait("MariaDB", LIMIT, || serves("server", port))?;
@@ -49,9 +43,7 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
 
 fn install(data: &str) -> Result<()> {
     let call = Call::new(need("mariadb-install-db", "mariadb")?).args(["--no-defaults", data]);
-    let call = call
-        .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
-        .args(as_whom());
+    let call = call.args(["--auth-root-authentication-method=normal", "--skip-test-db"]).args(as_whom());
     let installed = call.limit(LIMIT).run()?;
     if installed.success() {
         Ok(())
@@ -64,10 +56,7 @@ fn create_database(port: u16) -> Result<()> {
     let call =
         Call::new(need("mariadb", "mariadb")?).args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1"]);
     let call = call.args([&format!("--port={port}"), "--user=root", "--execute"]);
-    let created = call
-        .arg(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
-        .limit(LIMIT)
-        .run()?;
+    let created = call.arg(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}")).limit(LIMIT).run()?;
     if created.success() {
         Ok(())
     } else {

@@ -63,24 +63,14 @@ struct Deployment {
 }
 
 const DEPLOYMENTS: &[Deployment] = &[
-    Deployment {
-        name: "redis",
-        needs: redis::needs,
-        launch: redis::single,
-        serves: redis::serves,
-    },
+    Deployment { name: "redis", needs: redis::needs, launch: redis::single, serves: redis::serves },
     Deployment {
         name: "redis-sentinel",
         needs: redis::needs,
         launch: redis::sentinel,
         serves: redis::serves,
     },
-    Deployment {
-        name: "redis-cluster",
-        needs: redis::needs,
-        launch: redis::cluster,
-        serves: redis::serves,
-    },
+    Deployment { name: "redis-cluster", needs: redis::needs, launch: redis::cluster, serves: redis::serves },
     Deployment {
         name: "zookeeper",
         needs: zookeeper::needs,
@@ -93,24 +83,9 @@ const DEPLOYMENTS: &[Deployment] = &[
         launch: zookeeper::ensemble,
         serves: zookeeper::serves,
     },
-    Deployment {
-        name: "mariadb",
-        needs: mariadb::needs,
-        launch: mariadb::single,
-        serves: mariadb::serves,
-    },
-    Deployment {
-        name: "etcd",
-        needs: etcd::needs,
-        launch: etcd::single,
-        serves: etcd::serves,
-    },
-    Deployment {
-        name: "etcd-cluster",
-        needs: etcd::needs,
-        launch: etcd::cluster,
-        serves: etcd::serves,
-    },
+    Deployment { name: "mariadb", needs: mariadb::needs, launch: mariadb::single, serves: mariadb::serves },
+    Deployment { name: "etcd", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
+    Deployment { name: "etcd-cluster", needs: etcd::needs, launch: etcd::cluster, serves: etcd::serves },
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -130,9 +105,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
         "stop" => stop,
         "status" => status,
         _ => {
-            return Err(
-                format!("servers cannot `{verb}`; they can start, stop and tell their status").into(),
-            );
+            return Err(format!("servers cannot `{verb}`; they can start, stop and tell their status").into());
         }
     };
     let chosen = choose(names)?;
@@ -145,11 +118,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
             fine = false;
         }
     }
-    Ok(if fine {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn choose(names: &[String]) -> Result<Vec<&'static Deployment>> {
@@ -185,17 +154,13 @@ fn start(home: &Path, deployment: &Deployment) -> Result<()> {
     }
     if !cfg!(unix) {
         return Err(
-            "servers are started on Linux and macOS only; give the URL of one that runs elsewhere".into(),
+            "servers are started on Linux and macOS only; give the URL of one that runs elsewhere".into()
         );
     }
     (deployment.needs)()?;
     let began = Instant::now();
     let url = deployment.launch(home)?;
-    println!(
-        "{}: started at {url} ({:.1} s)",
-        deployment.name,
-        began.elapsed().as_secs_f32()
-    );
+    println!("{}: started at {url} ({:.1} s)", deployment.name, began.elapsed().as_secs_f32());
     Ok(())
 }
 
@@ -220,15 +185,8 @@ fn status(home: &Path, deployment: &Deployment) -> Result<()> {
         Err(trouble) => println!("{}: broken: {trouble}", deployment.name),
     }
     for process in &state.processes {
-        let alive = if process.is_alive() {
-            "pid"
-        } else {
-            "ended, was pid"
-        };
-        println!(
-            "  {} on port {}: {alive} {}",
-            process.role, process.port, process.pid
-        );
+        let alive = if process.is_alive() { "pid" } else { "ended, was pid" };
+        println!("  {} on port {}: {alive} {}", process.role, process.port, process.pid);
     }
     println!("  data and logs: {}", state.folder.display());
     Ok(())
@@ -261,10 +219,6 @@ impl Deployment {
                 return Err(format!("{} does not answer on port {}", process.role, process.port).into());
             }
         }
-        if state.url.is_empty() {
-            Err("it was never started to its end".into())
-        } else {
-            Ok(())
-        }
+        if state.url.is_empty() { Err("it was never started to its end".into()) } else { Ok(()) }
     }
 }

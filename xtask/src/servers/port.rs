@@ -16,27 +16,18 @@ const BUS: u16 = 10_000;
 /// As many different free ports as asked for.
 pub(super) fn free<const N: usize>() -> Result<[u16; N]> {
     // Somewhere else each time, so that a port just given up rests before its next use.
-    let nanos = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .subsec_nanos();
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
     let start = u16::try_from(nanos / 1000 % u32::from(COUNT)).unwrap_or(0);
-    let mut candidates = (0..COUNT)
-        .map(|step| FIRST + (start + step) % COUNT)
-        .filter(|&port| is_free(port));
+    let mut candidates = (0..COUNT).map(|step| FIRST + (start + step) % COUNT).filter(|&port| is_free(port));
     let mut ports = [0; N];
     for port in &mut ports {
-        *port = candidates
-            .next()
-            .ok_or("no free port is left on 127.0.0.1 between 11000 and 22000")?;
+        *port = candidates.next().ok_or("no free port is left on 127.0.0.1 between 11000 and 22000")?;
     }
     Ok(ports)
 }
 
 fn is_free(port: u16) -> bool {
-    [port, port + BUS]
-        .iter()
-        .all(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+    [port, port + BUS].iter().all(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
 }
 
 #[cfg(test)]

@@ -32,10 +32,7 @@ impl Process {
     fn signal(&self, signal: &str) -> Result<()> {
         if self.is_alive() {
             let pid = self.pid.to_string();
-            Command::new("kill")
-                .args([signal, &pid])
-                .output()
-                .when(|| format!("run kill {signal} {pid}"))?;
+            Command::new("kill").args([signal, &pid]).output().when(|| format!("run kill {signal} {pid}"))?;
         }
         Ok(())
     }
@@ -74,10 +71,7 @@ pub(super) fn birth(pid: u32) -> Option<String> {
     if cfg!(target_os = "linux") {
         return birth_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
     }
-    let asked = Command::new("ps")
-        .args(["-o", "stat=,lstart=", "-p", &pid.to_string()])
-        .output()
-        .ok()?;
+    let asked = Command::new("ps").args(["-o", "stat=,lstart=", "-p", &pid.to_string()]).output().ok()?;
     let line = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
     let (condition, birth) = line.split_once(' ')?;
     (!condition.starts_with('Z')).then(|| birth.trim().to_owned())
@@ -102,10 +96,7 @@ mod tests {
     #[test]
     fn a_birth_is_read_behind_any_name() {
         let rest = "1 1 0 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 8675309 1 2";
-        assert_eq!(
-            birth_in(&format!("7 (a (b) c) S {rest}")).as_deref(),
-            Some("8675309")
-        );
+        assert_eq!(birth_in(&format!("7 (a (b) c) S {rest}")).as_deref(), Some("8675309"));
         assert_eq!(birth_in(&format!("7 (gone) Z {rest}")), None);
     }
 
@@ -113,12 +104,7 @@ mod tests {
     #[cfg(unix)]
     fn a_process_with_another_birth_is_not_ours() {
         let me = std::process::id();
-        let mut process = Process {
-            role: "me".into(),
-            port: 0,
-            pid: me,
-            birth: birth(me).unwrap(),
-        };
+        let mut process = Process { role: "me".into(), port: 0, pid: me, birth: birth(me).unwrap() };
         assert!(process.is_alive());
         process.birth.push('9');
         assert!(!process.is_alive());

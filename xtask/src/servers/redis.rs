@@ -42,18 +42,12 @@ pub(super) fn sentinel(group: &mut Group) -> Result<String> {
     group.wait("the master", LIMIT, || serves("master", master))?;
     start(group, "replica-1", replica_1, &of_master)?;
     start(group, "replica-2", replica_2, &of_master)?;
-    group.wait("replication", LIMIT, || {
-        [replica_1, replica_2].into_iter().all(in_step)
-    })?;
+    group.wait("replication", LIMIT, || [replica_1, replica_2].into_iter().all(in_step))?;
     for (role, port) in [("sentinel-1", a), ("sentinel-2", b), ("sentinel-3", c)] {
         start_sentinel(group, role, port, master)?;
     }
-    group.wait("agreement among the sentinels", AGREEMENT, || {
-        [a, b, c].into_iter().all(knows_everyone)
-    })?;
-    Ok(format!(
-        "redis-sentinel://127.0.0.1:{a},127.0.0.1:{b},127.0.0.1:{c}/0#{MASTER}"
-    ))
+    group.wait("agreement among the sentinels", AGREEMENT, || [a, b, c].into_iter().all(knows_everyone))?;
+    Ok(format!("redis-sentinel://127.0.0.1:{a},127.0.0.1:{b},127.0.0.1:{c}/0#{MASTER}"))
 }
 
 /// Three masters that share the slots, with a replica each.
@@ -63,24 +57,16 @@ pub(super) fn cluster(group: &mut Group) -> Result<String> {
     for (i, port) in ports.iter().enumerate() {
         start(group, &format!("node-{}", i + 1), *port, &options)?;
     }
-    group.wait("the cluster's nodes", LIMIT, || {
-        ports.iter().all(|port| serves("node", *port))
-    })?;
+    group.wait("the cluster's nodes", LIMIT, || ports.iter().all(|port| serves("node", *port)))?;
     let nodes = ports.map(|port| format!("127.0.0.1:{port}"));
-    let create = Call::new(need("redis-cli", "redis")?)
-        .args(["--cluster", "create"])
-        .args(&nodes);
-    let created = create
-        .args(["--cluster-replicas", "1", "--cluster-yes"])
-        .limit(AGREEMENT)
-        .run()?;
+    let create = Call::new(need("redis-cli", "redis")?).args(["--cluster", "create"]).args(&nodes);
+    let created = create.args(["--cluster-replicas", "1", "--cluster-yes"]).limit(AGREEMENT).run()?;
     if !created.success() {
         return Err(format!("redis-cli could not join the nodes:\n{}", created.tail(8)).into());
     }
     group.wait("the cluster", AGREEMENT, || {
-        let agreed = ports
-            .iter()
-            .all(|port| says(*port, "CLUSTER INFO", &["cluster_state:ok", "slots_ok:16384"]));
+        let agreed =
+            ports.iter().all(|port| says(*port, "CLUSTER INFO", &["cluster_state:ok", "slots_ok:16384"]));
         agreed && ports.iter().filter(|port| in_step(**port)).count() == 3
     })?;
     Ok(format!("redis-cluster://{}", nodes.join(",")))
@@ -88,16 +74,7 @@ pub(super) fn cluster(group: &mut Group) -> Result<String> {
 
 fn start(group: &mut Group, role: &str, port: u16, more: &[&str]) -> Result<()> {
     let mut command = server(&group.folder(role)?, port)?;
-    command
-        .args([
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--repl-diskless-sync-delay",
-            "0",
-        ])
-        .args(more);
+    command.args(["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"]).args(more);
     group.spawn(role, port, &mut command)
 }
 
@@ -110,10 +87,7 @@ fn start_sentinel(group: &mut Group, role: &str, port: u16, master: u16) -> Resu
         format!("sentinel failover-timeout {MASTER} 5000"),
         format!("sentinel parallel-syncs {MASTER} 2"),
     ];
-    place::write(
-        &file,
-        &format!("port {port}\nbind 127.0.0.1\n{}\n", lines.join("\n")),
-    )?;
+    place::write(&file, &format!("port {port}\nbind 127.0.0.1\n{}\n", lines.join("\n")))?;
     let mut command = Command::new(need("redis-server", "redis")?);
     command.arg(&file).arg("--sentinel").current_dir(&folder);
     group.spawn(role, port, &mut command)

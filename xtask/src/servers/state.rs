@@ -42,10 +42,8 @@ impl State {
     /// Removes the data and then the state itself.
     pub(super) fn forget(&self, home: &Path) -> Result<()> {
         // Only a folder that we can have made: a state file that someone edited removes nothing else.
-        let ours = self
-            .folder
-            .file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with("tidelock-"));
+        let ours =
+            self.folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tidelock-"));
         if ours && self.folder.exists() {
             fs::remove_dir_all(&self.folder).when(|| format!("remove {}", self.folder.display()))?;
         }
@@ -56,12 +54,7 @@ impl State {
     fn print(&self) -> String {
         let mut text = format!("folder {}\n", self.folder.display());
         for process in &self.processes {
-            let Process {
-                role,
-                port,
-                pid,
-                birth,
-            } = process;
+            let Process { role, port, pid, birth } = process;
             let _ = writeln!(text, "process {role} {port} {pid} {birth}");
         }
         if !self.url.is_empty() {
@@ -72,10 +65,7 @@ impl State {
 
     /// Lines that make no sense are passed over: what they named cannot be verified, so it is not touched.
     fn parse(name: &str, text: &str) -> Self {
-        let mut state = Self {
-            name: name.to_owned(),
-            ..Self::default()
-        };
+        let mut state = Self { name: name.to_owned(), ..Self::default() };
         for line in text.lines() {
             match line.split_once(' ') {
                 Some(("folder", path)) => state.folder = path.into(),
@@ -104,12 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back() {
-        let process = Process {
-            role: "replica-1".into(),
-            port: 11_001,
-            pid: 77,
-            birth: "Mon Nov 3".into(),
-        };
+        let process = Process { role: "replica-1".into(), port: 11_001, pid: 77, birth: "Mon Nov 3".into() };
         let state = State {
             name: "redis-sentinel".into(),
             folder: "/tmp/with a space/tidelock-x".into(),
@@ -121,9 +106,6 @@ mod tests {
 
     #[test]
     fn nonsense_names_no_process() {
-        assert_eq!(
-            State::parse("etcd", "process member eleven 1 2\nprocess\n").processes,
-            []
-        );
+        assert_eq!(State::parse("etcd", "process member eleven 1 2\nprocess\n").processes, []);
     }
 }

@@ -56,14 +56,7 @@ pub(super) fn ensemble(group: &mut Group) -> Result<String> {
     let [a, b, c, peers @ ..] = ports;
     let clients = [a, b, c];
     let members: String = (0..3)
-        .map(|i| {
-            format!(
-                "server.{}=127.0.0.1:{}:{}\n",
-                i + 1,
-                peers[2 * i],
-                peers[2 * i + 1]
-            )
-        })
+        .map(|i| format!("server.{}=127.0.0.1:{}:{}\n", i + 1, peers[2 * i], peers[2 * i + 1]))
         .collect();
     for (id, port) in (1..).zip(clients) {
         start(group, &format!("server-{id}"), port, id, &members)?;
@@ -79,33 +72,21 @@ pub(super) fn ensemble(group: &mut Group) -> Result<String> {
 fn start(group: &mut Group, role: &str, port: u16, id: u16, members: &str) -> Result<()> {
     let folder = group.folder(role)?;
     let config = folder.join("zoo.cfg");
-    let place = format!(
-        "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n",
-        folder.display()
-    );
+    let place = format!("dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n", folder.display());
     place::write(&config, &format!("{CONFIG}{place}{members}"))?;
     place::write(&folder.join("myid"), &format!("{id}\n"))?;
     place::write(&folder.join("log4j.properties"), LOGGING)?;
     let mut command = Command::new(need("java", "zookeeper")?);
-    command
-        .current_dir(&folder)
-        .args(["-Xmx256m", "-XX:+UseSerialGC", CONTAINER_CHECK]);
-    command
-        .args(["-Dzookeeper.jmx.log4j.disable=true", "-cp"])
-        .arg(class_path(&folder)?);
-    command
-        .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
-        .arg(&config);
+    command.current_dir(&folder).args(["-Xmx256m", "-XX:+UseSerialGC", CONTAINER_CHECK]);
+    command.args(["-Dzookeeper.jmx.log4j.disable=true", "-cp"]).arg(class_path(&folder)?);
+    command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(&config);
     group.spawn(role, port, &mut command)
 }
 
 /// What a server takes itself for: `standalone`, `leader` or `follower`; None while it serves nobody.
 fn mode(port: u16) -> Option<String> {
     let answer = wire::ask(port, "srvr")?;
-    answer
-        .lines()
-        .find_map(|line| line.strip_prefix("Mode: "))
-        .map(|mode| mode.trim().to_owned())
+    answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(|mode| mode.trim().to_owned())
 }
 
 /// Where the classes are: Debian's jar, or the folders beside an unpacked release's script.
@@ -120,10 +101,7 @@ fn classes() -> Result<Vec<PathBuf>> {
     let home = home.ok_or_else(|| {
         Trouble::from("ZooKeeper is missing; install it with `cargo xtask setup zookeeper`")
     })?;
-    Ok(["lib/*", "libexec/lib/*", "*"]
-        .iter()
-        .map(|part| home.join(part))
-        .collect())
+    Ok(["lib/*", "libexec/lib/*", "*"].iter().map(|part| home.join(part)).collect())
 }
 
 fn class_path(folder: &Path) -> Result<OsString> {

@@ -51,19 +51,13 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     for trouble in &troubles {
         eprintln!("xtask: {trouble}");
     }
-    Ok(if troubles.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if troubles.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn known(part: String) -> Result<String> {
     if part == "rust" || packages::PARTS.iter().any(|known| known.name == part) {
         return Ok(part);
     }
-    Err(
-        format!("there is nothing called `{part}` to set up; `cargo xtask setup --help` lists the parts")
-            .into(),
-    )
+    Err(format!("there is nothing called `{part}` to set up; `cargo xtask setup --help` lists the parts")
+        .into())
 }

@@ -26,30 +26,15 @@ pub(crate) const PARTS: &[Part] = &[
         debian: &["redis-server"],
         brew: "redis",
     },
-    Part {
-        name: "zookeeper",
-        programs: &["zkServer.sh", "java"],
-        debian: &["zookeeper"],
-        brew: "zookeeper",
-    },
+    Part { name: "zookeeper", programs: &["zkServer.sh", "java"], debian: &["zookeeper"], brew: "zookeeper" },
     Part {
         name: "mariadb",
         programs: &["mariadbd", "mariadb-install-db", "mariadb"],
         debian: &["mariadb-server"],
         brew: "mariadb",
     },
-    Part {
-        name: "etcd",
-        programs: &["etcd"],
-        debian: &["etcd-server"],
-        brew: "etcd",
-    },
-    Part {
-        name: "protoc",
-        programs: &["protoc"],
-        debian: &["protobuf-compiler"],
-        brew: "protobuf",
-    },
+    Part { name: "etcd", programs: &["etcd"], debian: &["etcd-server"], brew: "etcd" },
+    Part { name: "protoc", programs: &["protoc"], debian: &["protobuf-compiler"], brew: "protobuf" },
     Part {
         name: "browser",
         programs: &["chromium", "chromedriver"],
@@ -69,10 +54,7 @@ const ASIDE: &[&str] = &[
 
 /// Installs the wanted parts that are missing, all in one run of the package manager.
 pub(crate) fn install(wants: impl Fn(&str) -> bool) -> Result<()> {
-    let missing: Vec<&Part> = PARTS
-        .iter()
-        .filter(|part| wants(part.name) && !part.is_here())
-        .collect();
+    let missing: Vec<&Part> = PARTS.iter().filter(|part| wants(part.name) && !part.is_here()).collect();
     for part in PARTS.iter().filter(|part| wants(part.name) && part.is_here()) {
         println!("{}: is here", part.name);
     }
@@ -98,18 +80,11 @@ pub(crate) fn install(wants: impl Fn(&str) -> bool) -> Result<()> {
         )
         .into());
     };
-    call = call
-        .args(["sh", "-c", include_str!("install.sh"), "install.sh"])
-        .args(debian.split(' '));
+    call = call.args(["sh", "-c", include_str!("install.sh"), "install.sh"]).args(debian.split(' '));
     if !call.interactive()? {
         return Err(format!("apt-get could not install {debian}; it says above why").into());
     }
-    let still = list(
-        missing
-            .iter()
-            .filter(|part| !part.is_here())
-            .map(|part| part.name),
-    );
+    let still = list(missing.iter().filter(|part| !part.is_here()).map(|part| part.name));
     if still.is_empty() {
         Ok(())
     } else {
@@ -147,19 +122,12 @@ fn as_root() -> Option<Call> {
     if std::io::stdin().is_terminal() {
         return Some(Call::new("sudo"));
     }
-    let silent = Call::new("sudo")
-        .args(["-n", "true"])
-        .limit(Duration::from_secs(10))
-        .run()
-        .ok()?;
+    let silent = Call::new("sudo").args(["-n", "true"]).limit(Duration::from_secs(10)).run().ok()?;
     silent.success().then(|| Call::new("sudo").arg("-n"))
 }
 
 pub(crate) fn is_root() -> bool {
-    Call::new("id")
-        .arg("-u")
-        .run()
-        .is_ok_and(|id| id.stdout.trim() == "0")
+    Call::new("id").arg("-u").run().is_ok_and(|id| id.stdout.trim() == "0")
 }
 
 fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {

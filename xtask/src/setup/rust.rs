@@ -22,12 +22,7 @@ pub(crate) fn install(workspace: &Workspace) -> Result<()> {
     for target in [WEB].into_iter().chain(OTHER_SYSTEMS) {
         troubles.extend(add("target", &pinned, target).err());
     }
-    troubles.extend(
-        workspace
-            .oldest_rust()
-            .and_then(|oldest| toolchain(&oldest))
-            .err(),
-    );
+    troubles.extend(workspace.oldest_rust().and_then(|oldest| toolchain(&oldest)).err());
     match troubles.into_iter().next() {
         Some(first) => Err(first),
         None => Ok(()),
@@ -42,22 +37,11 @@ pub(crate) fn target(workspace: &Workspace, target: &str) -> Result<()> {
 /// Makes sure of a toolchain, with nothing but what a check needs.
 pub(crate) fn toolchain(version: &str) -> Result<()> {
     let installed = rustup(&["toolchain", "list"])?;
-    if installed
-        .lines()
-        .any(|line| line == version || line.starts_with(&format!("{version}-")))
-    {
+    if installed.lines().any(|line| line == version || line.starts_with(&format!("{version}-"))) {
         return Ok(());
     }
     println!("installing Rust {version} (minimal) through rustup");
-    loud(&[
-        "toolchain",
-        "install",
-        version,
-        "--profile",
-        "minimal",
-        "--no-self-update",
-    ])
-    .map_err(|why| {
+    loud(&["toolchain", "install", version, "--profile", "minimal", "--no-self-update"]).map_err(|why| {
         format!("Rust {version} is missing, and {why}; install it with `rustup toolchain install {version}`")
             .into()
     })
@@ -67,10 +51,7 @@ pub(crate) fn toolchain(version: &str) -> Result<()> {
 fn add(what: &str, toolchain: &str, name: &str) -> Result<()> {
     let installed = rustup(&[what, "list", "--toolchain", toolchain, "--installed"])?;
     // A component is listed with its host: `clippy-x86_64-unknown-linux-gnu`.
-    if installed
-        .lines()
-        .any(|line| line == name || line.starts_with(&format!("{name}-")))
-    {
+    if installed.lines().any(|line| line == name || line.starts_with(&format!("{name}-"))) {
         return Ok(());
     }
     println!("installing the {what} {name} for Rust {toolchain} through rustup");
@@ -81,12 +62,7 @@ fn add(what: &str, toolchain: &str, name: &str) -> Result<()> {
 }
 
 fn rustup(args: &[&str]) -> Result<String> {
-    Ok(Call::new("rustup")
-        .args(args)
-        .limit(Duration::from_secs(60))
-        .run()?
-        .required()?
-        .stdout)
+    Ok(Call::new("rustup").args(args).limit(Duration::from_secs(60)).run()?.required()?.stdout)
 }
 
 fn loud(args: &[&str]) -> Result<()> {

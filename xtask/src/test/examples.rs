@@ -13,26 +13,15 @@ use crate::trouble::Result;
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let expected: usize = job
-        .workspace
-        .packages
-        .iter()
-        .map(|package| package.examples.len())
-        .sum();
+    let expected: usize = job.workspace.packages.iter().map(|package| package.examples.len()).sum();
     let call =
         cargo::call(&job.workspace.root).args(["build", "--workspace", "--all-features", "--examples"]);
     let call = call.args(["--profile", "test", "--message-format=json-render-diagnostics"]);
     let built = call.show(Show::Stderr).run()?.required()?;
-    let examples = cargo::artifacts(&built.stdout)
-        .into_iter()
-        .filter(|artifact| artifact.kind == "example");
+    let examples = cargo::artifacts(&built.stdout).into_iter().filter(|artifact| artifact.kind == "example");
     let examples: Vec<Artifact> = examples.collect();
     if examples.len() != expected || examples.is_empty() {
-        return Err(format!(
-            "{} examples were built of {expected} in the manifests",
-            examples.len()
-        )
-        .into());
+        return Err(format!("{} examples were built of {expected} in the manifests", examples.len()).into());
     }
     for example in &examples {
         run_one(job, example, tally)?;
@@ -42,20 +31,12 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
 
 fn run_one(job: &Job, example: &Artifact, tally: &mut Tally) -> Result<()> {
     let began = Instant::now();
-    let outcome = Call::new(&example.executable)
-        .dir(&job.workspace.root)
-        .limit(LIMIT)
-        .run()?;
+    let outcome = Call::new(&example.executable).dir(&job.workspace.root).limit(LIMIT).run()?;
     if outcome.success() {
         println!("ok {} ({:.1} s)", example.target, began.elapsed().as_secs_f32());
         tally.pass(1);
     } else {
-        println!(
-            "FAILED {}: {}\n{}",
-            example.target,
-            outcome.trouble(),
-            outcome.tail(30)
-        );
+        println!("FAILED {}: {}\n{}", example.target, outcome.trouble(), outcome.tail(30));
         tally.fail(format!("example {}", example.target));
     }
     Ok(())

@@ -37,10 +37,7 @@ pub(super) fn blocks(page: &str) -> Result<Vec<Block>, usize> {
 
 impl Block {
     fn new(line: usize, info: &str) -> Self {
-        let mut words = info
-            .split([',', ' '])
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned);
+        let mut words = info.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned);
         Self {
             line,
             language: words.next().unwrap_or_default(),
@@ -65,16 +62,7 @@ impl Fence {
         let length = text.len() - info.len();
         // Backticks behind backticks: code within a line, not a fence.
         let is_fence = length >= 3 && !(sign == '`' && info.contains('`'));
-        is_fence.then(|| {
-            (
-                Self {
-                    sign,
-                    length,
-                    indent: line.len() - text.len(),
-                },
-                info.trim(),
-            )
-        })
+        is_fence.then(|| (Self { sign, length, indent: line.len() - text.len() }, info.trim()))
     }
 
     fn is_closed_by(&self, line: &str) -> bool {

@@ -7,10 +7,8 @@ use crate::tally::Tally;
 use crate::trouble::Result;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let checked = cargo::call(&job.workspace.root)
-        .args(["fmt", "--all", "--check"])
-        .show(Show::Everything)
-        .run()?;
+    let checked =
+        cargo::call(&job.workspace.root).args(["fmt", "--all", "--check"]).show(Show::Everything).run()?;
     if !checked.success() {
         return Err("something is not formatted: run `cargo fmt --all`".into());
     }

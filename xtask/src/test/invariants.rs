@@ -15,48 +15,26 @@ type Check = fn(&Workspace) -> Result<(), String>;
 const INVARIANTS: &[(&str, Check)] = &[
     ("the model has no dependencies", model_is_alone),
     ("the model is no_std", model_is_no_std),
-    (
-        "core depends on no backend, except in its tests",
-        core_names_no_backend,
-    ),
+    ("core depends on no backend, except in its tests", core_names_no_backend),
     ("no backend depends on another", backends_are_strangers),
     ("no backend names a guard", backends_know_no_guard),
     ("xtask depends on no crate of Tidelock", xtask_is_alone),
-    (
-        "the playground depends on the model alone",
-        playground_needs_the_model_alone,
-    ),
+    ("the playground depends on the model alone", playground_needs_the_model_alone),
     ("no file or folder is a drawer for everything", no_drawers),
     ("every crate inherits the workspace's lints", lints_are_inherited),
     ("every library's manifest says what it is", manifests_are_complete),
-    (
-        "every library is told about in docs/ARCHITECTURE.md",
-        architecture_is_whole,
-    ),
+    ("every library is told about in docs/ARCHITECTURE.md", architecture_is_whole),
 ];
 
 /// All that keep lines. One that is no part of the workspace is no offence.
-const BACKENDS: [&str; 5] = [
-    "tidelock-memory",
-    "tidelock-redis",
-    "tidelock-zookeeper",
-    "tidelock-mysql",
-    "tidelock-etcd",
-];
+const BACKENDS: [&str; 5] =
+    ["tidelock-memory", "tidelock-redis", "tidelock-zookeeper", "tidelock-mysql", "tidelock-etcd"];
 
 /// Names that say nothing about what is inside.
-const DRAWERS: [&str; 8] = [
-    "utils", "util", "helpers", "helper", "common", "misc", "shared", "stuff",
-];
+const DRAWERS: [&str; 8] = ["utils", "util", "helpers", "helper", "common", "misc", "shared", "stuff"];
 
-const MANIFEST_KEYS: [&str; 6] = [
-    "description",
-    "license",
-    "keywords",
-    "categories",
-    "readme",
-    "rust_version",
-];
+const MANIFEST_KEYS: [&str; 6] =
+    ["description", "license", "keywords", "categories", "readme", "rust_version"];
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> crate::trouble::Result<()> {
     for (sentence, check) in INVARIANTS {
@@ -76,30 +54,19 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> crate::trouble::Result<()> {
 
 fn model_is_alone(workspace: &Workspace) -> Result<(), String> {
     let model = package(workspace, "tidelock-model")?;
-    let outside_tests = model
-        .dependencies
-        .iter()
-        .find(|dependency| !dependency.for_tests_only);
-    outside_tests.map_or(Ok(()), |dependency| {
-        Err(format!("it depends on {}", dependency.name))
-    })
+    let outside_tests = model.dependencies.iter().find(|dependency| !dependency.for_tests_only);
+    outside_tests.map_or(Ok(()), |dependency| Err(format!("it depends on {}", dependency.name)))
 }
 
 fn model_is_no_std(workspace: &Workspace) -> Result<(), String> {
     let file = package(workspace, "tidelock-model")?.dir.join("src/lib.rs");
     let is_said = read(&file)?.lines().any(|line| line.trim() == "#![no_std]");
-    if is_said {
-        Ok(())
-    } else {
-        Err(format!("{} does not say `#![no_std]`", file.display()))
-    }
+    if is_said { Ok(()) } else { Err(format!("{} does not say `#![no_std]`", file.display())) }
 }
 
 fn core_names_no_backend(workspace: &Workspace) -> Result<(), String> {
     let mut named = package(workspace, "tidelock")?.own_dependencies();
-    named
-        .find(|name| *name != "tidelock-model")
-        .map_or(Ok(()), |name| Err(format!("it depends on {name}")))
+    named.find(|name| *name != "tidelock-model").map_or(Ok(()), |name| Err(format!("it depends on {name}")))
 }
 
 fn backends_are_strangers(workspace: &Workspace) -> Result<(), String> {
@@ -113,10 +80,7 @@ fn backends_are_strangers(workspace: &Workspace) -> Result<(), String> {
 
 fn backends_know_no_guard(workspace: &Workspace) -> Result<(), String> {
     for backend in backends(workspace) {
-        for file in place::files_below(&backend.dir.join("src"))
-            .iter()
-            .filter(|file| is_product(file))
-        {
+        for file in place::files_below(&backend.dir.join("src")).iter().filter(|file| is_product(file)) {
             if let Some(line) = first_line_naming("Guard", &read(file)?) {
                 return Err(format!("{}, line {line}", file.display()));
             }
@@ -127,22 +91,13 @@ fn backends_know_no_guard(workspace: &Workspace) -> Result<(), String> {
 
 fn xtask_is_alone(workspace: &Workspace) -> Result<(), String> {
     let xtask = package(workspace, "xtask")?;
-    let own = xtask
-        .dependencies
-        .iter()
-        .find(|dependency| dependency.name.starts_with("tidelock"));
-    own.map_or(Ok(()), |dependency| {
-        Err(format!("it depends on {}", dependency.name))
-    })
+    let own = xtask.dependencies.iter().find(|dependency| dependency.name.starts_with("tidelock"));
+    own.map_or(Ok(()), |dependency| Err(format!("it depends on {}", dependency.name)))
 }
 
 fn playground_needs_the_model_alone(workspace: &Workspace) -> Result<(), String> {
     let playground = workspace.root.join("playground");
-    for package in workspace
-        .packages
-        .iter()
-        .filter(|package| package.dir.starts_with(&playground))
-    {
+    for package in workspace.packages.iter().filter(|package| package.dir.starts_with(&playground)) {
         if let Some(other) = package.own_dependencies().find(|name| *name != "tidelock-model") {
             return Err(format!("{} depends on {other}", package.name));
         }
@@ -163,14 +118,8 @@ fn no_drawers(workspace: &Workspace) -> Result<(), String> {
 fn lints_are_inherited(workspace: &Workspace) -> Result<(), String> {
     for package in &workspace.packages {
         let manifest = read(&package.dir.join("Cargo.toml"))?;
-        let mut section = manifest
-            .lines()
-            .map(str::trim)
-            .skip_while(|line| *line != "[lints]")
-            .skip(1);
-        let inherits = section
-            .next()
-            .is_some_and(|line| line.replace(' ', "") == "workspace=true");
+        let mut section = manifest.lines().map(str::trim).skip_while(|line| *line != "[lints]").skip(1);
+        let inherits = section.next().is_some_and(|line| line.replace(' ', "") == "workspace=true");
         if !inherits {
             return Err(format!("{} does not", package.name));
         }
@@ -194,26 +143,18 @@ fn architecture_is_whole(workspace: &Workspace) -> Result<(), String> {
         page.contains(&format!("{folder}/")) || page.contains(&format!("crates/{folder}"))
     };
     let untold = workspace.libraries().find(|library| !is_told(library));
-    untold.map_or(Ok(()), |library| {
-        Err(format!("the folder of {} is not named there", library.name))
-    })
+    untold.map_or(Ok(()), |library| Err(format!("the folder of {} is not named there", library.name)))
 }
 
 fn backends(workspace: &Workspace) -> impl Iterator<Item = &Package> {
-    workspace
-        .packages
-        .iter()
-        .filter(|package| BACKENDS.contains(&package.name.as_str()))
+    workspace.packages.iter().filter(|package| BACKENDS.contains(&package.name.as_str()))
 }
 
 /// Rust that users get: not a file of tests.
 fn is_product(file: &Path) -> bool {
     let is_rust = file.extension().is_some_and(|extension| extension == "rs");
-    let is_tests = file.iter().any(|part| {
-        ["tests", "tests.rs", "loom", "loom.rs"]
-            .iter()
-            .any(|name| part == *name)
-    });
+    let is_tests =
+        file.iter().any(|part| ["tests", "tests.rs", "loom", "loom.rs"].iter().any(|name| part == *name));
     is_rust && !is_tests
 }
 
@@ -230,8 +171,7 @@ fn first_line_naming(word: &str, source: &str) -> Option<usize> {
     let end = lines.windows(2).position(is_test_module).unwrap_or(lines.len());
     let names = |line: &&str| {
         let code = line.split("//").next().unwrap_or("");
-        code.split(|c: char| !c.is_alphanumeric() && c != '_')
-            .any(|part| part == word)
+        code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == word)
     };
     lines[..end].iter().position(names).map(|index| index + 1)
 }

@@ -9,10 +9,7 @@ use crate::trouble::Result;
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let call =
         cargo::call(&job.workspace.root).args(["clippy", "--workspace", "--all-targets", "--all-features"]);
-    call.args(["--", "-D", "warnings"])
-        .show(Show::Everything)
-        .run()?
-        .required()?;
+    call.args(["--", "-D", "warnings"]).show(Show::Everything).run()?.required()?;
     tally.pass(1);
     Ok(())
 }

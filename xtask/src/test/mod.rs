@@ -52,66 +52,30 @@ struct Step {
 }
 
 const fn step(name: &'static str, about: &'static str, run: fn(&Job, &mut Tally) -> Result<()>) -> Step {
-    Step {
-        name,
-        about,
-        run,
-        is_gate: false,
-    }
+    Step { name, about, run, is_gate: false }
 }
 
 const STEPS: &[Step] = &[
     step("format", "cargo fmt has nothing to change", format::run),
-    step(
-        "invariants",
-        "what docs/ARCHITECTURE.md promises and a text can show",
-        invariants::run,
-    ),
-    step(
-        "lints",
-        "clippy over all targets and features, warnings are errors",
-        lints::run,
-    ),
-    Step {
-        is_gate: true,
-        ..step("tests", "unit, integration and doc tests", unit::run)
-    },
-    step(
-        "rustdoc",
-        "the documentation builds without a warning",
-        rustdoc::run,
-    ),
+    step("invariants", "what docs/ARCHITECTURE.md promises and a text can show", invariants::run),
+    step("lints", "clippy over all targets and features, warnings are errors", lints::run),
+    Step { is_gate: true, ..step("tests", "unit, integration and doc tests", unit::run) },
+    step("rustdoc", "the documentation builds without a warning", rustdoc::run),
     step(
         "rule-faults",
         "each seeded fault of the rule is caught by the check meant for it",
         rule_faults::run,
     ),
-    step(
-        "loom",
-        "interleavings of core and memory, and the faults they must find",
-        loom,
-    ),
+    step("loom", "interleavings of core and memory, and the faults they must find", loom),
     step("examples", "every example runs and ends by itself", examples::run),
     step(
         "pages",
         "every code block of README.md and docs/guide builds in a fresh crate and runs",
         pages::run,
     ),
-    step(
-        "platforms",
-        "the libraries compile for the web, macOS and Windows",
-        platforms::systems,
-    ),
-    step(
-        "oldest-rust",
-        "the libraries compile with the oldest Rust they promise",
-        platforms::oldest_rust,
-    ),
-    step(
-        "package",
-        "cargo can package the libraries together",
-        package::run,
-    ),
+    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
+    step("oldest-rust", "the libraries compile with the oldest Rust they promise", platforms::oldest_rust),
+    step("package", "cargo can package the libraries together", package::run),
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -126,30 +90,15 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let job = Job {
-        workspace: Workspace::load()?,
-        deep,
-    };
+    let job = Job { workspace: Workspace::load()?, deep };
     if let Err(trouble) = setup::rust::install(&job.workspace) {
         println!("{trouble}"); // the step that needs it fails; the others need not
     }
     let mut tally = Tally::default();
     let began = Instant::now();
-    run_steps(
-        &job,
-        |name| only.is_empty() || only.iter().any(|wanted| wanted == name),
-        &mut tally,
-    );
-    println!(
-        "\n== summary ({:.0} s)\n{}",
-        began.elapsed().as_secs_f32(),
-        tally.summary()
-    );
-    Ok(if tally.failed() == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    run_steps(&job, |name| only.is_empty() || only.iter().any(|wanted| wanted == name), &mut tally);
+    println!("\n== summary ({:.0} s)\n{}", began.elapsed().as_secs_f32(), tally.summary());
+    Ok(if tally.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn run_steps(job: &Job, wanted: impl Fn(&str) -> bool, tally: &mut Tally) {
@@ -163,16 +112,8 @@ fn run_steps(job: &Job, wanted: impl Fn(&str) -> bool, tally: &mut Tally) {
             let first_line = trouble.to_string().lines().next().unwrap_or_default().to_owned();
             tally.fail(format!("{}: {first_line}", step.name));
         }
-        let verdict = if tally.failed() == failed_before {
-            "passed"
-        } else {
-            "FAILED"
-        };
-        println!(
-            "-- {} {verdict} in {:.1} s",
-            step.name,
-            began.elapsed().as_secs_f32()
-        );
+        let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
+        println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
         if step.is_gate && result.is_err() {
             println!("the remaining steps are left out: what does not build cannot be tested");
             return;
@@ -181,19 +122,11 @@ fn run_steps(job: &Job, wanted: impl Fn(&str) -> bool, tally: &mut Tally) {
 }
 
 fn loom(job: &Job, tally: &mut Tally) -> Result<()> {
-    Exploration {
-        workspace: &job.workspace,
-        deep: job.deep,
-        filter: "",
-    }
-    .run(tally)
+    Exploration { workspace: &job.workspace, deep: job.deep, filter: "" }.run(tally)
 }
 
 fn list() -> String {
-    let lines: Vec<String> = STEPS
-        .iter()
-        .map(|step| format!("{:<12} {}", step.name, step.about))
-        .collect();
+    let lines: Vec<String> = STEPS.iter().map(|step| format!("{:<12} {}", step.name, step.about)).collect();
     lines.join("\n")
 }
 

@@ -34,11 +34,8 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let mut programs = Vec::new();
     for page in pages(&job.workspace.root) {
         let text = fs::read_to_string(&page).when(|| format!("read {}", page.display()))?;
-        let name = page
-            .strip_prefix(&job.workspace.root)
-            .unwrap_or(&page)
-            .to_string_lossy()
-            .replace('\\', "/");
+        let name =
+            page.strip_prefix(&job.workspace.root).unwrap_or(&page).to_string_lossy().replace('\\', "/");
         collect(&name, &text, &mut programs, tally);
     }
     if programs.is_empty() {
@@ -48,10 +45,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     write_crate(job, crate_.path(), &programs)?;
     let call = cargo::call(crate_.path()).args(["build", "--bins", "--keep-going"]);
     let call = call.arg("--message-format=json-render-diagnostics");
-    let built = call
-        .env("CARGO_TARGET_DIR", job.workspace.target.join("pages"))
-        .show(Show::Stderr)
-        .run()?;
+    let built = call.env("CARGO_TARGET_DIR", job.workspace.target.join("pages")).show(Show::Stderr).run()?;
     let artifacts = cargo::artifacts(&built.stdout);
     for program in &programs {
         let binary = artifacts.iter().find(|artifact| artifact.target == program.name);
@@ -71,9 +65,7 @@ fn pages(root: &Path) -> Vec<PathBuf> {
     let mut pages = vec![root.join("README.md")];
     pages.extend(place::files_below(&root.join("docs/guide")));
     pages.extend(
-        place::files_below(&root.join("crates"))
-            .into_iter()
-            .filter(|file| file.ends_with("README.md")),
+        place::files_below(&root.join("crates")).into_iter().filter(|file| file.ends_with("README.md")),
     );
     pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
     pages
@@ -115,18 +107,13 @@ fn program(page: &str, block: &Block) -> std::result::Result<Option<Program>, &'
 
 /// A block as a program of its own.
 fn whole(body: &str) -> String {
-    if body.lines().any(|line| {
-        line.trim_start_matches("pub ")
-            .trim_start_matches("async ")
-            .starts_with("fn main(")
-    }) {
+    if body
+        .lines()
+        .any(|line| line.trim_start_matches("pub ").trim_start_matches("async ").starts_with("fn main("))
+    {
         return format!("#![allow(unused)]\n{body}");
     }
-    let has_end = body
-        .trim_end()
-        .lines()
-        .last()
-        .is_some_and(|line| line.trim() == "Ok(())");
+    let has_end = body.trim_end().lines().last().is_some_and(|line| line.trim() == "Ok(())");
     let end = if has_end { "" } else { "Ok(())\n" };
     format!(
         "#![allow(unused)]\n#[tokio::main]\nasync fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {{\n{body}{end}}}\n"
@@ -141,11 +128,7 @@ fn write_crate(job: &Job, dir: &Path, programs: &[Program]) -> Result<()> {
     );
     for library in job.workspace.libraries() {
         // A literal string: a path on Windows is full of backslashes.
-        manifest.push_str(&format!(
-            "{} = {{ path = '{}' }}\n",
-            library.name,
-            library.dir.display()
-        ));
+        manifest.push_str(&format!("{} = {{ path = '{}' }}\n", library.name, library.dir.display()));
     }
     place::write(&dir.join("Cargo.toml"), &manifest)?;
     for program in programs {
@@ -153,9 +136,7 @@ fn write_crate(job: &Job, dir: &Path, programs: &[Program]) -> Result<()> {
     }
     // The same versions as everywhere else in this workspace, also when newer ones are out.
     let lock = job.workspace.root.join("Cargo.lock");
-    fs::copy(&lock, dir.join("Cargo.lock"))
-        .when(|| format!("copy {}", lock.display()))
-        .map(drop)
+    fs::copy(&lock, dir.join("Cargo.lock")).when(|| format!("copy {}", lock.display())).map(drop)
 }
 
 fn try_out(program: &Program, binary: Option<&Path>) -> Result<()> {

@@ -12,11 +12,7 @@ use crate::workspace::Package;
 const ON_THE_WEB: &[&str] = &["tidelock-model"];
 
 pub(super) fn systems(job: &Job, tally: &mut Tally) -> Result<()> {
-    let libraries: Vec<&str> = job
-        .workspace
-        .libraries()
-        .map(|package| package.name.as_str())
-        .collect();
+    let libraries: Vec<&str> = job.workspace.libraries().map(|package| package.name.as_str()).collect();
     let web = [(rust::WEB, ON_THE_WEB)];
     let systems = rust::OTHER_SYSTEMS.map(|target| (target, libraries.as_slice()));
     for (target, packages) in web.into_iter().chain(systems) {
@@ -33,11 +29,7 @@ pub(super) fn systems(job: &Job, tally: &mut Tally) -> Result<()> {
 
 fn check_for(job: &Job, target: &str, packages: &[&str]) -> Result<()> {
     rust::target(&job.workspace, target)?;
-    check(cargo::call(&job.workspace.root), packages)
-        .args(["--target", target])
-        .run()?
-        .required()
-        .map(drop)
+    check(cargo::call(&job.workspace.root), packages).args(["--target", target]).run()?.required().map(drop)
 }
 
 pub(super) fn oldest_rust(job: &Job, tally: &mut Tally) -> Result<()> {
@@ -47,11 +39,7 @@ pub(super) fn oldest_rust(job: &Job, tally: &mut Tally) -> Result<()> {
         return Err(format!("{} does not promise Rust {oldest} like the others", package.name).into());
     }
     rust::toolchain(&oldest)?;
-    let libraries: Vec<&str> = job
-        .workspace
-        .libraries()
-        .map(|package| package.name.as_str())
-        .collect();
+    let libraries: Vec<&str> = job.workspace.libraries().map(|package| package.name.as_str()).collect();
     // A folder of its own: two compilers in one would rebuild everything in turn.
     let call = cargo::call_of(&oldest, &job.workspace.root)
         .env("CARGO_TARGET_DIR", job.workspace.target.join("oldest-rust"));
@@ -63,7 +51,5 @@ pub(super) fn oldest_rust(job: &Job, tally: &mut Tally) -> Result<()> {
 
 fn check(call: Call, packages: &[&str]) -> Call {
     let call = call.args(["check", "--all-features"]).show(Show::Everything);
-    packages
-        .iter()
-        .fold(call, |call, package| call.args(["--package", package]))
+    packages.iter().fold(call, |call, package| call.args(["--package", package]))
 }

@@ -62,10 +62,7 @@ fn report(fault: &Fault, verdict: Result<()>, tally: &mut Tally) {
         }
         Err(why) => {
             println!("NOT CAUGHT {}: {why}", fault.name);
-            tally.fail(format!(
-                "the fault {} of the rule is not caught by {}",
-                fault.name, fault.catcher
-            ));
+            tally.fail(format!("the fault {} of the rule is not caught by {}", fault.name, fault.catcher));
         }
     }
 }

@@ -11,10 +11,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     for package in job.workspace.libraries() {
         call = call.args(["--package", &package.name]);
     }
-    call.env("RUSTDOCFLAGS", "-D warnings")
-        .show(Show::Everything)
-        .run()?
-        .required()?;
+    call.env("RUSTDOCFLAGS", "-D warnings").show(Show::Everything).run()?.required()?;
     tally.pass(1);
     Ok(())
 }

@@ -44,20 +44,12 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     if unnamed > 0 {
         tally.fail_many(unnamed, format!("{unnamed} more tests"));
     }
-    if counts.failed == 0 {
-        Err(run.trouble())
-    } else {
-        Ok(())
-    }
+    if counts.failed == 0 { Err(run.trouble()) } else { Ok(()) }
 }
 
 fn tests(job: &Job) -> Call {
     let call = cargo::call(&job.workspace.root).args(["test", "--workspace", "--all-features"]);
-    if job.deep {
-        call.env("TIDELOCK_DEEP", "1")
-    } else {
-        call
-    }
+    if job.deep { call.env("TIDELOCK_DEEP", "1") } else { call }
 }
 
 fn count_states(deep: bool, states: u64, tally: &mut Tally) {
@@ -78,9 +70,7 @@ fn count_states(deep: bool, states: u64, tally: &mut Tally) {
 /// The lines a person wants to see of a run that goes well.
 fn matters(line: &str) -> bool {
     let line = line.trim_start();
-    ["Running ", "Doc-tests ", "test result: ", "explored: "]
-        .iter()
-        .any(|start| line.starts_with(start))
+    ["Running ", "Doc-tests ", "test result: ", "explored: "].iter().any(|start| line.starts_with(start))
         || line.ends_with("... FAILED")
 }
 
@@ -88,13 +78,7 @@ fn matters(line: &str) -> bool {
 fn explored(output: &str) -> u64 {
     let figures = output.lines().filter_map(|line| line.strip_prefix("explored: "));
     figures
-        .filter_map(|rest| {
-            rest.split_whitespace()
-                .next()?
-                .replace([',', '_'], "")
-                .parse::<u64>()
-                .ok()
-        })
+        .filter_map(|rest| rest.split_whitespace().next()?.replace([',', '_'], "").parse::<u64>().ok())
         .sum()
 }
 
@@ -104,9 +88,6 @@ mod tests {
 
     #[test]
     fn explored_states_add_up() {
-        assert_eq!(
-            explored("x\nexplored: 120000 states\nexplored: 3_000 more\nnot explored: 7\n"),
-            123_000
-        );
+        assert_eq!(explored("x\nexplored: 120000 states\nexplored: 3_000 more\nnot explored: 7\n"), 123_000);
     }
 }
