@@ -26,12 +26,7 @@ impl Line {
     /// A line that nobody stands in yet.
     #[must_use]
     pub const fn new(kind: Kind, capacity: Weight) -> Self {
-        Self {
-            kind,
-            capacity,
-            shrunk_at: None,
-            claims: Vec::new(),
-        }
+        Self { kind, capacity, shrunk_at: None, claims: Vec::new() }
     }
 
     /// The claim with this id.
@@ -70,18 +65,12 @@ impl Line {
     /// ```
     #[must_use]
     pub fn stranded_by(&self, to: Weight) -> Option<ClaimId> {
-        self.waiting()
-            .find(|claim| claim.weight > to)
-            .map(|claim| claim.id)
+        self.waiting().find(|claim| claim.weight > to).map(|claim| claim.id)
     }
 
     /// Whether a newcomer of this weight would be held at once.
     pub(crate) fn has_room(&self, weight: Weight) -> bool {
-        let everyone: u64 = self
-            .claims
-            .iter()
-            .map(|claim| u64::from(claim.weight.get()))
-            .sum();
+        let everyone: u64 = self.claims.iter().map(|claim| u64::from(claim.weight.get())).sum();
         fit(everyone + u64::from(weight.get()), self.capacity)
     }
 

@@ -19,7 +19,8 @@ proptest! {
     #[test]
     fn every_promise_holds(kind in kinds(), moves in prop::collection::vec(moves(), 400)) {
         let (mut world, mut knows) = (World::new(), Witness::default());
-        for op in moves.into_iter().map(|one| one.op((), kind)) {
+        for one in moves {
+            let op = one.op((), kind, &world);
             let (before, knew) = (world.clone(), knows);
             let events = world.step(op.clone());
             knows.note(&op, &events);
@@ -35,15 +36,14 @@ proptest! {
         let mut crowd = Crowd::default();
         for one in moves {
             match one {
-                Move { what: What::Pass, session, .. } => crowd.look(session),
-                _ => _ = crowd.act(one.op((), kind)),
+                Move { what: What::Pass, session, to: 1..=6, .. } => crowd.look(session),
+                Move { what: What::Pass, .. } => everyone_looks(&mut crowd),
+                _ => _ = crowd.act(one.op((), kind, &crowd.world)),
             }
             prop_assert!(waking::broken(&crowd).is_empty(), "{crowd:?}");
         }
-        while let Some(session) = crowd.stirred.first().copied() {
-            crowd.look(session);
-            prop_assert!(waking::broken(&crowd).is_empty(), "{crowd:?}");
-        }
+        everyone_looks(&mut crowd);
+        prop_assert!(waking::broken(&crowd).is_empty(), "{crowd:?}");
     }
 
     #[test]
@@ -53,7 +53,7 @@ proptest! {
     ) {
         let mut world = World::new();
         for one in moves {
-            world.step(one.op((), kind));
+            world.step(one.op((), kind, &world));
             let Some(line) = world.line(&()).filter(|line| line.shrunk_at.is_none()) else { continue };
             let shown = without_marks(line);
             for claim in &line.claims {
@@ -69,10 +69,10 @@ proptest! {
         let mut together = World::new();
         let mut alone = [World::new(), World::new(), World::new()];
         for (name, one) in moves {
-            together.step(one.op(name, kinds[name]));
+            together.step(one.op(name, kinds[name], &together));
             for (other, world) in alone.iter_mut().enumerate() {
                 if other == name || !one.what.is_about_a_line() {
-                    world.step(one.op(other, kinds[other]));
+                    world.step(one.op(other, kinds[other], world));
                 }
                 prop_assert_eq!(together.line(&other).map(stands), world.line(&other).map(stands));
             }
@@ -108,11 +108,8 @@ impl What {
 }
 
 impl Move {
-    fn op<N>(self, name: N, kind: Kind) -> Op<N> {
-        let id = ClaimId {
-            session: self.session,
-            number: self.number,
-        };
+    fn op<N: Ord + Clone>(self, name: N, kind: Kind, world: &World<N>) -> Op<N> {
+        let id = ClaimId { session: self.session, number: self.number };
         let weight = |n: u32| match kind {
             Kind::RwLock if n > MOST / 2 => Weight::MAX,
             Kind::Semaphore => Weight::new(n).expect("at least one"),
@@ -124,31 +121,19 @@ impl Move {
             Kind::Semaphore => weight(MOST),
         };
         match self.what {
-            What::Open => Op::Open {
-                session: self.session,
-                ttl: 4,
-            },
+            What::Open => Op::Open { session: self.session, ttl: 4 },
             What::Close => Op::Close(self.session),
             What::Pass => Op::Pass(1),
-            What::Join(patience) => Op::Join(Join {
-                name,
-                id,
-                kind,
-                weight: weight(self.weight),
-                capacity,
-                patience,
-            }),
+            What::Join(patience) => {
+                Op::Join(Join { name, id, kind, weight: weight(self.weight), capacity, patience })
+            }
             What::Leave(how) => Op::Leave { name, id, how },
-            What::Lighten => Op::Lighten {
-                name,
-                id,
-                weight: weight(self.weight),
-            },
-            What::Resize => Op::Resize {
-                name,
-                from: weight(self.weight),
-                to: weight(self.to),
-            },
+            What::Lighten => Op::Lighten { name, id, weight: weight(self.weight) },
+            What::Resize => {
+                let now = world.line(&name).map_or(capacity, |line| line.capacity);
+                let from = if self.number == 1 { weight(self.weight) } else { now }; // now and then a wrong one
+                Op::Resize { name, from, to: weight(self.to) }
+            }
         }
     }
 }
@@ -170,13 +155,20 @@ fn moves() -> impl Strategy<Value = Move> {
         12 => Just(What::Resize),
     ];
     let sessions = (1..=SESSIONS as u64).prop_map(SessionId::from_bits);
-    (what, sessions, 1..40_u64, 1..=MOST, 1..=MOST).prop_map(|(what, session, number, weight, to)| Move {
+    let weights = prop_oneof![3 => 1..=3_u32, 1 => 1..=MOST]; // mostly light: a crowd
+    (what, sessions, 1..40_u64, weights, 1..=MOST).prop_map(|(what, session, number, weight, to)| Move {
         what,
         session,
         number,
         weight,
         to,
     })
+}
+
+fn everyone_looks(crowd: &mut Crowd) {
+    while let Some(session) = crowd.stirred.first().copied() {
+        crowd.look(session);
+    }
 }
 
 /// The line as a store shows it that keeps no mark of who was granted.
@@ -188,9 +180,6 @@ fn without_marks(line: &Line) -> Line {
 
 /// Who stands there, with what weight, and whether it holds; and the capacity.
 fn stands(line: &Line) -> (Weight, Vec<(ClaimId, Weight, bool)>) {
-    let each = line
-        .claims
-        .iter()
-        .map(|claim| (claim.id, claim.weight, claim.token.is_some()));
+    let each = line.claims.iter().map(|claim| (claim.id, claim.weight, claim.token.is_some()));
     (line.capacity, each.collect())
 }

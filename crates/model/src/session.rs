@@ -13,11 +13,7 @@ pub struct Session<N> {
 impl<N: Ord> Session<N> {
     pub(crate) fn new(ttl: u64, now: u64) -> Self {
         let ttl = ttl.max(1);
-        Self {
-            ttl,
-            until: now.saturating_add(ttl),
-            void: BTreeSet::new(),
-        }
+        Self { ttl, until: now.saturating_add(ttl), void: BTreeSet::new() }
     }
 
     /// How long it lives after each renewal.

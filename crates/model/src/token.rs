@@ -18,21 +18,13 @@ impl Token {
     /// The token of a grant that the store gave at `order`; `None` when the order needs more than 48 bits.
     #[must_use]
     pub const fn from_order(order: u64) -> Option<Self> {
-        if order > Self::MAX_ORDER {
-            None
-        } else {
-            Some(Self(order << PASS_BITS))
-        }
+        if order > Self::MAX_ORDER { None } else { Some(Self(order << PASS_BITS)) }
     }
 
     /// The token that was read back as a plain number; `None` at 2^53 and beyond.
     #[must_use]
     pub const fn from_u64(token: u64) -> Option<Self> {
-        if token >> PASS_BITS > Self::MAX_ORDER {
-            None
-        } else {
-            Some(Self(token))
-        }
+        if token >> PASS_BITS > Self::MAX_ORDER { None } else { Some(Self(token)) }
     }
 
     /// The number to show to the resource, and to store there.

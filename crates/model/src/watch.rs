@@ -59,9 +59,7 @@ pub fn watch(line: &Line, me: ClaimId) -> Option<Watch> {
 /// Never for a mutex or a read-write lock, where every waiter has a blocker.
 #[must_use]
 pub fn touches(line: &Line, me: ClaimId) -> bool {
-    let behind = line
-        .position(me)
-        .map_or(line.claims.len(), |position| position + 1);
+    let behind = line.position(me).map_or(line.claims.len(), |position| position + 1);
     line.kind == Kind::Semaphore && behind < line.claims.len() && blocker(line, behind).is_none()
 }
 
@@ -69,14 +67,8 @@ pub fn touches(line: &Line, me: ClaimId) -> bool {
 fn blocker(line: &Line, position: usize) -> Option<&Claim> {
     let (ahead, from_me) = line.claims.split_at(position);
     let mine = from_me.first()?.weight;
-    let mut blockers = ahead
-        .iter()
-        .filter(|claim| claim.weight.get() + mine.get() > line.capacity.get());
-    if cfg!(tidelock_fault = "watch_first_blocker") {
-        blockers.next()
-    } else {
-        blockers.next_back()
-    }
+    let mut blockers = ahead.iter().filter(|claim| claim.weight.get() + mine.get() > line.capacity.get());
+    if cfg!(tidelock_fault = "watch_first_blocker") { blockers.next() } else { blockers.next_back() }
 }
 
 /// Whether this claim can be trusted to touch itself when it becomes held: it waits, and never was held before.

@@ -22,11 +22,7 @@ impl Weight {
     /// A weight of `n`; `None` for zero and for more than [`Weight::MAX`].
     #[must_use]
     pub const fn new(n: u32) -> Option<Self> {
-        if n == 0 || n > Self::MAX.0 {
-            None
-        } else {
-            Some(Self(n))
-        }
+        if n == 0 || n > Self::MAX.0 { None } else { Some(Self(n)) }
     }
 
     /// The number itself.

@@ -50,13 +50,7 @@ pub struct World<N> {
 
 impl<N> Default for World<N> {
     fn default() -> Self {
-        Self {
-            now: 0,
-            last_order: 0,
-            last_token: 0,
-            sessions: BTreeMap::new(),
-            lines: BTreeMap::new(),
-        }
+        Self { now: 0, last_order: 0, last_token: 0, sessions: BTreeMap::new(), lines: BTreeMap::new() }
     }
 }
 
@@ -138,14 +132,7 @@ impl<N: Ord + Clone> World<N> {
             self.last_token += 1;
             Token::from_order(self.last_token).expect("2^48 grants are more than a token can carry")
         });
-        granted
-            .into_iter()
-            .map(|(id, token)| Event::Held {
-                name: name.clone(),
-                id,
-                token,
-            })
-            .collect()
+        granted.into_iter().map(|(id, token)| Event::Held { name: name.clone(), id, token }).collect()
     }
 
     fn stands(&self, name: N, id: ClaimId) -> Event<N> {

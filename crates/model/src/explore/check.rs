@@ -36,9 +36,7 @@ const CHECKS: [Check; 18] = [
 /// Every promise that did not hold.
 pub(crate) fn broken(moment: &Moment<'_>) -> Vec<Broken> {
     let failed = CHECKS.iter().filter(|(_, _, holds)| !holds(moment));
-    failed
-        .map(|(name, sentence, _)| Broken { name, sentence })
-        .collect()
+    failed.map(|(name, sentence, _)| Broken { name, sentence }).collect()
 }
 
 /// What the checks are called.
@@ -55,19 +53,14 @@ fn order(moment: &Moment<'_>) -> bool {
     let all = moment.stand();
     let one_front = all.is_sorted_by_key(|claim| claim.token.is_none());
     let as_they_came = all.is_sorted_by(|one, next| one.order < next.order);
-    let stayed: Vec<_> = moment
-        .stood()
-        .iter()
-        .filter(|claim| moment.is(claim.id).is_some())
-        .map(|c| c.id)
-        .collect();
+    let stayed: Vec<_> =
+        moment.stood().iter().filter(|claim| moment.is(claim.id).is_some()).map(|c| c.id).collect();
     one_front && as_they_came && all.iter().map(|claim| claim.id).take(stayed.len()).eq(stayed)
 }
 
 fn sticky(moment: &Moment<'_>) -> bool {
     let held = moment.stood().iter().filter(|claim| claim.token.is_some());
-    held.filter_map(|claim| Some((claim, moment.is(claim.id)?)))
-        .all(|(was, is)| was.token == is.token)
+    held.filter_map(|claim| Some((claim, moment.is(claim.id)?))).all(|(was, is)| was.token == is.token)
 }
 
 fn token_growth(moment: &Moment<'_>) -> bool {
@@ -88,10 +81,7 @@ fn nobody_waits_who_fits(moment: &Moment<'_>) -> bool {
 
 fn nobody_stranded(moment: &Moment<'_>) -> bool {
     let heavier = |claim: &Claim| u64::from(claim.weight.get()) > capacity(moment);
-    !moment
-        .stand()
-        .iter()
-        .any(|claim| claim.token.is_none() && heavier(claim))
+    !moment.stand().iter().any(|claim| claim.token.is_none() && heavier(claim))
 }
 
 fn session_end(moment: &Moment<'_>) -> bool {
@@ -124,10 +114,7 @@ fn may(moment: &Moment<'_>) -> bool {
             known && kind && join.weight <= capacity && (join.patience == Patience::Wait || fits)
         }
         Op::Resize { from, to, .. } => line.is_some_and(|line| {
-            let nobody_heavier = !line
-                .claims
-                .iter()
-                .any(|claim| claim.token.is_none() && claim.weight > *to);
+            let nobody_heavier = !line.claims.iter().any(|claim| claim.token.is_none() && claim.weight > *to);
             line.kind == Kind::Semaphore && line.capacity == *from && nobody_heavier
         }),
         Op::Lighten { id, weight, .. } => moment.was(*id).is_some_and(|claim| *weight <= claim.weight),
@@ -212,8 +199,5 @@ fn capacity(moment: &Moment<'_>) -> u64 {
 }
 
 fn sum<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> u64 {
-    claims
-        .into_iter()
-        .map(|claim| u64::from(claim.weight.get()))
-        .sum()
+    claims.into_iter().map(|claim| u64::from(claim.weight.get())).sum()
 }

@@ -32,20 +32,12 @@ pub(crate) struct Crowd {
 impl Crowd {
     /// Carries out an operation, and says for each departure how many watches fired.
     pub(crate) fn act(&mut self, op: Op<()>) -> Vec<usize> {
-        let joins = if let Op::Join(join) = &op {
-            Some(join.id)
-        } else {
-            None
-        };
+        let joins = if let Op::Join(join) = &op { Some(join.id) } else { None };
         let mut fired = Vec::new();
         for event in self.world.step(op) {
             match event {
                 Event::Held { id, .. } | Event::Waiting { id, .. } if Some(id) == joins => self.came(id),
-                Event::Left {
-                    id,
-                    left: Left::Held | Left::Waiting,
-                    ..
-                } => {
+                Event::Left { id, left: Left::Held | Left::Waiting, .. } => {
                     self.known.remove(&id);
                     fired.push(self.departed(id));
                 }
@@ -67,12 +59,7 @@ impl Crowd {
         }
         let Some(line) = self.seen_by(session) else { return };
         let mut stranded = None;
-        for id in line
-            .claims
-            .iter()
-            .map(|claim| claim.id)
-            .filter(|id| id.session == session)
-        {
+        for id in line.claims.iter().map(|claim| claim.id).filter(|id| id.session == session) {
             if self.known.get(&id) == Some(&Knowledge::Held) {
                 continue;
             }
@@ -83,11 +70,7 @@ impl Crowd {
             }
         }
         if let Some(id) = stranded {
-            self.act(Op::Leave {
-                name: (),
-                id,
-                how: Leave::Done,
-            });
+            self.act(Op::Leave { name: (), id, how: Leave::Done });
             self.stirred.insert(session); // there may be more of them
         }
     }

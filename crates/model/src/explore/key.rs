@@ -16,19 +16,13 @@ impl Key {
     /// Appends a digit below `base`.
     pub(super) fn push(&mut self, digit: usize, base: usize) {
         assert!(digit < base, "{digit} is no digit of base {base}");
-        self.0 = self
-            .0
-            .checked_mul(base as u128)
-            .expect("the stage is too large for a key")
-            + digit as u128;
+        self.0 = self.0.checked_mul(base as u128).expect("the stage is too large for a key") + digit as u128;
     }
 
     /// Appends all that matters of a world.
     pub(super) fn push_world(&mut self, stage: &Stage, world: &World<()>) {
         for session in &stage.sessions {
-            let lives = world
-                .session(*session)
-                .map_or(0, |session| session.until() - world.now());
+            let lives = world.session(*session).map_or(0, |session| session.until() - world.now());
             self.push(lives as usize, stage.ttl as usize + 1);
         }
         for id in &stage.claims {

@@ -34,29 +34,18 @@ fn every_order_of_every_operation() {
     let mut counts = Vec::new();
     for (plain, watched) in stage::all(deep) {
         counts.push((plain.title.to_string(), explore(&Rule::new(plain))));
-        counts.push((
-            format!("{} watched", watched.title),
-            explore(&Waking::new(watched)),
-        ));
+        counts.push((format!("{} watched", watched.title), explore(&Waking::new(watched))));
     }
     let total: usize = counts.iter().map(|(_, count)| count).sum();
-    let each: Vec<String> = counts
-        .iter()
-        .map(|(title, count)| format!("{title} {count}"))
-        .collect();
+    let each: Vec<String> = counts.iter().map(|(title, count)| format!("{title} {count}")).collect();
     // A line of its own, also when the test runner has begun one.
     println!("\nexplored: {total} states ({})", each.join(", "));
-    assert!(
-        total > if deep { 1_000_000 } else { 100_000 },
-        "the stages are too small to prove anything"
-    );
+    assert!(total > if deep { 1_000_000 } else { 100_000 }, "the stages are too small to prove anything");
 }
 
 #[test]
 fn every_fault_is_meant_for_a_check_that_exists() {
-    let lines = include_str!("../../faults.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#'));
+    let lines = include_str!("../../faults.txt").lines().filter(|line| !line.starts_with('#'));
     for line in lines.filter(|line| !line.is_empty()) {
         let (_, meant) = line.split_once(' ').expect("a fault and a check");
         assert!(

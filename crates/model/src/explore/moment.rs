@@ -46,9 +46,7 @@ impl<'a> Moment<'a> {
     pub(crate) fn granted(&self) -> impl Iterator<Item = &'a Claim> {
         let old = self.stood();
         let held = move |id| old.iter().any(|claim| claim.id == id && claim.token.is_some());
-        self.stand()
-            .iter()
-            .filter(move |claim| claim.token.is_some() && !held(claim.id))
+        self.stand().iter().filter(move |claim| claim.token.is_some() && !held(claim.id))
     }
 
     /// Whether this operation is meant to take the claim out.

@@ -22,12 +22,7 @@ pub(super) struct Rule {
 impl Rule {
     pub(super) fn new(stage: Stage) -> Self {
         let mut ops = vec![Op::Pass(1)];
-        ops.extend(
-            stage
-                .sessions
-                .iter()
-                .flat_map(|session| lives(*session, stage.ttl)),
-        );
+        ops.extend(stage.sessions.iter().flat_map(|session| lives(*session, stage.ttl)));
         ops.extend(stage.claims.iter().flat_map(|id| stands(&stage, *id)));
         ops.extend(resizes(&stage.sizes));
         Self { stage, ops }
@@ -54,14 +49,7 @@ impl Game for Rule {
         let (mut after, mut knows) = (before.clone(), *knew);
         let events = after.step(op.clone());
         knows.note(op, &events);
-        let moment = Moment {
-            op,
-            before,
-            after: &after,
-            events: &events,
-            knew,
-            knows: &knows,
-        };
+        let moment = Moment { op, before, after: &after, events: &events, knew, knows: &knows };
         let broken = check::broken(&moment);
         ((after, knows), broken)
     }
@@ -87,29 +75,12 @@ fn lives(session: SessionId, ttl: u64) -> [Op<()>; 3] {
 fn stands(stage: &Stage, id: ClaimId) -> Vec<Op<()>> {
     let name = ();
     let (capacity, kind) = (stage.declared(id), stage.kind);
-    let other = if kind == Kind::Mutex {
-        Kind::RwLock
-    } else {
-        Kind::Mutex
-    };
-    let join = |kind, weight, patience| {
-        Op::Join(Join {
-            name,
-            id,
-            kind,
-            weight,
-            capacity,
-            patience,
-        })
-    };
+    let other = if kind == Kind::Mutex { Kind::RwLock } else { Kind::Mutex };
+    let join = |kind, weight, patience| Op::Join(Join { name, id, kind, weight, capacity, patience });
     let mut ops = vec![join(other, Weight::ONE, Patience::Wait), Op::Look { name, id }];
     for weight in &stage.weights {
         ops.extend([Patience::Wait, Patience::Now].map(|patience| join(kind, *weight, patience)));
-        ops.push(Op::Lighten {
-            name,
-            id,
-            weight: *weight,
-        });
+        ops.push(Op::Lighten { name, id, weight: *weight });
     }
     ops.extend([Leave::Done, Leave::Void].map(|how| Op::Leave { name, id, how }));
     ops
@@ -117,13 +88,8 @@ fn stands(stage: &Stage, id: ClaimId) -> Vec<Op<()>> {
 
 /// Every change of capacity, from the right one and from wrong ones.
 pub(super) fn resizes(sizes: &[Weight]) -> Vec<Op<()>> {
-    let pairs = sizes
-        .iter()
-        .flat_map(|from| sizes.iter().map(move |to| (*from, *to)));
-    pairs
-        .filter(|(from, to)| from != to)
-        .map(|(from, to)| Op::Resize { name: (), from, to })
-        .collect()
+    let pairs = sizes.iter().flat_map(|from| sizes.iter().map(move |to| (*from, *to)));
+    pairs.filter(|(from, to)| from != to).map(|(from, to)| Op::Resize { name: (), from, to }).collect()
 }
 
 /// An operation, in words.
@@ -134,11 +100,7 @@ pub(super) fn tell(op: &Op<()>) -> String {
         Op::Close(session) => format!("session {} closes", call_session(*session)),
         Op::Pass(by) => format!("time passes: {by}"),
         Op::Join(join) => {
-            let patience = if join.patience == Patience::Now {
-                "now or never"
-            } else {
-                "with patience"
-            };
+            let patience = if join.patience == Patience::Now { "now or never" } else { "with patience" };
             format!(
                 "{} joins a {} for {} of {}, {patience}",
                 call(join.id),
@@ -148,12 +110,8 @@ pub(super) fn tell(op: &Op<()>) -> String {
             )
         }
         Op::Look { id, .. } => format!("{} looks", call(*id)),
-        Op::Leave {
-            id, how: Leave::Done, ..
-        } => format!("{} leaves, or is evicted", call(*id)),
-        Op::Leave {
-            id, how: Leave::Void, ..
-        } => format!("{} leaves, its join void", call(*id)),
+        Op::Leave { id, how: Leave::Done, .. } => format!("{} leaves, or is evicted", call(*id)),
+        Op::Leave { id, how: Leave::Void, .. } => format!("{} leaves, its join void", call(*id)),
         Op::Lighten { id, weight, .. } => format!("{} is lightened to {weight}", call(*id)),
         Op::Resize { from, to, .. } => format!("the capacity is changed from {from} to {to}"),
     }

@@ -26,25 +26,11 @@ pub(super) struct Stage {
 impl Stage {
     fn new(title: &'static str, kind: Kind, weights: &[u32], sizes: &[u32]) -> Self {
         let weight = |n: &u32| Weight::new(*n).expect("weights from 1 to MAX");
-        let (weights, sizes) = (
-            weights.iter().map(weight).collect(),
-            sizes.iter().map(weight).collect(),
-        );
+        let (weights, sizes) = (weights.iter().map(weight).collect(), sizes.iter().map(weight).collect());
         let sessions = [1, 2, 3].map(SessionId::from_bits);
-        let id = |(session, number): (usize, u64)| ClaimId {
-            session: sessions[session],
-            number,
-        };
+        let id = |(session, number): (usize, u64)| ClaimId { session: sessions[session], number };
         let claims = [(0, 1), (0, 2), (1, 1), (2, 1)].map(id).to_vec();
-        Self {
-            title,
-            kind,
-            sessions: sessions.to_vec(),
-            claims,
-            weights,
-            sizes,
-            ttl: 1,
-        }
+        Self { title, kind, sessions: sessions.to_vec(), claims, weights, sizes, ttl: 1 }
     }
 
     fn living(self, ttl: u64) -> Self {
@@ -54,33 +40,20 @@ impl Stage {
     /// What this claim's join declares the capacity to be: the last claim's program was deployed with another size.
     pub(super) fn declared(&self, id: ClaimId) -> Weight {
         let odd = self.claims.last() == Some(&id);
-        let size = if odd {
-            self.sizes.last()
-        } else {
-            self.sizes.first()
-        };
+        let size = if odd { self.sizes.last() } else { self.sizes.first() };
         *size.expect("a stage has a size")
     }
 
     pub(super) fn claim_code(&self, id: ClaimId) -> usize {
-        self.claims
-            .iter()
-            .position(|other| *other == id)
-            .expect("a claim of the stage")
+        self.claims.iter().position(|other| *other == id).expect("a claim of the stage")
     }
 
     pub(super) fn weight_code(&self, weight: Weight) -> usize {
-        self.weights
-            .iter()
-            .position(|other| *other == weight)
-            .expect("a weight of the stage")
+        self.weights.iter().position(|other| *other == weight).expect("a weight of the stage")
     }
 
     pub(super) fn size_code(&self, size: Weight) -> usize {
-        self.sizes
-            .iter()
-            .position(|other| *other == size)
-            .expect("a size of the stage")
+        self.sizes.iter().position(|other| *other == size).expect("a size of the stage")
     }
 }
 
@@ -89,10 +62,7 @@ pub(super) fn all(deep: bool) -> [(Stage, Stage); 4] {
     let two = semaphore("semaphore of 2", &[1, 2], &[2, 1]);
     let three = |weights, sizes| semaphore("semaphore of 3", weights, sizes);
     let threes = if deep {
-        (
-            three(&[1, 2, 3], &[3, 2, 4]).living(2),
-            three(&[1, 2, 3], &[3, 2]),
-        )
+        (three(&[1, 2, 3], &[3, 2, 4]).living(2), three(&[1, 2, 3], &[3, 2]))
     } else {
         (three(&[1, 3], &[3, 2]), three(&[1], &[3, 2, 1]))
     };
@@ -109,12 +79,7 @@ fn mutex() -> Stage {
 }
 
 fn read_write() -> Stage {
-    Stage::new(
-        "read-write",
-        Kind::RwLock,
-        &[1, Weight::MAX.get()],
-        &[Weight::MAX.get()],
-    )
+    Stage::new("read-write", Kind::RwLock, &[1, Weight::MAX.get()], &[Weight::MAX.get()])
 }
 
 fn semaphore(title: &'static str, weights: &[u32], sizes: &[u32]) -> Stage {

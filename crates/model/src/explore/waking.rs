@@ -18,10 +18,8 @@ const STUCK: Broken = Broken {
     name: "nobody_stuck",
     sentence: "everyone who was stirred has looked, and someone waits who could hold",
 };
-const ONE_WAKE: Broken = Broken {
-    name: "one_wake",
-    sentence: "one departure from a mutex's line woke more than one who waits",
-};
+const ONE_WAKE: Broken =
+    Broken { name: "one_wake", sentence: "one departure from a mutex's line woke more than one who waits" };
 const TOLD_IN_VAIN: Broken = Broken {
     name: "told_is_held",
     sentence: "a client was told that it holds, and the line does not say so",
@@ -49,13 +47,7 @@ impl Waking {
         let sessions = &stage.sessions;
         let mut moves: Vec<_> = sessions.iter().map(|session| Move::Look(*session)).collect();
         moves.extend(sessions.iter().map(|session| Move::Restart(*session)));
-        moves.extend(
-            stage
-                .claims
-                .iter()
-                .flat_map(|id| stands(&stage, *id))
-                .map(Move::Op),
-        );
+        moves.extend(stage.claims.iter().flat_map(|id| stands(&stage, *id)).map(Move::Op));
         moves.extend(resizes(&stage.sizes).into_iter().map(Move::Op));
         Self { stage, moves }
     }
@@ -71,10 +63,7 @@ impl Game for Waking {
     fn start(&self) -> Crowd {
         let mut crowd = Crowd::default();
         for session in &self.stage.sessions {
-            crowd.act(Op::Open {
-                session: *session,
-                ttl: self.stage.ttl,
-            });
+            crowd.act(Op::Open { session: *session, ttl: self.stage.ttl });
         }
         crowd
     }
@@ -131,19 +120,14 @@ impl Waking {
     fn restart(&self, crowd: &mut Crowd, session: SessionId) -> Vec<usize> {
         let fired = crowd.act(Op::Close(session));
         crowd.stirred.remove(&session); // the new one has nothing to look at
-        crowd.act(Op::Open {
-            session,
-            ttl: self.stage.ttl,
-        });
+        crowd.act(Op::Open { session, ttl: self.stage.ttl });
         fired
     }
 }
 
 /// What the checks are called.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    [STUCK, ONE_WAKE, TOLD_IN_VAIN]
-        .map(|check| check.name)
-        .into_iter()
+    [STUCK, ONE_WAKE, TOLD_IN_VAIN].map(|check| check.name).into_iter()
 }
 
 /// What is wrong with a crowd, whatever happened last.
@@ -167,20 +151,9 @@ pub(crate) fn broken(crowd: &Crowd) -> Vec<Broken> {
 /// What can be done with a claim.
 fn stands(stage: &Stage, id: ClaimId) -> Vec<Op<()>> {
     let (name, kind, capacity, patience) = ((), stage.kind, stage.declared(id), Patience::Wait);
-    let mut ops = vec![Op::Leave {
-        name,
-        id,
-        how: Leave::Done,
-    }];
+    let mut ops = vec![Op::Leave { name, id, how: Leave::Done }];
     for weight in stage.weights.iter().copied() {
-        ops.push(Op::Join(Join {
-            name,
-            id,
-            kind,
-            weight,
-            capacity,
-            patience,
-        }));
+        ops.push(Op::Join(Join { name, id, kind, weight, capacity, patience }));
         ops.push(Op::Lighten { name, id, weight });
     }
     ops

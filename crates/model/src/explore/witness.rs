@@ -27,9 +27,7 @@ impl Witness {
             }
             Op::Close(session) => self.lives[row(*session)] = None,
             Op::Pass(by) => self.now += by,
-            Op::Leave {
-                id, how: Leave::Void, ..
-            } => self.void[row(id.session)] |= 1 << id.number,
+            Op::Leave { id, how: Leave::Void, .. } => self.void[row(id.session)] |= 1 << id.number,
             _ => {}
         }
         for (life, void) in self.lives.iter_mut().zip(&mut self.void) {

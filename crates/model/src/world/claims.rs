@@ -46,25 +46,10 @@ impl<N: Ord + Clone> World<N> {
 
     /// Stands at the tail of the line, which begins with its first comer.
     fn append(&mut self, join: &Join<N>) {
-        let Join {
-            name,
-            id,
-            kind,
-            weight,
-            capacity,
-            ..
-        } = join;
+        let Join { name, id, kind, weight, capacity, .. } = join;
         self.last_order += 1;
-        let claim = Claim {
-            id: *id,
-            weight: *weight,
-            order: self.last_order,
-            token: None,
-        };
-        let line = self
-            .lines
-            .entry(name.clone())
-            .or_insert_with(|| Line::new(*kind, *capacity));
+        let claim = Claim { id: *id, weight: *weight, order: self.last_order, token: None };
+        let line = self.lines.entry(name.clone()).or_insert_with(|| Line::new(*kind, *capacity));
         line.claims.push(claim);
         self.settle(name); // grants the newcomer or nobody: the line was settled before it came
     }
@@ -87,17 +72,10 @@ impl<N: Ord + Clone> World<N> {
             return vec![Event::Absent { name, id }];
         };
         if weight > claim.weight {
-            return vec![Event::Refused {
-                name,
-                why: Refusal::Heavier(claim.weight),
-            }];
+            return vec![Event::Refused { name, why: Refusal::Heavier(claim.weight) }];
         }
         claim.weight = weight;
-        let mut events = vec![Event::Lightened {
-            name: name.clone(),
-            id,
-            weight,
-        }];
+        let mut events = vec![Event::Lightened { name: name.clone(), id, weight }];
         if !cfg!(tidelock_fault = "lighten_wakes_nobody") {
             events.extend(self.settle(&name));
         }
@@ -118,10 +96,7 @@ impl<N: Ord + Clone> World<N> {
                 }
             }
         }
-        let mut events = vec![Event::Resized {
-            name: name.clone(),
-            capacity: to,
-        }];
+        let mut events = vec![Event::Resized { name: name.clone(), capacity: to }];
         if !cfg!(tidelock_fault = "grow_wakes_nobody") {
             events.extend(self.settle(&name));
         }
@@ -144,11 +119,7 @@ impl<N: Ord + Clone> World<N> {
 
     /// Takes a claim out of its line, wherever it stands there.
     fn take(&mut self, name: &N, id: ClaimId) -> Event<N> {
-        let absent = Event::Left {
-            name: name.clone(),
-            id,
-            left: Left::Absent,
-        };
+        let absent = Event::Left { name: name.clone(), id, left: Left::Absent };
         let Some(line) = self.lines.get_mut(name) else {
             return absent;
         };
@@ -165,14 +136,6 @@ impl<N: Ord + Clone> World<N> {
 
 /// What to say of a claim that is being taken out.
 pub(super) fn left<N: Clone>(name: &N, claim: &Claim) -> Event<N> {
-    let left = if claim.token.is_some() {
-        Left::Held
-    } else {
-        Left::Waiting
-    };
-    Event::Left {
-        name: name.clone(),
-        id: claim.id,
-        left,
-    }
+    let left = if claim.token.is_some() { Left::Held } else { Left::Waiting };
+    Event::Left { name: name.clone(), id: claim.id, left }
 }

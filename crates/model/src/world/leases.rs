@@ -12,9 +12,7 @@ use crate::{Claim, Event, Line, Session, SessionId};
 
 impl<N: Ord + Clone> World<N> {
     pub(super) fn open(&mut self, id: SessionId, ttl: u64) -> Vec<Event<N>> {
-        self.sessions
-            .entry(id)
-            .or_insert_with(|| Session::new(ttl, self.now));
+        self.sessions.entry(id).or_insert_with(|| Session::new(ttl, self.now));
         self.renew(id)
     }
 
@@ -23,10 +21,7 @@ impl<N: Ord + Clone> World<N> {
             return vec![Event::Over { session: id }];
         };
         session.renew(self.now);
-        vec![Event::Lives {
-            session: id,
-            until: session.until(),
-        }]
+        vec![Event::Lives { session: id, until: session.until() }]
     }
 
     pub(super) fn close(&mut self, id: SessionId) -> Vec<Event<N>> {
@@ -39,21 +34,14 @@ impl<N: Ord + Clone> World<N> {
     pub(super) fn pass(&mut self, by: u64) -> Vec<Event<N>> {
         self.now = self.now.saturating_add(by);
         let over = |session: &Session<N>| session.until() <= self.now;
-        let ended: Vec<_> = self
-            .sessions()
-            .filter(|(_, session)| over(session))
-            .map(|(id, _)| id)
-            .collect();
+        let ended: Vec<_> = self.sessions().filter(|(_, session)| over(session)).map(|(id, _)| id).collect();
         self.sessions.retain(|id, _| !ended.contains(id));
         self.end(&ended)
     }
 
     /// Takes the claims of ended sessions out of every line, and only then grants.
     fn end(&mut self, ended: &[SessionId]) -> Vec<Event<N>> {
-        let mut events: Vec<_> = ended
-            .iter()
-            .map(|session| Event::Over { session: *session })
-            .collect();
+        let mut events: Vec<_> = ended.iter().map(|session| Event::Over { session: *session }).collect();
         let theirs = |claim: &Claim| ended.contains(&claim.id.session);
         let touched = |(name, line): (&N, &Line)| line.claims.iter().any(theirs).then(|| name.clone());
         let names: Vec<N> = self.lines.iter().filter_map(touched).collect();
