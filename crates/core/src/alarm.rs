@@ -60,9 +60,7 @@ impl Alarms {
 
     /// Blocks until everyone who was rung has dealt with it, at most for `longest`. Says whether they have.
     pub fn wait_until_seen(&self, longest: Duration) -> bool {
-        let waited = self
-            .changed
-            .wait_timeout_while(self.list(), longest, |list| list.unseen > 0);
+        let waited = self.changed.wait_timeout_while(self.list(), longest, |list| list.unseen > 0);
         let (list, _) = waited.unwrap_or_else(PoisonError::into_inner);
         list.unseen == 0
     }
@@ -108,11 +106,7 @@ pub struct Sleep {
 impl Sleep {
     /// Sleeps until `clock` says `at`. [`Moment::NEVER`] never comes.
     pub fn until(clock: &Arc<dyn Clock>, at: Moment) -> Self {
-        Self {
-            clock: clock.clone(),
-            at,
-            key: None,
-        }
+        Self { clock: clock.clone(), at, key: None }
     }
 }
 

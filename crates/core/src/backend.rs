@@ -133,13 +133,7 @@ impl Claim {
     /// A claim for whoever drives a backend without core: a test of the backend alone.
     #[must_use]
     pub fn new(id: ClaimId, name: Name, kind: Kind, weight: Weight, capacity: Weight) -> Self {
-        Self {
-            id,
-            name,
-            kind,
-            weight,
-            capacity,
-        }
+        Self { id, name, kind, weight, capacity }
     }
 }
 

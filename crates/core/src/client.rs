@@ -193,9 +193,7 @@ impl Locks for Client {
 
     async fn inspect(&self, name: &str) -> Result<Line> {
         let name = Name::new(name).map_err(|error| error.during("inspect"))?;
-        self.line(&name)
-            .await
-            .map_err(|error| error.during("inspect").on(&name))
+        self.line(&name).await.map_err(|error| error.during("inspect").on(&name))
     }
 
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
@@ -213,10 +211,7 @@ impl Locks for Client {
             let live = self.live().await?;
             live.tell(live.session.leave(&name, claim, Leave::Done)).await
         };
-        Ok(evicted
-            .await
-            .map_err(|error| error.during("evict from").on(&name))?
-            != Left::Absent)
+        Ok(evicted.await.map_err(|error| error.during("evict from").on(&name))? != Left::Absent)
     }
 
     fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Locks>> {
@@ -226,10 +221,7 @@ impl Locks for Client {
     async fn ping(&self) -> Result<()> {
         // A read of a line is what every store can do, and needs the same permissions as a lock.
         let name = Name::new("tidelock ping")?;
-        self.line(&name)
-            .await
-            .map(drop)
-            .map_err(|error| error.during("ping"))
+        self.line(&name).await.map(drop).map_err(|error| error.during("ping"))
     }
 
     async fn close(&self) -> Result<()> {

@@ -47,20 +47,14 @@ impl Moment {
 impl Add<Duration> for Moment {
     type Output = Self;
     fn add(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 
 impl Sub<Duration> for Moment {
     type Output = Self;
     fn sub(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -108,8 +102,7 @@ impl BootClock {
         loop {
             let now = self.now();
             self.alarms.ring(now);
-            self.alarms
-                .wait(|first| first.map(|at| at.since(now).min(LOOK_EVERY)));
+            self.alarms.wait(|first| first.map(|at| at.since(now).min(LOOK_EVERY)));
         }
     }
 }
@@ -132,11 +125,7 @@ fn read_boot_clock() -> Moment {
     let id = rustix::time::ClockId::Monotonic; // on macOS this one runs on in sleep, and std's Instant does not
     let time = rustix::time::clock_gettime(id);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Moment(
-        seconds
-            .saturating_mul(1_000_000_000)
-            .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)),
-    )
+    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
 #[cfg(not(unix))]

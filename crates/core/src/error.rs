@@ -65,10 +65,7 @@ impl Error {
     /// An error of `kind`. The message finishes the sentence "cannot lock "stock:42": …" and says what to do.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let retry = matches!(
-            kind,
-            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Conflict
-        );
+        let retry = matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Conflict);
         Self(Box::new(Trouble {
             kind,
             retry,

@@ -50,11 +50,7 @@ impl Guard {
     pub(crate) fn new(stake: Stake, grant: Grant) -> Self {
         let hold =
             tracing::debug_span!("hold", lock.name = %stake.standing.claim.name, token = grant.token.get());
-        Self {
-            stake,
-            grant,
-            _hold: hold,
-        }
+        Self { stake, grant, _hold: hold }
     }
 
     /// The fencing token: show it to the resource with every write, see [`Fence`](crate::Fence).
@@ -91,10 +87,7 @@ impl Guard {
     /// Ready when the guard is lost, or given back. It may outlive the guard, and is not what keeps it.
     #[must_use = "futures do nothing unless polled"]
     pub fn lost(&self) -> Lost {
-        Lost {
-            standing: self.stake.standing.clone(),
-            listener: next_listener(),
-        }
+        Lost { standing: self.stake.standing.clone(), listener: next_listener() }
     }
 
     /// Runs `work` until it is done or the guard is lost; then `work` is dropped where it stands.
@@ -131,10 +124,7 @@ impl Guard {
     pub async fn release(self) -> Result<()> {
         let Self { stake, _hold, .. } = self;
         let name = stake.standing.claim.name.clone();
-        stake
-            .release()
-            .await
-            .map_err(|error| error.during("release").on(&name))
+        stake.release().await.map_err(|error| error.during("release").on(&name))
     }
 
     pub(crate) fn capacity(&self) -> Weight {
@@ -145,12 +135,7 @@ impl Guard {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, token) = (self.name(), self.token());
-        write!(
-            f,
-            "Guard({name:?}, token {token}, {:?}, {:?} remaining)",
-            self.state(),
-            self.remaining()
-        )
+        write!(f, "Guard({name:?}, token {token}, {:?}, {:?} remaining)", self.state(), self.remaining())
     }
 }
 
@@ -175,21 +160,13 @@ impl WriteGuard {
     pub async fn downgrade(self) -> Result<Guard> {
         let guard = self.0;
         if let Some(loss) = guard.stake.loss() {
-            let lost = Error::new(
-                ErrorKind::Lost,
-                format!("the lock was lost before: {}", loss.reason()),
-            );
+            let lost = Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason()));
             return Err(lost.during("downgrade").on(guard.name()));
         }
         let claim = guard.stake.standing.claim.clone();
         let session = guard.stake.live.session.clone();
-        let lightened = guard
-            .stake
-            .live
-            .tell(async move { session.lighten(&claim, Weight::ONE).await });
-        lightened
-            .await
-            .map_err(|error| error.during("downgrade").on(guard.name()))?;
+        let lightened = guard.stake.live.tell(async move { session.lighten(&claim, Weight::ONE).await });
+        lightened.await.map_err(|error| error.during("downgrade").on(guard.name()))?;
         Ok(guard)
     }
 

@@ -66,9 +66,7 @@ impl Guards {
     /// The token of the lock of that name: of the first one, if stores share the name.
     #[must_use]
     pub fn token(&self, name: &str) -> Option<Token> {
-        self.iter()
-            .find(|guard| guard.name().as_str() == name)
-            .map(Guard::token)
+        self.iter().find(|guard| guard.name().as_str() == name).map(Guard::token)
     }
 
     /// Each guard, in the order in which they were taken.
@@ -85,12 +83,10 @@ impl Guards {
     /// Ready when the first of them is lost.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut lost: Vec<_> = self.iter().map(Guard::lost).collect();
-        poll_fn(
-            move |cx| match lost.iter_mut().any(|lost| Pin::new(lost).poll(cx).is_ready()) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            },
-        )
+        poll_fn(move |cx| match lost.iter_mut().any(|lost| Pin::new(lost).poll(cx).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
     }
 
     /// Gives all of them back, the last taken first, and waits until the stores have confirmed it.

@@ -15,6 +15,8 @@ mod keeper;
 mod line;
 mod live;
 mod locks;
+#[cfg(all(test, tidelock_loom))]
+mod loom;
 mod mutex;
 mod name;
 mod named_line;

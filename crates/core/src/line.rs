@@ -37,11 +37,7 @@ impl Line {
     /// The line of a name, as a backend lists it.
     #[must_use]
     pub fn new(kind: Kind, capacity: Weight, claims: Vec<Stander>) -> Self {
-        Self {
-            kind: Some(kind),
-            capacity: Some(capacity),
-            claims,
-        }
+        Self { kind: Some(kind), capacity: Some(capacity), claims }
     }
 
     /// Those who hold.
@@ -59,13 +55,7 @@ impl Stander {
     /// A claim as a backend lists it.
     #[must_use]
     pub fn new(id: ClaimId, weight: Weight, token: Option<Token>, label: String, since: Duration) -> Self {
-        Self {
-            id,
-            weight,
-            token,
-            label,
-            since,
-        }
+        Self { id, weight, token, label, since }
     }
 
     /// Whether it has its turn.
@@ -77,13 +67,7 @@ impl Stander {
 
 impl fmt::Debug for Stander {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            id,
-            weight,
-            token,
-            label,
-            since,
-        } = self;
+        let Self { id, weight, token, label, since } = self;
         match token {
             Some(token) => write!(f, "{id} of {label:?} holds {weight} under token {token}")?,
             None => write!(f, "{id} of {label:?} waits for {weight}")?,

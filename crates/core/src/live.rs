@@ -40,13 +40,7 @@ impl Live {
         let (keeper, errands) = mpsc::unbounded_channel();
         let task = Keeper::new(session.clone(), registry.clone(), clock.clone(), options.clone());
         tokio::spawn(task.run(errands));
-        Ok(Arc::new(Self {
-            session,
-            registry,
-            clock,
-            options,
-            keeper,
-        }))
+        Ok(Arc::new(Self { session, registry, clock, options, keeper }))
     }
 
     /// Takes a claim that is over for its user out of the line.

@@ -77,11 +77,7 @@ impl<'a> LockPlace<'a> {
     /// The place of a lock of one's own making.
     #[must_use]
     pub fn new(name: &'a str, store: &'a str, namespace: &'a str) -> Self {
-        Self {
-            name,
-            store,
-            namespace,
-        }
+        Self { name, store, namespace }
     }
 }
 
@@ -93,11 +89,7 @@ impl Mutex for NamedLine {
 
     fn place(&self) -> LockPlace<'_> {
         let (store, namespace) = self.client.store();
-        LockPlace {
-            name: &self.name,
-            store,
-            namespace,
-        }
+        LockPlace { name: &self.name, store, namespace }
     }
 
     async fn lock(&self) -> Result<Guard> {

@@ -31,11 +31,7 @@ impl Name {
         let wrong = if name.is_empty() {
             "a lock's name cannot be empty".to_owned()
         } else if name.len() > Self::MAX_BYTES {
-            format!(
-                "a lock's name has at most {} bytes, this one has {}",
-                Self::MAX_BYTES,
-                name.len()
-            )
+            format!("a lock's name has at most {} bytes, this one has {}", Self::MAX_BYTES, name.len())
         } else if let Some(at) = name.find(char::is_control) {
             format!("a lock's name has no control characters, {name:?} has one at byte {at}")
         } else {
@@ -82,38 +78,15 @@ mod tests {
 
     #[test]
     fn anything_printable_is_a_name() {
-        for name in [
-            "a",
-            "a/b",
-            "}{",
-            ".",
-            "..",
-            "stock:42",
-            "🚂",
-            "' OR 1=1 --",
-            " ",
-            &"x".repeat(512),
-        ] {
+        for name in ["a", "a/b", "}{", ".", "..", "stock:42", "🚂", "' OR 1=1 --", " ", &"x".repeat(512)] {
             assert_eq!(Name::new(name).unwrap().as_str(), name);
         }
     }
 
     #[test]
     fn empty_huge_and_control_characters_are_refused() {
-        for name in [
-            "",
-            "\0",
-            "a\nb",
-            "\u{85}",
-            "\u{7f}",
-            &"x".repeat(513),
-            &"é".repeat(257),
-        ] {
-            assert_eq!(
-                Name::new(name).unwrap_err().kind(),
-                ErrorKind::InvalidName,
-                "{name:?}"
-            );
+        for name in ["", "\0", "a\nb", "\u{85}", "\u{7f}", &"x".repeat(513), &"é".repeat(257)] {
+            assert_eq!(Name::new(name).unwrap_err().kind(), ErrorKind::InvalidName, "{name:?}");
         }
     }
 }

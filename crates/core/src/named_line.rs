@@ -26,13 +26,7 @@ pub(crate) struct NamedLine {
 impl NamedLine {
     pub(crate) fn new(client: Client, name: Name, kind: Kind, capacity: Weight) -> Self {
         let (capacity, told_of_other_size) = (AtomicU32::new(capacity.get()), AtomicBool::new(false));
-        Self {
-            client,
-            name,
-            kind,
-            capacity,
-            told_of_other_size,
-        }
+        Self { client, name, kind, capacity, told_of_other_size }
     }
 
     pub(crate) fn capacity(&self) -> Weight {
@@ -47,17 +41,13 @@ impl NamedLine {
     pub(crate) async fn wait(&self, weight: Weight) -> Result<Guard> {
         let acquired = self.acquire(weight, Patience::Wait, Moment::NEVER).await?;
         acquired.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Protocol,
-                "the store refused a claim that was ready to wait",
-            )
+            Error::new(ErrorKind::Protocol, "the store refused a claim that was ready to wait")
         })
     }
 
     /// Stands in line for at most `patience`.
     pub(crate) async fn wait_within(&self, weight: Weight, patience: Duration) -> Result<Option<Guard>> {
-        self.acquire(weight, Patience::Wait, self.client.after(patience))
-            .await
+        self.acquire(weight, Patience::Wait, self.client.after(patience)).await
     }
 
     /// Held at once, or not at all.
@@ -66,12 +56,7 @@ impl NamedLine {
     }
 
     async fn acquire(&self, weight: Weight, patience: Patience, by: Moment) -> Result<Option<Guard>> {
-        let want = Want {
-            name: &self.name,
-            kind: self.kind,
-            weight,
-            capacity: self.capacity(),
-        };
+        let want = Want { name: &self.name, kind: self.kind, weight, capacity: self.capacity() };
         let guard = self.client.acquire(want, patience, by).await?;
         if let Some(guard) = &guard {
             self.compare(guard.capacity());

@@ -156,17 +156,12 @@ fn plain(what: &str, text: &str, bytes: std::ops::RangeInclusive<usize>) -> Resu
 
 fn host_and_process() -> Arc<str> {
     static LABEL: OnceLock<Arc<str>> = OnceLock::new();
-    LABEL
-        .get_or_init(|| format!("{} {}", host(), std::process::id()).into())
-        .clone()
+    LABEL.get_or_init(|| format!("{} {}", host(), std::process::id()).into()).clone()
 }
 
 #[cfg(unix)]
 fn host() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .replace(char::is_control, "?")
+    rustix::system::uname().nodename().to_string_lossy().replace(char::is_control, "?")
 }
 
 #[cfg(not(unix))]
@@ -188,15 +183,9 @@ mod tests {
         let silly = [
             ("ttl", Options::new().ttl(Duration::from_millis(999))),
             ("ttl", Options::new().ttl(Duration::from_secs(86_401))),
-            (
-                "command_deadline",
-                Options::new().command_deadline(Duration::ZERO),
-            ),
+            ("command_deadline", Options::new().command_deadline(Duration::ZERO)),
             ("max_hold", Options::new().max_hold(Duration::ZERO)),
-            (
-                "first_pause",
-                Options::new().back_off(Duration::from_secs(2), Duration::from_secs(1)),
-            ),
+            ("first_pause", Options::new().back_off(Duration::from_secs(2), Duration::from_secs(1))),
             ("namespace", Options::new().namespace("")),
             ("label", Options::new().label("two\nlines")),
         ];

@@ -48,10 +48,7 @@ tokio::task_local! {
 impl Owner {
     /// An owner unlike any other in this process.
     #[must_use]
-    #[expect(
-        clippy::new_without_default,
-        reason = "two new owners differ, two defaults should not"
-    )]
+    #[expect(clippy::new_without_default, reason = "two new owners differ, two defaults should not")]
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -73,10 +70,7 @@ impl Reentrant {
     /// Makes `mutex` re-entrant for whoever locks it through this one value: share it.
     #[must_use]
     pub fn new(mutex: Arc<dyn Mutex>) -> Self {
-        Self {
-            mutex,
-            cells: std::sync::Mutex::default(),
-        }
+        Self { mutex, cells: std::sync::Mutex::default() }
     }
 
     /// Waits its turn, unless `owner` holds it already.
@@ -110,11 +104,7 @@ impl Reentrant {
         };
         match self.share(&shared)? {
             Some(again) => Ok(Some(again)),
-            None => Ok(self
-                .mutex
-                .try_lock()
-                .await?
-                .map(|guard| ReentrantGuard::first(&mut shared, guard))),
+            None => Ok(self.mutex.try_lock().await?.map(|guard| ReentrantGuard::first(&mut shared, guard))),
         }
     }
 
@@ -155,10 +145,8 @@ impl Reentrant {
             return Ok(None);
         };
         if guard.state() == State::Lost {
-            let lost = Error::new(
-                ErrorKind::Lost,
-                "this owner's hold was lost; drop its guards and start over",
-            );
+            let lost =
+                Error::new(ErrorKind::Lost, "this owner's hold was lost; drop its guards and start over");
             return Err(lost.during("lock again").on(self.mutex.name()));
         }
         Ok(Some(ReentrantGuard(guard)))

@@ -5,6 +5,7 @@
 //! heard of that line, when its holder's lifetime ends, and in any case within a third of the ttl.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub(crate) struct Registry {
 
 #[derive(Debug, Default)]
 struct Table {
-    standing: HashMap<u64, Arc<Standing>>,
+    standing: HashMap<u64, Arc<Standing>, BuildHasherDefault<Scatter>>,
     waiting: HashMap<Name, Waiting>,
     due: BTreeSet<(Moment, Name)>,
 }
@@ -87,16 +88,12 @@ impl Registry {
     pub(crate) fn set_ttl(&self, ttl: Duration) {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.longest_wait.store(nanos(ttl * 3 / 10), Ordering::Release);
-        self.margin
-            .store(nanos(ttl / 500 + Duration::from_millis(5)), Ordering::Release);
+        self.margin.store(nanos(ttl / 500 + Duration::from_millis(5)), Ordering::Release);
     }
 
     /// A number that no claim of this session has had.
     pub(crate) fn next_id(&self) -> ClaimId {
-        ClaimId {
-            session: self.session,
-            number: self.next_number.fetch_add(1, Ordering::Relaxed),
-        }
+        ClaimId { session: self.session, number: self.next_number.fetch_add(1, Ordering::Relaxed) }
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -113,7 +110,7 @@ impl Registry {
         let number = claim.id.number;
         let standing = Arc::new(Standing::new(claim, shard, self.now()));
         self.table.lock().standing.insert(number, standing.clone());
-        if self.is_over() {
+        if self.is_over() && !cfg!(tidelock_fault = "an_ended_session_is_entered") {
             // The session ended in between, and whoever swept the table may have missed this one.
             self.remove(number);
             standing.lose(Loss::SessionOver);
@@ -162,10 +159,11 @@ impl Registry {
 
     /// A claim is held, by a join's answer, a push or a look.
     pub(crate) fn hold(&self, standing: &Standing, grant: Grant) {
-        let latest = self
-            .max_hold
-            .map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
+        let latest = self.max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
         standing.hold(grant, latest);
+        if cfg!(tidelock_fault = "a_hold_nudges_nobody") {
+            return;
+        }
         self.wake_keeper_by(standing.until());
     }
 
@@ -196,11 +194,7 @@ impl Registry {
         waiting.looking = false;
         let again = std::mem::take(&mut waiting.look_again);
         let first = waiting.numbers.first().copied().unwrap_or_default();
-        let at = if again {
-            now
-        } else {
-            self.look_at(now, sight.look_in, first).min(waiting.warn_at)
-        };
+        let at = if again { now } else { self.look_at(now, sight.look_in, first).min(waiting.warn_at) };
         table.look_by(name, at);
         drop(table);
         self.wake_keeper_by(at);
@@ -241,11 +235,7 @@ impl Registry {
 
     /// Until when the last renewal of this shard keeps whatever stands there.
     pub(crate) fn kept_until(&self, shard: Shard) -> Moment {
-        self.kept_until
-            .lock()
-            .get(&shard)
-            .copied()
-            .unwrap_or(Moment::START)
+        self.kept_until.lock().get(&shard).copied().unwrap_or(Moment::START)
     }
 
     /// A renewal of these claims failed.
@@ -290,9 +280,7 @@ impl Registry {
             table.due.clear();
             table.standing.drain().map(|(_, standing)| standing).collect()
         };
-        all.into_iter()
-            .filter(|standing| standing.lose(loss).is_some())
-            .collect()
+        all.into_iter().filter(|standing| standing.lose(loss).is_some()).collect()
     }
 
     /// The keeper will wake by itself at `at`, or at the first look that is due.
@@ -310,9 +298,7 @@ impl Registry {
     fn find(&self, asked: &[(Name, Vec<ClaimId>)]) -> Vec<Arc<Standing>> {
         let table = self.table.lock();
         let numbers = asked.iter().flat_map(|(_, ids)| ids).map(|id| id.number);
-        numbers
-            .filter_map(|number| table.standing.get(&number).cloned())
-            .collect()
+        numbers.filter_map(|number| table.standing.get(&number).cloned()).collect()
     }
 
     fn wake_keeper_by(&self, at: Moment) {
@@ -338,13 +324,11 @@ impl Signals for Registry {
         if id.session != self.session {
             return;
         }
-        let standing = {
-            let mut table = self.table.lock();
-            table.stop_waiting(id.number);
-            table.standing.get(&id.number).cloned()
-        };
+        let standing = self.table.lock().standing.get(&id.number).cloned();
         if let Some(standing) = standing {
             self.hold(&standing, grant);
+            // Only now: `wait`, at the same moment, enters it among the waiters unless it sees that it is held.
+            self.table.lock().stop_waiting(id.number);
         }
     }
 
@@ -387,6 +371,9 @@ impl Table {
     }
 
     fn stop_waiting(&mut self, number: u64) {
+        if self.waiting.is_empty() {
+            return; // the usual case, and not worth two look-ups
+        }
         let Some(standing) = self.standing.get(&number) else {
             return;
         };
@@ -424,28 +411,35 @@ impl Table {
     fn begin_look(&mut self, name: Name, now: Moment, session: SessionId) -> Option<DueLook> {
         let waiting = self.waiting.get_mut(&name)?;
         (waiting.looking, waiting.look_at) = (true, Moment::NEVER);
-        let ids = waiting
-            .numbers
-            .iter()
-            .map(|&number| ClaimId { session, number })
-            .collect();
-        let since = waiting
-            .numbers
-            .first()
-            .and_then(|first| self.standing.get(first))
-            .map(|first| first.since);
-        let warn = since
-            .filter(|_| waiting.warn_at <= now)
-            .map(|since| now.since(since));
+        let ids = waiting.numbers.iter().map(|&number| ClaimId { session, number }).collect();
+        let since =
+            waiting.numbers.first().and_then(|first| self.standing.get(first)).map(|first| first.since);
+        let warn = since.filter(|_| waiting.warn_at <= now).map(|since| now.since(since));
         if warn.is_some() {
             waiting.warn_again *= 2;
             waiting.warn_at = now + waiting.warn_again / 2;
         }
-        Some(DueLook {
-            name,
-            waiting: ids,
-            warn,
-        })
+        Some(DueLook { name, waiting: ids, warn })
+    }
+}
+
+/// Claims are numbered by core itself, so nobody can choose numbers that collide: scattering them is hash enough.
+#[derive(Debug, Default)]
+struct Scatter(u64);
+
+impl Hasher for Scatter {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = scatter(self.0 ^ number);
     }
 }
 

@@ -109,9 +109,6 @@ impl RwLock for NamedLine {
     }
 
     async fn write_within(&self, patience: Duration) -> Result<Option<WriteGuard>> {
-        Ok(self
-            .wait_within(Weight::MAX, patience)
-            .await?
-            .map(WriteGuard::new))
+        Ok(self.wait_within(Weight::MAX, patience).await?.map(WriteGuard::new))
     }
 }

@@ -78,12 +78,7 @@ pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
 
 /// A number of permits, if it is one.
 pub(crate) fn permits(n: u32) -> Result<Weight> {
-    let wrong = || {
-        format!(
-            "a semaphore has, and gives, 1 to {} permits, not {n}",
-            Weight::MAX
-        )
-    };
+    let wrong = || format!("a semaphore has, and gives, 1 to {} permits, not {n}", Weight::MAX);
     Weight::new(n).ok_or_else(|| Error::new(ErrorKind::InvalidPermits, wrong()))
 }
 
@@ -98,38 +93,25 @@ impl Semaphore for NamedLine {
     }
 
     async fn try_acquire(&self, n: u32) -> Result<Option<Guard>> {
-        self.try_now(permits(n).map_err(|error| error.on(&self.name))?)
-            .await
+        self.try_now(permits(n).map_err(|error| error.on(&self.name))?).await
     }
 
     async fn acquire_within(&self, n: u32, patience: Duration) -> Result<Option<Guard>> {
-        self.wait_within(permits(n).map_err(|error| error.on(&self.name))?, patience)
-            .await
+        self.wait_within(permits(n).map_err(|error| error.on(&self.name))?, patience).await
     }
 
     async fn size(&self) -> Result<u32> {
-        Ok(self
-            .size_now()
-            .await
-            .map_err(|error| error.during("see the size of").on(&self.name))?
-            .get())
+        Ok(self.size_now().await.map_err(|error| error.during("see the size of").on(&self.name))?.get())
     }
 
     async fn resize(&self, n: u32) -> Result<()> {
-        self.resize_to(n)
-            .await
-            .map_err(|error| error.during("resize").on(&self.name))
+        self.resize_to(n).await.map_err(|error| error.during("resize").on(&self.name))
     }
 }
 
 impl NamedLine {
     async fn size_now(&self) -> Result<Weight> {
-        Ok(self
-            .client
-            .line(&self.name)
-            .await?
-            .capacity
-            .unwrap_or_else(|| self.capacity()))
+        Ok(self.client.line(&self.name).await?.capacity.unwrap_or_else(|| self.capacity()))
     }
 
     async fn resize_to(&self, n: u32) -> Result<()> {
@@ -138,10 +120,7 @@ impl NamedLine {
             let from = self.size_now().await?;
             let (live, name) = (self.client.live().await?, self.name.clone());
             let session = live.session.clone();
-            match live
-                .tell(async move { session.resize(&name, from, to).await })
-                .await
-            {
+            match live.tell(async move { session.resize(&name, from, to).await }).await {
                 // Somebody else resized it in between: the last one to ask has the last word.
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 Err(error) => return Err(error),

@@ -56,7 +56,10 @@ impl Stake {
 
     /// Why it cannot be trusted any more, if so. Once it is lost by the clock it stays lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        let now = self.live.clock.now();
+        self.loss_at(self.live.clock.now())
+    }
+
+    fn loss_at(&self, now: Moment) -> Option<Loss> {
         if self.standing.until() <= now && self.standing.lose(self.standing.why_overdue(now)).is_some() {
             drop(self.live.leave(&self.standing));
         }
@@ -66,18 +69,16 @@ impl Stake {
     /// Leaves, and waits for the store to confirm it.
     pub(crate) async fn release(self) -> Result<()> {
         let lost = |loss: Loss| {
-            Err(Error::new(
-                ErrorKind::Lost,
-                format!("the lock was lost before: {}", loss.reason()),
-            ))
+            Err(Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason())))
         };
-        if let Some(loss) = self.loss() {
+        let now = self.live.clock.now();
+        if let Some(loss) = self.loss_at(now) {
             return lost(loss);
         }
         if self.standing.lose(Loss::Left).is_none() {
             return lost(self.standing.loss().unwrap_or(Loss::NotInLine));
         }
-        let by = self.live.clock.now() + self.live.options.command_deadline;
+        let by = now + self.live.options.command_deadline;
         let mut leaving = self.live.leave(&self.standing);
         match deadline::answer_by(&self.live.clock, by, leaving.answer()).await? {
             Left::Held => Ok(()),

@@ -31,10 +31,7 @@ pub(crate) struct Standing {
 enum Stage {
     Joining(Option<Waker>),
     Waiting(Option<Waker>),
-    Held {
-        grant: Grant,
-        lost: BTreeMap<u64, Waker>,
-    },
+    Held { grant: Grant, lost: BTreeMap<u64, Waker> },
     Gone(Loss),
 }
 
@@ -93,20 +90,12 @@ impl Standing {
 
     /// A claim that the store has of us, and nobody here remembers: to be given back.
     pub(crate) fn stray(id: ClaimId, name: Name, shard: Shard, now: Moment) -> Self {
-        Self::new(
-            Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE),
-            shard,
-            now,
-        )
+        Self::new(Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE), shard, now)
     }
 
     /// Until when it can be trusted: never later than what the store keeps; [`Moment::START`] until that is known.
     pub(crate) fn until(&self) -> Moment {
-        Moment::from_nanos(
-            self.until
-                .load(Ordering::Acquire)
-                .min(self.latest.load(Ordering::Acquire)),
-        )
+        Moment::from_nanos(self.until.load(Ordering::Acquire).min(self.latest.load(Ordering::Acquire)))
     }
 
     /// The store keeps it until then. News that arrive out of order do no harm: each is true by itself.
@@ -146,29 +135,35 @@ impl Standing {
         let mut stage = self.stage.lock();
         if let Stage::Joining(waker) = &mut *stage {
             *stage = Stage::Waiting(waker.take());
+        } else if cfg!(tidelock_fault = "an_answer_forgets_the_grant") {
+            *stage = Stage::Waiting(None);
         }
     }
 
     /// It has its turn, and may be held until `latest`.
     pub(crate) fn hold(&self, grant: Grant, latest: Moment) {
         let mut stage = self.stage.lock();
+        #[cfg(tidelock_fault = "a_late_grant_revives")]
+        if let Stage::Gone(_) = &*stage {
+            *stage = Stage::Waiting(None);
+        }
         let (Stage::Joining(waker) | Stage::Waiting(waker)) = &mut *stage else {
             return;
         };
         let waker = waker.take();
         self.latest.store(latest.as_nanos(), Ordering::Release);
-        *stage = Stage::Held {
-            grant,
-            lost: BTreeMap::new(),
-        };
+        *stage = Stage::Held { grant, lost: BTreeMap::new() };
         drop(stage); // a waker may run anything
+        if cfg!(tidelock_fault = "a_grant_wakes_nobody") {
+            return;
+        }
         waker.into_iter().for_each(Waker::wake);
     }
 
     /// It is over. Says what it was before, unless it was over already.
     pub(crate) fn lose(&self, loss: Loss) -> Option<Footing> {
         let mut stage = self.stage.lock();
-        if let Stage::Gone(_) = &*stage {
+        if matches!(&*stage, Stage::Gone(_)) && !cfg!(tidelock_fault = "two_may_lose_a_claim") {
             return None;
         }
         let before = std::mem::replace(&mut *stage, Stage::Gone(loss));
@@ -177,8 +172,11 @@ impl Standing {
             Stage::Joining(waker) => (Footing::Joining, waker.into_iter().collect()),
             Stage::Waiting(waker) => (Footing::Waiting, waker.into_iter().collect()),
             Stage::Held { lost, .. } => (Footing::Held, lost.into_values().collect()),
-            Stage::Gone(_) => return None,
+            Stage::Gone(_) => (Footing::Held, Vec::new()),
         };
+        if cfg!(tidelock_fault = "a_loss_wakes_nobody") {
+            return Some(footing);
+        }
         wakers.into_iter().for_each(Waker::wake);
         Some(footing)
     }
@@ -217,11 +215,7 @@ impl Standing {
 
     /// Why it is overdue at `now`.
     pub(crate) fn why_overdue(&self, now: Moment) -> Loss {
-        if self.latest.load(Ordering::Acquire) <= now.as_nanos() {
-            Loss::MaxHold
-        } else {
-            Loss::Deadline
-        }
+        if self.latest.load(Ordering::Acquire) <= now.as_nanos() { Loss::MaxHold } else { Loss::Deadline }
     }
 
     /// Why it is gone, if it is.

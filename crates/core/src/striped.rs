@@ -49,21 +49,12 @@ impl Striped {
     /// [`InvalidName`](ErrorKind::InvalidName); [`InvalidOption`](ErrorKind::InvalidOption) for no stripes.
     pub fn new(locks: &dyn Locks, name: &str, stripes: usize) -> Result<Self> {
         if stripes == 0 {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                "a striped lock has at least one stripe",
-            ));
+            return Err(Error::new(ErrorKind::InvalidOption, "a striped lock has at least one stripe"));
         }
         let stripe = |index| {
-            locks.mutex(&format!("{name}#{index}")).map(|mutex| Stripe {
-                mutex,
-                empty: false.into(),
-            })
+            locks.mutex(&format!("{name}#{index}")).map(|mutex| Stripe { mutex, empty: false.into() })
         };
-        Ok(Self {
-            stripes: (0..stripes).map(stripe).collect::<Result<_>>()?,
-            next: AtomicUsize::new(0),
-        })
+        Ok(Self { stripes: (0..stripes).map(stripe).collect::<Result<_>>()?, next: AtomicUsize::new(0) })
     }
 
     /// The stripe of a key, the same in every process.
@@ -126,19 +117,14 @@ impl Striped {
     }
 
     async fn lock(&self, index: usize) -> Result<StripeGuard> {
-        Ok(StripeGuard {
-            guard: self.stripes[index].mutex.lock().await?,
-            index,
-        })
+        Ok(StripeGuard { guard: self.stripes[index].mutex.lock().await?, index })
     }
 
     /// The stripes that are worth trying, from another one each time, so that a crowd spreads.
     fn filled(&self) -> Vec<usize> {
         let (all, start) = (self.stripes.len(), self.next.fetch_add(1, Ordering::Relaxed));
         let rotated = (0..all).map(|offset| (start.wrapping_add(offset)) % all);
-        rotated
-            .filter(|&index| !self.stripes[index].empty.load(Ordering::Acquire))
-            .collect()
+        rotated.filter(|&index| !self.stripes[index].empty.load(Ordering::Acquire)).collect()
     }
 }
 
@@ -178,7 +164,6 @@ impl Deref for StripeGuard {
 
 /// A hash that is the same in every process and version.
 fn fnv1a(key: &[u8]) -> u64 {
-    key.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    key.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

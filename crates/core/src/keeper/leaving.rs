@@ -31,12 +31,7 @@ impl Leaving {
         standing: &Arc<Standing>,
     ) -> Self {
         let reply = session.leave(&standing.claim.name, standing.claim.id, standing.how_to_leave());
-        Self {
-            standing: standing.clone(),
-            reply: Some(reply),
-            confirmed: false,
-            keeper: keeper.clone(),
-        }
+        Self { standing: standing.clone(), reply: Some(reply), confirmed: false, keeper: keeper.clone() }
     }
 
     /// The store's answer. After an error, and when this is dropped before it came, the keeper goes on.
@@ -54,20 +49,15 @@ impl Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        if let Some(answer) = self
-            .reply
-            .as_mut()
-            .and_then(|reply| deadline::at_once(reply.as_mut()))
-        {
+        if let Some(answer) = self.reply.as_mut().and_then(|reply| deadline::at_once(reply.as_mut())) {
             self.reply = None;
             self.confirmed = answer.is_ok();
         }
         if !self.confirmed {
             // Without a keeper the session is closed, and took the claim along.
-            let _ = self.keeper.send(Errand::SeeThrough {
-                standing: self.standing.clone(),
-                reply: self.reply.take(),
-            });
+            let _ = self
+                .keeper
+                .send(Errand::SeeThrough { standing: self.standing.clone(), reply: self.reply.take() });
         }
     }
 }

@@ -33,15 +33,9 @@ use crate::{
 /// What the keeper is asked to do.
 pub(crate) enum Errand {
     /// See a leave through. Without a reply to wait for, it is to be sent again.
-    SeeThrough {
-        standing: Arc<Standing>,
-        reply: Option<Reply<Left>>,
-    },
+    SeeThrough { standing: Arc<Standing>, reply: Option<Reply<Left>> },
     /// Give everything back, and end.
-    Close {
-        within: Duration,
-        done: oneshot::Sender<Result<()>>,
-    },
+    Close { within: Duration, done: oneshot::Sender<Result<()>> },
 }
 
 pub(crate) struct Keeper {
@@ -71,15 +65,8 @@ struct Failed {
 
 /// What a task of the keeper has come to.
 enum Done {
-    Renewed {
-        shard: Shard,
-        asked: Vec<(Name, Vec<ClaimId>)>,
-        answer: Result<Renewal>,
-    },
-    Looked {
-        name: Name,
-        answer: Result<Sight>,
-    },
+    Renewed { shard: Shard, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
+    Looked { name: Name, answer: Result<Sight> },
     Left(ClaimId),
     Told,
 }
@@ -93,16 +80,7 @@ impl Keeper {
     ) -> Self {
         let renew_at = clock.now() + session.ttl() / 3;
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
-        Self {
-            session,
-            registry,
-            clock,
-            options,
-            tasks,
-            shards,
-            renew_at,
-            leaving,
-        }
+        Self { session, registry, clock, options, tasks, shards, renew_at, leaving }
     }
 
     /// Keeps until the other side of `errands` is gone, or it is told to close.
@@ -156,8 +134,7 @@ impl Keeper {
         for look in self.registry.due_looks(now) {
             self.look(look);
         }
-        self.registry
-            .keeper_sleeps_until(next_deadline.min(self.renew_at).min(self.retry_at()))
+        self.registry.keeper_sleeps_until(next_deadline.min(self.renew_at).min(self.retry_at()))
     }
 
     /// When the first of the failed renewals is to be tried again.
@@ -199,11 +176,8 @@ impl Keeper {
     }
 
     fn look(&mut self, look: DueLook) {
-        let (session, clock, within) = (
-            self.session.clone(),
-            self.clock.clone(),
-            self.options.command_deadline,
-        );
+        let (session, clock, within) =
+            (self.session.clone(), self.clock.clone(), self.options.command_deadline);
         if let Some(waited) = look.warn {
             let (session, clock) = (session.clone(), clock.clone());
             let (name, own) = (look.name.clone(), self.registry.session);
@@ -216,10 +190,7 @@ impl Keeper {
         self.start(async move {
             let answer =
                 deadline::answer_within(&clock, within, session.look(&look.name, &look.waiting)).await;
-            Done::Looked {
-                name: look.name,
-                answer,
-            }
+            Done::Looked { name: look.name, answer }
         });
     }
 
@@ -247,15 +218,12 @@ impl Keeper {
     fn note(&mut self, done: Done) -> bool {
         match done {
             Done::Renewed { shard, asked, answer } => self.renewed(shard, &asked, answer),
-            Done::Looked {
-                answer: Err(error), ..
-            } if error.kind() == ErrorKind::Lost => self.registry.over(),
+            Done::Looked { answer: Err(error), .. } if error.kind() == ErrorKind::Lost => {
+                self.registry.over()
+            }
             Done::Looked { name, answer } => {
-                let soon = || Sight {
-                    held: Vec::new(),
-                    gone: Vec::new(),
-                    look_in: self.options.longest_pause,
-                };
+                let soon =
+                    || Sight { held: Vec::new(), gone: Vec::new(), look_in: self.options.longest_pause };
                 self.registry.saw(&name, answer.unwrap_or_else(|_| soon()));
             }
             Done::Left(id) => {
@@ -279,15 +247,9 @@ impl Keeper {
             }
             Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
             Err(error) => {
-                let pause = renewing
-                    .failed
-                    .as_ref()
-                    .map_or(self.options.first_pause, |failed| failed.pause);
+                let pause = renewing.failed.as_ref().map_or(self.options.first_pause, |failed| failed.pause);
                 let longest = self.options.longest_pause.min(self.session.ttl() / 10);
-                renewing.failed = Some(Failed {
-                    retry_at: now + pause,
-                    pause: (pause * 2).min(longest),
-                });
+                renewing.failed = Some(Failed { retry_at: now + pause, pause: (pause * 2).min(longest) });
                 if !asked.is_empty() {
                     telling::jeopardy(shard, &error);
                 }
@@ -325,12 +287,8 @@ impl Keeper {
         })
         .await;
         let session = self.session.clone();
-        let ended = deadline::by(
-            &clock,
-            by.max(clock.now() + self.options.command_deadline),
-            session.close(),
-        )
-        .await;
+        let ended =
+            deadline::by(&clock, by.max(clock.now() + self.options.command_deadline), session.close()).await;
         let unconfirmed = std::mem::take(&mut self.leaving);
         if let Some(done) = done {
             // Whoever asked may have stopped listening.
@@ -352,11 +310,7 @@ fn closed(unconfirmed: &BTreeMap<ClaimId, Name>, ended: Option<Result<()>>) -> R
 
 fn unconfirmed_names(unconfirmed: &BTreeMap<ClaimId, Name>) -> String {
     const SHOWN: usize = 5;
-    let mut names: Vec<_> = unconfirmed
-        .values()
-        .take(SHOWN)
-        .map(|name| format!("{name:?}"))
-        .collect();
+    let mut names: Vec<_> = unconfirmed.values().take(SHOWN).map(|name| format!("{name:?}")).collect();
     if unconfirmed.len() > SHOWN {
         names.push(format!("and {} more", unconfirmed.len() - SHOWN));
     }

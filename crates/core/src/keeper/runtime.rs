@@ -23,21 +23,11 @@ pub(crate) fn handle() -> Result<Handle> {
 
 fn start() -> Result<Handle> {
     let refused = |error| {
-        Error::new(
-            ErrorKind::Unavailable,
-            "this process gets no thread for the keeper",
-        )
-        .because(error)
+        Error::new(ErrorKind::Unavailable, "this process gets no thread for the keeper").because(error)
     };
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(refused)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
     let handle = runtime.handle().clone();
     let body = move || runtime.block_on(std::future::pending::<()>());
-    thread::Builder::new()
-        .name("tidelock-keeper".into())
-        .spawn(body)
-        .map_err(refused)?;
+    thread::Builder::new().name("tidelock-keeper".into()).spawn(body).map_err(refused)?;
     Ok(handle)
 }

@@ -20,9 +20,7 @@ pub(super) async fn through(
     let surely_over = standing.until().max(clock.now() + session.ttl());
     let mut pause = options.first_pause;
     loop {
-        let leave = reply
-            .take()
-            .unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
+        let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
         match deadline::answer_within(clock, options.command_deadline, leave).await {
             Ok(_) => return,
             Err(error) if !error.can_retry() => {

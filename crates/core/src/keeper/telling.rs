@@ -35,10 +35,7 @@ pub(super) fn long_wait(name: &Name, waited: Duration, line: Result<Line>, own: 
 
 /// Who holds, since when, and how many stand before this client's first waiter.
 fn in_the_way(line: &Line, own: SessionId) -> String {
-    let ahead = line
-        .waiters()
-        .take_while(|waiter| waiter.id.session != own)
-        .count();
+    let ahead = line.waiters().take_while(|waiter| waiter.id.session != own).count();
     let Some(holder) = line.holders().next() else {
         return format!("nobody holds it, {ahead} wait ahead");
     };
@@ -66,18 +63,9 @@ mod tests {
     fn a_long_wait_names_the_holder_and_the_place_in_line() {
         let own = SessionId::from_bits(1);
         let stander = |session: u64, token: Option<u64>| {
-            let id = ClaimId {
-                session: SessionId::from_bits(session),
-                number: 1,
-            };
+            let id = ClaimId { session: SessionId::from_bits(session), number: 1 };
             let token = token.and_then(Token::from_order);
-            Stander::new(
-                id,
-                Weight::ONE,
-                token,
-                format!("worker {session}"),
-                Duration::from_secs(9),
-            )
+            Stander::new(id, Weight::ONE, token, format!("worker {session}"), Duration::from_secs(9))
         };
         let line = |holder| {
             Line::new(

@@ -1,0 +1,145 @@
+//! Every order of what can happen to a claim at once, explored by loom: `cargo xtask loom`.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use loom::future::block_on;
+use loom::thread;
+
+use crate::registry::Registry;
+use crate::standing::{Footing, Loss, Standing, Turn, next_listener};
+use crate::{
+    Claim, Grant, Kind, Moment, Name, Options, SessionId, Shard, Signals, Token, Weight, boot_clock,
+};
+
+#[test]
+fn a_grant_wakes_a_waiter_that_is_registering() {
+    explore("a_grant_wakes_a_waiter_that_is_registering", || {
+        let (registry, standing) = waiting();
+        let id = standing.claim.id;
+        let pushing = thread::spawn(move || registry.held(id, grant()));
+        assert_eq!(block_on(poll_fn(|cx| standing.poll_turn(cx))), Turn::Held(grant()));
+        pushing.join().unwrap();
+    });
+}
+
+#[test]
+fn a_grant_pushed_before_the_joins_answer_stays() {
+    explore("a_grant_pushed_before_the_joins_answer_stays", || {
+        let registry = registry();
+        let standing = enter(&registry);
+        let (pusher, id) = (registry.clone(), standing.claim.id);
+        let pushing = thread::spawn(move || pusher.held(id, grant()));
+        registry.wait(&standing, Duration::from_secs(60));
+        assert_eq!(block_on(poll_fn(|cx| standing.poll_turn(cx))), Turn::Held(grant()));
+        pushing.join().unwrap();
+        assert!(registry.due_looks(Moment::NEVER).is_empty(), "nobody waits, so nobody is looked for");
+    });
+}
+
+#[test]
+fn a_loss_reaches_whoever_is_about_to_listen() {
+    explore("a_loss_reaches_whoever_is_about_to_listen", || {
+        let (registry, standing) = waiting();
+        let id = standing.claim.id;
+        registry.held(id, grant());
+        let losing = thread::spawn(move || registry.gone(id));
+        let listener = next_listener();
+        assert_eq!(block_on(poll_fn(|cx| standing.poll_lost(listener, cx))), Loss::NotInLine);
+        losing.join().unwrap();
+    });
+}
+
+#[test]
+fn one_of_release_and_loss_gives_the_claim_back() {
+    explore("one_of_release_and_loss_gives_the_claim_back", || {
+        let (registry, standing) = waiting();
+        registry.held(standing.claim.id, grant());
+        let kept = standing.clone();
+        let keeper = thread::spawn(move || kept.lose(Loss::Deadline).is_some());
+        let user = standing.lose(Loss::Left).is_some();
+        assert!(keeper.join().unwrap() ^ user, "a claim is given back by exactly one");
+    });
+}
+
+#[test]
+fn a_cancelled_claim_is_left_however_far_its_grant_has_come() {
+    explore("a_cancelled_claim_is_left_however_far_its_grant_has_come", || {
+        let (registry, standing) = waiting();
+        let (pusher, id) = (registry.clone(), standing.claim.id);
+        let pushing = thread::spawn(move || pusher.held(id, grant()));
+        let footing = standing.lose(Loss::Left);
+        registry.remove(id.number);
+        pushing.join().unwrap();
+        assert!(matches!(footing, Some(Footing::Waiting | Footing::Held)), "there is a claim to give back");
+        assert_eq!(standing.stands(), None, "a late grant brings nothing back");
+        assert!(registry.roll().is_empty(), "and nobody renews it");
+    });
+}
+
+#[test]
+fn a_claim_entered_while_the_session_ends_is_told() {
+    explore("a_claim_entered_while_the_session_ends_is_told", || {
+        let registry = registry();
+        let ender = registry.clone();
+        let ending = thread::spawn(move || ender.over());
+        let standing = enter(&registry);
+        ending.join().unwrap();
+        assert_eq!(standing.loss(), Some(Loss::SessionOver));
+    });
+}
+
+#[test]
+fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
+    explore("the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes", || {
+        let registry = registry();
+        let standing = enter(&registry); // its join is answered with a grant, while the keeper reckons
+        let (holder, soon) = (registry.clone(), standing.clone());
+        registry.keeper_sleeps_until(Moment::NEVER);
+        let holding = thread::spawn(move || holder.hold(&soon, grant()));
+        let (_, next) = registry.overdue(registry.now());
+        let wake = registry.keeper_sleeps_until(next);
+        holding.join().unwrap();
+        let mut nudged = std::pin::pin!(registry.nudged());
+        let nudged = crate::deadline::at_once(Pin::as_mut(&mut nudged)).is_some();
+        assert!(nudged || wake <= standing.until(), "nobody will see it end");
+    });
+}
+
+fn explore(scenario: &str, work: impl Fn() + Sync + Send + 'static) {
+    let iterations = Arc::new(AtomicUsize::new(0));
+    let counted = iterations.clone();
+    loom::model(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        work();
+    });
+    println!("loom: {scenario}: {} iterations", iterations.load(Ordering::Relaxed));
+}
+
+fn registry() -> Arc<Registry> {
+    let registry = Registry::new(SessionId::from_bits(7), boot_clock(), &Options::new());
+    registry.set_ttl(Duration::from_secs(3600));
+    Arc::new(registry)
+}
+
+fn enter(registry: &Registry) -> Arc<Standing> {
+    let name = Name::new("m").expect("a good name");
+    let claim = Claim::new(registry.next_id(), name, Kind::Mutex, Weight::ONE, Weight::ONE);
+    let standing = registry.enter(claim, Shard(0));
+    registry.extend(&standing, registry.now() + Duration::from_secs(3600));
+    standing
+}
+
+fn waiting() -> (Arc<Registry>, Arc<Standing>) {
+    let registry = registry();
+    let standing = enter(&registry);
+    registry.wait(&standing, Duration::from_secs(60));
+    (registry, standing)
+}
+
+fn grant() -> Grant {
+    Grant { token: Token::from_order(1).expect("small"), capacity: Weight::ONE }
+}
