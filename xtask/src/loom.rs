@@ -33,8 +33,7 @@ Usage: cargo xtask loom [--deep] [FILTER]
 const PACKAGES: [&str; 2] = ["tidelock", "tidelock-memory"];
 
 /// Fast where the exploring happens; the rest (loom brings a whole regex engine along) is to build fast.
-const PROFILE: [&str; 6] = [
-    "profile.test.opt-level=3",
+const PROFILE: [&str; 5] = [
     "profile.test.package.'*'.opt-level=0",
     "profile.test.package.loom.opt-level=3",
     "profile.test.package.generator.opt-level=3",
@@ -88,7 +87,9 @@ impl Exploration<'_> {
             scenarios.extend(self.scenarios(package)?);
         }
         if scenarios.is_empty() {
-            return Err(format!("no loom scenario's name contains `{}`", self.filter).into());
+            let which =
+                if self.filter.is_empty() { "" } else { &format!(" whose name contains `{}`", self.filter) };
+            return Err(format!("there is no loom scenario{which}").into());
         }
         self.explore(&scenarios, tally);
         self.prove(&packages, &scenarios, tally)
