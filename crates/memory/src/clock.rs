@@ -5,13 +5,16 @@
 //! they would.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use tidelock::{Alarms, Moment};
+
+use crate::store::Shared;
+use crate::sync::AtomicU64;
 
 /// Where a clock begins: late enough that whoever reckons back a lease or two does not fall off the start.
 const BEGINNING: Duration = Duration::from_secs(24 * 60 * 60);
@@ -42,6 +45,8 @@ struct Hands {
     alarms: Alarms,
     /// Held while time passes, so that two who let it pass do it one after the other.
     passing: Mutex<()>,
+    /// The stores that go by this clock.
+    stores: Mutex<Vec<Weak<Shared>>>,
 }
 
 impl Clock {
@@ -53,6 +58,7 @@ impl Clock {
             now: AtomicU64::new(beginning.as_nanos()),
             alarms: Alarms::default(),
             passing: Mutex::new(()),
+            stores: Mutex::new(Vec::new()),
         }))
     }
 
@@ -77,17 +83,15 @@ impl Clock {
         let done = Arc::new(Mutex::new((false, None::<Waker>)));
         let passed = done.clone();
         // On a thread of its own: those who were woken may need the one that polls this.
-        let spawned = thread::Builder::new()
-            .name("tidelock-pass".into())
-            .spawn(move || {
-                hands.pass(by);
-                let waker = {
-                    let mut done = passed.lock().unwrap_or_else(PoisonError::into_inner);
-                    done.0 = true;
-                    done.1.take()
-                };
-                waker.into_iter().for_each(Waker::wake);
-            });
+        let spawned = thread::Builder::new().name("tidelock-pass".into()).spawn(move || {
+            hands.pass(by);
+            let waker = {
+                let mut done = passed.lock().unwrap_or_else(PoisonError::into_inner);
+                done.0 = true;
+                done.1.take()
+            };
+            waker.into_iter().for_each(Waker::wake);
+        });
         if spawned.is_err() {
             return self.0.pass(by);
         }
@@ -102,8 +106,14 @@ impl Clock {
         .await;
     }
 
-    pub(crate) fn shared(&self) -> Arc<dyn tidelock::Clock> {
+    /// The same clock, as a store reads it.
+    pub(crate) fn hands(&self) -> Arc<dyn tidelock::Clock> {
         self.0.clone()
+    }
+
+    /// One more store goes by it.
+    pub(crate) fn drive(&self, store: Weak<Shared>) {
+        self.0.stores.lock().unwrap_or_else(PoisonError::into_inner).push(store);
     }
 }
 
@@ -118,6 +128,9 @@ impl Hands {
         let end = tidelock::Clock::now(self) + by;
         let mut patience = PATIENCE;
         loop {
+            if !self.wait_for_renewals(end, patience) {
+                patience = LITTLE_PATIENCE;
+            }
             let next = self.alarms.first().filter(|first| *first <= end);
             self.turn_to(next.unwrap_or(end));
             if !self.alarms.wait_until_seen(patience) {
@@ -127,6 +140,23 @@ impl Hands {
                 return;
             }
         }
+    }
+
+    /// A client that is awake sets an alarm before its lease ends, but perhaps it is just about to: time does not
+    /// run past a lease without having waited for that. Says whether there was no need to, or it helped.
+    fn wait_for_renewals(&self, end: Moment, patience: Duration) -> bool {
+        let Some(lease_ends) = self.first_lease_end().filter(|at| *at <= end) else {
+            return true;
+        };
+        let is_early = |first: Option<Moment>| first.is_some_and(|first| first <= lease_ends);
+        self.alarms.wait(|first| Some(if is_early(first) { Duration::ZERO } else { patience }));
+        is_early(self.alarms.first())
+    }
+
+    fn first_lease_end(&self) -> Option<Moment> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|store| store.strong_count() > 0);
+        stores.iter().filter_map(|store| store.upgrade()?.first_lease_end()).min()
     }
 }
 

@@ -63,9 +63,7 @@ impl Faults {
 
     /// Everything works again. What was lost stays lost.
     pub fn heal(&self) {
-        self.0
-            .mishaps()
-            .change(|plan| *plan = crate::mishap::Plan::default());
+        self.0.mishaps().change(|plan| *plan = crate::mishap::Plan::default());
     }
 
     fn lose(&self, is_meant: impl Fn(&str) -> bool) -> usize {

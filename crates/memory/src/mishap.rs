@@ -59,11 +59,7 @@ impl Plan {
         let delay = self.delay;
         let refuse = count_down(&mut self.refuse);
         let lose_reply = !refuse && count_down(&mut self.lose_replies);
-        Mishap {
-            refuse,
-            lose_reply,
-            delay,
-        }
+        Mishap { refuse, lose_reply, delay }
     }
 }
 
@@ -76,20 +72,14 @@ impl Mishap {
     pub(crate) async fn on_the_way_back(self, clock: &Arc<dyn Clock>) -> Result<()> {
         self.wait(clock).await;
         if self.lose_reply {
-            return Err(Error::new(
-                ErrorKind::Timeout,
-                "the reply was lost, as a test wished",
-            ));
+            return Err(Error::new(ErrorKind::Timeout, "the reply was lost, as a test wished"));
         }
         Ok(())
     }
 
     pub(crate) fn refuse(self) -> Result<()> {
         if self.refuse {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "the store refuses to serve, as a test wished",
-            ));
+            return Err(Error::new(ErrorKind::Unavailable, "the store refuses to serve, as a test wished"));
         }
         Ok(())
     }

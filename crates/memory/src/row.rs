@@ -16,10 +16,7 @@ pub(crate) struct Row<K, T> {
 
 impl<K: Ord, T> Row<K, T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            first: None,
-            others: BTreeMap::new(),
-        }
+        Self { first: None, others: BTreeMap::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -64,10 +61,7 @@ impl<K: Ord, T> Row<K, T> {
 
     /// All of them in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &T)> {
-        self.first
-            .iter()
-            .map(|(key, thing)| (key, thing))
-            .chain(&self.others)
+        self.first.iter().map(|(key, thing)| (key, thing)).chain(&self.others)
     }
 
     /// Those at `start` and after it, in order.
@@ -115,10 +109,7 @@ mod tests {
             assert_eq!(row.remove(&key), left);
         }
         assert_eq!(row.iter().collect::<Vec<_>>(), [(&2, &20), (&7, &70)]);
-        assert_eq!(
-            (row.get(&2), row.get(&5), row.last()),
-            (Some(&20), None, Some((&7, &70)))
-        );
+        assert_eq!((row.get(&2), row.get(&5), row.last()), (Some(&20), None, Some((&7, &70))));
         assert_eq!(row.get_mut(&7), Some(&mut 70));
         assert_eq!((row.remove(&2), row.last()), (Some(20), Some((&7, &70))));
         assert_eq!((row.remove(&7), row.is_empty()), (Some(70), true));

@@ -32,14 +32,11 @@ impl Session for MemorySession {
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        self.store
-            .request(|table| table.look(self.id, name, waiting))
-            .await
+        self.store.request(|table| table.look(self.id, name, waiting)).await
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        self.store
-            .request_now(|table| table.leave(self.id, name, id, how))
+        self.store.request_now(|table| table.leave(self.id, name, id, how))
     }
 
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
@@ -47,9 +44,7 @@ impl Session for MemorySession {
     }
 
     async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
-        self.store
-            .request(|table| table.resize(self.id, name, from, to))
-            .await
+        self.store.request(|table| table.resize(self.id, name, from, to)).await
     }
 
     async fn renew(&self, _: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
@@ -64,9 +59,7 @@ impl Session for MemorySession {
     }
 
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
-        self.store
-            .request(|table| table.names(self.id, prefix, after))
-            .await
+        self.store.request(|table| table.names(self.id, prefix, after)).await
     }
 
     async fn close(&self) -> Result<()> {

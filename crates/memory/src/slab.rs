@@ -11,10 +11,7 @@ const KEPT: usize = 1024;
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
@@ -57,15 +54,10 @@ mod tests {
         slab.remove(a);
         slab.remove(a);
         assert_eq!(slab.insert('c'), a);
-        assert_eq!(
-            (slab.get(a), slab.get(b), slab.get(9)),
-            (Some(&'c'), Some(&'b'), None)
-        );
+        assert_eq!((slab.get(a), slab.get(b), slab.get(9)), (Some(&'c'), Some(&'b'), None));
 
         let many: Vec<_> = (0..2 * KEPT).map(|_| slab.insert('d')).collect();
-        many.into_iter()
-            .chain([a, b])
-            .for_each(|index| slab.remove(index));
+        many.into_iter().chain([a, b]).for_each(|index| slab.remove(index));
         assert_eq!(slab.slots.capacity(), 0);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tidelock::{Backend, Moment, Options, Reply, Result, Session, SessionId, Signals, boot_clock};
+use tidelock::{Backend, Locks, Moment, Options, Reply, Result, Session, SessionId, Signals, boot_clock};
 
 use crate::mishap::{Mishap, Mishaps};
 use crate::session::MemorySession;
@@ -18,11 +18,31 @@ use crate::table::Table;
 use crate::{Clock, Faults};
 
 /// A store of lines in this process's memory. Clones are the same store.
+///
+/// Each client that is connected to it is as good as a process of its own: it has its own session, and may die alone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
+/// use tidelock_memory::{Options, Store, prelude::*};
+///
+/// let store = Store::new();
+/// let shop = store.connect(Options::new().label("shop"))?;
+/// let depot = store.connect(Options::new().label("depot"))?;
+///
+/// let held = shop.mutex("stock:42")?.lock().await?;
+/// assert!(depot.mutex("stock:42")?.try_lock().await?.is_none());
+/// held.release().await?;
+/// assert!(depot.mutex("stock:42")?.try_lock().await?.is_some());
+///
+/// shop.close().await?;
+/// depot.close().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Store(Arc<Shared>);
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     name: String,
     clock: Arc<dyn tidelock::Clock>,
     table: Cell<Table>,
@@ -36,10 +56,20 @@ impl Store {
         Self::on(boot_clock())
     }
 
-    /// An empty store on a clock that a test turns by hand.
+    /// An empty store on a clock that a test turns by hand. Leases end when that clock says so, and not before.
     #[must_use]
     pub fn with_clock(clock: &Clock) -> Self {
-        Self::on(clock.shared())
+        let store = Self::on(clock.hands());
+        clock.drive(Arc::downgrade(&store.0));
+        store
+    }
+
+    /// One more client of this store, whose session is opened at first use.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](tidelock::ErrorKind::InvalidOption) names the option that is out of its range.
+    pub fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock::attach(Arc::new(self.clone()), options)
     }
 
     /// What a test can make go wrong here.
@@ -119,6 +149,13 @@ impl Store {
     }
 }
 
+impl Shared {
+    /// When the first session will end, unless it is renewed.
+    pub(crate) fn first_lease_end(&self) -> Option<Moment> {
+        self.table.lock().first_end()
+    }
+}
+
 impl Default for Store {
     fn default() -> Self {
         Self::new()
@@ -142,10 +179,6 @@ impl Backend for Store {
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
         self.request(|table| table.open(id, options, signals)).await?;
-        Ok(Arc::new(MemorySession {
-            store: self.clone(),
-            id,
-            ttl: options.ttl,
-        }))
+        Ok(Arc::new(MemorySession { store: self.clone(), id, ttl: options.ttl }))
     }
 }

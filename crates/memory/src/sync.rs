@@ -1,4 +1,4 @@
-//! The one lock that loom has to see through: std's, or loom's under `cfg(tidelock_loom)`.
+//! What loom has to see through, one lock and one number: std's, or loom's under `cfg(tidelock_loom)`.
 
 use std::ops::DerefMut;
 use std::sync::PoisonError;
@@ -7,6 +7,8 @@ use std::sync::PoisonError;
 use loom::sync as imp;
 #[cfg(not(tidelock_loom))]
 use std::sync as imp;
+
+pub(crate) use imp::atomic::AtomicU64;
 
 /// A mutex without poisoning: a panic in one test's client must not hide what another one sees.
 #[derive(Debug)]

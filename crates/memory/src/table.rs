@@ -87,12 +87,19 @@ impl Table {
         for lease in &ended {
             self.news.add(&lease.signals, Word::Over);
         }
-        self.end(&ended);
+        if !cfg!(tidelock_fault = "expiry_keeps_claims") {
+            self.end(&ended);
+        }
     }
 
     /// The open sessions, with the labels of their clients.
     pub(crate) fn sessions(&self) -> impl Iterator<Item = (SessionId, &str)> {
         self.leases.iter().map(|(id, lease)| (*id, &*lease.label))
+    }
+
+    /// When the first of the leases ends.
+    pub(crate) fn first_end(&self) -> Option<Moment> {
+        self.ends.first().map(|(until, _)| *until)
     }
 
     /// Opens a session, or renews it if it is open.
@@ -110,7 +117,9 @@ impl Table {
     /// Ends a session at its own wish: it need not be told.
     pub(crate) fn close(&mut self, id: SessionId) -> Result<()> {
         let ended = self.take_lease(id);
-        self.end(ended.as_slice());
+        if !cfg!(tidelock_fault = "close_keeps_claims") {
+            self.end(ended.as_slice());
+        }
         Ok(())
     }
 
@@ -120,10 +129,7 @@ impl Table {
         self.leases.get_mut(&id).ok_or_else(over)?.forget_void(now);
         let lease = self.lease(id)?;
         let (mut gone, mut known) = (Vec::new(), BTreeSet::new());
-        for (name, claim) in standing
-            .iter()
-            .flat_map(|(name, ids)| ids.iter().map(move |id| (name, id)))
-        {
+        for (name, claim) in standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name, id))) {
             match self.find(lease, name, claim.number) {
                 Some(_) => drop(known.insert(claim.number)),
                 None => gone.push(*claim),
@@ -135,11 +141,7 @@ impl Table {
             let number = *number;
             Some((name, ClaimId { session: id, number }))
         });
-        Ok(Renewal {
-            until: lease.until,
-            gone,
-            strays: strays.collect(),
-        })
+        Ok(Renewal { until: lease.until, gone, strays: strays.collect() })
     }
 
     pub(crate) fn join(&mut self, claim: &Claim, patience: Patience) -> Result<Place> {
@@ -168,37 +170,23 @@ impl Table {
             return Ok(Place::Refused);
         }
         let token = fits.then(|| next_token(&mut self.last_token));
-        let order = line.push(Standing {
-            id: claim.id,
-            weight: claim.weight,
-            since: self.now,
-            token,
-        });
+        let order = line.push(Standing { id: claim.id, weight: claim.weight, since: self.now, token });
         lease.claims.insert(claim.id.number, Spot { line: index, order });
         match token.map(|token| line.grant(token)) {
-            Some(grant) => Ok(Place::Held {
-                grant,
-                until: lease.until,
-            }),
+            Some(grant) => Ok(Place::Held { grant, until: lease.until }),
             None => self.stands(claim),
         }
     }
 
     pub(crate) fn look(&self, id: SessionId, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
         let lease = self.lease(id)?;
-        let mut sight = Sight {
-            held: Vec::new(),
-            gone: Vec::new(),
-            look_in: lease.ttl,
-        };
+        let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: lease.ttl };
         for id in waiting {
             let Some((line, standing)) = self.find(lease, name, id.number) else {
                 sight.gone.push(*id);
                 continue;
             };
-            sight
-                .held
-                .extend(standing.token.map(|token| (*id, line.grant(token))));
+            sight.held.extend(standing.token.map(|token| (*id, line.grant(token))));
             sight.look_in = self.look_in(line);
         }
         Ok(sight)
@@ -219,6 +207,12 @@ impl Table {
         let Some(line) = self.lines.get_mut(index).filter(|line| line.name() == name) else {
             return Ok(Left::Absent);
         };
+        if cfg!(tidelock_fault = "void_leave_keeps_a_grant")
+            && how == Leave::Void
+            && line.at(order).is_some_and(|standing| standing.token.is_some())
+        {
+            return Ok(Left::Held);
+        }
         owner.claims.remove(&id.number);
         if is_eviction {
             self.news.add(&owner.signals, Word::Gone(id));
@@ -237,7 +231,9 @@ impl Table {
         let space = lease.space;
         let line = self.lines.get_mut(index).ok_or_else(|| absent(claim))?;
         line.lighten(order, weight)?;
-        self.settle(space, index);
+        if !cfg!(tidelock_fault = "lighten_grants_nobody") {
+            self.settle(space, index);
+        }
         Ok(())
     }
 
@@ -258,11 +254,7 @@ impl Table {
             return Ok(tidelock::Line::default());
         };
         let standers = line.all().map(|standing| self.stander(standing));
-        Ok(tidelock::Line::new(
-            line.kind(),
-            line.capacity(),
-            standers.collect(),
-        ))
+        Ok(tidelock::Line::new(line.kind(), line.capacity(), standers.collect()))
     }
 
     pub(crate) fn names(&self, id: SessionId, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
@@ -277,17 +269,13 @@ impl Table {
     }
 
     fn is_anybody_due(&self) -> bool {
-        self.ends.first().is_some_and(|(until, _)| *until <= self.now)
+        self.first_end().is_some_and(|until| until <= self.now)
     }
 
     /// One session more uses this namespace.
     fn enter(&mut self, namespace: &Arc<str>) -> usize {
         let index = *self.namespaces.entry(namespace.clone()).or_insert_with(|| {
-            self.spaces.insert(Space {
-                namespace: namespace.clone(),
-                sessions: 0,
-                names: Row::new(),
-            })
+            self.spaces.insert(Space { namespace: namespace.clone(), sessions: 0, names: Row::new() })
         });
         if let Some(space) = self.spaces.get_mut(index) {
             space.sessions += 1;
@@ -312,7 +300,9 @@ impl Table {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
-        self.ends.remove(&(lease.until, id));
+        if !cfg!(tidelock_fault = "renewal_keeps_the_old_end") {
+            self.ends.remove(&(lease.until, id));
+        }
         lease.until = self.now + lease.ttl;
         self.ends.insert((lease.until, id));
     }
@@ -346,8 +336,13 @@ impl Table {
             return;
         };
         while let Some((id, grant)) = line.grant_next(|| next_token(&mut self.last_token)) {
-            if let Some(lease) = self.leases.get(&id.session) {
+            if let Some(lease) = self.leases.get(&id.session)
+                && !cfg!(tidelock_fault = "grant_is_told_to_nobody")
+            {
                 self.news.add(&lease.signals, Word::Held(id, grant));
+            }
+            if cfg!(tidelock_fault = "one_grant_at_a_time") {
+                break;
             }
         }
         if line.is_empty() {
@@ -389,14 +384,8 @@ impl Table {
         };
         let until = lease.until;
         Ok(match standing.token {
-            Some(token) => Place::Held {
-                grant: line.grant(token),
-                until,
-            },
-            None => Place::Waiting {
-                until,
-                look_in: self.look_in(line),
-            },
+            Some(token) => Place::Held { grant: line.grant(token), until },
+            None => Place::Waiting { until, look_in: self.look_in(line) },
         })
     }
 
@@ -406,7 +395,7 @@ impl Table {
         let until = |holder: &Standing| self.leases.get(&holder.id.session).map(|lease| lease.until);
         let first = match line.holders().nth(FEW) {
             None => line.holders().filter_map(until).min(),
-            Some(_) => self.ends.first().map(|(until, _)| *until),
+            Some(_) => self.first_end(),
         };
         first.unwrap_or(self.now).since(self.now) + HAIR
     }
@@ -426,15 +415,9 @@ fn next_token(last: &mut u64) -> Token {
 }
 
 fn over() -> Error {
-    Error::new(
-        ErrorKind::Lost,
-        "its session is over: it was not renewed in time, or was closed",
-    )
+    Error::new(ErrorKind::Lost, "its session is over: it was not renewed in time, or was closed")
 }
 
 fn absent(claim: &Claim) -> Error {
-    Error::new(
-        ErrorKind::Conflict,
-        format!("claim {} is not in line any more", claim.id),
-    )
+    Error::new(ErrorKind::Conflict, format!("claim {} is not in line any more", claim.id))
 }
