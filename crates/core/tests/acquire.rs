@@ -1,0 +1,184 @@
+//! What acquiring promises, over the memory backend.
+
+mod condition;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use condition::until;
+use tidelock::prelude::*;
+use tidelock::{ErrorKind, Options, Semaphore};
+use tidelock_memory::{Clock, Store};
+
+type Done = tidelock::Result<()>;
+
+fn line_is_empty(line: &tidelock::Line) -> bool {
+    line.claims.is_empty()
+}
+
+#[tokio::test]
+async fn a_second_lock_waits_for_the_first() -> Done {
+    let locks = tidelock_memory::connect();
+    let mutex = locks.mutex("m")?;
+    let first = mutex.lock().await?;
+    assert!(mutex.try_lock().await?.is_none());
+    assert!(mutex.lock_within(Duration::from_millis(5)).await?.is_none());
+    let waiting = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.lock().await }
+    });
+    until("it waits", async || locks.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    let token = first.token();
+    first.release().await?;
+    let second = waiting.await.expect("no panic")?;
+    assert!(second.token() > token);
+    second.release().await?;
+    assert!(line_is_empty(&locks.inspect("m").await?));
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_dropped_guard_gives_back_also_outside_a_runtime() -> Done {
+    let locks = tidelock_memory::connect();
+    let guard = locks.mutex("m")?.lock().await?;
+    std::thread::spawn(move || drop(guard)).join().expect("no panic");
+    until("it is free", async || locks.inspect("m").await.is_ok_and(|line| line_is_empty(&line))).await;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_leaves_the_line() -> Done {
+    let locks = tidelock_memory::connect();
+    let mutex = locks.mutex("m")?;
+    let held = mutex.lock().await?;
+    let waiting = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.lock().await.map(drop) }
+    });
+    until("it waits", async || locks.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    waiting.abort();
+    until("it has left", async || locks.inspect("m").await.is_ok_and(|line| line.waiters().count() == 0))
+        .await;
+    held.release().await?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn two_clients_of_one_store_exclude_each_other() -> Done {
+    let store = Store::new();
+    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let held = a.mutex("m")?.lock().await?;
+    assert!(b.mutex("m")?.try_lock().await?.is_none());
+    let waiting = tokio::spawn({
+        let mutex = b.mutex("m")?;
+        async move { mutex.lock().await }
+    });
+    until("b waits", async || a.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    held.release().await?;
+    waiting.await.expect("no panic")?.release().await?;
+    a.close().await?;
+    b.close().await
+}
+
+#[tokio::test]
+async fn readers_share_and_a_downgrade_lets_them_in() -> Done {
+    let locks = tidelock_memory::connect();
+    let lock = locks.rwlock("rw")?;
+    let writing = lock.write().await?;
+    assert!(lock.try_read().await?.is_none());
+    let token = writing.token();
+    let reading = writing.downgrade().await?;
+    assert_eq!(reading.token(), token);
+    let other = lock.read().await?;
+    assert!(lock.try_write().await?.is_none());
+    drop((reading, other));
+    lock.write().await?.release().await?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn permits_are_counted_and_a_resize_wakes() -> Done {
+    let locks = tidelock_memory::connect();
+    let semaphore = locks.semaphore("s", 3)?;
+    let two = semaphore.acquire(2).await?;
+    assert!(semaphore.try_acquire(2).await?.is_none());
+    let waiting = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire(2).await }
+    });
+    until("it waits", async || locks.inspect("s").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    semaphore.resize(4).await?;
+    let more = waiting.await.expect("no panic")?;
+    assert_eq!(semaphore.size().await?, 4);
+    drop((two, more));
+    locks.close().await
+}
+
+#[tokio::test]
+async fn bad_input_is_a_typed_error_at_once() -> Done {
+    let locks = tidelock_memory::connect();
+    assert_eq!(locks.mutex("a\0b").unwrap_err().kind(), ErrorKind::InvalidName);
+    assert_eq!(locks.semaphore("s", 0).unwrap_err().kind(), ErrorKind::InvalidPermits);
+    let semaphore = locks.semaphore("s", 2)?;
+    assert_eq!(semaphore.acquire(0).await.unwrap_err().kind(), ErrorKind::InvalidPermits);
+    assert_eq!(semaphore.acquire(3).await.unwrap_err().kind(), ErrorKind::InvalidPermits);
+    let held = semaphore.acquire(1).await?;
+    assert_eq!(locks.mutex("s")?.lock().await.unwrap_err().kind(), ErrorKind::KindMismatch);
+    assert!(locks.with_ttl(Duration::from_millis(1)).is_err());
+    held.release().await?;
+    assert!(line_is_empty(&locks.inspect("s").await?));
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_semaphore_of_another_size_is_served_under_the_lines() -> Done {
+    let store = Store::new();
+    let (old, new) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let held = old.semaphore("s", 1)?.acquire(1).await?;
+    let wider: Arc<dyn Semaphore> = new.semaphore("s", 5)?;
+    assert!(wider.try_acquire(1).await?.is_none());
+    assert_eq!(wider.size().await?, 1);
+    held.release().await?;
+    old.close().await?;
+    new.close().await
+}
+
+#[tokio::test]
+async fn closing_gives_everything_back_and_ends_waits() -> Done {
+    let store = Store::new();
+    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let held = a.mutex("m")?.lock().await?;
+    let other = b.mutex("n")?.lock().await?;
+    let waiting = tokio::spawn({
+        let mutex = a.mutex("n")?;
+        async move { mutex.lock().await }
+    });
+    until("a waits", async || b.inspect("n").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    a.close().await?;
+    assert_eq!(held.state(), State::Lost);
+    assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
+    assert!(b.mutex("m")?.try_lock().await?.is_some());
+    assert_eq!(b.inspect("n").await?.claims.len(), 1);
+    assert_eq!(a.mutex("m")?.lock().await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    other.release().await?;
+    b.close().await
+}
+
+#[tokio::test]
+async fn a_guard_is_lost_by_its_own_clock_before_the_next_is_granted() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let held = a.mutex("m")?.lock().await?;
+    let lost = held.lost();
+    clock.advance(Duration::from_secs(16)); // as a machine that was asleep
+    assert_eq!(held.state(), State::Lost);
+    lost.await;
+    let next = b.mutex("m")?.lock().await?;
+    assert!(next.token() > held.token());
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    next.release().await?;
+    a.close().await?;
+    b.close().await
+}
