@@ -78,50 +78,23 @@ impl Client {
     }
 
     pub(crate) fn claim_id(&self, number: u64) -> ClaimId {
-        ClaimId {
-            session: self.id,
-            number,
-        }
+        ClaimId { session: self.id, number }
     }
 
     pub(crate) fn mutex(&self, number: u64, on: &str) -> Claim {
-        Claim::new(
-            self.claim_id(number),
-            name(on),
-            Kind::Mutex,
-            Weight::ONE,
-            Weight::ONE,
-        )
+        Claim::new(self.claim_id(number), name(on), Kind::Mutex, Weight::ONE, Weight::ONE)
     }
 
     pub(crate) fn read(&self, number: u64, on: &str) -> Claim {
-        Claim::new(
-            self.claim_id(number),
-            name(on),
-            Kind::RwLock,
-            Weight::ONE,
-            Weight::MAX,
-        )
+        Claim::new(self.claim_id(number), name(on), Kind::RwLock, Weight::ONE, Weight::MAX)
     }
 
     pub(crate) fn write(&self, number: u64, on: &str) -> Claim {
-        Claim::new(
-            self.claim_id(number),
-            name(on),
-            Kind::RwLock,
-            Weight::MAX,
-            Weight::MAX,
-        )
+        Claim::new(self.claim_id(number), name(on), Kind::RwLock, Weight::MAX, Weight::MAX)
     }
 
     pub(crate) fn permits(&self, number: u64, on: &str, n: u32, of: u32) -> Claim {
-        Claim::new(
-            self.claim_id(number),
-            name(on),
-            Kind::Semaphore,
-            weight(n),
-            weight(of),
-        )
+        Claim::new(self.claim_id(number), name(on), Kind::Semaphore, weight(n), weight(of))
     }
 
     pub(crate) fn join(&self, claim: &Claim) -> Result<Place> {
@@ -161,10 +134,7 @@ impl Client {
     }
 
     pub(crate) fn renew(&self, standing: &[&Claim]) -> Result<Renewal> {
-        let standing: Vec<_> = standing
-            .iter()
-            .map(|claim| (claim.name.clone(), vec![claim.id]))
-            .collect();
+        let standing: Vec<_> = standing.iter().map(|claim| (claim.name.clone(), vec![claim.id])).collect();
         now(self.session.renew(Shard(0), &standing))
     }
 }

@@ -19,47 +19,15 @@ const SESSIONS: u64 = 4;
 /// One step, with small numbers in place of ids and names.
 #[derive(Clone, Debug)]
 enum Step {
-    Open {
-        session: u64,
-    },
-    Renew {
-        session: u64,
-    },
-    Close {
-        session: u64,
-    },
-    Pass {
-        millis: u64,
-    },
-    Join {
-        session: u64,
-        number: u64,
-        weight: u32,
-        capacity: u32,
-        patience: Patience,
-        odd_kind: bool,
-    },
-    Look {
-        session: u64,
-        number: u64,
-    },
-    Leave {
-        by: u64,
-        session: u64,
-        number: u64,
-        how: Leave,
-    },
-    Lighten {
-        session: u64,
-        number: u64,
-        weight: u32,
-    },
-    Resize {
-        session: u64,
-        name: u64,
-        from: u32,
-        to: u32,
-    },
+    Open { session: u64 },
+    Renew { session: u64 },
+    Close { session: u64 },
+    Pass { millis: u64 },
+    Join { session: u64, number: u64, weight: u32, capacity: u32, patience: Patience, odd_kind: bool },
+    Look { session: u64, number: u64 },
+    Leave { by: u64, session: u64, number: u64, how: Leave },
+    Lighten { session: u64, number: u64, weight: u32 },
+    Resize { session: u64, name: u64, from: u32, to: u32 },
 }
 
 /// Claims stand where their number says: in a mutex, a read-write lock or a semaphore.
@@ -80,10 +48,7 @@ fn weights(number: u64, n: u32, capacity: u32) -> (Weight, Weight) {
 }
 
 fn id(session: u64, number: u64) -> ClaimId {
-    ClaimId {
-        session: SessionId::from_bits(session),
-        number,
-    }
+    ClaimId { session: SessionId::from_bits(session), number }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -91,20 +56,8 @@ fn step() -> impl Strategy<Value = Step> {
     let number = 1..=9_u64;
     let patience = prop_oneof![1 => Just(Patience::Now), 4 => Just(Patience::Wait)];
     let how = prop_oneof![3 => Just(Leave::Done), 1 => Just(Leave::Void)];
-    let join = (
-        session.clone(),
-        number.clone(),
-        1..=4_u32,
-        3..=4_u32,
-        patience,
-        prop::bool::weighted(0.02),
-    );
-    let leave = (
-        prop::option::weighted(0.2, session.clone()),
-        session.clone(),
-        number.clone(),
-        how,
-    );
+    let join = (session.clone(), number.clone(), 1..=4_u32, 3..=4_u32, patience, prop::bool::weighted(0.02));
+    let leave = (prop::option::weighted(0.2, session.clone()), session.clone(), number.clone(), how);
     prop_oneof![
         2 => session.clone().prop_map(|session| Step::Open { session }),
         4 => session.clone().prop_map(|session| Step::Renew { session }),
@@ -166,14 +119,7 @@ impl Pair {
             Step::Pass { millis } => self.pass(millis),
             Step::Renew { session } => self.renew(session),
             Step::Close { session } => self.close(session),
-            Step::Join {
-                session,
-                number,
-                weight,
-                capacity,
-                patience,
-                odd_kind,
-            } => {
+            Step::Join { session, number, weight, capacity, patience, odd_kind } => {
                 let kind = if odd_kind { kind(number + 1) } else { kind(number) };
                 let (weight, capacity) = weights(number, weight, capacity);
                 self.join(Join {
@@ -186,23 +132,9 @@ impl Pair {
                 });
             }
             Step::Look { session, number } => self.look(id(session, number)),
-            Step::Leave {
-                by,
-                session,
-                number,
-                how,
-            } => self.leave(by, id(session, number), how),
-            Step::Lighten {
-                session,
-                number,
-                weight,
-            } => self.lighten(id(session, number), weight),
-            Step::Resize {
-                session,
-                name,
-                from,
-                to,
-            } => self.resize(session, name, weight(from), weight(to)),
+            Step::Leave { by, session, number, how } => self.leave(by, id(session, number), how),
+            Step::Lighten { session, number, weight } => self.lighten(id(session, number), weight),
+            Step::Resize { session, name, from, to } => self.resize(session, name, weight(from), weight(to)),
         }
         self.compare_lines();
     }
@@ -228,12 +160,8 @@ impl Pair {
         if self.is_over(session) {
             self.void_at.retain(|id, _| id.session.get() != session);
             let options = Options::new().ttl(Duration::from_millis(TTL));
-            self.clients
-                .insert(session, Client::with(&self.store, session, &options));
-            self.world.step(Op::Open {
-                session: SessionId::from_bits(session),
-                ttl: TTL,
-            });
+            self.clients.insert(session, Client::with(&self.store, session, &options));
+            self.world.step(Op::Open { session: SessionId::from_bits(session), ttl: TTL });
         }
     }
 
@@ -271,10 +199,8 @@ impl Pair {
         let events = self.world.step(Op::Close(id));
         now(self.session(id).close()).unwrap();
         // Who closes need not be told.
-        let others: Vec<_> = events
-            .into_iter()
-            .filter(|event| !matches!(event, Event::Over { .. }))
-            .collect();
+        let others: Vec<_> =
+            events.into_iter().filter(|event| !matches!(event, Event::Over { .. })).collect();
         self.compare_told(&others);
     }
 
@@ -290,18 +216,8 @@ impl Pair {
                 self.granted(name, *id, *token, grant.token);
             }
             (Event::Waiting { .. }, Ok(Place::Waiting { .. }))
-            | (
-                Event::Refused {
-                    why: Refusal::Busy, ..
-                },
-                Ok(Place::Refused),
-            )
-            | (
-                Event::Refused {
-                    why: Refusal::Void, ..
-                },
-                Ok(Place::Gone),
-            ) => {}
+            | (Event::Refused { why: Refusal::Busy, .. }, Ok(Place::Refused))
+            | (Event::Refused { why: Refusal::Void, .. }, Ok(Place::Gone)) => {}
             (Event::Refused { why, .. }, Err(error)) => assert_eq!(error.kind(), refused(*why), "{error}"),
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -314,15 +230,9 @@ impl Pair {
         }
         let name = name_of(id.number);
         let sight = now(self.session(id.session).look(&name, &[id])).unwrap();
-        match &self.world.step(Op::Look {
-            name: name.clone(),
-            id,
-        })[0]
-        {
+        match &self.world.step(Op::Look { name: name.clone(), id })[0] {
             Event::Held { token, .. } => {
-                let [(held, grant)] = sight.held[..] else {
-                    panic!("{id:?} is held: {sight:?}")
-                };
+                let [(held, grant)] = sight.held[..] else { panic!("{id:?} is held: {sight:?}") };
                 assert_eq!(held, id);
                 self.granted(&name, id, *token, grant.token);
             }
@@ -332,9 +242,7 @@ impl Pair {
     }
 
     fn leave(&mut self, by: u64, id: ClaimId, how: Leave) {
-        let reply = now(self
-            .session(SessionId::from_bits(by))
-            .leave(&name_of(id.number), id, how));
+        let reply = now(self.session(SessionId::from_bits(by)).leave(&name_of(id.number), id, how));
         if self.is_over(by) {
             assert_eq!(reply.unwrap_err().kind(), ErrorKind::Lost);
             return;
@@ -342,14 +250,8 @@ impl Pair {
         if how == Leave::Void && !self.is_over(id.session.get()) {
             self.void_at.entry(id).or_insert(self.world.now());
         }
-        let events = self.world.step(Op::Leave {
-            name: name_of(id.number),
-            id,
-            how,
-        });
-        let Event::Left { left, .. } = events[0] else {
-            panic!("{events:?}")
-        };
+        let events = self.world.step(Op::Leave { name: name_of(id.number), id, how });
+        let Event::Left { left, .. } = events[0] else { panic!("{events:?}") };
         assert_eq!(reply.unwrap(), left);
         if by != id.session.get() && left != Left::Absent {
             self.compare_told(&events);
@@ -363,22 +265,11 @@ impl Pair {
         let claim = self.clients[&id.session.get()].mutex(id.number, &name);
         let reply = now(self.session(id.session).lighten(&claim, weight(to)));
         let over = self.is_over(id.session.get());
-        let events = self.world.step(Op::Lighten {
-            name,
-            id,
-            weight: weight(to),
-        });
+        let events = self.world.step(Op::Lighten { name, id, weight: weight(to) });
         match (&events[0], reply) {
             (Event::Lightened { .. }, Ok(())) => {}
             (Event::Absent { .. }, Err(error)) => {
-                assert_eq!(
-                    error.kind(),
-                    if over {
-                        ErrorKind::Lost
-                    } else {
-                        ErrorKind::Conflict
-                    }
-                );
+                assert_eq!(error.kind(), if over { ErrorKind::Lost } else { ErrorKind::Conflict });
             }
             (Event::Refused { why, .. }, Err(error)) => assert_eq!(error.kind(), refused(*why), "{error}"),
             (event, reply) => panic!("{event:?}, but {reply:?}"),
@@ -391,18 +282,10 @@ impl Pair {
             return;
         }
         let name = name_of(number);
-        let reply = now(self
-            .session(SessionId::from_bits(session))
-            .resize(&name, from, to));
+        let reply = now(self.session(SessionId::from_bits(session)).resize(&name, from, to));
         let events = self.world.step(Op::Resize { name, from, to });
         match (&events[0], reply) {
-            (
-                Event::Resized { .. }
-                | Event::Refused {
-                    why: Refusal::NoLine, ..
-                },
-                Ok(()),
-            ) => {}
+            (Event::Resized { .. } | Event::Refused { why: Refusal::NoLine, .. }, Ok(())) => {}
             (Event::Refused { why, .. }, Err(error)) => assert_eq!(error.kind(), refused(*why), "{error}"),
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -424,10 +307,7 @@ impl Pair {
     fn compare_told(&mut self, events: &[Event<Name>]) {
         let mut told: Vec<Told> = self.clients.values().flat_map(Client::told).collect();
         let mut hear = |what: &dyn Fn(&Told) -> bool, event: &Event<Name>| {
-            let at = told
-                .iter()
-                .position(what)
-                .unwrap_or_else(|| panic!("{event:?} was not told: {told:?}"));
+            let at = told.iter().position(what).unwrap_or_else(|| panic!("{event:?} was not told: {told:?}"));
             told.remove(at)
         };
         let ended = |session| events.contains(&Event::Over { session });
@@ -453,25 +333,16 @@ impl Pair {
 
     fn compare_lines(&mut self) {
         let names = now(self.observer.session.names("", None)).unwrap();
-        assert!(
-            names.iter().eq(self.world.lines().map(|(name, _)| name)),
-            "{names:?}"
-        );
+        assert!(names.iter().eq(self.world.lines().map(|(name, _)| name)), "{names:?}");
         for name in names {
             let ours = now(self.observer.session.line(&name)).unwrap();
             let theirs = self.world.line(&name).unwrap();
-            assert_eq!(
-                (ours.kind, ours.capacity),
-                (Some(theirs.kind), Some(theirs.capacity))
-            );
+            assert_eq!((ours.kind, ours.capacity), (Some(theirs.kind), Some(theirs.capacity)));
             assert_eq!(ours.claims.len(), theirs.claims.len());
             for (ours, theirs) in ours.claims.iter().zip(&theirs.claims) {
                 assert_eq!((ours.id, ours.weight), (theirs.id, theirs.weight));
                 let known = self.tokens.get(&ours.id).filter(|_| ours.token.is_some());
-                assert_eq!(
-                    ours.token.zip(theirs.token),
-                    known.map(|(theirs, ours)| (*ours, *theirs))
-                );
+                assert_eq!(ours.token.zip(theirs.token), known.map(|(theirs, ours)| (*ours, *theirs)));
                 assert_eq!(ours.is_held(), theirs.token.is_some());
             }
         }
