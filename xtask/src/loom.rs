@@ -33,7 +33,8 @@ Usage: cargo xtask loom [--deep] [FILTER]
 const PACKAGES: [&str; 2] = ["tidelock", "tidelock-memory"];
 
 /// Fast where the exploring happens; the rest (loom brings a whole regex engine along) is to build fast.
-const PROFILE: [&str; 5] = [
+const PROFILE: [&str; 6] = [
+    "profile.test.debug=0",
     "profile.test.package.'*'.opt-level=0",
     "profile.test.package.loom.opt-level=3",
     "profile.test.package.generator.opt-level=3",
@@ -190,7 +191,9 @@ impl Exploration<'_> {
             .without_env("CARGO_ENCODED_RUSTFLAGS")
             .env("RUSTFLAGS", "--cfg tidelock_loom")
             .env("CARGO_TARGET_DIR", self.workspace.target.join("loom"));
-        PROFILE.iter().fold(call, |call, setting| call.args(["--config", setting]))
+        // In the normal run every scenario takes less than a second, and every mutant must be built.
+        let ours = if self.deep { "profile.test.opt-level=3" } else { "profile.test.opt-level=0" };
+        PROFILE.iter().chain([&ours]).fold(call, |call, setting| call.args(["--config", setting]))
     }
 }
 
