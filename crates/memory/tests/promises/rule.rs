@@ -42,7 +42,7 @@ fn name_of(number: u64) -> Name {
 fn weights(number: u64, n: u32, capacity: u32) -> (Weight, Weight) {
     match kind(number) {
         Kind::Mutex => (Weight::ONE, Weight::ONE),
-        Kind::RwLock => (if n % 2 == 0 { Weight::MAX } else { Weight::ONE }, Weight::MAX),
+        Kind::RwLock => (if n.is_multiple_of(2) { Weight::MAX } else { Weight::ONE }, Weight::MAX),
         _ => (weight(n), weight(capacity)),
     }
 }
@@ -186,7 +186,8 @@ impl Pair {
                 };
                 let mut strays: Vec<_> = self.world.lines().flat_map(mine).collect();
                 let mut found = renewal.strays;
-                (strays.sort(), found.sort());
+                strays.sort();
+                found.sort();
                 assert_eq!(found, strays);
             }
             (Event::Over { .. }, Err(error)) => assert_eq!(error.kind(), ErrorKind::Lost),
