@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidelock::{Alarms, Moment};
 
@@ -26,7 +26,7 @@ const LITTLE_PATIENCE: Duration = Duration::from_millis(20);
 /// A clock that a test turns by hand, for one store or several.
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, Instant};
 /// use tidelock_memory::{Clock, Store};
 ///
 /// let clock = Clock::manual();
@@ -149,14 +149,22 @@ impl Hands {
             return true;
         };
         let is_early = |first: Option<Moment>| first.is_some_and(|first| first <= lease_ends);
-        self.alarms.wait(|first| Some(if is_early(first) { Duration::ZERO } else { patience }));
-        is_early(self.alarms.first())
+        let enough = Instant::now() + patience;
+        while !is_early(self.alarms.first()) {
+            let left = enough.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            self.alarms.wait(|first| Some(if is_early(first) { Duration::ZERO } else { left }));
+        }
+        true
     }
 
     fn first_lease_end(&self) -> Option<Moment> {
+        let now = tidelock::Clock::now(self);
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         stores.retain(|store| store.strong_count() > 0);
-        stores.iter().filter_map(|store| store.upgrade()?.first_lease_end()).min()
+        stores.iter().filter_map(|store| store.upgrade()?.first_lease_end_after(now)).min()
     }
 }
 

@@ -150,9 +150,9 @@ impl Store {
 }
 
 impl Shared {
-    /// When the first session will end, unless it is renewed.
-    pub(crate) fn first_lease_end(&self) -> Option<Moment> {
-        self.table.lock().first_end()
+    /// When the first session will end after `moment`, unless it is renewed.
+    pub(crate) fn first_lease_end_after(&self, moment: Moment) -> Option<Moment> {
+        self.table.lock().first_end_after(moment)
     }
 }
 

@@ -97,9 +97,10 @@ impl Table {
         self.leases.iter().map(|(id, lease)| (*id, &*lease.label))
     }
 
-    /// When the first of the leases ends.
-    pub(crate) fn first_end(&self) -> Option<Moment> {
-        self.ends.first().map(|(until, _)| *until)
+    /// When the first of the leases ends that have not ended by `moment`.
+    pub(crate) fn first_end_after(&self, moment: Moment) -> Option<Moment> {
+        let later = (Bound::Excluded((moment, SessionId::from_bits(u64::MAX))), Bound::Unbounded);
+        self.ends.range(later).next().map(|(until, _)| *until)
     }
 
     /// Opens a session, or renews it if it is open.
@@ -269,7 +270,7 @@ impl Table {
     }
 
     fn is_anybody_due(&self) -> bool {
-        self.first_end().is_some_and(|until| until <= self.now)
+        self.ends.first().is_some_and(|(until, _)| *until <= self.now)
     }
 
     /// One session more uses this namespace.
@@ -395,7 +396,7 @@ impl Table {
         let until = |holder: &Standing| self.leases.get(&holder.id.session).map(|lease| lease.until);
         let first = match line.holders().nth(FEW) {
             None => line.holders().filter_map(until).min(),
-            Some(_) => self.first_end(),
+            Some(_) => self.first_end_after(self.now),
         };
         first.unwrap_or(self.now).since(self.now) + HAIR
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidelock_memory::prelude::*;
 use tidelock_memory::{Backend, Clock, ErrorKind, Leave, Options, Patience, Place, Sleep, Store};
@@ -131,6 +131,20 @@ async fn a_client_that_is_awake_keeps_what_it_holds_while_time_passes() {
     clock.pass(Duration::from_secs(600)).await;
     assert_eq!(held.state(), State::Held);
     held.release().await.unwrap();
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_never_looks_costs_little_real_time() {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(Options::new()).unwrap();
+    let held = locks.mutex("job").unwrap().lock().await.unwrap();
+    let dead = Client::new(&store, 1); // nobody renews this one
+    let began = Instant::now();
+    clock.pass(Duration::from_secs(3600)).await;
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!((held.state(), dead.told()), (State::Held, vec![Told::Over]));
     locks.close().await.unwrap();
 }
 
