@@ -5,20 +5,25 @@
 //! opinion. Its two traits have required methods only.
 //!
 //! What core promises to a backend:
-//! - Only the futures of [`Session::join`], [`Session::look`], [`Session::line`] and [`Session::names`] are ever
-//!   dropped half-way. A join that was dropped is followed by `leave(…, Leave::Void)`. All others run to their end.
-//! - [`Backend::open`], [`Session::look`], [`Session::renew`] and [`Session::close`] are polled on the keeper's own
-//!   tokio runtime, which lives as long as the process: what they spawn there outlives every runtime of the user.
-//!   `join` is polled wherever the user is, on a tokio runtime or not, and so must not need one.
+//! - The futures of [`Session::join`], [`Session::line`] and [`Session::names`] are dropped whenever a user loses
+//!   interest, and polled wherever the user is, on a tokio runtime or not: they must not need one. A join that was
+//!   dropped or failed is followed by `leave(…, Leave::Void)`.
+//! - The futures of [`Backend::open`] and of everything else are polled on the keeper's own tokio runtime, which lives
+//!   as long as the process: what they spawn there outlives every runtime of the user. They are dropped only at their
+//!   deadline. What a dropped `open` has spawned must end with it.
 //! - One look at a time for each name; one renewal at a time for each shard.
+//! - A claim's id is never used again, not for another claim either.
 //!
 //! What a backend promises to core:
 //! - An error of kind [`ErrorKind::Lost`](crate::ErrorKind::Lost) means that the *session* is over, and nothing else
 //!   does. An outcome that is not known is [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) or
-//!   [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable), never a guess.
-//! - A deadline it reports counts from *before* the request was sent, on its own [`Clock`].
+//!   [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable), never a guess; any other error means that nothing was
+//!   done.
+//! - A deadline it reports counts from *before* the request was sent, on its own [`Clock`]. That of a repeated join
+//!   counts from its first request, unless the repetition renewed the claim or says what remains.
 //! - Tokens of conflicting grants of a name grow, whatever happens to claims, lines, processes and the server.
-//! - Repeating a request of the same claim is harmless: join says where the claim stands, leave says `Absent`.
+//! - Repeating a request of the same claim is harmless: join says where the claim stands, leave says `Absent`. Only
+//!   core repeats a leave: a backend that did so after an unknown outcome would make its own success look like a loss.
 
 use std::fmt;
 use std::future::Future;
@@ -58,7 +63,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// How long a claim lives unrenewed: what the store granted, which may differ from what was asked.
     fn ttl(&self) -> Duration;
 
-    /// What stalls together with this name: a whole server, or one master of a cluster.
+    /// What stalls together with this name now: a whole server, or one master of a cluster. It may change.
     fn shard(&self, name: &Name) -> Shard;
 
     /// Stands in line. The only call that creates anything.
@@ -76,8 +81,9 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Makes a held claim as light as `weight`. It keeps its place and its token.
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()>;
 
-    /// Changes the capacity of a line that is in use, when it still is `from`; otherwise a
-    /// [`Conflict`](crate::ErrorKind::Conflict). Refused as [`InvalidPermits`](crate::ErrorKind::InvalidPermits)
+    /// Changes the capacity of a semaphore's line that is in use, when it still is `from`; otherwise a
+    /// [`Conflict`](crate::ErrorKind::Conflict). A line of another kind is refused as a
+    /// [`KindMismatch`](crate::ErrorKind::KindMismatch). Refused as [`InvalidPermits`](crate::ErrorKind::InvalidPermits)
     /// while a claim waits that could then never fit. A line that nobody stands in has no capacity: nothing happens.
     async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()>;
 
@@ -165,7 +171,7 @@ pub enum Place {
     },
     /// It was not free, and the join had no patience. Nothing stands in line.
     Refused,
-    /// It cannot be in line any more: its leave came first.
+    /// It cannot be in line any more: its leave came first. Nothing else is said so.
     Gone,
 }
 

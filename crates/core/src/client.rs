@@ -103,14 +103,19 @@ impl Client {
         let mut sessions = 0;
         loop {
             let live = self.live().await?;
-            let stake = Stake::new(live.clone(), want.claim(live.registry.next_id()));
+            let claim = want.claim(live.registry.next_id());
+            let stake = Stake::new(live, claim);
             let turn = match stake.join(patience, by).await {
                 Ok(Place::Held { grant, .. }) => return Ok(Some(Guard::new(stake, grant))),
                 Ok(Place::Refused) => return Ok(None),
+                Ok(Place::Waiting { .. }) if patience == Patience::Now => return Ok(None), // and its stake leaves
                 Ok(Place::Waiting { .. }) => stake.turn(by).await,
-                Ok(Place::Gone) => Some(Turn::Gone(Loss::NotInLine)),
+                Ok(Place::Gone) if sessions < SESSIONS_TRIED => Some(Turn::Gone(Loss::NotInLine)),
+                Ok(Place::Gone) => {
+                    return Err(Error::new(ErrorKind::Protocol, "the store forgets every claim at once"));
+                }
                 Err(error) if error.kind() == ErrorKind::Lost && sessions < SESSIONS_TRIED => {
-                    live.registry.over();
+                    stake.live.registry.over();
                     Some(Turn::Gone(Loss::SessionOver))
                 }
                 Err(error) => return Err(error),
@@ -127,16 +132,22 @@ impl Client {
 
     /// The session in use; opens one if there is none.
     pub(crate) async fn live(&self) -> Result<Arc<Live>> {
-        if let Some(live) = self.current()? {
-            return Ok(live);
+        match self.current()? {
+            Some(live) => Ok(live),
+            // Boxed, because it is rare, and every acquire's future would be as large.
+            None => Box::pin(self.open()).await,
         }
+    }
+
+    async fn open(&self) -> Result<Arc<Live>> {
         let _alone = self.0.opening.lock().await;
         if let Some(live) = self.current()? {
             return Ok(live);
         }
         let live = Live::open(self.0.backend.clone(), self.0.options.clone()).await?;
         self.slot().replace(live.clone());
-        self.current()?; // closed while it opened: dropping it closes it
+        // Closed while it opened: then whoever closed has not seen it, and dropping it is what closes it.
+        self.current().inspect_err(|_| drop(self.slot().take()))?;
         Ok(live)
     }
 

@@ -8,25 +8,28 @@ use std::time::Duration;
 
 use crate::{Clock, Error, ErrorKind, Moment, Result, Sleep};
 
-/// What the future gives, or `None` when `clock` says `at` first. It costs no alarm if the future is ready at once.
-pub(crate) async fn by<F: Future>(clock: &Arc<dyn Clock>, at: Moment, future: F) -> Option<F::Output> {
+/// What the future gives, or `None` when `clock` says `at` first.
+///
+/// The clock is read, and an alarm set, only if the future is not ready at once: most stores in a process's own
+/// memory are, and neither is free.
+pub(crate) async fn by<F: Future>(
+    clock: &Arc<dyn Clock>,
+    at: impl FnOnce(Moment) -> Moment,
+    future: F,
+) -> Option<F::Output> {
+    let mut at = Some(at);
     let mut future = pin!(future);
-    let mut sleep = pin!(Sleep::until(clock, at));
+    let mut sleep = None;
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => sleep.as_mut().poll(cx).map(|()| None),
+        Poll::Pending => {
+            if let Some(at) = at.take() {
+                sleep = Some(Sleep::until(clock, at(clock.now())));
+            }
+            sleep.as_mut().map_or(Poll::Pending, |sleep| Pin::new(sleep).poll(cx).map(|()| None))
+        }
     })
     .await
-}
-
-/// The store's answer, or an error that it did not come by `at`.
-pub(crate) async fn answer_by<T>(
-    clock: &Arc<dyn Clock>,
-    at: Moment,
-    answer: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let none = || Err(Error::new(ErrorKind::Timeout, "the store did not answer in time"));
-    by(clock, at, answer).await.unwrap_or_else(none)
 }
 
 /// The store's answer, or an error that it did not come within `longest`.
@@ -35,7 +38,12 @@ pub(crate) async fn answer_within<T>(
     longest: Duration,
     answer: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    answer_by(clock, clock.now() + longest, answer).await
+    by(clock, |now| now + longest, answer).await.unwrap_or_else(|| Err(no_answer()))
+}
+
+/// The store has not answered in time.
+pub(crate) fn no_answer() -> Error {
+    Error::new(ErrorKind::Timeout, "the store did not answer in time")
 }
 
 /// What the future gives, if it gives it at once. Otherwise somebody has to poll it again.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::stake::Stake;
 use crate::standing::{Standing, next_listener};
-use crate::{Error, ErrorKind, Grant, Name, Result, Token, Weight};
+use crate::{ClaimId, Error, ErrorKind, Grant, Name, Result, Token, Weight};
 
 /// A grant. Dropping it gives it back in the background; [`release`](Guard::release) does so and waits.
 ///
@@ -63,6 +63,12 @@ impl Guard {
     #[must_use]
     pub fn name(&self) -> &Name {
         &self.stake.standing.claim.name
+    }
+
+    /// The claim it holds: what operators see in [`Locks::inspect`](crate::Locks::inspect), and may evict.
+    #[must_use]
+    pub fn claim(&self) -> ClaimId {
+        self.stake.standing.claim.id
     }
 
     /// For how long it can still be trusted if no renewal succeeds; zero once it is lost.
@@ -122,9 +128,7 @@ impl Guard {
     /// # Cancel safety
     /// It is given back all the same.
     pub async fn release(self) -> Result<()> {
-        let Self { stake, _hold, .. } = self;
-        let name = stake.standing.claim.name.clone();
-        stake.release().await.map_err(|error| error.during("release").on(&name))
+        self.stake.release().await.map_err(|error| error.during("release").on(self.name()))
     }
 
     pub(crate) fn capacity(&self) -> Weight {

@@ -44,7 +44,7 @@ impl Live {
     }
 
     /// Takes a claim that is over for its user out of the line.
-    pub(crate) fn leave(&self, standing: &Arc<Standing>) -> Leaving {
+    pub(crate) fn leave<'a>(&'a self, standing: &'a Arc<Standing>) -> Leaving<'a> {
         self.registry.remove(standing.claim.id.number);
         Leaving::start(&*self.session, &self.keeper, standing)
     }

@@ -76,7 +76,7 @@ fn a_cancelled_claim_is_left_however_far_its_grant_has_come() {
         pushing.join().unwrap();
         assert!(matches!(footing, Some(Footing::Waiting | Footing::Held)), "there is a claim to give back");
         assert_eq!(standing.stands(), None, "a late grant brings nothing back");
-        assert!(registry.roll().is_empty(), "and nobody renews it");
+        assert!(registry.roll(|_| Shard(0)).is_empty(), "and nobody renews it");
     });
 }
 
@@ -100,8 +100,9 @@ fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
         let (holder, soon) = (registry.clone(), standing.clone());
         registry.keeper_sleeps_until(Moment::NEVER);
         let holding = thread::spawn(move || holder.hold(&soon, grant()));
-        let (_, next) = registry.overdue(registry.now());
-        let wake = registry.keeper_sleeps_until(next);
+        registry.keeper_is_awake();
+        registry.overdue(Moment::from_nanos(u64::MAX - 1)); // as if a deadline had woken it
+        let wake = registry.keeper_sleeps_until(Moment::NEVER);
         holding.join().unwrap();
         let mut nudged = std::pin::pin!(registry.nudged());
         let nudged = crate::deadline::at_once(Pin::as_mut(&mut nudged)).is_some();
@@ -128,7 +129,7 @@ fn registry() -> Arc<Registry> {
 fn enter(registry: &Registry) -> Arc<Standing> {
     let name = Name::new("m").expect("a good name");
     let claim = Claim::new(registry.next_id(), name, Kind::Mutex, Weight::ONE, Weight::ONE);
-    let standing = registry.enter(claim, Shard(0));
+    let standing = registry.enter(claim);
     registry.extend(&standing, registry.now() + Duration::from_secs(3600));
     standing
 }

@@ -119,7 +119,7 @@ impl Reentrant {
         let clock = crate::boot_clock();
         let by = clock.now() + patience;
         let cell = self.cell(owner);
-        let Some(mut shared) = crate::deadline::by(&clock, by, cell.lock()).await else {
+        let Some(mut shared) = crate::deadline::by(&clock, |_| by, cell.lock()).await else {
             return Ok(None);
         };
         match self.share(&shared)? {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -26,9 +26,14 @@ pub(crate) struct Registry {
     kept_until: Cell<BTreeMap<Shard, Moment>>,
     next_number: AtomicU64,
     over: AtomicBool,
-    /// When the keeper will look by itself; whoever needs it earlier nudges it.
+    /// When the keeper will look at lines by itself; whoever needs it earlier nudges it.
     keeper_wakes: AtomicU64,
+    /// When it will look at deadlines; whoever holds for less long nudges it.
+    next_deadline: AtomicU64,
     nudge: Notify,
+    /// How often each line was hinted at, several lines to a counter: a hint may come before the answer to the join
+    /// that it is for.
+    hints: [AtomicU32; 64],
     /// A third of the ttl, less what a look may take: the longest that nobody looks at a line.
     longest_wait: AtomicU64,
     /// By how much deadlines are shortened, for clocks that drift apart.
@@ -78,7 +83,9 @@ impl Registry {
             next_number: AtomicU64::new(1),
             over: AtomicBool::new(false),
             keeper_wakes: AtomicU64::new(0),
+            next_deadline: AtomicU64::new(u64::MAX),
             nudge: Notify::new(),
+            hints: [const { AtomicU32::new(0) }; 64],
             longest_wait: AtomicU64::new(0),
             margin: AtomicU64::new(0),
         }
@@ -106,9 +113,10 @@ impl Registry {
     }
 
     /// Enters a claim, before anything is sent.
-    pub(crate) fn enter(&self, claim: Claim, shard: Shard) -> Arc<Standing> {
+    pub(crate) fn enter(&self, claim: Claim) -> Arc<Standing> {
         let number = claim.id.number;
-        let standing = Arc::new(Standing::new(claim, shard, self.now()));
+        let heard = self.hints(&claim.name).load(Ordering::Acquire);
+        let standing = Arc::new(Standing::new(claim, heard));
         self.table.lock().standing.insert(number, standing.clone());
         if self.is_over() && !cfg!(tidelock_fault = "an_ended_session_is_entered") {
             // The session ended in between, and whoever swept the table may have missed this one.
@@ -130,7 +138,9 @@ impl Registry {
 
     /// A join was answered: it waits, and is worth a look in `look_in`.
     pub(crate) fn wait(&self, standing: &Arc<Standing>, look_in: Duration) {
-        standing.wait();
+        let now = self.now();
+        standing.wait(now);
+        self.reckon_with(standing);
         let mut table = self.table.lock();
         // A push may have come first, and then it is not waiting at all.
         if standing.stands() != Some(Footing::Waiting)
@@ -138,12 +148,12 @@ impl Registry {
         {
             return;
         }
-        let now = self.now();
-        let at = self.look_at(now, look_in, standing.claim.id.number);
+        let missed_a_hint = self.hints(&standing.claim.name).load(Ordering::Acquire) != standing.heard;
+        let at = if missed_a_hint { now } else { self.look_at(now, look_in, standing.claim.id.number) };
         let first = Waiting {
             numbers: BTreeSet::new(),
             look_at: Moment::NEVER,
-            warn_at: standing.since + self.warn_after,
+            warn_at: now + self.warn_after,
             warn_again: self.warn_after,
             looking: false,
             look_again: false,
@@ -161,10 +171,9 @@ impl Registry {
     pub(crate) fn hold(&self, standing: &Standing, grant: Grant) {
         let latest = self.max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
         standing.hold(grant, latest);
-        if cfg!(tidelock_fault = "a_hold_nudges_nobody") {
-            return;
+        if !cfg!(tidelock_fault = "a_hold_nudges_nobody") {
+            self.reckon_with(standing);
         }
-        self.wake_keeper_by(standing.until());
     }
 
     /// The names whose turn it is to be looked at.
@@ -200,21 +209,18 @@ impl Registry {
         self.wake_keeper_by(at);
     }
 
-    /// Everyone who is known to stand in the store.
-    pub(crate) fn roll(&self) -> Roll {
-        let mut by_name: BTreeMap<(Shard, Name), Vec<ClaimId>> = BTreeMap::new();
+    /// Everyone who is known to stand in the store, by the shard that each name is in now.
+    pub(crate) fn roll(&self, shard_of: impl Fn(&Name) -> Shard) -> Roll {
+        let mut by_name: HashMap<Name, Vec<ClaimId>> = HashMap::new();
         for standing in self.table.lock().standing.values() {
             // While a join is under way the store may or may not know the claim: it must not be missed there.
             if matches!(standing.stands(), Some(Footing::Waiting | Footing::Held)) {
-                by_name
-                    .entry((standing.shard, standing.claim.name.clone()))
-                    .or_default()
-                    .push(standing.claim.id);
+                by_name.entry(standing.claim.name.clone()).or_default().push(standing.claim.id);
             }
         }
         let mut roll = Roll::new();
-        for ((shard, name), ids) in by_name {
-            roll.entry(shard).or_default().push((name, ids));
+        for (name, ids) in by_name {
+            roll.entry(shard_of(&name)).or_default().push((name, ids));
         }
         roll
     }
@@ -250,10 +256,13 @@ impl Registry {
         id.session == self.session && self.table.lock().standing.contains_key(&id.number)
     }
 
-    /// Takes out whoever can no longer be trusted at `now`, and says when the next one will be so.
-    pub(crate) fn overdue(&self, now: Moment) -> (Vec<Arc<Standing>>, Moment) {
-        // From here on every newcomer nudges, until `keeper_sleeps_until` knows when the keeper looks again.
-        self.keeper_wakes.store(u64::MAX, Ordering::Release);
+    /// Takes out whoever can no longer be trusted at `now`.
+    pub(crate) fn overdue(&self, now: Moment) -> Vec<Arc<Standing>> {
+        if now.as_nanos() < self.next_deadline.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        // Whoever holds from here on, and may have been passed already, nudges.
+        self.next_deadline.store(u64::MAX, Ordering::Release);
         let mut table = self.table.lock();
         let mut next = Moment::NEVER;
         let mut overdue = Vec::new();
@@ -266,10 +275,11 @@ impl Registry {
                 Some(_) => next = next.min(standing.until()),
             }
         }
+        self.next_deadline.fetch_min(next.as_nanos(), Ordering::AcqRel);
         for standing in &overdue {
             table.remove(standing.claim.id.number);
         }
-        (overdue, next)
+        overdue
     }
 
     /// Everything is over. Gives the claims that the store may still have.
@@ -283,11 +293,16 @@ impl Registry {
         all.into_iter().filter(|standing| standing.lose(loss).is_some()).collect()
     }
 
-    /// The keeper will wake by itself at `at`, or at the first look that is due.
+    /// The keeper is awake, and does not know yet when it looks again: every newcomer nudges.
+    pub(crate) fn keeper_is_awake(&self) {
+        self.keeper_wakes.store(u64::MAX, Ordering::Release);
+    }
+
+    /// The keeper will wake by itself at `at`, or for the first look or deadline that is due.
     pub(crate) fn keeper_sleeps_until(&self, at: Moment) -> Moment {
         let at = self.table.lock().due.first().map_or(at, |(due, _)| at.min(*due));
         self.keeper_wakes.store(at.as_nanos(), Ordering::Release);
-        at
+        at.min(Moment::from_nanos(self.next_deadline.load(Ordering::Acquire)))
     }
 
     /// Waits until somebody needs the keeper earlier.
@@ -299,6 +314,22 @@ impl Registry {
         let table = self.table.lock();
         let numbers = asked.iter().flat_map(|(_, ids)| ids).map(|id| id.number);
         numbers.filter_map(|number| table.standing.get(&number).cloned()).collect()
+    }
+
+    fn hints(&self, name: &Name) -> &AtomicU32 {
+        // Names of one program mostly differ at their ends.
+        let tail = name.as_bytes().iter().rev().take(8).fold(0, |tail, byte| tail << 8 | u64::from(*byte));
+        &self.hints[(scatter(tail) % 64) as usize]
+    }
+
+    /// Sees to it that the keeper is there when this claim's time is over.
+    fn reckon_with(&self, standing: &Standing) {
+        let until = standing.until();
+        // Before its join is answered nothing is known; the answer comes by here again.
+        if until > Moment::START && until.as_nanos() < self.next_deadline.load(Ordering::Acquire) {
+            self.next_deadline.store(0, Ordering::Release);
+            self.nudge.notify_one();
+        }
     }
 
     fn wake_keeper_by(&self, at: Moment) {
@@ -341,12 +372,16 @@ impl Signals for Registry {
     }
 
     fn look(&self, name: &Name) {
+        self.hints(name).fetch_add(1, Ordering::AcqRel);
         let now = self.now();
         self.table.lock().look_now(name, now);
         self.wake_keeper_by(now);
     }
 
     fn look_everywhere(&self) {
+        for hints in &self.hints {
+            hints.fetch_add(1, Ordering::AcqRel);
+        }
         let now = self.now();
         let mut table = self.table.lock();
         let names: Vec<_> = table.waiting.keys().cloned().collect();
@@ -413,7 +448,7 @@ impl Table {
         (waiting.looking, waiting.look_at) = (true, Moment::NEVER);
         let ids = waiting.numbers.iter().map(|&number| ClaimId { session, number }).collect();
         let since =
-            waiting.numbers.first().and_then(|first| self.standing.get(first)).map(|first| first.since);
+            waiting.numbers.first().and_then(|first| self.standing.get(first)).map(|first| first.since());
         let warn = since.filter(|_| waiting.warn_at <= now).map(|since| now.since(since));
         if warn.is_some() {
             waiting.warn_again *= 2;
@@ -448,4 +483,61 @@ fn scatter(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
+}
+
+#[cfg(all(test, not(tidelock_loom)))]
+mod tests {
+    use super::*;
+    use crate::{Kind, Weight, boot_clock};
+
+    fn entered() -> (Registry, Arc<Standing>) {
+        let registry = Registry::new(SessionId::from_bits(7), boot_clock(), &Options::new());
+        registry.set_ttl(Duration::from_secs(15));
+        let name = Name::new("m").expect("a good name");
+        let claim = Claim::new(registry.next_id(), name, Kind::Mutex, Weight::ONE, Weight::ONE);
+        let standing = registry.enter(claim);
+        (registry, standing)
+    }
+
+    #[test]
+    fn a_hint_before_the_joins_answer_is_not_lost() {
+        let (registry, standing) = entered();
+        registry.look(&standing.claim.name);
+        registry.wait(&standing, Duration::from_secs(15));
+        assert_eq!(registry.due_looks(registry.now()).len(), 1);
+    }
+
+    #[test]
+    fn without_a_hint_a_look_is_due_within_a_third_of_the_ttl() {
+        let (registry, standing) = entered();
+        registry.wait(&standing, Duration::from_secs(15));
+        assert!(registry.due_looks(registry.now()).is_empty());
+        assert_eq!(registry.due_looks(registry.now() + Duration::from_secs(5)).len(), 1);
+    }
+
+    #[test]
+    fn a_hint_during_a_look_is_followed_by_another() {
+        let (registry, standing) = entered();
+        registry.wait(&standing, Duration::from_secs(15));
+        registry.look(&standing.claim.name);
+        assert_eq!(registry.due_looks(registry.now()).len(), 1);
+        registry.look(&standing.claim.name);
+        assert!(registry.due_looks(registry.now()).is_empty(), "one look at a time");
+        let nothing = Sight { held: Vec::new(), gone: Vec::new(), look_in: Duration::from_secs(15) };
+        registry.saw(&standing.claim.name, nothing);
+        assert_eq!(registry.due_looks(registry.now()).len(), 1);
+    }
+
+    #[test]
+    fn a_deadline_that_comes_with_the_joins_answer_is_reckoned_with() {
+        let (registry, standing) = entered();
+        let grant = Grant { token: crate::Token::from_order(1).expect("small"), capacity: Weight::ONE };
+        registry.held(standing.claim.id, grant); // pushed before the answer
+        assert!(registry.overdue(registry.now()).is_empty());
+        registry.extend(&standing, registry.now() + Duration::from_secs(1));
+        registry.wait(&standing, Duration::from_secs(1));
+        assert_eq!(registry.overdue(registry.now()).len(), 0);
+        assert!(registry.keeper_sleeps_until(Moment::NEVER) <= standing.until());
+        assert_eq!(registry.overdue(standing.until()).len(), 1);
+    }
 }

@@ -18,71 +18,69 @@ pub(crate) struct Stake {
 impl Stake {
     /// Enters a claim. Nothing is sent.
     pub(crate) fn new(live: Arc<Live>, claim: Claim) -> Self {
-        let shard = live.session.shard(&claim.name);
-        let standing = live.registry.enter(claim, shard);
+        let standing = live.registry.enter(claim);
         Self { live, standing }
     }
 
     /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command.
     pub(crate) async fn join(&self, patience: Patience, by: Moment) -> Result<Place> {
         let (live, clock) = (&*self.live, &self.live.clock);
-        let by = by.min(self.standing.since + live.options.command_deadline);
+        let mut given_up = None;
         let mut pause = live.options.first_pause;
         loop {
+            let give_up = |now| *given_up.get_or_insert(by.min(now + live.options.command_deadline));
             self.standing.ask();
-            let error =
-                match deadline::answer_by(clock, by, live.session.join(&self.standing.claim, patience)).await
-                {
-                    Ok(place) => return Ok(self.joined(place)),
-                    Err(error) => error,
-                };
+            let joining = live.session.join(&self.standing.claim, patience);
+            let answer = deadline::by(clock, give_up, joining).await;
+            let error = match answer.unwrap_or_else(|| Err(deadline::no_answer())) {
+                Ok(place) => return Ok(self.joined(place)),
+                Err(error) => error,
+            };
             if !is_unknown(&error) {
                 self.standing.answered();
                 self.forget();
             }
-            let retry_at = clock.now() + pause;
-            if !error.can_retry() || retry_at >= by {
+            let now = clock.now();
+            if !error.can_retry()
+                || now + pause >= *given_up.get_or_insert(by.min(now + live.options.command_deadline))
+            {
                 return Err(error);
             }
-            Sleep::until(clock, retry_at).await;
+            Sleep::until(clock, now + pause).await;
             pause = (pause * 2).min(live.options.longest_pause);
         }
     }
 
     /// Its turn, or its end; `None` when `by` comes first.
     pub(crate) async fn turn(&self, by: Moment) -> Option<Turn> {
-        deadline::by(&self.live.clock, by, poll_fn(|cx| self.standing.poll_turn(cx))).await
+        deadline::by(&self.live.clock, |_| by, poll_fn(|cx| self.standing.poll_turn(cx))).await
     }
 
     /// Why it cannot be trusted any more, if so. Once it is lost by the clock it stays lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        self.loss_at(self.live.clock.now())
-    }
-
-    fn loss_at(&self, now: Moment) -> Option<Loss> {
-        if self.standing.until() <= now && self.standing.lose(self.standing.why_overdue(now)).is_some() {
-            drop(self.live.leave(&self.standing));
-        }
+        self.lapse(self.live.clock.now());
         self.standing.loss()
     }
 
     /// Leaves, and waits for the store to confirm it.
-    pub(crate) async fn release(self) -> Result<()> {
-        let lost = |loss: Loss| {
-            Err(Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason())))
-        };
-        let now = self.live.clock.now();
-        if let Some(loss) = self.loss_at(now) {
-            return lost(loss);
-        }
+    pub(crate) async fn release(&self) -> Result<()> {
+        let lost =
+            |loss: Loss| Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason()));
+        self.lapse(self.live.clock.now());
         if self.standing.lose(Loss::Left).is_none() {
-            return lost(self.standing.loss().unwrap_or(Loss::NotInLine));
+            return Err(lost(self.standing.loss().unwrap_or(Loss::NotInLine)));
         }
-        let by = now + self.live.options.command_deadline;
         let mut leaving = self.live.leave(&self.standing);
-        match deadline::answer_by(&self.live.clock, by, leaving.answer()).await? {
+        match self.live.ask(leaving.answer()).await? {
             Left::Held => Ok(()),
-            Left::Waiting | Left::Absent => lost(Loss::NotInLine),
+            Left::Waiting | Left::Absent => Err(lost(Loss::NotInLine)),
+        }
+    }
+
+    /// By `now` it may be over: then it is lost, and given back.
+    fn lapse(&self, now: Moment) {
+        if self.standing.until() <= now && self.standing.lose(self.standing.why_overdue(now)).is_some() {
+            drop(self.live.leave(&self.standing));
         }
     }
 

@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::Cell;
-use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Shard, Weight};
+use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Weight};
 
 pub(crate) struct Standing {
     pub(crate) claim: Claim,
-    pub(crate) shard: Shard,
-    /// When core was asked for it.
-    pub(crate) since: Moment,
+    /// How often its line had been hinted at when it was entered.
+    pub(crate) heard: u32,
+    /// Since when it waits.
+    since: AtomicU64,
     /// Until when the store keeps it, less the margin for clocks that drift apart.
     until: AtomicU64,
     /// Until when its user may hold it at most: `max_hold`.
@@ -74,11 +75,11 @@ impl Loss {
 }
 
 impl Standing {
-    pub(crate) fn new(claim: Claim, shard: Shard, since: Moment) -> Self {
+    pub(crate) fn new(claim: Claim, heard: u32) -> Self {
         Self {
             claim,
-            shard,
-            since,
+            heard,
+            since: AtomicU64::new(0),
             until: AtomicU64::new(0),
             latest: AtomicU64::new(u64::MAX),
             jeopardy: AtomicBool::new(false),
@@ -89,8 +90,8 @@ impl Standing {
     }
 
     /// A claim that the store has of us, and nobody here remembers: to be given back.
-    pub(crate) fn stray(id: ClaimId, name: Name, shard: Shard, now: Moment) -> Self {
-        Self::new(Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE), shard, now)
+    pub(crate) fn stray(id: ClaimId, name: Name) -> Self {
+        Self::new(Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE), 0)
     }
 
     /// Until when it can be trusted: never later than what the store keeps; [`Moment::START`] until that is known.
@@ -112,14 +113,19 @@ impl Standing {
         self.jeopardy.load(Ordering::Acquire)
     }
 
+    /// Since when it waits.
+    pub(crate) fn since(&self) -> Moment {
+        Moment::from_nanos(self.since.load(Ordering::Acquire))
+    }
+
     /// A join is being sent.
     pub(crate) fn ask(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        count(&self.asked);
     }
 
     /// That join was answered.
     pub(crate) fn answered(&self) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
+        count(&self.answered);
     }
 
     /// While a join of it could still be on its way, only a void leave keeps that one from coming alive.
@@ -131,7 +137,8 @@ impl Standing {
     }
 
     /// Its join was answered: it stands in line. A grant that was pushed before the answer came stays.
-    pub(crate) fn wait(&self) {
+    pub(crate) fn wait(&self, now: Moment) {
+        self.since.store(now.as_nanos(), Ordering::Release);
         let mut stage = self.stage.lock();
         if let Stage::Joining(waker) = &mut *stage {
             *stage = Stage::Waiting(waker.take());
@@ -174,11 +181,25 @@ impl Standing {
             Stage::Held { lost, .. } => (Footing::Held, lost.into_values().collect()),
             Stage::Gone(_) => (Footing::Held, Vec::new()),
         };
+        self.tell(footing, loss);
         if cfg!(tidelock_fault = "a_loss_wakes_nobody") {
             return Some(footing);
         }
         wakers.into_iter().for_each(Waker::wake);
         Some(footing)
+    }
+
+    /// Operators hear of every hold that ends against its user's will.
+    fn tell(&self, footing: Footing, loss: Loss) {
+        let (name, reason) = (&self.claim.name, loss.reason());
+        match (footing, loss) {
+            (Footing::Held, Loss::Closed) => {
+                tracing::debug!(lock.name = %name, reason, "a lock that was held is lost");
+            }
+            (_, Loss::Left) => {}
+            (Footing::Held, _) => tracing::warn!(lock.name = %name, reason, "a lock that was held is lost"),
+            _ => tracing::debug!(lock.name = %name, reason, "a place in line is lost"),
+        }
     }
 
     /// Ready when it is held or gone.
@@ -235,6 +256,11 @@ impl Standing {
             Stage::Gone(_) => None,
         }
     }
+}
+
+/// Counts what only the owner of a claim counts: nobody else writes here.
+fn count(counter: &AtomicU32) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// A number for somebody who listens for a loss.

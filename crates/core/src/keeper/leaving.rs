@@ -15,23 +15,23 @@ use crate::standing::Standing;
 use crate::{Left, Reply, Result, Session};
 
 /// A leave under way.
-pub(crate) struct Leaving {
-    standing: Arc<Standing>,
+pub(crate) struct Leaving<'a> {
+    standing: &'a Arc<Standing>,
     /// `None` once it has failed, or is confirmed.
     reply: Option<Reply<Left>>,
     confirmed: bool,
-    keeper: UnboundedSender<Errand>,
+    keeper: &'a UnboundedSender<Errand>,
 }
 
-impl Leaving {
+impl<'a> Leaving<'a> {
     /// Sends the leave of a claim that has been taken out of the registry.
     pub(crate) fn start(
         session: &dyn Session,
-        keeper: &UnboundedSender<Errand>,
-        standing: &Arc<Standing>,
+        keeper: &'a UnboundedSender<Errand>,
+        standing: &'a Arc<Standing>,
     ) -> Self {
         let reply = session.leave(&standing.claim.name, standing.claim.id, standing.how_to_leave());
-        Self { standing: standing.clone(), reply: Some(reply), confirmed: false, keeper: keeper.clone() }
+        Self { standing, reply: Some(reply), confirmed: false, keeper }
     }
 
     /// The store's answer. After an error, and when this is dropped before it came, the keeper goes on.
@@ -47,7 +47,7 @@ impl Leaving {
     }
 }
 
-impl Drop for Leaving {
+impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         if let Some(answer) = self.reply.as_mut().and_then(|reply| deadline::at_once(reply.as_mut())) {
             self.reply = None;

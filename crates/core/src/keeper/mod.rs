@@ -120,9 +120,9 @@ impl Keeper {
         if self.registry.is_over() {
             return Moment::NEVER;
         }
+        self.registry.keeper_is_awake();
         let now = self.clock.now();
-        let (overdue, next_deadline) = self.registry.overdue(now);
-        for standing in overdue {
+        for standing in self.registry.overdue(now) {
             self.lose(standing, now);
         }
         if now >= self.renew_at {
@@ -134,7 +134,7 @@ impl Keeper {
         for look in self.registry.due_looks(now) {
             self.look(look);
         }
-        self.registry.keeper_sleeps_until(next_deadline.min(self.renew_at).min(self.retry_at()))
+        self.registry.keeper_sleeps_until(self.renew_at.min(self.retry_at()))
     }
 
     /// When the first of the failed renewals is to be tried again.
@@ -149,15 +149,14 @@ impl Keeper {
 
     /// What could not be renewed in time is lost, whatever the store thinks; and it is given back there.
     fn lose(&mut self, standing: Arc<Standing>, now: Moment) {
-        if let Some(footing) = standing.lose(standing.why_overdue(now)) {
-            telling::lost(&standing, footing);
+        if standing.lose(standing.why_overdue(now)).is_some() {
             self.see_through(standing, None);
         }
     }
 
     /// Renews the shards that `which` picks, and in which nothing is under way.
     fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
-        let mut roll = self.registry.roll();
+        let mut roll = self.registry.roll(|name| self.session.shard(name));
         // A session that has to be kept itself is renewed with nobody in line too.
         roll.entry(Shard(0)).or_default();
         for (shard, asked) in roll {
@@ -219,7 +218,7 @@ impl Keeper {
         match done {
             Done::Renewed { shard, asked, answer } => self.renewed(shard, &asked, answer),
             Done::Looked { answer: Err(error), .. } if error.kind() == ErrorKind::Lost => {
-                self.registry.over()
+                self.registry.over();
             }
             Done::Looked { name, answer } => {
                 let soon =
@@ -262,9 +261,7 @@ impl Keeper {
     fn give_back(&mut self, strays: Vec<(Name, ClaimId)>) {
         for (name, id) in strays {
             if !self.registry.knows(id) && !self.leaving.contains_key(&id) {
-                let shard = self.session.shard(&name);
-                let standing = Standing::stray(id, name, shard, self.clock.now());
-                self.see_through(Arc::new(standing), None);
+                self.see_through(Arc::new(Standing::stray(id, name)), None);
             }
         }
     }
@@ -276,7 +273,7 @@ impl Keeper {
             self.see_through(standing, None);
         }
         let clock = self.clock.clone();
-        let _ = deadline::by(&clock, by, async {
+        let _ = deadline::by(&clock, |_| by, async {
             while !self.leaving.is_empty() {
                 match self.tasks.join_next().await {
                     Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
@@ -288,7 +285,7 @@ impl Keeper {
         .await;
         let session = self.session.clone();
         let ended =
-            deadline::by(&clock, by.max(clock.now() + self.options.command_deadline), session.close()).await;
+            deadline::by(&clock, |now| by.max(now + self.options.command_deadline), session.close()).await;
         let unconfirmed = std::mem::take(&mut self.leaving);
         if let Some(done) = done {
             // Whoever asked may have stopped listening.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::deadline;
 use crate::registry::Registry;
 use crate::standing::Standing;
-use crate::{Clock, Left, Options, Reply, Session, Sleep};
+use crate::{Clock, ErrorKind, Left, Options, Reply, Session, Sleep};
 
 /// Waits for `reply`, and sends the leave again for as long as the store could still have the claim.
 pub(super) async fn through(
@@ -23,6 +23,7 @@ pub(super) async fn through(
         let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
         match deadline::answer_within(clock, options.command_deadline, leave).await {
             Ok(_) => return,
+            Err(error) if error.kind() == ErrorKind::Lost => return, // the session took it along
             Err(error) if !error.can_retry() => {
                 tracing::warn!(lock.name = %name, %error, "a claim could not be given back; its lease will end it");
                 return;
@@ -30,7 +31,7 @@ pub(super) async fn through(
             Err(_) => {}
         }
         // The renewals of its neighbours may keep it alive, so their deadline counts too.
-        if registry.is_over() || clock.now() > surely_over.max(registry.kept_until(standing.shard)) {
+        if registry.is_over() || clock.now() > surely_over.max(registry.kept_until(session.shard(name))) {
             return;
         }
         Sleep::until(clock, clock.now() + pause).await;

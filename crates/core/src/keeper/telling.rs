@@ -1,20 +1,8 @@
-//! What the keeper tells operators: losses, jeopardy, and waits that take long.
+//! What the keeper tells operators: jeopardy, and waits that take long.
 
 use std::time::Duration;
 
-use crate::standing::{Footing, Standing};
 use crate::{Error, Line, Name, Result, SessionId, Shard};
-
-/// A claim was lost by this client's own clock.
-pub(super) fn lost(standing: &Standing, footing: Footing) {
-    let reason = standing.loss().map_or("", crate::standing::Loss::reason);
-    match footing {
-        Footing::Held => {
-            tracing::warn!(lock.name = %standing.claim.name, reason, "a lock that was held is lost");
-        }
-        _ => tracing::debug!(lock.name = %standing.claim.name, reason, "a place in line is lost"),
-    }
-}
 
 /// A renewal failed, and is tried again.
 pub(super) fn jeopardy(shard: Shard, error: &Error) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Waits until it holds, for at most ten seconds.
-pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..2_000 {
         if holds().await {
             return;
