@@ -1,7 +1,6 @@
 //! Every order of what can happen to a claim at once, explored by loom: `cargo xtask loom`.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -96,16 +95,17 @@ fn a_claim_entered_while_the_session_ends_is_told() {
 fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
     explore("the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes", || {
         let registry = registry();
+        registry.hold(&enter(&registry), grant()); // so that there is something to reckon with
+        let _ = crate::deadline::at_once(std::pin::pin!(registry.nudged()));
         let standing = enter(&registry); // its join is answered with a grant, while the keeper reckons
         let (holder, soon) = (registry.clone(), standing.clone());
         registry.keeper_sleeps_until(Moment::NEVER);
         let holding = thread::spawn(move || holder.hold(&soon, grant()));
         registry.keeper_is_awake();
-        registry.overdue(Moment::from_nanos(u64::MAX - 1)); // as if a deadline had woken it
+        registry.overdue(registry.now());
         let wake = registry.keeper_sleeps_until(Moment::NEVER);
         holding.join().unwrap();
-        let mut nudged = std::pin::pin!(registry.nudged());
-        let nudged = crate::deadline::at_once(Pin::as_mut(&mut nudged)).is_some();
+        let nudged = crate::deadline::at_once(std::pin::pin!(registry.nudged())).is_some();
         assert!(nudged || wake <= standing.until(), "nobody will see it end");
     });
 }

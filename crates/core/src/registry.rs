@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::standing::{Footing, Loss, Standing};
-use crate::sync::Cell;
+use crate::sync::{AtomicU64, Cell};
 use crate::{Claim, ClaimId, Clock, Grant, Moment, Name, Options, Renewal, SessionId, Shard, Sight, Signals};
 
 #[derive(Debug)]

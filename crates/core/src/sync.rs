@@ -1,4 +1,4 @@
-//! The one lock that loom has to see through: std's, or loom's under `cfg(tidelock_loom)`.
+//! What loom has to see through: a lock and a number, std's, or loom's under `cfg(tidelock_loom)`.
 
 #[cfg(tidelock_loom)]
 use loom::sync as imp;
@@ -6,6 +6,7 @@ use loom::sync as imp;
 use std::sync as imp;
 
 pub(crate) use imp::MutexGuard as Locked;
+pub(crate) use imp::atomic::AtomicU64;
 
 /// A mutex without poisoning: nothing here panics while it holds one, and a user's panic must not spread.
 #[derive(Debug)]
