@@ -51,7 +51,7 @@ impl Faults {
     }
 
     /// Every request takes so long on the store's clock, half of it on the way there and half on the way back.
-    /// (A leave arrives at once; only its reply takes long.)
+    /// (A leave arrives at once; its reply takes all of it.)
     pub fn delay(&self, delay: Duration) {
         self.0.mishaps().change(|plan| plan.delay = delay);
     }

@@ -2,6 +2,8 @@
 //!
 //! A flag says whether there is a plan at all, so a store without one pays no more than to read it.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -35,6 +37,14 @@ pub(crate) struct Mishap {
     delay: Duration,
 }
 
+/// A request on its way there and back, each for half of the delay, on the store's clock.
+#[derive(Debug)]
+pub(crate) struct Journey {
+    mishap: Mishap,
+    there: Sleep,
+    back: Sleep,
+}
+
 impl Mishaps {
     /// What happens to the next request, if anything does.
     pub(crate) fn next(&self) -> Option<Mishap> {
@@ -64,31 +74,44 @@ impl Plan {
 }
 
 impl Mishap {
-    pub(crate) async fn on_the_way_there(self, clock: &Arc<dyn Clock>) -> Result<()> {
-        self.wait(clock).await;
-        self.refuse()
+    /// A request with which this goes wrong, sent now.
+    pub(crate) fn send(self, clock: &Arc<dyn Clock>) -> Journey {
+        let sent = clock.now();
+        Journey {
+            mishap: self,
+            there: Sleep::until(clock, sent + self.delay / 2),
+            back: Sleep::until(clock, sent + self.delay),
+        }
+    }
+}
+
+impl Journey {
+    /// The way there. Both alarms are set at once: whoever lets time pass could run past one that is set later.
+    pub(crate) async fn there(&mut self) -> Result<()> {
+        poll_fn(|cx| {
+            let _ = Pin::new(&mut self.back).poll(cx);
+            Pin::new(&mut self.there).poll(cx)
+        })
+        .await;
+        self.arrive()
     }
 
-    pub(crate) async fn on_the_way_back(self, clock: &Arc<dyn Clock>) -> Result<()> {
-        self.wait(clock).await;
-        if self.lose_reply {
+    /// The end of the way there, without the way.
+    pub(crate) fn arrive(&self) -> Result<()> {
+        if self.mishap.refuse {
+            let refused = "the store refuses to serve, as a test wished";
+            return Err(Error::new(ErrorKind::Unavailable, refused));
+        }
+        Ok(())
+    }
+
+    /// The way back.
+    pub(crate) async fn back(&mut self) -> Result<()> {
+        (&mut self.back).await;
+        if self.mishap.lose_reply {
             return Err(Error::new(ErrorKind::Timeout, "the reply was lost, as a test wished"));
         }
         Ok(())
-    }
-
-    pub(crate) fn refuse(self) -> Result<()> {
-        if self.refuse {
-            return Err(Error::new(ErrorKind::Unavailable, "the store refuses to serve, as a test wished"));
-        }
-        Ok(())
-    }
-
-    /// Half of the delay, on the store's clock.
-    async fn wait(self, clock: &Arc<dyn Clock>) {
-        if !self.delay.is_zero() {
-            Sleep::until(clock, clock.now() + self.delay / 2).await;
-        }
     }
 }
 

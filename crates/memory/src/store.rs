@@ -123,9 +123,10 @@ impl Store {
     }
 
     async fn request_with<T>(&self, mishap: Mishap, work: impl FnOnce(&mut Table) -> Result<T>) -> Result<T> {
-        mishap.on_the_way_there(&self.0.clock).await?;
+        let mut journey = mishap.send(&self.0.clock);
+        journey.there().await?;
         let reply = self.act(work);
-        mishap.on_the_way_back(&self.0.clock).await?;
+        journey.back().await?;
         reply
     }
 
@@ -137,13 +138,13 @@ impl Store {
         let Some(mishap) = self.0.mishaps.next() else {
             return Box::pin(ready(self.act(work)));
         };
-        if let Err(refused) = mishap.refuse() {
+        let mut journey = mishap.send(&self.0.clock);
+        if let Err(refused) = journey.arrive() {
             return Box::pin(ready(Err(refused)));
         }
         let reply = self.act(work);
-        let clock = self.0.clock.clone();
         Box::pin(async move {
-            mishap.on_the_way_back(&clock).await?;
+            journey.back().await?;
             reply
         })
     }
