@@ -78,7 +78,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// anywhere, and needs no runtime.
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left>;
 
-    /// Makes a held claim as light as `weight`. It keeps its place and its token.
+    /// Makes a held claim as light as `weight`. It keeps its place and its token. A claim that is not there is a
+    /// [`Conflict`](crate::ErrorKind::Conflict).
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()>;
 
     /// Changes the capacity of a semaphore's line that is in use, when it still is `from`; otherwise a

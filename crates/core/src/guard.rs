@@ -170,7 +170,12 @@ impl WriteGuard {
         let claim = guard.stake.standing.claim.clone();
         let session = guard.stake.live.session.clone();
         let lightened = guard.stake.live.tell(async move { session.lighten(&claim, Weight::ONE).await });
-        lightened.await.map_err(|error| error.during("downgrade").on(guard.name()))?;
+        let lost = |error: Error| match error.kind() {
+            // The store has nothing to lighten: the claim went in between.
+            ErrorKind::Conflict => Error::new(ErrorKind::Lost, "the lock was lost before").because(error),
+            _ => error,
+        };
+        lightened.await.map_err(|error| lost(error).during("downgrade").on(guard.name()))?;
         Ok(guard)
     }
 

@@ -29,8 +29,8 @@ pub struct Stander {
     pub token: Option<Token>,
     /// What its client calls itself.
     pub label: String,
-    /// How long it has been standing there, by the store's clock.
-    pub since: Duration,
+    /// For how long it has been standing there, by the store's clock; `None` where the store cannot tell.
+    pub since: Option<Duration>,
 }
 
 impl Line {
@@ -54,7 +54,13 @@ impl Line {
 impl Stander {
     /// A claim as a backend lists it.
     #[must_use]
-    pub fn new(id: ClaimId, weight: Weight, token: Option<Token>, label: String, since: Duration) -> Self {
+    pub fn new(
+        id: ClaimId,
+        weight: Weight,
+        token: Option<Token>,
+        label: String,
+        since: Option<Duration>,
+    ) -> Self {
         Self { id, weight, token, label, since }
     }
 
@@ -72,6 +78,9 @@ impl fmt::Debug for Stander {
             Some(token) => write!(f, "{id} of {label:?} holds {weight} under token {token}")?,
             None => write!(f, "{id} of {label:?} waits for {weight}")?,
         }
-        write!(f, ", in line for {since:?}")
+        match since {
+            Some(since) => write!(f, ", in line for {since:?}"),
+            None => Ok(()),
+        }
     }
 }

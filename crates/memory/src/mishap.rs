@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tidelock::{Clock, Error, ErrorKind, Result, Sleep};
@@ -41,7 +42,7 @@ pub(crate) struct Mishap {
 #[derive(Debug)]
 pub(crate) struct Journey {
     mishap: Mishap,
-    there: Sleep,
+    there: Option<Sleep>,
     back: Sleep,
 }
 
@@ -79,7 +80,7 @@ impl Mishap {
         let sent = clock.now();
         Journey {
             mishap: self,
-            there: Sleep::until(clock, sent + self.delay / 2),
+            there: Some(Sleep::until(clock, sent + self.delay / 2)),
             back: Sleep::until(clock, sent + self.delay),
         }
     }
@@ -90,7 +91,7 @@ impl Journey {
     pub(crate) async fn there(&mut self) -> Result<()> {
         poll_fn(|cx| {
             let _ = Pin::new(&mut self.back).poll(cx);
-            Pin::new(&mut self.there).poll(cx)
+            self.there.as_mut().map_or(Poll::Ready(()), |there| Pin::new(there).poll(cx))
         })
         .await;
         self.arrive()
@@ -107,6 +108,8 @@ impl Journey {
 
     /// The way back.
     pub(crate) async fn back(&mut self) -> Result<()> {
+        // What it was rung for is done: whoever lets time pass need not wait for this one any more.
+        drop(self.there.take());
         (&mut self.back).await;
         if self.mishap.lose_reply {
             return Err(Error::new(ErrorKind::Timeout, "the reply was lost, as a test wished"));

@@ -405,7 +405,7 @@ impl Table {
         let lease = self.leases.get(&standing.id.session);
         let label = lease.map_or_else(String::new, |lease| (*lease.label).to_owned());
         let since = self.now.since(standing.since);
-        Stander::new(standing.id, standing.weight, standing.token, label, since)
+        Stander::new(standing.id, standing.weight, standing.token, label, Some(since))
     }
 }
 

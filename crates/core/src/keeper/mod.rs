@@ -88,9 +88,11 @@ impl Keeper {
         let mut last_alarm = None;
         loop {
             let wake = self.tend();
-            // Only now the last alarm is let go of: whoever turns a clock by hand knows by it that all is done.
-            drop(last_alarm.take());
             let mut sleep = Box::pin(Sleep::until(&self.clock, wake));
+            // Whoever turns a clock by hand sees by the last alarm that all is done, so it is let go of only now, and
+            // only when the next one is set.
+            let _ = deadline::at_once(sleep.as_mut());
+            drop(last_alarm.take());
             let closing = loop {
                 tokio::select! {
                     errand = errands.recv() => match errand {

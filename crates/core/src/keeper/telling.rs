@@ -36,10 +36,8 @@ fn in_the_way(line: &Line, own: SessionId) -> String {
         1 => String::new(),
         n => format!(" and {} more", n - 1),
     };
-    format!(
-        "{:?}{own_fault}{others} has been in line for {:?} and holds it, {ahead} wait ahead",
-        holder.label, holder.since
-    )
+    let since = holder.since.map(|since| format!(" for {since:?}")).unwrap_or_default();
+    format!("{:?}{own_fault}{others} holds it and has been in line{since}, {ahead} wait ahead", holder.label)
 }
 
 #[cfg(test)]
@@ -53,7 +51,7 @@ mod tests {
         let stander = |session: u64, token: Option<u64>| {
             let id = ClaimId { session: SessionId::from_bits(session), number: 1 };
             let token = token.and_then(Token::from_order);
-            Stander::new(id, Weight::ONE, token, format!("worker {session}"), Duration::from_secs(9))
+            Stander::new(id, Weight::ONE, token, format!("worker {session}"), Some(Duration::from_secs(9)))
         };
         let line = |holder| {
             Line::new(
@@ -64,7 +62,8 @@ mod tests {
         };
         let text = in_the_way(&line(2), own);
         assert!(
-            text.contains("\"worker 2\" has been in line for 9s") && text.contains("1 wait ahead"),
+            text.contains("\"worker 2\" holds it and has been in line for 9s")
+                && text.contains("1 wait ahead"),
             "{text}"
         );
         assert!(in_the_way(&line(1), own).contains("this very client"));

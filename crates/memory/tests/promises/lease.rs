@@ -130,7 +130,10 @@ fn operators_see_the_line_and_the_names_in_pages() {
     client.wait(&waiting);
     let line = now(client.session.line(&held.name)).unwrap();
     let seen: Vec<_> = line.claims.iter().map(|stander| (stander.id, stander.token, stander.since)).collect();
-    assert_eq!(seen, [(held.id, Some(token), Duration::from_secs(3)), (waiting.id, None, Duration::ZERO)]);
+    assert_eq!(
+        seen,
+        [(held.id, Some(token), Some(Duration::from_secs(3))), (waiting.id, None, Some(Duration::ZERO))]
+    );
     assert_eq!(line.claims[0].label, "checkout 7");
 
     let names: Vec<_> = (0..250).map(|number| format!("page {number:03}")).collect();
