@@ -1,8 +1,8 @@
 //! The seam: what a store has to do, and what it may say.
 //!
 //! A backend keeps lines and nothing else. Core chooses every id before any I/O, watches every deadline, looks again
-//! for whoever waits, retries, cancels and tells of loss; so a backend holds no timer, no table of waiters, and no
-//! opinion. Its two traits have required methods only.
+//! for whoever waits, retries, cancels and tells of loss: no backend decides when a waiter is looked after, nor when
+//! a claim is lost. Its two traits have required methods only.
 //!
 //! What core promises to a backend:
 //! - The futures of [`Session::join`], [`Session::line`] and [`Session::names`] are dropped whenever a user loses
