@@ -111,6 +111,7 @@ impl Keeper {
                 }
             };
             if let Some((within, done)) = closing {
+                drop(sleep); // nobody deals with it any more: whoever turns a clock by hand is not to wait for that
                 return self.close(within, done).await;
             }
             last_alarm = Some(sleep);
