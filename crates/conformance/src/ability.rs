@@ -1,0 +1,95 @@
+//! What can be done to a server and its clients, by name: a trial says what it needs, a subject what it can.
+
+use std::fmt;
+
+/// One thing that a trial may need. A subject that cannot do it says why, and the trials that need it are skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ability {
+    /// Requests are refused for a while, renewals too.
+    Refuse,
+    /// Requests are carried out, and their replies get lost.
+    LoseReplies,
+    /// Requests and replies take long.
+    Delay,
+    /// Requests, or replies, are held back and let go later.
+    HoldBack,
+    /// Everything that concerns one name stalls.
+    StallName,
+    /// Nothing that the store tells by itself arrives.
+    DropSignals,
+    /// A client dies: nothing of it reaches the store any more, and it gives nothing back.
+    Kill,
+    /// The store ends a client's session.
+    EndSession,
+    /// A client is stopped for longer than it can bear, and goes on as if nothing had happened.
+    Sleep,
+    /// The server is restarted.
+    Restart,
+    /// A replica takes over from a master whose last writes it missed.
+    FailOver,
+    /// The server's clock is set to another time.
+    StepClock,
+    /// Clients whose clocks are hours apart.
+    SkewClients,
+    /// Connecting with a wrong password.
+    WrongPassword,
+    /// Connecting to where no such server is.
+    WrongAddress,
+    /// Counting what clients send, and what the server tells by itself.
+    Count,
+    /// Listing whatever is left at the server.
+    Leftovers,
+}
+
+impl Ability {
+    /// Every one of them.
+    pub const ALL: [Self; 17] = [
+        Self::Refuse,
+        Self::LoseReplies,
+        Self::Delay,
+        Self::HoldBack,
+        Self::StallName,
+        Self::DropSignals,
+        Self::Kill,
+        Self::EndSession,
+        Self::Sleep,
+        Self::Restart,
+        Self::FailOver,
+        Self::StepClock,
+        Self::SkewClients,
+        Self::WrongPassword,
+        Self::WrongAddress,
+        Self::Count,
+        Self::Leftovers,
+    ];
+
+    /// What it is, to finish the sentence "cannot …".
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse requests",
+            Self::LoseReplies => "lose replies",
+            Self::Delay => "delay requests",
+            Self::HoldBack => "hold requests and replies back",
+            Self::StallName => "stall one name",
+            Self::DropSignals => "drop signals",
+            Self::Kill => "kill a client",
+            Self::EndSession => "end a session",
+            Self::Sleep => "stop a client past its ttl",
+            Self::Restart => "restart the server",
+            Self::FailOver => "fail over",
+            Self::StepClock => "step the server's clock",
+            Self::SkewClients => "set clients' clocks apart",
+            Self::WrongPassword => "give a wrong password",
+            Self::WrongAddress => "go to a wrong address",
+            Self::Count => "count commands",
+            Self::Leftovers => "list what is left",
+        }
+    }
+}
+
+impl fmt::Display for Ability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,69 @@
+//! What a trial does to the server, or to what lies between it and its clients.
+
+use std::time::Duration;
+
+use crate::Ability;
+
+/// Whom an act concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// Every client, and so the server.
+    Everyone,
+    /// The client of that label.
+    Client(String),
+}
+
+/// One thing done to the server, or to a connection. It lasts until [`Act::Heal`], unless it says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Everything is refused.
+    Refuse(Whom),
+    /// The next so many replies are lost, though what was asked is done.
+    LoseReplies(Whom, usize),
+    /// Each request and its reply together take so much longer.
+    Delay(Whom, Duration),
+    /// Requests do not arrive before the heal; they do then, even if nobody waits for the reply any more.
+    HoldRequests(Whom),
+    /// Requests arrive, and nothing comes back before the heal.
+    HoldReplies(Whom),
+    /// Requests of any client that concern this name do not arrive before the heal.
+    StallName(String),
+    /// Nothing is told by itself.
+    DropSignals(Whom),
+    /// The client is dead, for good.
+    Kill(Whom),
+    /// The session is over at once.
+    EndSession(Whom),
+    /// Clients stand still for so long, as on a machine that sleeps; when they go on, it has passed.
+    Sleep(Duration),
+    /// The server stops, and starts again at once.
+    Restart,
+    /// A replica that missed the last writes takes over.
+    FailOver,
+    /// The server's clock goes so much faster at once.
+    StepClock(Duration),
+    /// Everything is as it should be. The dead stay dead.
+    Heal,
+}
+
+impl Act {
+    /// What a subject must be able to do for it; healing is for everyone.
+    #[must_use]
+    pub fn needs(&self) -> Option<Ability> {
+        Some(match self {
+            Self::Refuse(_) => Ability::Refuse,
+            Self::LoseReplies(..) => Ability::LoseReplies,
+            Self::Delay(..) => Ability::Delay,
+            Self::HoldRequests(_) | Self::HoldReplies(_) => Ability::HoldBack,
+            Self::StallName(_) => Ability::StallName,
+            Self::DropSignals(_) => Ability::DropSignals,
+            Self::Kill(_) => Ability::Kill,
+            Self::EndSession(_) => Ability::EndSession,
+            Self::Sleep(_) => Ability::Sleep,
+            Self::Restart => Ability::Restart,
+            Self::FailOver => Ability::FailOver,
+            Self::StepClock(_) => Ability::StepClock,
+            Self::Heal => return None,
+        })
+    }
+}

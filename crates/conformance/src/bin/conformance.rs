@@ -1,0 +1,176 @@
+//! `conformance`: the suite on a backend, its own proof, and the table of guarantees.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lexopt::ValueExt;
+use tidelock_conformance::report::{POINTS, Painter, table};
+use tidelock_conformance::{ONLY_SERVERS, Settings, Subject, prove, run_with, subjects, trials};
+
+const USAGE: &str = "\
+The contract of Tidelock as trials, on a backend.
+
+Usage: conformance [--backend memory] [--url URL] [--filter PART] [--deep] [--report FILE] [--seed N]
+       conformance --list          which trial proves what
+       conformance --prove         the suite's own proof: what is broken on purpose is caught
+       conformance --table FILE…   the table of guarantees from these reports, as README has it
+
+  --backend NAME  what to try; memory if it is not said
+  --url URL       the server to try it on
+  --filter PART   only trials whose name contains this
+  --deep          larger crowds, more rounds: takes minutes
+  --report FILE   writes a report as JSON
+  --seed N        replays the random choices of an earlier run
+";
+
+/// How long a trial may take in a deep run.
+const DEEP_TIME_OUT: Duration = Duration::from_secs(600);
+
+#[derive(Default)]
+struct Flags {
+    backend: Option<String>,
+    url: Option<String>,
+    filter: Option<String>,
+    deep: bool,
+    report: Option<PathBuf>,
+    seed: Option<u64>,
+    what: What,
+}
+
+#[derive(Default)]
+enum What {
+    #[default]
+    Run,
+    List,
+    Prove,
+    Table(Vec<PathBuf>),
+    Help,
+}
+
+fn main() -> ExitCode {
+    match parse().and_then(|flags| act(&flags)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("conformance: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse() -> Result<Flags, lexopt::Error> {
+    use lexopt::Arg::{Long, Short, Value};
+    let (mut flags, mut parser) = (Flags::default(), lexopt::Parser::from_env());
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("backend") => flags.backend = Some(parser.value()?.string()?),
+            Long("url") => flags.url = Some(parser.value()?.string()?),
+            Long("filter") => flags.filter = Some(parser.value()?.string()?),
+            Long("deep") => flags.deep = true,
+            Long("report") => flags.report = Some(parser.value()?.into()),
+            Long("seed") => flags.seed = Some(parser.value()?.parse()?),
+            Long("list") => flags.what = What::List,
+            Long("prove") => flags.what = What::Prove,
+            Long("table") => flags.what = What::Table(vec![parser.value()?.into()]),
+            Long("help") | Short('h') => flags.what = What::Help,
+            Value(file) => match &mut flags.what {
+                What::Table(files) => files.push(file.into()),
+                _ => return Err(Value(file).unexpected()),
+            },
+            _ => return Err(arg.unexpected()),
+        }
+    }
+    Ok(flags)
+}
+
+fn act(flags: &Flags) -> Result<bool, lexopt::Error> {
+    match &flags.what {
+        What::Help => print!("{USAGE}"),
+        What::List => list(flags),
+        What::Table(files) => print!("{}", table(&read(files)?)?),
+        What::Prove => return Ok(prove_all(flags)),
+        What::Run => return run_all(flags),
+    }
+    Ok(true)
+}
+
+fn run_all(flags: &Flags) -> Result<bool, lexopt::Error> {
+    let (subject, settings, painter) = (subject(flags)?, settings(flags), Painter::for_stdout());
+    let seed = settings.seed;
+    println!("the contract on {}, seed {seed} (replay with --seed {seed})\n", subject.name());
+    let report = run_with(subject, &settings, &mut |verdict| println!("{}", verdict.text(painter)));
+    if report.verdicts.is_empty() {
+        return Err(format!("no trial has {:?} in its name", settings.filter.unwrap_or_default()).into());
+    }
+    if let Some(file) = &flags.report {
+        write(file, &format!("{:#}\n", report.to_json()))?;
+    }
+    println!("{}", report.summary(painter));
+    Ok(report.passed())
+}
+
+fn prove_all(flags: &Flags) -> bool {
+    let painter = Painter::for_stdout();
+    let proof = prove(&settings(flags), &mut |step| println!("{}", step.text(painter)));
+    println!("\n{} passed, {} failed, 0 skipped", proof.passed(), proof.failed());
+    proof.holds()
+}
+
+fn list(flags: &Flags) {
+    let is_chosen = |name: &str| flags.filter.as_ref().is_none_or(|part| name.contains(part.as_str()));
+    println!("Each trial, the points of the contract it is about, and the lessons of others' faults:\n");
+    for trial in trials().iter().filter(|trial| is_chosen(trial.name)) {
+        let numbers = |numbers: &[u8]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let needs: Vec<&str> = trial.needs.iter().map(|need| need.as_str()).collect();
+        println!(
+            "{:<72} points {:<8} lessons {:<12} {}",
+            trial.name,
+            numbers(trial.points),
+            numbers(trial.lessons),
+            needs.join(", ")
+        );
+    }
+    println!("\nOnly a server can show:\n");
+    for (lesson, why) in ONLY_SERVERS {
+        println!("lesson {lesson:>2}: {why}");
+    }
+    println!("\nThe points:\n");
+    (1..).zip(POINTS).for_each(|(number, title): (u8, &str)| println!("{number:>2} {title}"));
+}
+
+fn subject(flags: &Flags) -> Result<Arc<dyn Subject>, lexopt::Error> {
+    match (flags.backend.as_deref().unwrap_or("memory"), &flags.url) {
+        ("memory", None) => Ok(Arc::new(subjects::memory())),
+        ("memory", Some(_)) => Err("the memory backend has no server, and so no URL".into()),
+        (other, _) => Err(format!("there is no backend {other:?}; there is: memory").into()),
+    }
+}
+
+fn settings(flags: &Flags) -> Settings {
+    let mut settings = Settings { filter: flags.filter.clone(), deep: flags.deep, ..Settings::default() };
+    if flags.deep {
+        settings.time_out = DEEP_TIME_OUT;
+    }
+    settings.seed = flags.seed.unwrap_or_else(new_seed);
+    settings
+}
+
+/// A seed that is short enough to type.
+fn new_seed() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    u64::from(since.map_or(1, |since| since.subsec_nanos() / 1_000))
+}
+
+fn read(files: &[PathBuf]) -> Result<Vec<serde_json::Value>, lexopt::Error> {
+    let read = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()).into())
+    };
+    files.iter().map(read).collect()
+}
+
+fn write(file: &Path, text: &str) -> Result<(), lexopt::Error> {
+    std::fs::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()).into())
+}

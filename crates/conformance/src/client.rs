@@ -1,0 +1,199 @@
+//! A trial's client: one `Locks`, every step of which is written down.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tidelock::{Line, Locks, Result};
+
+use crate::history::{Author, Recorder, What};
+use crate::hold::{Hold, Kept};
+use crate::want::Want;
+
+/// A client, as good as a process of its own. Clones are the same client.
+#[derive(Clone)]
+pub struct Client {
+    locks: Arc<dyn Locks>,
+    label: Arc<str>,
+    recorder: Arc<Recorder>,
+}
+
+impl Client {
+    pub(crate) fn new(locks: Arc<dyn Locks>, label: &str, recorder: Arc<Recorder>) -> Self {
+        Self { locks, label: label.into(), recorder }
+    }
+
+    /// Its locks, for what is not written down.
+    #[must_use]
+    pub fn locks(&self) -> &Arc<dyn Locks> {
+        &self.locks
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Waits its turn.
+    ///
+    /// # Errors
+    /// As of the lock's own call.
+    pub async fn take(&self, name: &str, want: Want) -> Result<Hold> {
+        self.take_as(self.author(name), want).await
+    }
+
+    pub(crate) async fn take_as(&self, author: Author, want: Want) -> Result<Hold> {
+        let name = &*author.name.clone();
+        let held = self.ask(author, want, async {
+            let kept = match want {
+                Want::Lock => self.locks.mutex(name)?.lock().await.map(Kept::Plain),
+                Want::Read => self.locks.rwlock(name)?.read().await.map(Kept::Plain),
+                Want::Write => self.locks.rwlock(name)?.write().await.map(Kept::Write),
+                Want::Permits(n, of) => self.locks.semaphore(name, of)?.acquire(n).await.map(Kept::Plain),
+            };
+            kept.map(Some)
+        });
+        Ok(held.await?.expect("whoever waits without end is not refused"))
+    }
+
+    /// Takes it at once, or not at all.
+    ///
+    /// # Errors
+    /// As of the lock's own call.
+    pub async fn try_take(&self, name: &str, want: Want) -> Result<Option<Hold>> {
+        let plain = |guard: Option<_>| guard.map(Kept::Plain);
+        self.ask(self.author(name), want, async {
+            match want {
+                Want::Lock => self.locks.mutex(name)?.try_lock().await.map(plain),
+                Want::Read => self.locks.rwlock(name)?.try_read().await.map(plain),
+                Want::Write => self.locks.rwlock(name)?.try_write().await.map(|guard| guard.map(Kept::Write)),
+                Want::Permits(n, of) => self.locks.semaphore(name, of)?.try_acquire(n).await.map(plain),
+            }
+        })
+        .await
+    }
+
+    /// Waits its turn for so long.
+    ///
+    /// # Errors
+    /// As of the lock's own call.
+    pub async fn take_within(&self, name: &str, want: Want, patience: Duration) -> Result<Option<Hold>> {
+        let plain = |guard: Option<_>| guard.map(Kept::Plain);
+        let write = |guard: Option<_>| guard.map(Kept::Write);
+        self.ask(self.author(name), want, async {
+            match want {
+                Want::Lock => self.locks.mutex(name)?.lock_within(patience).await.map(plain),
+                Want::Read => self.locks.rwlock(name)?.read_within(patience).await.map(plain),
+                Want::Write => self.locks.rwlock(name)?.write_within(patience).await.map(write),
+                Want::Permits(n, of) => {
+                    self.locks.semaphore(name, of)?.acquire_within(n, patience).await.map(plain)
+                }
+            }
+        })
+        .await
+    }
+
+    /// Makes the semaphore of that name another size.
+    ///
+    /// # Errors
+    /// As of [`tidelock::Semaphore::resize`].
+    pub async fn resize(&self, name: &str, to: u32) -> Result<()> {
+        let author = self.recorder.author(&self.label, name);
+        self.recorder.note(&author, What::Resizing { to });
+        self.locks.semaphore(name, to)?.resize(to).await?;
+        self.recorder.note(&author, What::Resized { to });
+        Ok(())
+    }
+
+    /// The line of a name.
+    ///
+    /// # Errors
+    /// As of [`Locks::inspect`].
+    pub async fn line(&self, name: &str) -> Result<Line> {
+        self.locks.inspect(name).await
+    }
+
+    /// How many wait in a line; 0 when it cannot be told.
+    pub async fn waiters(&self, name: &str) -> usize {
+        self.line(name).await.map_or(0, |line| line.waiters().count())
+    }
+
+    /// Whether nobody stands in a line; not when it cannot be told.
+    pub async fn is_empty(&self, name: &str) -> bool {
+        self.line(name).await.is_ok_and(|line| line.claims.is_empty())
+    }
+
+    pub(crate) fn author(&self, name: &str) -> Author {
+        self.recorder.author(&self.label, name)
+    }
+
+    async fn ask(
+        &self,
+        author: Author,
+        want: Want,
+        work: impl Future<Output = Result<Option<Kept>>> + Send,
+    ) -> Result<Option<Hold>> {
+        let (weight, capacity) = (want.weight(), want.capacity());
+        self.recorder.note(&author, What::Asked { weight, capacity });
+        let asking = Asking { recorder: self.recorder.clone(), author, is_settled: false };
+        Asked { asking, work: Box::pin(work) }.await
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.label)
+    }
+}
+
+/// A claim that was asked for. Dropped before it is settled, it was cancelled.
+struct Asking {
+    recorder: Arc<Recorder>,
+    author: Author,
+    is_settled: bool,
+}
+
+/// The asking, and the call that it is about. The fields are dropped in this order: that it gives up is written down
+/// before the call is dropped and the claim leaves, for from then on others may be granted.
+struct Asked<F> {
+    asking: Asking,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future<Output = Result<Option<Kept>>>> Future for Asked<F> {
+    type Output = Result<Option<Hold>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = std::task::ready!(self.work.as_mut().poll(cx));
+        Poll::Ready(self.asking.settle(outcome))
+    }
+}
+
+impl Asking {
+    fn settle(&mut self, outcome: Result<Option<Kept>>) -> Result<Option<Hold>> {
+        self.is_settled = true;
+        match outcome {
+            Ok(Some(kept)) => Ok(Some(Hold::new(kept, self.author.clone(), self.recorder.clone()))),
+            Ok(None) => {
+                self.recorder.note(&self.author, What::Refused);
+                Ok(None)
+            }
+            Err(error) => {
+                self.recorder.note(&self.author, What::Failed);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.recorder.note(&self.author, What::Cancelled);
+        }
+    }
+}

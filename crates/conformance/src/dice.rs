@@ -1,0 +1,49 @@
+//! Chance that can be replayed: SplitMix64, from one seed for the whole run and the name of each trial.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The odd constant by which SplitMix64 goes on.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A source of choices. The same seed and name give the same ones.
+#[derive(Debug)]
+pub struct Dice(AtomicU64);
+
+impl Dice {
+    /// The dice of one trial, or of one task in it.
+    #[must_use]
+    pub fn new(seed: u64, name: &str) -> Self {
+        let named = name.bytes().fold(seed, |state, byte| scatter(state ^ u64::from(byte)));
+        Self(AtomicU64::new(named))
+    }
+
+    /// A number below `sides`.
+    pub fn below(&self, sides: u64) -> u64 {
+        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        scatter(state) % sides.max(1)
+    }
+
+    /// Whether the one case in `many` came up.
+    pub fn one_in(&self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+
+    /// One of these.
+    pub fn pick<'a, T>(&self, things: &'a [T]) -> &'a T {
+        let index = usize::try_from(self.below(things.len() as u64)).unwrap_or(0);
+        &things[index]
+    }
+
+    /// Dice for a task of its own.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self(AtomicU64::new(self.below(u64::MAX)))
+    }
+}
+
+fn scatter(mut x: u64) -> u64 {
+    x = x.wrapping_add(STEP);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

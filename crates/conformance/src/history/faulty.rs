@@ -1,0 +1,209 @@
+//! Histories with one fault each, and the promise whose check has to catch it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Event, History, Promise, What};
+
+/// A history that breaks exactly one promise.
+#[derive(Debug)]
+pub struct Faulty {
+    /// What is wrong with it.
+    pub what: &'static str,
+    /// Which check catches it.
+    pub promise: Promise,
+    /// What happened.
+    pub history: History,
+}
+
+/// Every one of them.
+#[must_use]
+pub fn all() -> Vec<Faulty> {
+    let faulty = |what, promise, script: Script| Faulty { what, promise, history: script.history() };
+    vec![
+        faulty("a mutex is held twice", Promise::Exclusion, a_mutex_is_held_twice()),
+        faulty("a reader meets a writer", Promise::Exclusion, a_reader_meets_a_writer()),
+        faulty("permits exceed the size", Promise::Exclusion, permits_exceed_the_size()),
+        faulty("permits exceed a size that has grown", Promise::Exclusion, permits_exceed_a_grown_size()),
+        faulty("a later comer passes", Promise::Order, a_later_comer_passes()),
+        faulty("a reader passes a waiting writer", Promise::Order, a_reader_passes_a_waiting_writer()),
+        faulty("a small request passes a large one", Promise::Order, a_small_request_passes_a_large_one()),
+        faulty("a token comes again", Promise::Tokens, a_token_comes_again()),
+        faulty("a token goes down", Promise::Tokens, a_token_goes_down()),
+        faulty("an old holder's write is accepted", Promise::Fence, an_old_write_is_accepted()),
+        faulty("a name is of no use after healing", Promise::Usable, a_name_is_of_no_use()),
+        faulty("somebody waits while nobody holds", Promise::Bounded, somebody_waits_for_nobody()),
+    ]
+}
+
+/// A history as it is written by hand: times in milliseconds.
+struct Script(Vec<Event>);
+
+const WRITER: u32 = tidelock::Weight::MAX.get();
+
+impl Script {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    fn event(mut self, at: u64, claim: u64, name: &str, what: What) -> Self {
+        let who: Arc<str> = if claim == 0 { "trial".into() } else { format!("client {claim}").into() };
+        self.0.push(Event { at: Duration::from_millis(at), who, name: name.into(), claim, what });
+        self
+    }
+
+    fn asks(self, at: u64, claim: u64, weight: u32, capacity: u32) -> Self {
+        self.event(at, claim, "stock", What::Asked { weight, capacity })
+    }
+
+    fn stands(self, at: u64, claim: u64) -> Self {
+        self.event(at, claim, "stock", What::Stands)
+    }
+
+    fn granted(self, at: u64, claim: u64, token: u64) -> Self {
+        self.event(at, claim, "stock", What::Granted { token })
+    }
+
+    fn lets_go(self, at: u64, claim: u64) -> Self {
+        self.event(at, claim, "stock", What::LetGo)
+    }
+
+    fn writes(self, at: u64, token: u64) -> Self {
+        self.event(at, 0, "resource", What::Wrote { token, accepted: true })
+    }
+
+    fn history(self) -> History {
+        History {
+            backend: "written by hand".into(),
+            trial: String::new(),
+            seed: 0,
+            ttl: Duration::from_secs(15),
+            events: self.0,
+        }
+    }
+}
+
+fn a_mutex_is_held_twice() -> Script {
+    Script::new()
+        .asks(0, 1, 1, 1)
+        .asks(1, 2, 1, 1)
+        .granted(2, 1, 32)
+        .granted(3, 2, 64)
+        .lets_go(4, 1)
+        .lets_go(5, 2)
+}
+
+fn a_reader_meets_a_writer() -> Script {
+    let script = Script::new().asks(0, 1, 1, WRITER).granted(1, 1, 32).asks(2, 2, WRITER, WRITER);
+    script.granted(3, 2, 64).lets_go(4, 2).lets_go(5, 1)
+}
+
+fn permits_exceed_the_size() -> Script {
+    let script = Script::new().asks(0, 1, 2, 3).granted(1, 1, 32).asks(2, 2, 1, 3).granted(3, 2, 64);
+    script.asks(4, 3, 1, 3).granted(5, 3, 96).lets_go(6, 1).lets_go(7, 2).lets_go(8, 3)
+}
+
+fn permits_exceed_a_grown_size() -> Script {
+    let script =
+        Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).event(2, 9, "stock", What::Resizing { to: 2 });
+    let script = script.event(3, 9, "stock", What::Resized { to: 2 }).asks(4, 2, 1, 2).granted(5, 2, 64);
+    script.asks(6, 3, 1, 2).granted(7, 3, 96).lets_go(8, 1).lets_go(9, 2).lets_go(10, 3)
+}
+
+fn a_later_comer_passes() -> Script {
+    let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).asks(2, 2, 1, 1).stands(3, 2);
+    let script = script.asks(4, 3, 1, 1).stands(5, 3).lets_go(6, 1).granted(7, 3, 64).lets_go(8, 3);
+    script.granted(9, 2, 96).lets_go(10, 2)
+}
+
+fn a_reader_passes_a_waiting_writer() -> Script {
+    let script =
+        Script::new().asks(0, 1, 1, WRITER).granted(1, 1, 32).asks(2, 2, WRITER, WRITER).stands(3, 2);
+    let script = script.asks(4, 3, 1, WRITER).granted(5, 3, 64).lets_go(6, 1).lets_go(7, 3);
+    script.granted(8, 2, 96).lets_go(9, 2)
+}
+
+fn a_small_request_passes_a_large_one() -> Script {
+    let script = Script::new().asks(0, 1, 2, 3).granted(1, 1, 32).asks(2, 2, 2, 3).stands(3, 2);
+    let script = script.asks(4, 3, 1, 3).granted(5, 3, 64).lets_go(6, 1).granted(7, 2, 96);
+    script.lets_go(8, 2).lets_go(9, 3)
+}
+
+fn a_token_comes_again() -> Script {
+    let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).lets_go(2, 1);
+    script.asks(3, 2, 1, 1).granted(4, 2, 32).lets_go(5, 2)
+}
+
+fn a_token_goes_down() -> Script {
+    let script = Script::new().asks(0, 1, 1, 1).asks(1, 2, 1, 1).granted(2, 1, 64).lets_go(3, 1);
+    script.granted(4, 2, 32).lets_go(5, 2)
+}
+
+fn an_old_write_is_accepted() -> Script {
+    Script::new().writes(0, 32).writes(1, 64).writes(2, 32)
+}
+
+fn a_name_is_of_no_use() -> Script {
+    let fault = What::Fault { act: "Restart".into() };
+    Script::new().event(0, 0, "", fault).event(1, 0, "", What::Healed).asks(2, 1, 1, 1)
+}
+
+fn somebody_waits_for_nobody() -> Script {
+    let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).asks(2, 2, 1, 1).stands(3, 2);
+    script.lets_go(4, 1).granted(20_000, 2, 64).lets_go(20_001, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_is_caught_by_its_own_check_alone() {
+        for Faulty { what, promise, history } in all() {
+            let found: Vec<Promise> = history.check().iter().map(|violation| violation.promise).collect();
+            assert_eq!(found, [promise], "{what}");
+        }
+    }
+
+    #[test]
+    fn the_same_without_the_fault_is_in_order() {
+        let sound = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).asks(2, 2, 1, 1).stands(3, 2);
+        let sound = sound.asks(4, 3, 1, 1).stands(5, 3).lets_go(6, 1).granted(7, 2, 64).lets_go(8, 2);
+        let sound = sound.granted(9, 3, 96).lets_go(10, 3).writes(11, 32).writes(12, 32).writes(13, 64);
+        assert_eq!(sound.history().check(), []);
+    }
+
+    #[test]
+    fn readers_share_and_tokens_of_readers_may_come_in_any_order() {
+        let script = Script::new().asks(0, 1, 1, WRITER).asks(1, 2, 1, WRITER).granted(2, 2, 64);
+        assert_eq!(script.granted(3, 1, 32).lets_go(4, 2).lets_go(5, 1).history().check(), []);
+    }
+
+    #[test]
+    fn a_declared_overlap_is_no_violation() {
+        let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).event(2, 0, "", What::Overlap);
+        assert_eq!(script.asks(3, 2, 1, 1).granted(4, 2, 64).lets_go(5, 2).history().check(), []);
+    }
+
+    #[test]
+    fn the_window_is_the_shortest() {
+        let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).asks(2, 2, 1, 1).granted(3, 2, 64);
+        let script = script.asks(4, 3, 1, 1).granted(5, 3, 96);
+        let violation = script.history().check().remove(0);
+        assert_eq!((violation.from, violation.to, violation.claims.as_slice()), (1, 3, &[1, 2][..]));
+    }
+
+    #[test]
+    fn a_hundred_thousand_events_are_checked_in_no_time() {
+        let mut script = Script::new();
+        for claim in 1..=25_000 {
+            let at = claim * 4;
+            script = script.asks(at, claim, 1, 1).granted(at + 1, claim, claim * 32);
+            script = script.writes(at + 2, claim * 32).lets_go(at + 3, claim);
+        }
+        let history = script.history();
+        let began = std::time::Instant::now();
+        assert_eq!(history.check(), []);
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+}

@@ -1,0 +1,156 @@
+//! What happened in a trial, and whether it keeps the contract as a whole.
+//!
+//! Each check reads the events once, in order, and keeps what it needs in ordered maps: O(n log n) in all, as long as
+//! few different weights meet on one name. A check alarms only when what it found cannot be explained by the moments
+//! between an event and its being written down; so a history without a violation proves nothing, and one with a
+//! violation proves that the promise was broken.
+//!
+//! # A saved history
+//!
+//! One JSON object: `format` is `"tidelock history 1"`; `backend`, `trial` and `seed` say what was played and how to
+//! replay it, `ttl` how long claims lived, in nanoseconds as all times; `why` is what the trial itself said. `broken`
+//! is absent or tells of the promise that the history breaks: `promise`, `sentence`, `name`, the `claims` involved,
+//! and the positions `from` and `to` in `events` between which it happens. Each event has `at` (nanoseconds since
+//! the trial began), `who`, `what`, and where they apply `name`, `claim`, `weight`, `capacity`, `token`, `accepted`,
+//! `act`. The words for `what` are those of [`What::word`].
+
+mod conflicts;
+mod event;
+mod exclusion;
+pub mod faulty;
+mod fence;
+mod order;
+mod progress;
+mod recorder;
+mod sums;
+mod timeline;
+mod tokens;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+pub use event::{Event, What};
+pub(crate) use recorder::Author;
+pub use recorder::Recorder;
+pub use timeline::timeline;
+
+/// Everything that happened in one trial.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// Of which backend.
+    pub backend: String,
+    /// In which trial.
+    pub trial: String,
+    /// The seed of its run.
+    pub seed: u64,
+    /// How long claims lived.
+    pub ttl: Duration,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
+
+/// One promise that a history can be seen to break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Promise {
+    /// What is held together fits.
+    Exclusion,
+    /// Nobody passes whoever was known to wait.
+    Order,
+    /// Of two conflicting grants the later has the greater token.
+    Tokens,
+    /// A resource never accepts an older token after a newer one.
+    Fence,
+    /// Once everything is healed, whoever asks gets it.
+    Usable,
+    /// Nobody waits for long while nobody holds.
+    Bounded,
+}
+
+impl Promise {
+    /// The promise in a few words.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclusion => "exclusion",
+            Self::Order => "order",
+            Self::Tokens => "tokens",
+            Self::Fence => "fence",
+            Self::Usable => "usable after healing",
+            Self::Bounded => "bounded waits",
+        }
+    }
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A promise that was broken, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which one.
+    pub promise: Promise,
+    /// What happened.
+    pub sentence: String,
+    /// On which name.
+    pub name: String,
+    /// The claims that it concerns.
+    pub claims: Vec<u64>,
+    /// The first event of the shortest window that shows it.
+    pub from: usize,
+    /// The last one.
+    pub to: usize,
+}
+
+impl History {
+    /// The promises that it breaks, each with its shortest window.
+    #[must_use]
+    pub fn check(&self) -> Vec<Violation> {
+        let found = [
+            exclusion::check(&self.events),
+            order::check(&self.events),
+            tokens::check(&self.events),
+            fence::check(&self.events),
+            progress::usable(&self.events),
+            progress::bounded(&self.events, self.ttl + self.ttl / 5),
+        ];
+        found.into_iter().filter_map(|found| found.into_iter().min_by_key(|v| v.to - v.from)).collect()
+    }
+
+    /// The history as a file has it.
+    #[must_use]
+    pub fn to_json(&self, why: &str, broken: Option<&Violation>) -> Value {
+        let ttl = u64::try_from(self.ttl.as_nanos()).unwrap_or(u64::MAX);
+        let events: Vec<Value> = self.events.iter().map(Event::to_json).collect();
+        let mut history = json!({
+            "format": "tidelock history 1",
+            "backend": self.backend,
+            "trial": self.trial,
+            "seed": self.seed,
+            "ttl": ttl,
+            "why": why,
+            "events": events,
+        });
+        if let (Some(broken), Some(history)) = (broken, history.as_object_mut()) {
+            history.insert("broken".into(), broken.to_json());
+        }
+        history
+    }
+}
+
+impl Violation {
+    fn to_json(&self) -> Value {
+        json!({
+            "promise": self.promise.as_str(),
+            "sentence": self.sentence,
+            "name": self.name,
+            "claims": self.claims,
+            "from": self.from,
+            "to": self.to,
+        })
+    }
+}

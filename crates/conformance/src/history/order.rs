@@ -1,0 +1,130 @@
+//! Order: nobody passes whoever was known to wait before they asked.
+//!
+//! A claim is known to wait from when the store's line showed it until its grant is written down. Written down late,
+//! it may already hold; so a later comer's grant is an alarm only where the waiting one surely did not hold: because
+//! the two conflict, or because it does not fit beside those who have held since before the later one asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::conflicts::Claims;
+use super::sums::Sums;
+use super::{Event, Promise, Violation, What};
+
+/// One name's line.
+#[derive(Debug)]
+struct Line {
+    /// Those known to wait, by weight: since which position, and which claim.
+    waiting: BTreeMap<u64, BTreeSet<(usize, u64)>>,
+    since: BTreeMap<u64, usize>,
+    /// The weights of those who hold, at the positions of their grants.
+    held: Sums,
+    holders: BTreeMap<u64, (usize, u64)>,
+}
+
+pub(super) fn check(events: &[Event]) -> Vec<Violation> {
+    let mut claims = Claims::default();
+    let mut lines: BTreeMap<Arc<str>, Line> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (position, event) in events.iter().enumerate() {
+        claims.see(position, event);
+        if matches!(event.what, What::Fault { .. }) {
+            lines.values_mut().for_each(Line::forget_waiting); // their places may be gone
+            continue;
+        }
+        let Some(claim) = claims.get(event.claim) else { continue };
+        let line = lines.entry(event.name.clone()).or_insert_with(|| Line::new(events.len()));
+        match event.what {
+            What::Stands => line.stand(position, event.claim, claim.weight),
+            What::Refused | What::Failed | What::Cancelled => line.leave(event.claim, claim.weight),
+            What::Granted { .. } => {
+                line.leave(event.claim, claim.weight);
+                let capacity = claims.capacity(claim);
+                if let Some((since, passed)) = line.passed_by(claim.asked, claim.weight, capacity) {
+                    let by = claims.get(passed).map_or_else(String::new, |passed| passed.who.to_string());
+                    let (who, name) = (&event.who, &event.name);
+                    found.push(Violation {
+                        promise: Promise::Order,
+                        sentence: format!(
+                            "on {name:?} {who} passed {by}, which was known to wait before {who} asked"
+                        ),
+                        name: name.to_string(),
+                        claims: vec![passed, event.claim],
+                        from: since,
+                        to: position,
+                    });
+                }
+                line.hold(position, event.claim, claim.weight);
+            }
+            What::LetGo | What::Lost => line.let_go(event.claim),
+            What::Lightened { weight } => line.lighten(event.claim, u64::from(weight)),
+            _ => {}
+        }
+    }
+    found
+}
+
+impl Line {
+    fn new(positions: usize) -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            since: BTreeMap::new(),
+            held: Sums::new(positions),
+            holders: BTreeMap::new(),
+        }
+    }
+
+    fn forget_waiting(&mut self) {
+        self.waiting.clear();
+        self.since.clear();
+    }
+
+    fn stand(&mut self, position: usize, claim: u64, weight: u64) {
+        if !self.holders.contains_key(&claim) {
+            self.waiting.entry(weight).or_default().insert((position, claim));
+            self.since.insert(claim, position);
+        }
+    }
+
+    fn leave(&mut self, claim: u64, weight: u64) {
+        if let Some(since) = self.since.remove(&claim)
+            && let Some(waiting) = self.waiting.get_mut(&weight)
+        {
+            waiting.remove(&(since, claim));
+            if waiting.is_empty() {
+                self.waiting.remove(&weight);
+            }
+        }
+    }
+
+    /// Who surely still waits, although it waited before `asked`; the latest of them.
+    fn passed_by(&self, asked: usize, weight: u64, capacity: u64) -> Option<(usize, u64)> {
+        let steady = u64::try_from(self.held.before(asked)).unwrap_or(0);
+        let fits_beside = capacity.saturating_sub(weight.max(steady));
+        let heavier = self.waiting.range(fits_beside + 1..);
+        heavier.filter_map(|(_, waiting)| waiting.range(..(asked, 0)).next_back().copied()).max()
+    }
+
+    fn hold(&mut self, position: usize, claim: u64, weight: u64) {
+        self.held.add(position, signed(weight));
+        self.holders.insert(claim, (position, weight));
+    }
+
+    fn let_go(&mut self, claim: u64) {
+        if let Some((position, weight)) = self.holders.remove(&claim) {
+            self.held.add(position, -signed(weight));
+        }
+    }
+
+    fn lighten(&mut self, claim: u64, to: u64) {
+        if let Some((position, weight)) = self.holders.get_mut(&claim) {
+            let (position, less) = (*position, signed(*weight - to));
+            *weight = to;
+            self.held.add(position, -less);
+        }
+    }
+}
+
+fn signed(weight: u64) -> i64 {
+    i64::try_from(weight).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,104 @@
+//! A timeline of text: the shortest window of a history that shows what is wrong, a column for each claim.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::{Event, Violation, What};
+
+/// How many lines a timeline has at most.
+const LINES: usize = 24;
+
+/// A claim's mark while it is in that state.
+const ABSENT: char = ' ';
+const ASKS: char = '?';
+const WAITS: char = 'w';
+const HOLDS: char = '#';
+const LOST: char = 'x';
+
+/// The window of a violation, a line for each event, a column for each claim that it concerns; without a violation,
+/// the last things that happened.
+#[must_use]
+pub fn timeline(events: &[Event], violation: Option<&Violation>) -> String {
+    let Some(violation) = violation else {
+        return last(events);
+    };
+    let concerned = |event: &Event| match event.what {
+        What::Fault { .. } | What::Healed | What::Overlap => true,
+        _ if violation.claims.is_empty() => *event.name == *violation.name,
+        _ => violation.claims.contains(&event.claim),
+    };
+    let is_theirs = |event: &Event| violation.claims.contains(&event.claim);
+    // What led there: everything its claims did before, and what happened to all within the window.
+    let shown: Vec<(usize, &Event)> = events
+        .iter()
+        .enumerate()
+        .take(violation.to + 1)
+        .filter(|(position, event)| is_theirs(event) || (*position >= violation.from && concerned(event)))
+        .collect();
+    draw(&shown, &violation.claims, Some(violation))
+}
+
+/// The last things that happened, whoever did them.
+fn last(events: &[Event]) -> String {
+    let shown: Vec<(usize, &Event)> = events.iter().enumerate().collect();
+    let from = shown.len().saturating_sub(LINES);
+    let mut claims: Vec<u64> =
+        shown[from..].iter().map(|(_, event)| event.claim).filter(|claim| *claim > 0).collect();
+    claims.sort_unstable();
+    claims.dedup();
+    let claims = if claims.len() > 12 { Vec::new() } else { claims };
+    draw(&shown, &claims, None)
+}
+
+fn draw(shown: &[(usize, &Event)], claims: &[u64], violation: Option<&Violation>) -> String {
+    let mut marks: BTreeMap<u64, char> = claims.iter().map(|claim| (*claim, ABSENT)).collect();
+    let mut lines: Vec<String> = Vec::new();
+    let mut alike = 0;
+    for (index, (position, event)) in shown.iter().enumerate() {
+        if let Some(mark) = marks.get_mut(&event.claim) {
+            *mark = after(*mark, &event.what);
+        }
+        let is_like = |(_, other): &(usize, &Event)| {
+            (&other.who, &other.name, &other.what) == (&event.who, &event.name, &event.what)
+        };
+        if violation.is_none() && shown.get(index + 1).is_some_and(is_like) {
+            alike += 1;
+            continue;
+        }
+        let lanes: String = claims.iter().flat_map(|claim| [' ', marks[claim]]).collect();
+        let name = match (event.name.is_empty(), violation) {
+            (false, None) => format!("{:?}: ", event.name),
+            _ => String::new(),
+        };
+        let times = if alike > 0 { format!(" ({} times)", alike + 1) } else { String::new() };
+        let is_end = violation.is_some_and(|violation| violation.to == *position);
+        let end = if is_end { "   <-- broken here" } else { "" };
+        let (at, who, sentence) = (event.at.as_secs_f64(), &event.who, event.what.sentence());
+        lines.push(format!("{at:>9.3}s {lanes}  {name}{who} {sentence}{times}{end}\n"));
+        alike = 0;
+    }
+    let mut text = String::new();
+    let skipped = lines.len().saturating_sub(LINES);
+    if skipped > 0 {
+        let _ = writeln!(text, "          … {skipped} lines before");
+    }
+    text.extend(lines.drain(skipped..));
+    if !claims.is_empty() {
+        let _ = writeln!(
+            text,
+            "           a column for each claim: {ASKS} asks, {WAITS} waits, {HOLDS} holds, {LOST} knows it is lost"
+        );
+    }
+    text
+}
+
+fn after(before: char, what: &What) -> char {
+    match what {
+        What::Asked { .. } => ASKS,
+        What::Stands => WAITS,
+        What::Granted { .. } => HOLDS,
+        What::Lost => LOST,
+        What::Refused | What::Failed | What::Cancelled | What::LetGo => ABSENT,
+        _ => before,
+    }
+}

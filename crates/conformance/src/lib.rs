@@ -1,0 +1,60 @@
+//! Tidelock's contract as trials that anyone can run against a backend, and that can fail.
+//!
+//! A [`Subject`] is a backend under trial: how to open clients of it, and what can be done to its server. [`run`]
+//! plays every trial on it and gives a [`Report`]. What happened in a trial is recorded, and checked as a whole:
+//! see [`history`].
+//!
+//! A backend that works inside one process is a [`Seam`](subjects::Seam): all that goes wrong is done between core
+//! and the backend, and time is turned by hand. So its author has to say only how to make one.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tidelock_conformance::{Settings, run, subjects};
+//!
+//! let settings = Settings { filter: Some("bad_names".into()), ..Settings::default() };
+//! let report = run(Arc::new(subjects::memory()), &settings);
+//! assert!(report.passed());
+//! ```
+
+mod ability;
+mod act;
+pub mod broken;
+mod client;
+mod crowd;
+mod dice;
+mod failure;
+pub mod history;
+mod hold;
+mod layer;
+mod proof;
+pub mod report;
+mod resource;
+mod runner;
+mod stage;
+mod subject;
+pub mod subjects;
+mod time;
+mod trial;
+mod trials;
+mod waiter;
+mod want;
+mod wire;
+
+pub use ability::Ability;
+pub use act::{Act, Whom};
+pub use client::Client;
+pub use dice::Dice;
+pub use failure::{Failure, Outcome};
+pub use hold::Hold;
+pub use layer::{Layer, Layered};
+pub use proof::{Proof, prove};
+pub use report::Report;
+pub use resource::Resource;
+pub use runner::{Settings, run, run_with};
+pub use stage::Stage;
+pub use subject::{Belief, Can, Cost, Counts, Mishap, Server, Subject};
+pub use time::{ManualTime, RealTime, Time};
+pub use trial::Trial;
+pub use trials::{ONLY_SERVERS, all as trials};
+pub use waiter::Waiter;
+pub use want::Want;

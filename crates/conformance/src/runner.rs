@@ -1,0 +1,217 @@
+//! The runner: each trial on a thread and a runtime of its own, in parallel where that is safe, with a time-out.
+//!
+//! A trial passes when it says so, when every name it used can be used again after everything was healed, and when
+//! its whole history keeps the contract.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Outcome};
+use crate::history::{History, Recorder, timeline};
+use crate::report::{Ending, Report, Verdict};
+use crate::{Can, Dice, Stage, Subject, Trial};
+
+/// How many trials of a server in real time run side by side: they mostly wait.
+const SIDE_BY_SIDE: usize = 8;
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Only trials whose name contains this.
+    pub filter: Option<String>,
+    /// Larger crowds and more rounds.
+    pub deep: bool,
+    /// What every random choice comes from.
+    pub seed: u64,
+    /// How long one trial may take, in real time.
+    pub time_out: Duration,
+    /// Where the histories of failed trials are saved.
+    pub histories: PathBuf,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            filter: None,
+            deep: false,
+            seed: 1,
+            time_out: Duration::from_secs(30),
+            histories: std::env::temp_dir().join("tidelock-conformance"),
+        }
+    }
+}
+
+/// Plays every trial on `subject`.
+#[must_use]
+pub fn run(subject: Arc<dyn Subject>, settings: &Settings) -> Report {
+    run_with(subject, settings, &mut |_| {})
+}
+
+/// The same, and tells of each verdict as soon as it is there.
+#[must_use]
+pub fn run_with(subject: Arc<dyn Subject>, settings: &Settings, tell: &mut dyn FnMut(&Verdict)) -> Report {
+    let chosen =
+        |trial: &&Trial| settings.filter.as_ref().is_none_or(|part| trial.name.contains(part.as_str()));
+    let trials: Vec<Trial> = crate::trials::all().iter().copied().filter(|trial| chosen(&trial)).collect();
+    let began = Instant::now();
+    let side_by_side = match subject.is_shared() {
+        true => SIDE_BY_SIDE,
+        false => thread::available_parallelism().map_or(1, usize::from),
+    };
+    // What is done to a shared server would befall the others too.
+    let (alone, together): (Vec<Trial>, Vec<Trial>) =
+        trials.iter().partition(|trial| subject.is_shared() && !trial.needs.is_empty());
+    let mut verdicts = play(&subject, together, settings, side_by_side, tell);
+    verdicts.extend(play(&subject, alone, settings, 1, tell));
+    let position = |verdict: &Verdict| trials.iter().position(|trial| trial.name == verdict.trial.name);
+    verdicts.sort_by_key(position);
+    Report::new(&*subject, settings, verdicts, began.elapsed())
+}
+
+fn play(
+    subject: &Arc<dyn Subject>,
+    trials: Vec<Trial>,
+    settings: &Settings,
+    side_by_side: usize,
+    tell: &mut dyn FnMut(&Verdict),
+) -> Vec<Verdict> {
+    let queue = Mutex::new(VecDeque::from(trials));
+    let (sender, receiver) = channel();
+    thread::scope(|scope| {
+        for _ in 0..side_by_side {
+            let (sender, queue) = (sender.clone(), &queue);
+            scope.spawn(move || {
+                while let Some(trial) = next(queue) {
+                    let _ = sender.send(play_one(subject, trial, settings)); // the receiver outlives this scope
+                }
+            });
+        }
+        drop(sender);
+        receiver.iter().inspect(|verdict| tell(verdict)).collect()
+    })
+}
+
+fn next(queue: &Mutex<VecDeque<Trial>>) -> Option<Trial> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
+/// Plays one trial, or says why it cannot be played.
+pub(crate) fn play_one(subject: &Arc<dyn Subject>, trial: Trial, settings: &Settings) -> Verdict {
+    let missing: Vec<String> = trial
+        .needs
+        .iter()
+        .filter_map(|need| match subject.can(*need) {
+            Can::Yes => None,
+            Can::No(why) => Some(format!("cannot {need}: {why}")),
+        })
+        .collect();
+    if !missing.is_empty() {
+        return Verdict { trial, ending: Ending::Skipped(missing.join("; ")), took: Duration::ZERO };
+    }
+    let began = Instant::now();
+    let ending = match play_in_thread(subject, trial, settings) {
+        (Ok(()), _) => Ending::Passed,
+        (Err(why), history) => failed(&why, history.as_ref(), settings),
+    };
+    Verdict { trial, ending, took: began.elapsed() }
+}
+
+type Notes = Arc<OnceLock<Arc<Recorder>>>;
+
+fn play_in_thread(
+    subject: &Arc<dyn Subject>,
+    trial: Trial,
+    settings: &Settings,
+) -> (Outcome, Option<History>) {
+    let notes: Notes = Arc::default();
+    let (sender, receiver) = channel();
+    let thread = thread::Builder::new().name(format!("trial {}", trial.name)).spawn({
+        let (subject, settings, notes) = (subject.clone(), settings.clone(), notes.clone());
+        move || play_here(subject, trial, &settings, &notes, &sender)
+    });
+    let outcome = match thread {
+        Err(error) => Err(Failure::new(format!("no thread to run it on: {error}"))),
+        // A trial that is stuck for good keeps its thread: nothing can end one from outside.
+        Ok(thread) => match receiver.recv_timeout(settings.time_out) {
+            Ok(outcome) => outcome,
+            Err(_) if thread.is_finished() => Err(Failure::new(panic_of(thread))),
+            Err(_) => Err(Failure::new(format!("it did not end within {:?}", settings.time_out))),
+        },
+    };
+    let history = notes.get().map(|recorder| History {
+        backend: subject.name().to_owned(),
+        trial: trial.name.to_owned(),
+        seed: settings.seed,
+        ttl: subject.ttl(),
+        events: recorder.events(),
+    });
+    let checked = outcome.and_then(|()| match history.as_ref().map(History::check).and_then(first) {
+        None => Ok(()),
+        Some(violation) => Err(Failure::new(violation.sentence)),
+    });
+    (checked, history)
+}
+
+fn play_here(
+    subject: Arc<dyn Subject>,
+    trial: Trial,
+    settings: &Settings,
+    notes: &Notes,
+    sender: &Sender<Outcome>,
+) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(sender.send(Err(Failure::new(format!("no runtime: {error}"))))),
+    };
+    let outcome = runtime.block_on(async {
+        let dice = Dice::new(settings.seed, trial.name);
+        let stage = Stage::set(subject, dice, settings.deep).await?;
+        let _ = notes.set(stage.recorder().clone());
+        (trial.play)(&stage).await?;
+        stage.end().await
+    });
+    let _ = sender.send(outcome); // unless it came too late
+    runtime.shutdown_background();
+}
+
+fn first<T>(things: Vec<T>) -> Option<T> {
+    things.into_iter().next()
+}
+
+fn panic_of(thread: thread::JoinHandle<()>) -> String {
+    match thread.join() {
+        Ok(()) => "it ended without a word".to_owned(),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            format!("it panicked: {}", text.unwrap_or_default())
+        }
+    }
+}
+
+/// A failure with the window of the history that shows it, saved for whoever wants to see it all.
+fn failed(why: &Failure, history: Option<&History>, settings: &Settings) -> Ending {
+    let why = why.to_string();
+    let Some(history) = history else {
+        return Ending::Failed { why, timeline: String::new(), saved: None };
+    };
+    let violation = first(history.check());
+    let broken = violation.as_ref().filter(|violation| violation.sentence != why);
+    let why = match broken {
+        Some(violation) => {
+            format!("{why}\nits history breaks a promise ({}): {}", violation.promise, violation.sentence)
+        }
+        None => why,
+    };
+    let timeline = timeline(&history.events, violation.as_ref());
+    let file =
+        settings.histories.join(format!("{}-{}.json", history.backend.replace(' ', "-"), history.trial));
+    let text = history.to_json(&why, violation.as_ref()).to_string();
+    let saved = std::fs::create_dir_all(&settings.histories).and_then(|()| std::fs::write(&file, text));
+    Ending::Failed { why, timeline, saved: saved.ok().map(|()| file) }
+}

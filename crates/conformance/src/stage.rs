@@ -1,0 +1,303 @@
+//! What a trial plays on: a server of its own, clients by number, time, chance, and the history of it all.
+//!
+//! A trial never waits for the clock but for a condition, with a bound: `until`. It lets time pass with `pass`, and
+//! `drive` sees a call through that needs time to pass meanwhile.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::{Moment, Options};
+
+use crate::client::Client;
+use crate::failure::{Failure, Outcome, ensure};
+use crate::history::{Recorder, What};
+use crate::hold::Hold;
+use crate::waiter::Waiter;
+use crate::want::Want;
+use crate::{Act, Counts, Dice, Server, Subject, Time, Whom};
+
+/// In how many steps `until` lets its bound pass.
+const STEPS: u32 = 100;
+/// How often `until` looks before it lets any time pass, and again when all of it has: others may be slow.
+const LOOKS: u32 = 4;
+const LAST_LOOKS: u32 = 400;
+/// What passes at most between two polls of what is driven.
+const DRIVEN: Duration = Duration::from_millis(20);
+
+/// The number of the client that tries every name again at the end.
+const LAST_CLIENT: usize = 999;
+
+/// The label of the client that looks on, and that no fault meant for another touches.
+const WATCHER: &str = "watcher";
+
+/// What a trial plays on.
+#[derive(Debug)]
+pub struct Stage {
+    server: Box<dyn Server>,
+    subject: Arc<dyn Subject>,
+    time: Arc<dyn Time>,
+    recorder: Arc<Recorder>,
+    watcher: Client,
+    dice: Dice,
+    is_deep: bool,
+}
+
+impl Stage {
+    /// A stage of a subject, for one trial.
+    pub(crate) async fn set(subject: Arc<dyn Subject>, dice: Dice, is_deep: bool) -> Outcome<Self> {
+        let server = subject.server().await?;
+        let time = server.time();
+        let recorder = Arc::new(Recorder::new(time.clone()));
+        let options = Options::new().ttl(subject.ttl()).label(WATCHER);
+        let watcher = Client::new(server.connect(options).await?, WATCHER, recorder.clone());
+        Ok(Self { server, subject, time, recorder, watcher, dice, is_deep })
+    }
+
+    /// A new client, called `client number`.
+    pub async fn client(&self, number: usize) -> Outcome<Client> {
+        self.client_with(number, self.options()).await
+    }
+
+    /// A new client with options of its own.
+    pub async fn client_with(&self, number: usize, options: Options) -> Outcome<Client> {
+        let label = format!("client {number}");
+        let locks = self.server.connect(options.label(&label)).await?;
+        Ok(Client::new(locks, &label, self.recorder.clone()))
+    }
+
+    /// New clients, from `client 0` on.
+    pub async fn clients<const N: usize>(&self) -> Outcome<[Client; N]> {
+        let mut clients = Vec::new();
+        for number in 0..N {
+            clients.push(self.client(number).await?);
+        }
+        clients.try_into().map_err(|_| Failure::new("as many as were made"))
+    }
+
+    /// What every client's options begin with.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        Options::new().ttl(self.subject.ttl())
+    }
+
+    /// The client that looks on.
+    #[must_use]
+    pub fn watcher(&self) -> &Client {
+        &self.watcher
+    }
+
+    /// What is under trial.
+    #[must_use]
+    pub fn subject(&self) -> &dyn Subject {
+        &*self.subject
+    }
+
+    /// The server itself.
+    #[must_use]
+    pub fn server(&self) -> &dyn Server {
+        &*self.server
+    }
+
+    /// Chance.
+    #[must_use]
+    pub fn dice(&self) -> &Dice {
+        &self.dice
+    }
+
+    /// `few`, or `many` in a deep run.
+    #[must_use]
+    pub fn many(&self, few: usize, many: usize) -> usize {
+        if self.is_deep { many } else { few }
+    }
+
+    /// How long claims live.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.subject.ttl()
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.time.now()
+    }
+
+    /// The time itself.
+    #[must_use]
+    pub fn time(&self) -> &Arc<dyn Time> {
+        &self.time
+    }
+
+    /// Lets so much time pass, everyone awake.
+    pub async fn pass(&self, by: Duration) {
+        self.time.pass(by).await;
+    }
+
+    /// Waits until it holds, while at most `within` passes.
+    pub async fn until(&self, within: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) -> Outcome {
+        let began = self.now();
+        for _ in 0..LOOKS {
+            if holds().await {
+                return Ok(());
+            }
+            self.time.breathe(Duration::ZERO).await;
+        }
+        while self.now().since(began) < within {
+            let left = within - self.now().since(began);
+            self.time.breathe(left.min(within / STEPS)).await;
+            if holds().await {
+                return Ok(());
+            }
+        }
+        for _ in 0..LAST_LOOKS {
+            self.time.breathe(Duration::ZERO).await;
+            if holds().await {
+                return Ok(());
+            }
+        }
+        Err(Failure::new(format!("within {within:?} it did not come true that {what}")))
+    }
+
+    /// Sees `work` through while time passes.
+    pub async fn drive<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = self.time.breathe(DRIVEN) => {}
+            }
+        }
+    }
+
+    /// Does something to the server, and writes that down.
+    pub async fn act(&self, act: Act) -> Outcome {
+        match &act {
+            Act::Heal => {}
+            fault => self.recorder.note_for_all(What::Fault { act: format!("{fault:?}") }),
+        }
+        let is_heal = act == Act::Heal;
+        self.server.act(act).await?;
+        if is_heal {
+            self.recorder.note_for_all(What::Healed);
+        }
+        Ok(())
+    }
+
+    /// Whoever holds now may go on believing so, as the subject has declared.
+    pub fn expect_overlap(&self) {
+        self.recorder.note_for_all(What::Overlap);
+    }
+
+    /// An operator takes whoever holds out of the line. Places in line are not what they were.
+    pub async fn evict(&self, operator: &Client, name: &str) -> Outcome {
+        let line = operator.line(name).await?;
+        let holder = line.holders().next().ok_or_else(|| Failure::new(format!("nobody holds {name:?}")))?;
+        self.recorder.note_for_all(What::Fault { act: format!("evict {:?} from {name:?}", holder.label) });
+        let was_there = operator.locks().evict(name, holder.id).await?;
+        ensure!(was_there, "a holder that the line shows was not there to be evicted");
+        Ok(())
+    }
+
+    /// What was sent and told so far.
+    pub async fn counts(&self) -> Outcome<Counts> {
+        Ok(self.server.counts().await?)
+    }
+
+    /// Somebody who stands in line, as the store itself shows.
+    pub async fn waiter(&self, client: &Client, name: &str, want: Want) -> Outcome<Waiter> {
+        let before = self.watcher.waiters(name).await;
+        let waiter = Waiter::spawn(client, name, want);
+        self.until_waiting(name, before + 1).await?;
+        waiter.stands(&self.recorder);
+        Ok(waiter)
+    }
+
+    /// So many who stand in line, in no known order among themselves.
+    pub async fn waiters(
+        &self,
+        clients: &[Client],
+        name: &str,
+        want: Want,
+        count: usize,
+    ) -> Outcome<Vec<Waiter>> {
+        let before = self.watcher.waiters(name).await;
+        let of = clients.iter().cycle().take(count);
+        let waiters: Vec<Waiter> = of.map(|client| Waiter::spawn(client, name, want)).collect();
+        self.until_waiting(name, before + count).await?;
+        waiters.iter().for_each(|waiter| waiter.stands(&self.recorder));
+        Ok(waiters)
+    }
+
+    /// Waits until so many wait in line.
+    pub async fn until_waiting(&self, name: &str, count: usize) -> Outcome {
+        let what = format!("{count} wait for {name:?}");
+        self.until(self.ttl() / 3, &what, async || self.watcher.waiters(name).await == count).await
+    }
+
+    /// Waits until nobody stands in line, for at most a second.
+    pub async fn until_empty(&self, name: &str) -> Outcome {
+        let what = format!("nobody stands in the line of {name:?}");
+        self.until(Duration::from_secs(1), &what, async || self.watcher.is_empty(name).await).await
+    }
+
+    /// Waits for a waiter's turn, which has come or is about to: at most a third of the ttl.
+    pub async fn turn(&self, waiter: Waiter) -> Outcome<Hold> {
+        self.turn_within(self.ttl() / 3, waiter).await
+    }
+
+    /// Waits for a waiter's turn while at most `within` passes.
+    pub async fn turn_within(&self, within: Duration, waiter: Waiter) -> Outcome<Hold> {
+        self.until(within, "a waiter gets its turn", async || waiter.is_done()).await?;
+        Ok(waiter.hold().await?)
+    }
+
+    /// The end of a trial: everything is healed, and every name that was used can be used again.
+    pub(crate) async fn end(&self) -> Outcome {
+        self.act(Act::Heal).await?;
+        let last = self.client(LAST_CLIENT).await?;
+        for (name, want) in self.used() {
+            let bound = self.ttl() + self.ttl() / 10;
+            let taken = self.drive(last.take_within(&name, want, bound)).await?;
+            ensure!(
+                taken.is_some(),
+                "{name:?} cannot be used again within a ttl and a tenth after everything was healed"
+            );
+        }
+        let last = last.locks().clone();
+        self.drive(last.close()).await?;
+        Ok(())
+    }
+
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// A few of the names that were used, each with what excludes everyone.
+    fn used(&self) -> Vec<(String, Want)> {
+        const FEW: usize = 12;
+        let mut used: Vec<(String, Want)> = Vec::new();
+        for event in self.recorder.events() {
+            if let What::Asked { capacity, .. } = event.what
+                && used.len() < FEW
+                && !used.iter().any(|(name, _)| **name == *event.name)
+                && tidelock::Name::new(&event.name).is_ok()
+            {
+                let want = match capacity {
+                    1 => Want::Lock,
+                    all if all == Want::Write.capacity() => Want::Write,
+                    size => Want::Permits(1, size),
+                };
+                used.push((event.name.to_string(), want));
+            }
+        }
+        used
+    }
+}
+
+/// The client of that number, for an act.
+pub(crate) fn client(number: usize) -> Whom {
+    Whom::Client(format!("client {number}"))
+}

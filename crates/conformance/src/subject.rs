@@ -1,0 +1,143 @@
+//! What the suite is given: a backend, how to open clients of it, and what can be done to its server.
+//!
+//! Nothing is optional in silence: an ability that is absent, and a fault under which two may both believe that they
+//! hold, are declared with a reason that people will read.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock::{Locks, Options, Result};
+
+use crate::{Ability, Act, Time};
+
+/// A backend under trial.
+#[async_trait]
+pub trait Subject: fmt::Debug + Send + Sync + 'static {
+    /// What it is called in reports: `memory`, `redis sentinel`.
+    fn name(&self) -> &str;
+
+    /// What its promises rest on, a sentence each.
+    fn assumptions(&self) -> Vec<String>;
+
+    /// Whether it can do that; if not, why.
+    fn can(&self, ability: Ability) -> Can;
+
+    /// Whether two guards may both be believed under that mishap.
+    fn belief(&self, mishap: Mishap) -> Belief;
+
+    /// How long its claims live in the trials. A server in real time takes a short one, of 1 to 2 s.
+    fn ttl(&self) -> Duration;
+
+    /// What its operations cost.
+    fn cost(&self) -> Cost;
+
+    /// Whether its stages share one server, so that a trial that does something to it has to run alone.
+    fn is_shared(&self) -> bool;
+
+    /// A server for one trial, on which nobody else's names are: a fresh one, or a fresh namespace.
+    async fn server(&self) -> Result<Box<dyn Server>>;
+}
+
+/// What one trial plays on.
+#[async_trait]
+pub trait Server: fmt::Debug + Send + Sync + 'static {
+    /// The time that its leases go by.
+    fn time(&self) -> Arc<dyn Time>;
+
+    /// One more client, as good as a process of its own. Acts find it by the options' label.
+    async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>>;
+
+    /// The same with something wrong about it: a password, an address. What comes of it is the trial's.
+    async fn connect_wrongly(&self, what: Ability, options: Options) -> Result<Arc<dyn Locks>>;
+
+    /// Does something to the server, or to what lies between it and its clients.
+    async fn act(&self, act: Act) -> Result<()>;
+
+    /// What was sent and told so far.
+    async fn counts(&self) -> Result<Counts>;
+
+    /// Whatever is left of the names and clients of this trial, a line each; nothing, when all is clean.
+    async fn leftovers(&self) -> Result<Vec<String>>;
+}
+
+/// Whether a subject can do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Can {
+    /// It can.
+    Yes,
+    /// It cannot, for this reason.
+    No(String),
+}
+
+/// What happens outside the assumptions of most stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mishap {
+    /// An operator takes a holder out of the line.
+    Eviction,
+    /// A client is stopped past its ttl between looking at its guard and writing.
+    StoppedClient,
+    /// The server is restarted.
+    Restart,
+    /// A replica takes over that missed the grant.
+    FailOver,
+    /// The server's clock is stepped forward.
+    ClockStep,
+}
+
+impl Mishap {
+    /// Every one of them.
+    pub const ALL: [Self; 5] =
+        [Self::Eviction, Self::StoppedClient, Self::Restart, Self::FailOver, Self::ClockStep];
+
+    /// What happens.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Eviction => "an eviction",
+            Self::StoppedClient => "a client stopped past its ttl",
+            Self::Restart => "a restart of the server",
+            Self::FailOver => "a failover that missed the grant",
+            Self::ClockStep => "a step of the server's clock",
+        }
+    }
+}
+
+/// Whether two may both believe that they hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Belief {
+    /// Never: a trial shows that they do not.
+    NeverOverlaps,
+    /// They may, for this reason: a trial forces it and shows that the fence refuses the older one.
+    MayOverlap(String),
+    /// The mishap cannot happen to this backend, for this reason.
+    CannotHappen(String),
+}
+
+/// What a store's operations cost, in commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// To take what is free.
+    pub acquire: u64,
+    /// To give it back.
+    pub release: u64,
+    /// To pass it on to a waiter: commands, without the release itself.
+    pub hand_off: u64,
+}
+
+/// What was sent and told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests of clients.
+    pub commands: u64,
+    /// What the server told by itself.
+    pub signals: u64,
+}
+
+impl std::ops::Sub for Counts {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self { commands: self.commands - earlier.commands, signals: self.signals - earlier.signals }
+    }
+}

@@ -1,0 +1,271 @@
+//! A backend inside this process, tried at the seam.
+//!
+//! Each client gets a wire between core and the backend, and whatever goes wrong, goes wrong on the wires: refusals,
+//! lost replies, delays, stalls, deaths. Time is turned by hand. A restart is what a server does that keeps its
+//! counter of tokens and nothing else: every session ends, its clients are told, and lines are empty.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock::{Backend, ClaimId, Error, ErrorKind, Grant, Locks, Name, Options, Result, SessionId, Signals};
+
+use crate::wire::{Trouble, Wire};
+use crate::{
+    Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, Server, Subject, Time, Whom,
+};
+
+/// How one stage's clients get one more layer each, between core and the wire: the deliberately broken do.
+pub type Bend = Arc<dyn Fn(&str) -> Arc<dyn Layer> + Send + Sync>;
+
+type Make = dyn Fn(&ManualTime) -> Arc<dyn Backend> + Send + Sync;
+type MakeBend = dyn Fn(&ManualTime) -> Bend + Send + Sync;
+
+/// A backend inside this process.
+pub struct Seam {
+    name: String,
+    make: Box<Make>,
+    bend: Option<Box<MakeBend>>,
+    assumptions: Vec<String>,
+    beliefs: BTreeMap<Mishap, Belief>,
+    cost: Cost,
+}
+
+impl Seam {
+    /// The backend that `make` makes, a fresh one for each trial, going by the time it is given.
+    #[must_use]
+    pub fn new(name: &str, make: impl Fn(&ManualTime) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
+        Self {
+            name: name.to_owned(),
+            make: Box::new(make),
+            bend: None,
+            assumptions: Vec::new(),
+            beliefs: BTreeMap::new(),
+            cost: Cost { acquire: 1, release: 1, hand_off: 0 },
+        }
+    }
+
+    /// One more thing that its promises rest on.
+    #[must_use]
+    pub fn assuming(mut self, assumption: &str) -> Self {
+        self.assumptions.push(assumption.to_owned());
+        self
+    }
+
+    /// Whether two may both believe under this mishap. Undeclared, they never do.
+    #[must_use]
+    pub fn believing(mut self, mishap: Mishap, belief: Belief) -> Self {
+        self.beliefs.insert(mishap, belief);
+        self
+    }
+
+    /// What its operations cost. Undeclared, one command each, and none to hand off.
+    #[must_use]
+    pub fn costing(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Puts a layer between core and each client's wire; `bend` is asked once for each stage.
+    #[must_use]
+    pub fn bent(mut self, bend: impl Fn(&ManualTime) -> Bend + Send + Sync + 'static) -> Self {
+        self.bend = Some(Box::new(bend));
+        self
+    }
+}
+
+impl fmt::Debug for Seam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Seam({})", self.name)
+    }
+}
+
+#[async_trait]
+impl Subject for Seam {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn assumptions(&self) -> Vec<String> {
+        self.assumptions.clone()
+    }
+
+    fn can(&self, ability: Ability) -> Can {
+        let no = |why: &str| Can::No(why.to_owned());
+        match ability {
+            Ability::FailOver => no("there is no replica in a process's memory"),
+            Ability::StepClock => no("the boot clock never steps"),
+            Ability::SkewClients => no("all clients of a process read one clock"),
+            Ability::WrongPassword => no("there is no password"),
+            Ability::WrongAddress => no("there is no address"),
+            _ => Can::Yes,
+        }
+    }
+
+    fn belief(&self, mishap: Mishap) -> Belief {
+        self.beliefs.get(&mishap).cloned().unwrap_or(Belief::NeverOverlaps)
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(15)
+    }
+
+    fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    async fn server(&self) -> Result<Box<dyn Server>> {
+        let time = ManualTime::new();
+        let (backend, bend) = ((self.make)(&time), self.bend.as_ref().map(|bend| bend(&time)));
+        Ok(Box::new(SeamServer { time, backend, bend, wires: Mutex::default() }))
+    }
+}
+
+struct SeamServer {
+    time: ManualTime,
+    backend: Arc<dyn Backend>,
+    bend: Option<Bend>,
+    wires: Mutex<Vec<Arc<Wire>>>,
+}
+
+impl SeamServer {
+    fn wires(&self) -> Vec<Arc<Wire>> {
+        self.wires.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn wires_of(&self, whom: &Whom) -> Vec<Arc<Wire>> {
+        let mut wires = self.wires();
+        wires.retain(|wire| match whom {
+            Whom::Everyone => true,
+            Whom::Client(label) => wire.label == *label,
+        });
+        wires
+    }
+
+    fn change(&self, whom: &Whom, change: impl Fn(&mut Trouble)) {
+        self.wires_of(whom).iter().for_each(|wire| wire.change(&change));
+    }
+
+    async fn end_sessions(&self, whom: &Whom) -> Result<()> {
+        // All are told before anyone's place is given away.
+        let sessions: Vec<_> = self.wires_of(whom).iter().flat_map(|wire| wire.give_up_sessions()).collect();
+        for session in sessions {
+            session.close().await?;
+        }
+        Ok(())
+    }
+
+    /// The names in use, as a session that looks only once sees them.
+    async fn names(&self) -> Result<Vec<Name>> {
+        let id = SessionId::from_bits(u64::MAX);
+        let session = self.backend.open(id, &Options::new(), Arc::new(Deaf)).await?;
+        let mut names: Vec<Name> = Vec::new();
+        loop {
+            let page = session.names("", names.last()).await?;
+            if page.is_empty() {
+                break;
+            }
+            names.extend(page);
+        }
+        session.close().await?;
+        Ok(names)
+    }
+}
+
+#[async_trait]
+impl Server for SeamServer {
+    fn time(&self) -> Arc<dyn Time> {
+        Arc::new(self.time.clone())
+    }
+
+    async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        let wire = Arc::new(Wire::new(&options.label, self.backend.clock(), Trouble::default()));
+        self.wires.lock().unwrap_or_else(PoisonError::into_inner).push(wire.clone());
+        let mut backend: Arc<dyn Backend> = Arc::new(Layered::new(self.backend.clone(), wire));
+        if let Some(bend) = &self.bend {
+            backend = Arc::new(Layered::new(backend, bend(&options.label)));
+        }
+        tidelock::attach(backend, options)
+    }
+
+    async fn connect_wrongly(&self, what: Ability, _: Options) -> Result<Arc<dyn Locks>> {
+        Err(Error::new(ErrorKind::Unsupported, format!("this subject cannot {what}")))
+    }
+
+    async fn act(&self, act: Act) -> Result<()> {
+        match act {
+            Act::Refuse(whom) => self.change(&whom, |trouble| trouble.refuses = true),
+            Act::LoseReplies(whom, count) => self.change(&whom, |trouble| trouble.lose_replies = count),
+            Act::Delay(whom, delay) => self.change(&whom, |trouble| trouble.delay = delay),
+            Act::HoldRequests(whom) => self.change(&whom, |trouble| trouble.holds_requests = true),
+            Act::HoldReplies(whom) => self.change(&whom, |trouble| trouble.holds_replies = true),
+            Act::StallName(name) => {
+                self.change(&Whom::Everyone, |trouble| trouble.stalled = Some(name.clone()));
+            }
+            Act::DropSignals(whom) => self.change(&whom, |trouble| trouble.drops_signals = true),
+            Act::Kill(whom) => self.change(&whom, |trouble| trouble.is_dead = true),
+            Act::EndSession(whom) => self.end_sessions(&whom).await?,
+            Act::Sleep(by) => self.time.jump(by),
+            Act::Restart => self.end_sessions(&Whom::Everyone).await?,
+            Act::FailOver | Act::StepClock(_) => {
+                return Err(Error::new(ErrorKind::Unsupported, format!("this subject cannot {act:?}")));
+            }
+            Act::Heal => {
+                for wire in self.wires() {
+                    wire.heal().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        let mut sum = Counts::default();
+        for wire in self.wires().iter().filter(|wire| wire.label != "watcher") {
+            let counts = wire.counts();
+            sum.commands += counts.commands;
+            sum.signals += counts.signals;
+        }
+        Ok(sum)
+    }
+
+    async fn leftovers(&self) -> Result<Vec<String>> {
+        let mut left: Vec<String> = self
+            .names()
+            .await?
+            .iter()
+            .map(|name| format!("somebody stands in the line of {name:?}"))
+            .collect();
+        for wire in self.wires().iter().filter(|wire| wire.label != "watcher") {
+            let open = wire.open_sessions();
+            if open > 0 {
+                left.push(format!("{} still has {open} session(s), kept by a task or a guard", wire.label));
+            }
+        }
+        Ok(left)
+    }
+}
+
+impl fmt::Debug for SeamServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SeamServer({:?})", self.backend)
+    }
+}
+
+/// Hears nothing.
+#[derive(Debug)]
+struct Deaf;
+
+impl Signals for Deaf {
+    fn held(&self, _: ClaimId, _: Grant) {}
+    fn gone(&self, _: ClaimId) {}
+    fn look(&self, _: &Name) {}
+    fn look_everywhere(&self) {}
+    fn over(&self) {}
+}

@@ -1,0 +1,46 @@
+//! A trial: a name that says which promise it would break, what it needs, and what it does.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::failure::Outcome;
+use crate::{Ability, Stage};
+
+/// What a trial does.
+type Play = for<'a> fn(&'a Stage) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+
+/// One trial.
+#[derive(Clone, Copy)]
+pub struct Trial {
+    /// The promise that it would break.
+    pub name: &'static str,
+    /// The points of the contract that it is about.
+    pub points: &'static [u8],
+    /// What others got wrong, by its number in the list of that.
+    pub lessons: &'static [u8],
+    /// What the subject has to be able to do.
+    pub needs: &'static [Ability],
+    /// What it does.
+    pub(crate) play: Play,
+}
+
+impl fmt::Debug for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trial({})", self.name)
+    }
+}
+
+/// A table of trials: `name: points [..], lessons [..], needs [..];` for functions of these names.
+macro_rules! trials {
+    ($($name:ident: points $points:expr, lessons $lessons:expr, needs [$($need:ident),*];)*) => {
+        pub(super) const TRIALS: &[$crate::Trial] = &[$($crate::Trial {
+            name: stringify!($name),
+            points: &$points,
+            lessons: &$lessons,
+            needs: &[$($crate::Ability::$need),*],
+            play: |stage| Box::pin($name(stage)),
+        }),*];
+    };
+}
+pub(crate) use trials;

@@ -1,0 +1,128 @@
+//! Point 12. What an operation costs is known, and a hand-off costs the same however many wait.
+
+use std::time::Duration;
+
+use crate::failure::{Outcome, ensure};
+use crate::trial::trials;
+use crate::{Client, Counts, Stage, Want};
+
+trials! {
+    taking_and_giving_back_cost_what_is_declared: points [12], lessons [], needs [Count];
+    a_hand_off_costs_the_same_however_many_wait: points [12], lessons [18], needs [Count];
+    renewals_are_gathered: points [12], lessons [], needs [Count];
+    who_waits_costs_nothing_between_looks: points [12, 8], lessons [19], needs [Count];
+    contention_that_is_refused_costs_one_command: points [12], lessons [], needs [Count];
+}
+
+async fn warm(stage: &Stage, clients: &[Client]) -> Outcome<Counts> {
+    for client in clients {
+        client.take("warm", Want::Lock).await?.release().await?;
+    }
+    stage.counts().await
+}
+
+async fn taking_and_giving_back_cost_what_is_declared(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    let cost = stage.subject().cost();
+    for want in [Want::Lock, Want::Read, Want::Write, Want::Permits(2, 3)] {
+        let before = warm(stage, std::slice::from_ref(&a)).await?;
+        for round in 0..10 {
+            a.take(&format!("own {round}"), want).await?.release().await?;
+        }
+        let spent = (stage.counts().await? - before).commands;
+        let declared = 10 * (cost.acquire + cost.release);
+        ensure!(
+            spent <= declared,
+            "ten times {want} and back took {spent} commands, and {declared} are declared"
+        );
+    }
+    Ok(())
+}
+
+/// What ten hand-offs cost while so many more stand in line.
+async fn hand_offs(stage: &Stage, clients: &[Client; 4], parked: usize) -> Outcome<Counts> {
+    let name = format!("hot, {parked} parked");
+    let mut hold = clients[0].take(&name, Want::Lock).await?;
+    let mut next = Vec::new();
+    for number in 0..10 {
+        next.push(stage.waiter(&clients[number % 4], &name, Want::Lock).await?);
+    }
+    let behind = stage.waiters(clients, &name, Want::Lock, parked).await?;
+    let before = stage.counts().await?;
+    for waiter in next {
+        hold.release().await?;
+        let turn = async || waiter.is_done();
+        // No time passes: a hand-off needs none, and nothing else is sent meanwhile.
+        stage.until(Duration::ZERO, "a hand-off needs no time", turn).await?;
+        hold = waiter.hold().await?;
+    }
+    let spent = stage.counts().await? - before;
+    drop(behind);
+    hold.release().await?;
+    Ok(spent)
+}
+
+async fn a_hand_off_costs_the_same_however_many_wait(stage: &Stage) -> Outcome {
+    let clients = stage.clients::<4>().await?;
+    let cost = stage.subject().cost();
+    let (few, many) =
+        (hand_offs(stage, &clients, 0).await?, hand_offs(stage, &clients, stage.many(1_000, 10_000)).await?);
+    let declared = 10 * (cost.release + cost.hand_off);
+    ensure!(
+        few.commands <= declared,
+        "ten hand-offs took {} commands, and {declared} are declared",
+        few.commands
+    );
+    ensure!(
+        many.commands <= declared && many.signals <= few.signals + 2,
+        "ten hand-offs cost {few:?} with nobody behind, and {many:?} with a crowd"
+    );
+    ensure!(many.signals <= 20, "ten hand-offs woke clients {} times: a herd", many.signals);
+    Ok(())
+}
+
+async fn renewals_are_gathered(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    let mut holds = vec![a.take("first", Want::Lock).await?];
+    let before = stage.counts().await?;
+    stage.pass(stage.ttl() * 2).await;
+    let alone = (stage.counts().await? - before).commands;
+    for number in 0..stage.many(500, 10_000) {
+        holds.push(a.take(&format!("name {number}"), Want::Lock).await?);
+    }
+    let before = stage.counts().await?;
+    stage.pass(stage.ttl() * 2).await;
+    let together = (stage.counts().await? - before).commands;
+    ensure!(
+        together <= alone + 2,
+        "keeping one alive took {alone} commands in two ttls, and a crowd {together}"
+    );
+    Ok(())
+}
+
+async fn who_waits_costs_nothing_between_looks(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let hold = a.take("busy", Want::Lock).await?;
+    let waiting = stage.waiters(std::slice::from_ref(&b), "busy", Want::Lock, stage.many(100, 1_000)).await?;
+    let before = stage.counts().await?;
+    stage.pass(stage.ttl()).await;
+    let spent = (stage.counts().await? - before).commands;
+    // Three renewals of each client, and a look of one client now and then: a quarter of a ttl apart at least.
+    ensure!(spent <= 2 * 4 + 5, "a crowd that only waits sent {spent} commands within one ttl");
+    drop((waiting, hold));
+    Ok(())
+}
+
+async fn contention_that_is_refused_costs_one_command(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let hold = a.take("busy", Want::Lock).await?;
+    let before = warm(stage, std::slice::from_ref(&b)).await?;
+    for _ in 0..10 {
+        ensure!(b.try_take("busy", Want::Lock).await?.is_none(), "it was granted twice");
+    }
+    let spent = (stage.counts().await? - before).commands;
+    let cost = stage.subject().cost();
+    ensure!(spent <= 10 * (cost.acquire + cost.release), "being refused ten times took {spent} commands");
+    drop(hold);
+    Ok(())
+}

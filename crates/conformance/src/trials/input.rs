@@ -1,0 +1,278 @@
+//! Point 11. Bad input gets a clear, typed error at once, and changes nothing.
+
+use std::time::Duration;
+
+use tidelock::{ErrorKind, Name, Options};
+
+use crate::failure::{Outcome, ensure};
+use crate::trial::trials;
+use crate::{Ability, Act, Stage, Want};
+
+trials! {
+    bad_names_are_refused_and_change_nothing: points [11], lessons [27], needs [];
+    strange_names_are_names_and_no_two_are_one: points [11, 1], lessons [27, 19], needs [];
+    names_that_differ_by_a_slash_are_two: points [11, 1], lessons [27], needs [];
+    bad_permits_are_refused_and_change_nothing: points [11], lessons [], needs [];
+    a_name_is_one_kind_while_it_is_in_use: points [11], lessons [], needs [];
+    silly_ttls_are_refused_by_name: points [11], lessons [], needs [];
+    a_server_that_refuses_is_told_within_the_deadline: points [11], lessons [], needs [Refuse];
+    a_server_that_is_silent_is_told_within_the_deadline: points [11], lessons [], needs [HoldBack];
+    a_wrong_password_is_told_and_never_shown: points [11], lessons [25], needs [WrongPassword];
+    a_wrong_address_is_told_within_the_deadline: points [11], lessons [], needs [WrongAddress];
+}
+
+/// Whether nothing at all is in use.
+async fn nothing_changed(stage: &Stage) -> Outcome {
+    let names = stage.watcher().locks().names("", None).await?;
+    ensure!(names.is_empty(), "what was refused has left {names:?}");
+    Ok(())
+}
+
+async fn bad_names_are_refused_and_change_nothing(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    let huge = "x".repeat(Name::MAX_BYTES + 1);
+    for name in ["", "\0", "a\0b", "two\nlines", "\r", "\u{7f}", "\u{85}", "\t", &huge, &"é".repeat(300)] {
+        let kinds = [
+            a.locks().mutex(name).map(drop),
+            a.locks().rwlock(name).map(drop),
+            a.locks().semaphore(name, 1).map(drop),
+            a.locks().inspect(name).await.map(drop),
+            a.locks().lock_all(&["good", name]).await.map(drop),
+        ];
+        for asked in kinds {
+            let kind = asked.map_err(|error| error.kind());
+            ensure!(kind == Err(ErrorKind::InvalidName), "the name {name:?} was told as {kind:?}");
+        }
+    }
+    stage.until_empty("good").await?;
+    nothing_changed(stage).await
+}
+
+/// Names that mean something to a store, a shell or a query, pairwise different.
+fn strange_names() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "a",
+        "A",
+        "a ",
+        " a",
+        "a/",
+        "/a",
+        "a//b",
+        "a/b",
+        "a.b",
+        ".",
+        "..",
+        "../a",
+        "a:b",
+        "{a}",
+        "}{",
+        "a{b}c",
+        "*",
+        "a*",
+        "?",
+        "[a]",
+        "%",
+        "a%",
+        "_",
+        "a_",
+        "'",
+        "''",
+        "\"",
+        "`",
+        "\\",
+        "\\0",
+        "\\n",
+        "$1",
+        ":name",
+        "' OR 1=1 --",
+        "'; DROP TABLE locks; --",
+        "]] redis.call('FLUSHALL') --",
+        "#",
+        "&",
+        "|",
+        ";",
+        "<a>",
+        "é",
+        "e\u{301}",
+        "É",
+        "🚂",
+        "ß",
+        "ss",
+        "ﬁ",
+        "fi",
+        "ｆｉ",
+        "İ",
+        "i",
+        "ı",
+        "\u{200b}",
+        "\u{202e}a",
+        "null",
+        "0",
+        "00",
+        "-1",
+        "a\u{a0}",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    names.push("x".repeat(Name::MAX_BYTES));
+    names.push("x".repeat(Name::MAX_BYTES - 1));
+    names
+}
+
+async fn strange_names_are_names_and_no_two_are_one(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let names = strange_names();
+    let mut holds = Vec::new();
+    for name in &names {
+        let hold = a.try_take(name, Want::Lock).await?;
+        ensure!(hold.is_some(), "{name:?} is free, and was refused: is it taken for another name?");
+        holds.extend(hold);
+    }
+    for name in &names {
+        ensure!(b.try_take(name, Want::Lock).await?.is_none(), "{name:?} was granted twice");
+        ensure!(b.line(name).await?.holders().count() == 1, "the line of {name:?} does not show its holder");
+    }
+    let mut listed: Vec<Name> = Vec::new();
+    loop {
+        let page = b.locks().names("", listed.last()).await?;
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page);
+    }
+    for name in &names {
+        ensure!(listed.iter().any(|listed| listed.as_str() == name), "{name:?} is in use, and not listed");
+    }
+    ensure!(listed.len() == names.len(), "{} names are in use, and {} are listed", names.len(), listed.len());
+    Ok(())
+}
+
+async fn names_that_differ_by_a_slash_are_two(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    for [one, other] in [["a", "a/"], ["a/b", "ab"], ["b/c", "b//c"], ["/d", "d"], ["e/f", "e:f"]] {
+        let first = a.take(one, Want::Lock).await?;
+        let second = b.try_take(other, Want::Lock).await?;
+        ensure!(second.is_some(), "{one:?} is held, and {other:?} was refused");
+        ensure!(b.try_take(one, Want::Lock).await?.is_none(), "{one:?} was granted twice");
+        first.release().await?;
+        ensure!(a.try_take(other, Want::Lock).await?.is_none(), "the release of {one:?} has freed {other:?}");
+    }
+    Ok(())
+}
+
+async fn bad_permits_are_refused_and_change_nothing(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    for size in [0, 1 << 31, u32::MAX] {
+        let kind = a.locks().semaphore("pool", size).map(drop).map_err(|error| error.kind());
+        ensure!(kind == Err(ErrorKind::InvalidPermits), "a size of {size} was told as {kind:?}");
+    }
+    let pool = a.locks().semaphore("pool", 3)?;
+    for permits in [0, 4, u32::MAX] {
+        let kind = pool.acquire(permits).await.map(drop).map_err(|error| error.kind());
+        ensure!(kind == Err(ErrorKind::InvalidPermits), "{permits} of 3 permits were told as {kind:?}");
+        let kind = pool.try_acquire(permits).await.map(drop).map_err(|error| error.kind());
+        ensure!(kind == Err(ErrorKind::InvalidPermits), "{permits} of 3 permits were told as {kind:?}");
+    }
+    let kind = pool.resize(0).await.map_err(|error| error.kind());
+    ensure!(kind == Err(ErrorKind::InvalidPermits), "a resize to none was told as {kind:?}");
+    nothing_changed(stage).await
+}
+
+async fn a_name_is_one_kind_while_it_is_in_use(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let wants = [Want::Lock, Want::Read, Want::Permits(1, 3)];
+    for used in wants {
+        let hold = a.take("name", used).await?;
+        for other in wants.into_iter().filter(|other| other.kind() != used.kind()) {
+            for client in [&a, &b] {
+                let kind = client.try_take("name", other).await.map(|hold| hold.is_some());
+                let kind = kind.map_err(|error| error.kind());
+                ensure!(
+                    kind == Err(ErrorKind::KindMismatch),
+                    "{other} of a name that is used to {used}: {kind:?}"
+                );
+                let kind = client.take("name", other).await.map(drop).map_err(|error| error.kind());
+                ensure!(
+                    kind == Err(ErrorKind::KindMismatch),
+                    "{other} of a name that is used to {used}: {kind:?}"
+                );
+            }
+        }
+        ensure!(stage.watcher().line("name").await?.claims.len() == 1, "what was refused stands in line");
+        hold.release().await?;
+    }
+    Ok(())
+}
+
+async fn silly_ttls_are_refused_by_name(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    for ttl in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(86_401), Duration::MAX] {
+        let refused = a.locks().with_ttl(ttl).map(drop);
+        let named =
+            refused.is_err_and(|e| e.kind() == ErrorKind::InvalidOption && e.to_string().contains("ttl"));
+        ensure!(named, "a ttl of {ttl:?} was not refused by name");
+        let refused = stage.server().connect(Options::new().ttl(ttl)).await.map(drop);
+        ensure!(
+            refused.is_err_and(|e| e.kind() == ErrorKind::InvalidOption),
+            "a ttl of {ttl:?} was connected with"
+        );
+    }
+    nothing_changed(stage).await
+}
+
+/// Asks in vain, and says how long that took and what it came to.
+async fn ask_in_vain(stage: &Stage, act: Act) -> Outcome {
+    let deadline = stage.ttl() / 10;
+    let options = stage.options().command_deadline(deadline).connect_deadline(deadline);
+    let a = stage.client_with(0, options).await?;
+    a.take("warm", Want::Lock).await?.release().await?;
+    stage.act(act).await?;
+    for want in Want::ALONE {
+        let asked = stage.now();
+        let kind = stage.drive(a.take("unreachable", want)).await.map(drop);
+        let took = stage.now().since(asked);
+        let can_retry = kind.as_ref().is_err_and(tidelock::Error::can_retry);
+        ensure!(can_retry, "a server that does not serve was told as {kind:?}");
+        ensure!(
+            took <= deadline * 2 + stage.ttl() / 50,
+            "it took {took:?} to be told, with a deadline of {deadline:?}"
+        );
+    }
+    stage.act(Act::Heal).await?;
+    stage.until_empty("unreachable").await?;
+    nothing_changed(stage).await
+}
+
+async fn a_server_that_refuses_is_told_within_the_deadline(stage: &Stage) -> Outcome {
+    ask_in_vain(stage, Act::Refuse(crate::stage::client(0))).await
+}
+
+async fn a_server_that_is_silent_is_told_within_the_deadline(stage: &Stage) -> Outcome {
+    ask_in_vain(stage, Act::HoldReplies(crate::stage::client(0))).await
+}
+
+async fn a_wrong_password_is_told_and_never_shown(stage: &Stage) -> Outcome {
+    let refused = stage.server().connect_wrongly(Ability::WrongPassword, stage.options()).await;
+    let Err(error) = refused else {
+        return Err(crate::Failure::new("a wrong password was let in"));
+    };
+    ensure!(error.kind() == ErrorKind::Denied, "a wrong password was told as {:?}", error.kind());
+    let shown = format!("{error} {error:?}");
+    ensure!(!shown.contains("wrong-password"), "an error shows the password: {shown}");
+    nothing_changed(stage).await
+}
+
+async fn a_wrong_address_is_told_within_the_deadline(stage: &Stage) -> Outcome {
+    let deadline = stage.ttl();
+    let options = stage.options().connect_deadline(deadline);
+    let asked = stage.now();
+    let refused = stage.server().connect_wrongly(Ability::WrongAddress, options).await;
+    let took = stage.now().since(asked);
+    let kind = refused.map(drop).map_err(|error| error.kind());
+    ensure!(
+        matches!(kind, Err(ErrorKind::Unavailable | ErrorKind::Timeout)),
+        "a wrong address was told as {kind:?}"
+    );
+    ensure!(took < deadline * 2, "it took {took:?} to be told, with a deadline of {deadline:?}");
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Point 7. A leave takes out the claim it names and no other, however often and however late it comes.
+
+use std::time::Duration;
+
+use tidelock::{ErrorKind, State};
+
+use crate::failure::{Outcome, ensure};
+use crate::stage::client;
+use crate::trial::trials;
+use crate::{Act, Stage, Want};
+
+trials! {
+    a_repeated_leave_frees_no_successor: points [7], lessons [7], needs [LoseReplies];
+    a_release_after_loss_frees_no_successor: points [7], lessons [7], needs [Refuse];
+    evicting_twice_frees_no_successor: points [7], lessons [7], needs [];
+    a_join_that_arrives_after_its_leave_does_not_come_alive: points [7, 6], lessons [5], needs [HoldBack];
+    a_leave_is_repeated_until_the_store_is_back: points [7, 6], lessons [17], needs [Refuse];
+    no_lock_is_kept_alive_for_nobody: points [7, 6], lessons [4], needs [];
+    closing_gives_everything_back_before_it_returns: points [7, 10], lessons [24], needs [];
+    the_last_handle_that_goes_gives_everything_back: points [7, 10], lessons [24], needs [];
+}
+
+async fn a_repeated_leave_frees_no_successor(stage: &Stage) -> Outcome {
+    let [a, b, c] = stage.clients().await?;
+    for want in Want::ALONE {
+        let name = format!("passed on {want}");
+        let hold = a.take(&name, want).await?;
+        let waiting = stage.waiter(&b, &name, want).await?;
+        let behind = stage.waiter(&c, &name, want).await?;
+        // The reply to the leave is lost, so it is sent again, when the next one holds already.
+        stage.act(Act::LoseReplies(client(0), 1)).await?;
+        drop(hold);
+        let next = stage.turn(waiting).await?;
+        stage.pass(stage.ttl()).await;
+        ensure!(next.state() == State::Held, "a repeated leave took the successor's hold of {name}");
+        ensure!(!behind.is_done(), "a repeated leave let another one in beside the successor on {name}");
+        next.release().await?;
+        stage.turn(behind).await?.release().await?;
+        stage.act(Act::Heal).await?;
+    }
+    Ok(())
+}
+
+async fn a_release_after_loss_frees_no_successor(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let hold = a.take("passed on", Want::Lock).await?;
+    let waiting = stage.waiter(&b, "passed on", Want::Lock).await?;
+    stage.act(Act::Refuse(client(0))).await?;
+    let next = stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
+    stage.act(Act::Heal).await?;
+    let late = stage.drive(hold.release()).await;
+    ensure!(
+        late.is_err_and(|error| error.kind() == ErrorKind::Lost),
+        "releasing what was lost is told as success"
+    );
+    stage.pass(stage.ttl() / 2).await;
+    ensure!(next.state() == State::Held, "a late release took the successor's hold");
+    ensure!(a.try_take("passed on", Want::Lock).await?.is_none(), "a late release let another one in");
+    next.release().await?;
+    Ok(())
+}
+
+async fn evicting_twice_frees_no_successor(stage: &Stage) -> Outcome {
+    let [a, b, operator] = stage.clients().await?;
+    let hold = a.take("stock", Want::Lock).await?;
+    let evicted = operator.line("stock").await?.claims[0].id;
+    let waiting = stage.waiter(&b, "stock", Want::Lock).await?;
+    stage.expect_overlap();
+    stage.evict(&operator, "stock").await?;
+    let next = stage.turn(waiting).await?;
+    ensure!(
+        !operator.locks().evict("stock", evicted).await?,
+        "an evicted claim was there to be evicted again"
+    );
+    drop(hold);
+    stage.pass(stage.ttl() / 2).await;
+    ensure!(next.state() == State::Held, "a second eviction took the successor's hold");
+    next.release().await?;
+    Ok(())
+}
+
+async fn a_join_that_arrives_after_its_leave_does_not_come_alive(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    a.take("warm", Want::Lock).await?.release().await?;
+    for want in Want::ALONE {
+        let name = format!("late {want}");
+        stage.act(Act::HoldRequests(client(0))).await?;
+        let asked = tokio::spawn({
+            let (a, name) = (a.clone(), name.clone());
+            async move { a.take(&name, want).await.map(drop) }
+        });
+        stage.pass(Duration::from_millis(10)).await;
+        asked.abort();
+        stage.pass(Duration::from_millis(10)).await;
+        // The leave waits too; everything arrives now, in whichever order.
+        stage.act(Act::Heal).await?;
+        stage.until_empty(&name).await?;
+        stage.pass(stage.ttl() / 2).await;
+        ensure!(b.try_take(&name, want).await?.is_some(), "a join that came too late holds {name}");
+    }
+    Ok(())
+}
+
+async fn a_leave_is_repeated_until_the_store_is_back(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    let hold = a.take("stuck", Want::Lock).await?;
+    let _neighbour = a.take("neighbour", Want::Lock).await?; // its renewals keep the session alive
+    stage.act(Act::Refuse(client(0))).await?;
+    drop(hold);
+    stage.pass(stage.ttl() / 4).await;
+    ensure!(!stage.watcher().is_empty("stuck").await, "a refused leave was carried out");
+    stage.act(Act::Heal).await?;
+    let free = async || stage.watcher().is_empty("stuck").await;
+    stage.until(stage.ttl() / 3, "a leave that was refused is carried out after the heal", free).await
+}
+
+async fn no_lock_is_kept_alive_for_nobody(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let _living = a.take("living", Want::Lock).await?; // the client goes on renewing
+    for want in Want::ALONE {
+        a.take(&format!("released {want}"), want).await?.release().await?;
+        drop(a.take(&format!("dropped {want}"), want).await?);
+        let busy = b.take(&format!("cancelled {want}"), want).await?;
+        drop(stage.waiter(&a, &format!("cancelled {want}"), want).await?);
+        busy.release().await?;
+    }
+    stage.pass(stage.ttl() * 11 / 10).await;
+    for want in Want::ALONE {
+        for name in ["released", "dropped", "cancelled"] {
+            let name = format!("{name} {want}");
+            let taken = b.try_take(&name, want).await?;
+            ensure!(
+                taken.is_some(),
+                "{name} is kept alive although nobody has it: its client goes on renewing it"
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn closing_gives_everything_back_before_it_returns(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let mut holds = Vec::new();
+    for number in 0..20 {
+        holds.push(a.take(&format!("held {number}"), Want::Lock).await?);
+    }
+    let busy = b.take("busy", Want::Lock).await?;
+    let waiting = stage.waiter(&a, "busy", Want::Lock).await?;
+    stage.drive(a.locks().close()).await?;
+    for number in 0..20 {
+        let name = format!("held {number}");
+        ensure!(
+            b.try_take(&name, Want::Lock).await?.is_some(),
+            "{name} is still held after its client was closed"
+        );
+    }
+    ensure!(
+        holds.iter().all(|hold| hold.state() == State::Lost),
+        "guards outlive the client that was closed"
+    );
+    let ended = waiting.hold().await;
+    ensure!(
+        ended.is_err_and(|error| error.kind() == ErrorKind::Closed),
+        "a wait goes on in a client that was closed"
+    );
+    ensure!(b.waiters("busy").await == 0, "a closed client still stands in line");
+    let late = a.take("anything", Want::Lock).await;
+    ensure!(late.is_err_and(|error| error.kind() == ErrorKind::Closed), "a closed client takes locks");
+    busy.release().await?;
+    Ok(())
+}
+
+async fn the_last_handle_that_goes_gives_everything_back(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let hold = a.take("kept", Want::Lock).await?;
+    let waiting = stage.waiter(&b, "kept", Want::Lock).await?;
+    drop(a);
+    stage.pass(stage.ttl() * 2).await;
+    ensure!(hold.state() == State::Held && !waiting.is_done(), "a guard does not keep its client");
+    drop(hold);
+    stage.turn(waiting).await?;
+    Ok(())
+}

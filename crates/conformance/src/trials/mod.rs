@@ -1,0 +1,88 @@
+//! The trials, a file for each point of the contract, each with a table that says what its trials are about.
+
+mod cancellation;
+mod cost;
+mod dead_clients;
+mod exclusion;
+mod input;
+mod isolation;
+mod leaks;
+mod leave;
+mod loss;
+mod order;
+mod restart;
+mod signals;
+mod tokens;
+
+use std::sync::OnceLock;
+
+use crate::Trial;
+
+/// Every trial, in the order of the contract's points.
+pub fn all() -> &'static [Trial] {
+    static ALL: OnceLock<Vec<Trial>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let files = [
+            exclusion::TRIALS,
+            tokens::TRIALS,
+            order::TRIALS,
+            loss::TRIALS,
+            dead_clients::TRIALS,
+            cancellation::TRIALS,
+            leave::TRIALS,
+            signals::TRIALS,
+            isolation::TRIALS,
+            leaks::TRIALS,
+            input::TRIALS,
+            cost::TRIALS,
+            restart::TRIALS,
+        ];
+        files.concat()
+    })
+}
+
+/// Lessons that no backend inside a process can show, and why.
+pub const ONLY_SERVERS: &[(u8, &str)] = &[
+    (11, "clients of one process read one clock; a server's clients read their own"),
+    (23, "a process's memory has no replica to fail over to"),
+    (25, "a process's memory asks for no password and no token of access"),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{Can, Subject, subjects};
+
+    fn in_memory() -> impl Iterator<Item = &'static Trial> {
+        let memory = subjects::memory();
+        all().iter().filter(move |trial| trial.needs.iter().all(|need| memory.can(*need) == Can::Yes))
+    }
+
+    #[test]
+    fn every_point_of_the_contract_has_a_trial_that_memory_can_run() {
+        let points: BTreeSet<u8> = in_memory().flat_map(|trial| trial.points).copied().collect();
+        assert_eq!(points, (1..=13).collect());
+    }
+
+    #[test]
+    fn every_lesson_has_a_trial_that_memory_can_run_or_a_reason() {
+        let shown: BTreeSet<u8> = in_memory().flat_map(|trial| trial.lessons).copied().collect();
+        let only_servers: BTreeSet<u8> = ONLY_SERVERS.iter().map(|(lesson, _)| *lesson).collect();
+        assert_eq!(shown.union(&only_servers).copied().collect::<BTreeSet<u8>>(), (1..=28).collect());
+        assert_eq!(shown.intersection(&only_servers).count(), 0, "a reason that is not needed");
+    }
+
+    #[test]
+    fn every_lesson_of_servers_has_a_trial_too() {
+        let lessons: BTreeSet<u8> = all().iter().flat_map(|trial| trial.lessons).copied().collect();
+        assert_eq!(lessons, (1..=28).collect());
+    }
+
+    #[test]
+    fn no_two_trials_have_one_name() {
+        let names: BTreeSet<&str> = all().iter().map(|trial| trial.name).collect();
+        assert_eq!(names.len(), all().len());
+    }
+}

@@ -1,0 +1,93 @@
+//! Point 8. Notifications are only hints: lose every one, and whoever waits still gets on.
+
+use crate::failure::{Outcome, ensure};
+use crate::trial::trials;
+use crate::{Act, Stage, Want, Whom};
+
+trials! {
+    waiters_get_on_with_every_signal_lost: points [8], lessons [8], needs [DropSignals];
+    readers_and_permits_get_on_with_every_signal_lost: points [8], lessons [8], needs [DropSignals];
+    a_downgrade_is_seen_with_every_signal_lost: points [8], lessons [8, 13], needs [DropSignals];
+    a_growing_size_is_seen_with_every_signal_lost: points [8], lessons [8], needs [DropSignals];
+    a_long_wait_with_signals_lost_ends_after_a_dead_holder: points [8, 5], lessons [8], needs [DropSignals, Kill];
+}
+
+async fn waiters_get_on_with_every_signal_lost(stage: &Stage) -> Outcome {
+    let clients = stage.clients::<3>().await?;
+    for want in Want::ALONE {
+        let name = format!("silent {want}");
+        let first = clients[0].take(&name, want).await?;
+        let mut waiting = Vec::new();
+        for number in 0..stage.many(6, 30) {
+            waiting.push(stage.waiter(&clients[number % 3], &name, want).await?);
+        }
+        stage.act(Act::DropSignals(Whom::Everyone)).await?;
+        first.release().await?;
+        for waiter in waiting {
+            // `turn` gives each of them a third of the ttl, counted from when the one before has left.
+            stage.turn(waiter).await?.release().await?;
+        }
+        stage.act(Act::Heal).await?;
+    }
+    Ok(())
+}
+
+async fn readers_and_permits_get_on_with_every_signal_lost(stage: &Stage) -> Outcome {
+    let [a, b, c] = stage.clients().await?;
+    let writing = a.take("table", Want::Write).await?;
+    let large = a.take("pool", Want::Permits(5, 5)).await?;
+    let readers = stage.waiters(&[a, b.clone(), c.clone()], "table", Want::Read, 6).await?;
+    let writer = stage.waiter(&b, "table", Want::Write).await?;
+    let small = stage.waiters(&[b, c], "pool", Want::Permits(1, 5), 5).await?;
+    stage.act(Act::DropSignals(Whom::Everyone)).await?;
+    let (given_back, third) = (stage.now(), stage.ttl() / 3);
+    writing.release().await?;
+    large.release().await?;
+    let mut inside = Vec::new();
+    for waiter in readers.into_iter().chain(small) {
+        let left = third.saturating_sub(stage.now().since(given_back));
+        inside.push(stage.turn_within(left, waiter).await?);
+    }
+    drop(inside);
+    stage.turn(writer).await?;
+    stage.act(Act::Heal).await
+}
+
+async fn a_downgrade_is_seen_with_every_signal_lost(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let writing = a.take("table", Want::Write).await?;
+    let reader = stage.waiter(&b, "table", Want::Read).await?;
+    stage.act(Act::DropSignals(Whom::Everyone)).await?;
+    let reading = writing.downgrade().await?;
+    stage.turn(reader).await?;
+    drop(reading);
+    stage.act(Act::Heal).await
+}
+
+async fn a_growing_size_is_seen_with_every_signal_lost(stage: &Stage) -> Outcome {
+    let [a, b, c] = stage.clients().await?;
+    let held = a.take("pool", Want::Permits(2, 2)).await?;
+    let waiting = stage.waiters(&[b.clone(), c], "pool", Want::Permits(1, 2), 4).await?;
+    stage.act(Act::DropSignals(Whom::Everyone)).await?;
+    a.resize("pool", 6).await?;
+    for waiter in waiting {
+        stage.turn(waiter).await?;
+    }
+    ensure!(
+        stage.drive(b.try_take("pool", Want::Permits(4, 6))).await?.is_some(),
+        "what was given back is not free"
+    );
+    held.release().await?;
+    stage.act(Act::Heal).await
+}
+
+async fn a_long_wait_with_signals_lost_ends_after_a_dead_holder(stage: &Stage) -> Outcome {
+    let [dead, alive] = stage.clients().await?;
+    let _lost = dead.take("orphaned", Want::Lock).await?;
+    let waiting = stage.waiter(&alive, "orphaned", Want::Lock).await?;
+    stage.act(Act::DropSignals(Whom::Everyone)).await?;
+    stage.pass(stage.ttl() * 2).await;
+    stage.act(Act::Kill(crate::stage::client(0))).await?;
+    stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
+    Ok(())
+}

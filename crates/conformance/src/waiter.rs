@@ -1,0 +1,54 @@
+//! A task of a client that waits its turn. Dropping it cancels the wait.
+
+use tidelock::{Error, ErrorKind, Result};
+use tokio::task::JoinHandle;
+
+use crate::client::Client;
+use crate::history::{Author, Recorder, What};
+use crate::hold::Hold;
+use crate::want::Want;
+
+/// Somebody who waits in a task of its own.
+#[derive(Debug)]
+pub struct Waiter {
+    author: Author,
+    task: JoinHandle<Result<Hold>>,
+}
+
+impl Waiter {
+    /// Starts to wait.
+    pub(crate) fn spawn(client: &Client, name: &str, want: Want) -> Self {
+        let (client, author) = (client.clone(), client.author(name));
+        let task = tokio::spawn({
+            let author = author.clone();
+            async move { client.take_as(author, want).await }
+        });
+        Self { author, task }
+    }
+
+    /// Whether it has its turn, or an error.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// What it came to.
+    ///
+    /// # Errors
+    /// As of the lock's own call.
+    pub async fn hold(mut self) -> Result<Hold> {
+        let panicked = |panic| Error::new(ErrorKind::Protocol, "a waiter panicked").because(panic);
+        (&mut self.task).await.map_err(panicked)?
+    }
+
+    /// The store's line shows it.
+    pub(crate) fn stands(&self, recorder: &Recorder) {
+        recorder.note(&self.author, What::Stands);
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

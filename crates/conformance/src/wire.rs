@@ -1,0 +1,305 @@
+//! The wire between one client and its store: it counts what goes over it, and can be made to fail.
+//!
+//! A request goes there, is carried out, and its reply comes back; each way may take long, be held back, or end in
+//! an error. A join that was held back and whose caller has gone still arrives when the wire is healed, as a packet
+//! would. Signals get lost while anything is held back: they are only hints.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock::{
+    Backend, Claim, ClaimId, Clock, Error, ErrorKind, Grant, Leave, Left, Line, Name, Options, Patience,
+    Place, Renewal, Reply, Result, Session, SessionId, Shard, Sight, Signals, Sleep, Weight,
+};
+use tokio::sync::watch;
+
+use crate::{Counts, Layer};
+
+/// A client's way to the store.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) label: String,
+    clock: Arc<dyn Clock>,
+    trouble: watch::Sender<Trouble>,
+    commands: AtomicU64,
+    told: AtomicU64,
+    sessions: Mutex<Vec<Opened>>,
+    late: Mutex<Vec<LateJoin>>,
+}
+
+/// What is wrong with a wire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trouble {
+    pub(crate) is_dead: bool,
+    pub(crate) refuses: bool,
+    pub(crate) lose_replies: usize,
+    pub(crate) delay: Duration,
+    pub(crate) holds_requests: bool,
+    pub(crate) holds_replies: bool,
+    pub(crate) stalled: Option<String>,
+    pub(crate) drops_signals: bool,
+}
+
+#[derive(Debug)]
+struct Opened {
+    session: Weak<dyn Session>,
+    signals: Arc<dyn Signals>,
+}
+
+#[derive(Debug)]
+struct LateJoin {
+    session: Arc<dyn Session>,
+    claim: Claim,
+    patience: Patience,
+}
+
+impl Wire {
+    pub(crate) fn new(label: &str, clock: Arc<dyn Clock>, trouble: Trouble) -> Self {
+        Self {
+            label: label.to_owned(),
+            clock,
+            trouble: watch::Sender::new(trouble),
+            commands: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            sessions: Mutex::default(),
+            late: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { commands: self.commands.load(Ordering::Relaxed), signals: self.told.load(Ordering::Relaxed) }
+    }
+
+    /// Changes what is wrong with it.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Trouble)) {
+        self.trouble.send_modify(change);
+    }
+
+    /// Everything gets through again, late joins first; the dead stay dead.
+    pub(crate) async fn heal(&self) {
+        if !self.trouble.borrow().is_dead {
+            let late = std::mem::take(&mut *self.late.lock().unwrap_or_else(PoisonError::into_inner));
+            for LateJoin { session, claim, patience } in late {
+                let _ = session.join(&claim, patience).await; // nobody waits for the reply
+            }
+        }
+        self.change(|trouble| *trouble = Trouble { is_dead: trouble.is_dead, ..Trouble::default() });
+    }
+
+    /// Tells the client that its sessions are over, and gives them, to be ended.
+    pub(crate) fn give_up_sessions(&self) -> Vec<Arc<dyn Session>> {
+        let opened = std::mem::take(&mut *self.opened());
+        opened.iter().for_each(|opened| opened.signals.over());
+        opened.iter().filter_map(|opened| opened.session.upgrade()).collect()
+    }
+
+    /// How many sessions somebody still has.
+    pub(crate) fn open_sessions(&self) -> usize {
+        self.opened().iter().filter(|opened| opened.session.strong_count() > 0).count()
+    }
+
+    fn opened(&self) -> std::sync::MutexGuard<'_, Vec<Opened>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn there(&self, name: Option<&Name>) -> Result<()> {
+        let is_stalled = |trouble: &Trouble| {
+            let about_it = |stalled: &String| name.is_some_and(|name| name.as_str() == stalled);
+            trouble.stalled.as_ref().is_some_and(about_it)
+        };
+        let holds = |trouble: &Trouble| trouble.is_dead || trouble.holds_requests || is_stalled(trouble);
+        let _ = self.trouble.subscribe().wait_for(|trouble| !holds(trouble)).await;
+        let (refuses, delay) = {
+            let trouble = self.trouble.borrow();
+            (trouble.refuses, trouble.delay)
+        };
+        self.wait(delay / 2).await;
+        self.commands.fetch_add(1, Ordering::Relaxed); // it has arrived
+        if refuses {
+            return Err(Error::new(ErrorKind::Unavailable, "the store refuses to serve, as a trial wished"));
+        }
+        Ok(())
+    }
+
+    async fn back(&self) -> Result<()> {
+        let holds = |trouble: &Trouble| trouble.is_dead || trouble.holds_replies;
+        let _ = self.trouble.subscribe().wait_for(|trouble| !holds(trouble)).await;
+        let delay = self.trouble.borrow().delay;
+        self.wait(delay / 2).await;
+        let mut is_lost = false;
+        self.trouble.send_if_modified(|trouble| {
+            is_lost = trouble.lose_replies > 0;
+            trouble.lose_replies -= usize::from(is_lost);
+            false
+        });
+        if is_lost {
+            return Err(Error::new(ErrorKind::Timeout, "the reply was lost, as a trial wished"));
+        }
+        Ok(())
+    }
+
+    async fn wait(&self, delay: Duration) {
+        if !delay.is_zero() {
+            Sleep::until(&self.clock, self.clock.now() + delay).await;
+        }
+    }
+
+    fn lets_signals_pass(&self) -> bool {
+        let trouble = self.trouble.borrow();
+        !(trouble.is_dead || trouble.drops_signals || trouble.holds_replies || trouble.holds_requests)
+    }
+}
+
+/// A join on its way there. Dropped before it arrived, it arrives late.
+struct OnItsWay<'a> {
+    wire: &'a Wire,
+    join: Option<LateJoin>,
+}
+
+impl Drop for OnItsWay<'_> {
+    fn drop(&mut self) {
+        self.wire.late.lock().unwrap_or_else(PoisonError::into_inner).extend(self.join.take());
+    }
+}
+
+#[async_trait]
+impl Layer for Wire {
+    fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
+        Arc::new(WireSignals { wire: self, to })
+    }
+
+    async fn open(
+        &self,
+        to: &dyn Backend,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> Result<Arc<dyn Session>> {
+        self.there(None).await?;
+        let session = to.open(id, options, signals.clone()).await?;
+        self.back().await?;
+        self.opened().push(Opened { session: Arc::downgrade(&session), signals });
+        Ok(session)
+    }
+
+    async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
+        let join = LateJoin { session: to.clone(), claim: claim.clone(), patience };
+        let mut on_its_way = OnItsWay { wire: self, join: Some(join) };
+        let there = self.there(Some(&claim.name)).await;
+        on_its_way.join = None;
+        there?;
+        let place = to.join(claim, patience).await;
+        self.back().await?;
+        place
+    }
+
+    async fn look(&self, to: &Arc<dyn Session>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        self.there(Some(name)).await?;
+        let sight = to.look(name, waiting).await;
+        self.back().await?;
+        sight
+    }
+
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let (to, name) = (to.clone(), name.clone());
+        let mut reply: Reply<Left> = Box::pin(async move {
+            self.there(Some(&name)).await?;
+            let left = to.leave(&name, id, how).await;
+            self.back().await?;
+            left
+        });
+        // It starts when it is called: what nothing holds up has arrived when this returns.
+        let waker = std::task::Waker::noop();
+        match reply.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
+            std::task::Poll::Ready(left) => Box::pin(std::future::ready(left)),
+            std::task::Poll::Pending => reply,
+        }
+    }
+
+    async fn lighten(&self, to: &Arc<dyn Session>, claim: &Claim, weight: Weight) -> Result<()> {
+        self.there(Some(&claim.name)).await?;
+        let lightened = to.lighten(claim, weight).await;
+        self.back().await?;
+        lightened
+    }
+
+    async fn resize(&self, to: &Arc<dyn Session>, name: &Name, from: Weight, size: Weight) -> Result<()> {
+        self.there(Some(name)).await?;
+        let resized = to.resize(name, from, size).await;
+        self.back().await?;
+        resized
+    }
+
+    async fn renew(
+        &self,
+        to: &Arc<dyn Session>,
+        shard: Shard,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> Result<Renewal> {
+        let sent = self.clock.now(); // the backend sees it only when it arrives
+        self.there(None).await?;
+        let renewal = to.renew(shard, standing).await;
+        self.back().await?;
+        renewal.map(|renewal| Renewal { until: renewal.until.min(sent + to.ttl()), ..renewal })
+    }
+
+    async fn line(&self, to: &Arc<dyn Session>, name: &Name) -> Result<Line> {
+        self.there(Some(name)).await?;
+        let line = to.line(name).await;
+        self.back().await?;
+        line
+    }
+
+    async fn names(&self, to: &Arc<dyn Session>, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
+        self.there(None).await?;
+        let names = to.names(prefix, after).await;
+        self.back().await?;
+        names
+    }
+
+    async fn close(&self, to: &Arc<dyn Session>) -> Result<()> {
+        self.there(None).await?;
+        let closed = to.close().await;
+        self.back().await?;
+        closed
+    }
+}
+
+#[derive(Debug)]
+struct WireSignals {
+    wire: Arc<Wire>,
+    to: Arc<dyn Signals>,
+}
+
+impl WireSignals {
+    fn pass(&self, signal: impl FnOnce(&dyn Signals)) {
+        if self.wire.lets_signals_pass() {
+            self.wire.told.fetch_add(1, Ordering::Relaxed);
+            signal(&*self.to);
+        }
+    }
+}
+
+impl Signals for WireSignals {
+    fn held(&self, id: ClaimId, grant: Grant) {
+        self.pass(|to| to.held(id, grant));
+    }
+
+    fn gone(&self, id: ClaimId) {
+        self.pass(|to| to.gone(id));
+    }
+
+    fn look(&self, name: &Name) {
+        self.pass(|to| to.look(name));
+    }
+
+    fn look_everywhere(&self) {
+        self.pass(Signals::look_everywhere);
+    }
+
+    fn over(&self) {
+        self.pass(Signals::over);
+    }
+}
