@@ -4,14 +4,17 @@
 //! here by its id. Waiting claims are also kept by name: one look serves all of a name's waiters, when something was
 //! heard of that line, when its holder's lifetime ends, and in any case within a third of the ttl.
 
+mod table;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+pub(crate) use self::table::DueLook;
+use self::table::{Table, scatter};
 use crate::standing::{Footing, Loss, Standing};
 use crate::sync::{AtomicU64, Cell};
 use crate::{Claim, ClaimId, Clock, Grant, Moment, Name, Options, Renewal, SessionId, Shard, Sight, Signals};
@@ -38,34 +41,6 @@ pub(crate) struct Registry {
     longest_wait: AtomicU64,
     /// By how much deadlines are shortened, for clocks that drift apart.
     margin: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    standing: HashMap<u64, Arc<Standing>, BuildHasherDefault<Scatter>>,
-    waiting: HashMap<Name, Waiting>,
-    due: BTreeSet<(Moment, Name)>,
-}
-
-/// The waiters of one name.
-#[derive(Debug)]
-struct Waiting {
-    numbers: BTreeSet<u64>,
-    look_at: Moment,
-    /// When the wait becomes worth a warning, and how long after that it does again.
-    warn_at: Moment,
-    warn_again: Duration,
-    /// A look is under way, and whether another is to follow it.
-    looking: bool,
-    look_again: bool,
-}
-
-/// One look that is due.
-pub(crate) struct DueLook {
-    pub(crate) name: Name,
-    pub(crate) waiting: Vec<ClaimId>,
-    /// How long the first of them has waited, if that is worth a warning.
-    pub(crate) warn: Option<Duration>,
 }
 
 /// The standing claims of each shard, by name.
@@ -150,19 +125,8 @@ impl Registry {
         }
         let missed_a_hint = self.hints(&standing.claim.name).load(Ordering::Acquire) != standing.heard;
         let at = if missed_a_hint { now } else { self.look_at(now, look_in, standing.claim.id.number) };
-        let first = Waiting {
-            numbers: BTreeSet::new(),
-            look_at: Moment::NEVER,
-            warn_at: now + self.warn_after,
-            warn_again: self.warn_after,
-            looking: false,
-            look_again: false,
-        };
-        let name = &standing.claim.name;
-        let waiting = table.waiting.entry(name.clone()).or_insert(first);
-        waiting.numbers.insert(standing.claim.id.number);
-        let at = at.min(waiting.warn_at);
-        table.look_by(name, at);
+        let warn = (now + self.warn_after, self.warn_after);
+        let at = table.start_waiting(&standing.claim.name, standing.claim.id.number, at, warn);
         drop(table);
         self.wake_keeper_by(at);
     }
@@ -178,13 +142,7 @@ impl Registry {
 
     /// The names whose turn it is to be looked at.
     pub(crate) fn due_looks(&self, now: Moment) -> Vec<DueLook> {
-        let mut table = self.table.lock();
-        let mut looks = Vec::new();
-        while let Some((at, name)) = table.due.first().cloned().filter(|(at, _)| *at <= now) {
-            table.due.remove(&(at, name.clone()));
-            looks.extend(table.begin_look(name, now, self.session));
-        }
-        looks
+        self.table.lock().begin_looks(now, self.session)
     }
 
     /// What a look saw.
@@ -196,17 +154,9 @@ impl Registry {
             self.gone(id);
         }
         let now = self.now();
-        let mut table = self.table.lock();
-        let Some(waiting) = table.waiting.get_mut(name) else {
-            return;
-        };
-        waiting.looking = false;
-        let again = std::mem::take(&mut waiting.look_again);
-        let first = waiting.numbers.first().copied().unwrap_or_default();
-        let at = if again { now } else { self.look_at(now, sight.look_in, first).min(waiting.warn_at) };
-        table.look_by(name, at);
-        drop(table);
-        self.wake_keeper_by(at);
+        let next = |first| self.look_at(now, sight.look_in, first);
+        let at = self.table.lock().end_look(name, now, next);
+        self.wake_keeper_by(at.unwrap_or(Moment::NEVER));
     }
 
     /// Everyone who is known to stand in the store, by the shard that each name is in now.
@@ -284,12 +234,7 @@ impl Registry {
 
     /// Everything is over. Gives the claims that the store may still have.
     pub(crate) fn lose_all(&self, loss: Loss) -> Vec<Arc<Standing>> {
-        let all: Vec<_> = {
-            let mut table = self.table.lock();
-            table.waiting.clear();
-            table.due.clear();
-            table.standing.drain().map(|(_, standing)| standing).collect()
-        };
+        let all = self.table.lock().clear();
         all.into_iter().filter(|standing| standing.lose(loss).is_some()).collect()
     }
 
@@ -300,7 +245,7 @@ impl Registry {
 
     /// The keeper will wake by itself at `at`, or for the first look or deadline that is due.
     pub(crate) fn keeper_sleeps_until(&self, at: Moment) -> Moment {
-        let at = self.table.lock().due.first().map_or(at, |(due, _)| at.min(*due));
+        let at = self.table.lock().first_look().map_or(at, |due| at.min(due));
         self.keeper_wakes.store(at.as_nanos(), Ordering::Release);
         at.min(Moment::from_nanos(self.next_deadline.load(Ordering::Acquire)))
     }
@@ -383,12 +328,7 @@ impl Signals for Registry {
             hints.fetch_add(1, Ordering::AcqRel);
         }
         let now = self.now();
-        let mut table = self.table.lock();
-        let names: Vec<_> = table.waiting.keys().cloned().collect();
-        for name in &names {
-            table.look_now(name, now);
-        }
-        drop(table);
+        self.table.lock().look_everywhere(now);
         self.wake_keeper_by(now);
     }
 
@@ -397,92 +337,6 @@ impl Signals for Registry {
         self.lose_all(Loss::SessionOver);
         self.nudge.notify_one();
     }
-}
-
-impl Table {
-    fn remove(&mut self, number: u64) -> Option<Arc<Standing>> {
-        self.stop_waiting(number);
-        self.standing.remove(&number)
-    }
-
-    fn stop_waiting(&mut self, number: u64) {
-        if self.waiting.is_empty() {
-            return; // the usual case, and not worth two look-ups
-        }
-        let Some(standing) = self.standing.get(&number) else {
-            return;
-        };
-        let name = &standing.claim.name;
-        let Some(waiting) = self.waiting.get_mut(name) else {
-            return;
-        };
-        waiting.numbers.remove(&number);
-        if waiting.numbers.is_empty() {
-            self.due.remove(&(waiting.look_at, name.clone()));
-            self.waiting.remove(name);
-        }
-    }
-
-    /// Something was heard of this line: look at it now, and once more if a look is under way.
-    fn look_now(&mut self, name: &Name, now: Moment) {
-        self.look_by(name, now);
-        if let Some(waiting) = self.waiting.get_mut(name).filter(|waiting| waiting.looking) {
-            waiting.look_again = true;
-        }
-    }
-
-    /// Moves the next look at `name` forward to `at`. A look that is under way sets the next one itself.
-    fn look_by(&mut self, name: &Name, at: Moment) {
-        let Some(waiting) = self.waiting.get_mut(name) else {
-            return;
-        };
-        if !waiting.looking && at < waiting.look_at {
-            self.due.remove(&(waiting.look_at, name.clone()));
-            waiting.look_at = at;
-            self.due.insert((at, name.clone()));
-        }
-    }
-
-    fn begin_look(&mut self, name: Name, now: Moment, session: SessionId) -> Option<DueLook> {
-        let waiting = self.waiting.get_mut(&name)?;
-        (waiting.looking, waiting.look_at) = (true, Moment::NEVER);
-        let ids = waiting.numbers.iter().map(|&number| ClaimId { session, number }).collect();
-        let since =
-            waiting.numbers.first().and_then(|first| self.standing.get(first)).map(|first| first.since());
-        let warn = since.filter(|_| waiting.warn_at <= now).map(|since| now.since(since));
-        if warn.is_some() {
-            waiting.warn_again *= 2;
-            waiting.warn_at = now + waiting.warn_again / 2;
-        }
-        Some(DueLook { name, waiting: ids, warn })
-    }
-}
-
-/// Claims are numbered by core itself, so nobody can choose numbers that collide: scattering them is hash enough.
-#[derive(Debug, Default)]
-struct Scatter(u64);
-
-impl Hasher for Scatter {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = scatter(self.0 ^ number);
-    }
-}
-
-/// Spreads numbers that follow each other over the whole range (the finalizer of SplitMix64).
-fn scatter(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(all(test, not(tidelock_loom)))]

@@ -1,0 +1,198 @@
+//! The claims of one session, by number and, while they wait, by name; and which names are due for a look.
+//!
+//! One look serves all waiters of a name, one at a time. Something heard of a line while it is being looked at has it
+//! looked at once more.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::standing::Standing;
+use crate::{ClaimId, Moment, Name, SessionId};
+
+/// Everything that one lock guards.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) standing: HashMap<u64, Arc<Standing>, BuildHasherDefault<Scatter>>,
+    waiting: HashMap<Name, Waiting>,
+    due: BTreeSet<(Moment, Name)>,
+}
+
+/// The waiters of one name.
+#[derive(Debug)]
+struct Waiting {
+    numbers: BTreeSet<u64>,
+    look_at: Moment,
+    /// When the wait becomes worth a warning, and how long after that it does again.
+    warn_at: Moment,
+    warn_again: Duration,
+    /// A look is under way, and whether another is to follow it.
+    looking: bool,
+    look_again: bool,
+}
+
+/// One look that is due.
+pub(crate) struct DueLook {
+    pub(crate) name: Name,
+    pub(crate) waiting: Vec<ClaimId>,
+    /// How long the first of them has waited, if that is worth a warning.
+    pub(crate) warn: Option<Duration>,
+}
+
+impl Table {
+    /// Enters a waiter of `name`, worth a look at `at`, and a warning after `warn_after`. Says when the look is.
+    pub(super) fn start_waiting(
+        &mut self,
+        name: &Name,
+        number: u64,
+        at: Moment,
+        warn: (Moment, Duration),
+    ) -> Moment {
+        let waiting = self.waiting.entry(name.clone()).or_insert_with(|| Waiting::new(warn));
+        waiting.numbers.insert(number);
+        let at = at.min(waiting.warn_at);
+        self.look_by(name, at);
+        at
+    }
+
+    /// A look at `name` has ended: the next one is when `next` says for its first waiter, or at once if something was
+    /// heard meanwhile. Says when, if anyone still waits.
+    pub(super) fn end_look(
+        &mut self,
+        name: &Name,
+        now: Moment,
+        next: impl FnOnce(u64) -> Moment,
+    ) -> Option<Moment> {
+        let waiting = self.waiting.get_mut(name)?;
+        waiting.looking = false;
+        let again = std::mem::take(&mut waiting.look_again);
+        let first = waiting.numbers.first().copied().unwrap_or_default();
+        let at = if again { now } else { next(first).min(waiting.warn_at) };
+        self.look_by(name, at);
+        Some(at)
+    }
+
+    /// Begins every look that is due.
+    pub(super) fn begin_looks(&mut self, now: Moment, session: SessionId) -> Vec<DueLook> {
+        let mut looks = Vec::new();
+        while let Some((at, name)) = self.due.first().cloned().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, name.clone()));
+            looks.extend(self.begin_look(name, now, session));
+        }
+        looks
+    }
+
+    /// When the first look is due.
+    pub(super) fn first_look(&self) -> Option<Moment> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Something was heard of every line: looks at all that anyone waits in.
+    pub(super) fn look_everywhere(&mut self, now: Moment) {
+        let names: Vec<_> = self.waiting.keys().cloned().collect();
+        for name in &names {
+            self.look_now(name, now);
+        }
+    }
+
+    /// Takes everyone out.
+    pub(super) fn clear(&mut self) -> Vec<Arc<Standing>> {
+        self.waiting.clear();
+        self.due.clear();
+        self.standing.drain().map(|(_, standing)| standing).collect()
+    }
+
+    /// Takes a claim out.
+    pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Standing>> {
+        self.stop_waiting(number);
+        self.standing.remove(&number)
+    }
+
+    /// A claim waits no more, because it is held or gone.
+    pub(super) fn stop_waiting(&mut self, number: u64) {
+        if self.waiting.is_empty() {
+            return; // the usual case, and not worth two look-ups
+        }
+        let Some(standing) = self.standing.get(&number) else {
+            return;
+        };
+        let name = &standing.claim.name;
+        let Some(waiting) = self.waiting.get_mut(name) else {
+            return;
+        };
+        waiting.numbers.remove(&number);
+        if waiting.numbers.is_empty() {
+            self.due.remove(&(waiting.look_at, name.clone()));
+            self.waiting.remove(name);
+        }
+    }
+
+    /// Something was heard of this line: look at it now, and once more if a look is under way.
+    pub(super) fn look_now(&mut self, name: &Name, now: Moment) {
+        self.look_by(name, now);
+        if let Some(waiting) = self.waiting.get_mut(name).filter(|waiting| waiting.looking) {
+            waiting.look_again = true;
+        }
+    }
+
+    /// Moves the next look at `name` forward to `at`. A look that is under way sets the next one itself.
+    fn look_by(&mut self, name: &Name, at: Moment) {
+        let Some(waiting) = self.waiting.get_mut(name) else {
+            return;
+        };
+        if !waiting.looking && at < waiting.look_at {
+            self.due.remove(&(waiting.look_at, name.clone()));
+            waiting.look_at = at;
+            self.due.insert((at, name.clone()));
+        }
+    }
+
+    fn begin_look(&mut self, name: Name, now: Moment, session: SessionId) -> Option<DueLook> {
+        let waiting = self.waiting.get_mut(&name)?;
+        (waiting.looking, waiting.look_at) = (true, Moment::NEVER);
+        let ids = waiting.numbers.iter().map(|&number| ClaimId { session, number }).collect();
+        let since =
+            waiting.numbers.first().and_then(|first| self.standing.get(first)).map(|first| first.since());
+        let warn = since.filter(|_| waiting.warn_at <= now).map(|since| now.since(since));
+        if warn.is_some() {
+            waiting.warn_again *= 2;
+            waiting.warn_at = now + waiting.warn_again / 2;
+        }
+        Some(DueLook { name, waiting: ids, warn })
+    }
+}
+
+impl Waiting {
+    fn new((warn_at, warn_again): (Moment, Duration)) -> Self {
+        let (numbers, look_at) = (BTreeSet::new(), Moment::NEVER);
+        Self { numbers, look_at, warn_at, warn_again, looking: false, look_again: false }
+    }
+}
+
+/// Claims are numbered by core itself, so nobody can choose numbers that collide: scattering them is hash enough.
+#[derive(Debug, Default)]
+pub(super) struct Scatter(u64);
+
+impl Hasher for Scatter {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = scatter(self.0 ^ number);
+    }
+}
+
+/// Spreads numbers that follow each other over the whole range (the finalizer of SplitMix64).
+pub(super) fn scatter(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
