@@ -122,15 +122,10 @@ impl Future for Sleep {
         }
         match self.key {
             Some(key) => self.clock.alarms().reset(key, cx.waker()),
-            None => {
-                self.key = Some(self.clock.alarms().set(self.at, cx.waker().clone()));
-                // The clock may have rung between the look above and the setting.
-                if self.clock.now() >= self.at {
-                    return Poll::Ready(());
-                }
-            }
+            None => self.key = Some(self.clock.alarms().set(self.at, cx.waker().clone())),
         }
-        Poll::Pending
+        // The clock may have rung between the look above and the setting, and woken nobody, or whoever polled before.
+        if self.clock.now() >= self.at { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -145,5 +140,44 @@ impl Drop for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sleep(until {:?})", self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// A clock that moves on, and rings, just after it was looked at.
+    #[derive(Debug, Default)]
+    struct MovesOn {
+        now: AtomicU64,
+        moves_to: AtomicU64,
+        alarms: Alarms,
+    }
+
+    impl Clock for MovesOn {
+        fn now(&self) -> Moment {
+            let moves_to = self.moves_to.load(Ordering::SeqCst);
+            let shown = self.now.swap(moves_to, Ordering::SeqCst);
+            self.alarms.ring(Moment::from_nanos(moves_to));
+            Moment::from_nanos(shown)
+        }
+
+        fn alarms(&self) -> &Alarms {
+            &self.alarms
+        }
+    }
+
+    #[test]
+    fn a_ring_during_a_poll_is_not_missed_by_whoever_polls_now() {
+        let clock = Arc::new(MovesOn::default());
+        let as_clock: Arc<dyn Clock> = clock.clone();
+        let mut sleep = Sleep::until(&as_clock, Moment::from_nanos(10));
+        let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        clock.moves_to.store(10, Ordering::SeqCst);
+        assert!(poll().is_ready(), "it was rung for another waker, and nobody rings again");
     }
 }
