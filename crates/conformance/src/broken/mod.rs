@@ -1,25 +1,139 @@
-//! Backends that are broken on purpose.
-use crate::subjects::Seam;
+//! Backends that are broken on purpose, one fault each: the suite proves itself by failing on them.
+//!
+//! Each is a [`Layer`](crate::Layer) over the memory backend. What in Tidelock is core's own work (a deadline, the
+//! telling of loss, looking again) is broken at the seam, by a backend that lies about it.
+
+mod blocks_every_name;
+mod counts_from_the_reply;
+mod drops_notifications;
+mod forgets_a_leave;
+mod frees_a_permit_too_many;
+mod frees_another;
+mod grants_on_a_lost_reply;
+mod grants_twice;
+mod keeps_renewing;
+mod last_come_first;
+mod leaves_a_cancelled_claim;
+mod lost_on_the_first_failure;
+mod mixes_up_names;
+mod readers_pass;
+mod retold;
+mod reuses_tokens;
+mod says_nothing_on_loss;
+mod tokens_go_down;
+
+use std::sync::Arc;
+
+use crate::ManualTime;
+use crate::subjects::{Bend, Seam};
 
 /// A backend that is broken on purpose, and the trial that is about it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Broken {
-    /// What is wrong with it.
+    /// What it does wrong.
     pub name: &'static str,
     /// The trial that has to catch it.
     pub trial: &'static str,
+    bend: fn(&ManualTime) -> Bend,
 }
 
 impl Broken {
-    /// The subject.
+    /// The subject: memory with the fault in front of it.
     #[must_use]
     pub fn subject(&self) -> Seam {
-        crate::subjects::memory()
+        Seam::new(self.name, |time| Arc::new(time.store())).bent(self.bend)
     }
 }
 
 /// Every one of them.
 #[must_use]
 pub fn all() -> Vec<Broken> {
-    Vec::new()
+    let broken = |name, trial, bend| Broken { name, trial, bend };
+    vec![
+        broken("grants twice, once in a hundred", "a_mutex_has_one_holder_in_a_crowd", grants_twice::bend),
+        broken(
+            "grants on a lost reply",
+            "a_lost_reply_to_an_acquire_is_no_answer",
+            grants_on_a_lost_reply::bend,
+        ),
+        broken("forgets a leave", "a_thousand_names_leave_nothing", forgets_a_leave::bend),
+        broken(
+            "reuses a token after an emptied line",
+            "tokens_grow_although_the_line_was_empty",
+            reuses_tokens::bend,
+        ),
+        broken("gives a lower token after a restart", "tokens_grow_over_a_restart", tokens_go_down::bend),
+        broken(
+            "drops notifications and never looks again",
+            "waiters_get_on_with_every_signal_lost",
+            drops_notifications::bend,
+        ),
+        broken(
+            "frees another's claim on a repeated leave",
+            "a_repeated_leave_frees_no_successor",
+            frees_another::bend,
+        ),
+        broken(
+            "leaves a claim behind that was cancelled with its reply in flight",
+            "an_acquire_dropped_with_its_reply_held_back_leaves_nothing",
+            leaves_a_cancelled_claim::bend,
+        ),
+        broken(
+            "counts the deadline from the reply",
+            "a_deadline_counts_from_before_the_request",
+            counts_from_the_reply::bend,
+        ),
+        broken(
+            "says Lost on the first failed renewal",
+            "one_failed_renewal_is_jeopardy_and_not_loss",
+            lost_on_the_first_failure::bend,
+        ),
+        broken(
+            "says nothing on loss",
+            "loss_is_told_before_the_lease_can_have_ended",
+            says_nothing_on_loss::bend,
+        ),
+        broken(
+            "says nothing when a session ends",
+            "an_ended_session_is_told_to_every_guard",
+            says_nothing_on_loss::bend,
+        ),
+        broken(
+            "lets a reader pass a waiting writer",
+            "a_reader_never_passes_a_waiting_writer",
+            readers_pass::bend,
+        ),
+        broken(
+            "frees a permit too many on expiry",
+            "a_dead_clients_permits_come_back_and_no_more",
+            frees_a_permit_too_many::bend,
+        ),
+        broken(
+            "mixes up two names that differ by a slash",
+            "names_that_differ_by_a_slash_are_two",
+            mixes_up_names::bend,
+        ),
+        broken("keeps renewing after a release", "no_lock_is_kept_alive_for_nobody", keeps_renewing::bend),
+        broken(
+            "serves the line last come first",
+            "waiters_are_served_in_the_order_they_came",
+            last_come_first::bend,
+        ),
+        broken(
+            "blocks every name while one stalls",
+            "a_stalled_name_delays_no_other",
+            blocks_every_name::bend,
+        ),
+    ]
+}
+
+/// A layer of the same making for each client.
+fn each<L: crate::Layer>(make: impl Fn() -> L + Send + Sync + 'static) -> Bend {
+    Arc::new(move |_| Arc::new(make()))
+}
+
+/// One layer for all clients of a stage.
+fn shared<L: crate::Layer>(layer: L) -> Bend {
+    let layer: Arc<dyn crate::Layer> = Arc::new(layer);
+    Arc::new(move |_| layer.clone())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock::{ErrorKind, State};
 
-use crate::failure::{Outcome, ensure};
+use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
 use crate::{Act, Stage, Want};
@@ -30,7 +30,8 @@ async fn a_repeated_leave_frees_no_successor(stage: &Stage) -> Outcome {
         // The reply to the leave is lost, so it is sent again, when the next one holds already.
         stage.act(Act::LoseReplies(client(0), 1)).await?;
         drop(hold);
-        let next = stage.turn(waiting).await?;
+        let taken = |_| Failure::new(format!("a repeated leave took the successor's turn on {name}"));
+        let next = stage.turn(waiting).await.map_err(taken)?;
         stage.pass(stage.ttl()).await;
         ensure!(next.state() == State::Held, "a repeated leave took the successor's hold of {name}");
         ensure!(!behind.is_done(), "a repeated leave let another one in beside the successor on {name}");

@@ -1,0 +1,47 @@
+//! Drops notifications and never looks again: whoever waits hears nothing and sees nothing.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{ClaimId, Grant, Name, Result, Session, Sight, Signals};
+
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime};
+
+#[derive(Debug)]
+struct DropsNotifications;
+
+pub(super) fn bend(_: &ManualTime) -> Bend {
+    super::each(|| DropsNotifications)
+}
+
+#[async_trait]
+impl Layer for DropsNotifications {
+    fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
+        Arc::new(OnlyLoss(to))
+    }
+
+    async fn look(&self, to: &Arc<dyn Session>, _: &Name, _: &[ClaimId]) -> Result<Sight> {
+        Ok(Sight { held: Vec::new(), gone: Vec::new(), look_in: to.ttl() })
+    }
+}
+
+/// Passes on nothing that would move a waiter on.
+#[derive(Debug)]
+struct OnlyLoss(Arc<dyn Signals>);
+
+impl Signals for OnlyLoss {
+    fn held(&self, _: ClaimId, _: Grant) {}
+
+    fn gone(&self, id: ClaimId) {
+        self.0.gone(id);
+    }
+
+    fn look(&self, _: &Name) {}
+
+    fn look_everywhere(&self) {}
+
+    fn over(&self) {
+        self.0.over();
+    }
+}

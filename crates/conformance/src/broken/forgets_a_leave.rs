@@ -1,0 +1,28 @@
+//! Forgets a leave: one in seven is confirmed, and not carried out.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use tidelock::{ClaimId, Leave, Left, Name, Reply, Session};
+
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime};
+
+#[derive(Debug, Default)]
+struct ForgetsALeave(AtomicU64);
+
+pub(super) fn bend(_: &ManualTime) -> Bend {
+    super::each(ForgetsALeave::default)
+}
+
+#[async_trait]
+impl Layer for ForgetsALeave {
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        if self.0.fetch_add(1, Ordering::Relaxed) % 7 == 6 {
+            return Box::pin(ready(Ok(Left::Held)));
+        }
+        to.leave(name, id, how)
+    }
+}

@@ -1,0 +1,32 @@
+//! Frees another's claim on a repeated leave: it frees the name, and not the claim.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{ClaimId, Leave, Left, Name, Reply, Session};
+
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime};
+
+#[derive(Debug)]
+struct FreesAnother;
+
+pub(super) fn bend(_: &ManualTime) -> Bend {
+    super::each(|| FreesAnother)
+}
+
+#[async_trait]
+impl Layer for FreesAnother {
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let (session, name, reply) = (to.clone(), name.clone(), to.leave(name, id, how));
+        Box::pin(async move {
+            let left = reply.await?;
+            if left == Left::Absent
+                && let Some(holder) = session.line(&name).await?.holders().next()
+            {
+                return session.leave(&name, holder.id, Leave::Done).await;
+            }
+            Ok(left)
+        })
+    }
+}

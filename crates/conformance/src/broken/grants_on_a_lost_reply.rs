@@ -1,0 +1,31 @@
+//! Grants on a lost reply: what was not answered is taken for a grant.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{Claim, ErrorKind, Moment, Patience, Place, Result, Session};
+
+use super::grants_twice::held;
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime, Time};
+
+#[derive(Debug)]
+struct GrantsOnALostReply(ManualTime);
+
+pub(super) fn bend(time: &ManualTime) -> Bend {
+    let time = time.clone();
+    super::each(move || GrantsOnALostReply(time.clone()))
+}
+
+#[async_trait]
+impl Layer for GrantsOnALostReply {
+    async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
+        match to.join(claim, patience).await {
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                let until: Moment = self.0.now() + to.ttl();
+                Ok(held(claim, 1 << 30, until))
+            }
+            answered => answered,
+        }
+    }
+}

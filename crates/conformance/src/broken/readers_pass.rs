@@ -1,0 +1,35 @@
+//! Lets a reader pass a waiting writer: whoever reads is let in while others read.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{Claim, Kind, Patience, Place, Result, Session, Weight};
+
+use super::grants_twice::held;
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime, Time};
+
+#[derive(Debug)]
+struct ReadersPass(ManualTime);
+
+pub(super) fn bend(time: &ManualTime) -> Bend {
+    let time = time.clone();
+    super::each(move || ReadersPass(time.clone()))
+}
+
+#[async_trait]
+impl Layer for ReadersPass {
+    async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
+        let place = to.join(claim, patience).await?;
+        let is_reader = claim.kind == Kind::RwLock && claim.weight == Weight::ONE;
+        if is_reader && matches!(place, Place::Waiting { .. }) {
+            let line = to.line(&claim.name).await?;
+            if line.holders().all(|holder| holder.weight == Weight::ONE) {
+                let newest = line.holders().filter_map(|holder| holder.token).max();
+                let order = newest.map_or(1, tidelock::Token::store_order);
+                return Ok(held(claim, order, self.0.now() + to.ttl()));
+            }
+        }
+        Ok(place)
+    }
+}

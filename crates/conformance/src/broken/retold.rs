@@ -1,0 +1,88 @@
+//! Grants told under other tokens than the store's: what the two faults about tokens share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{
+    Claim, ClaimId, Grant, Leave, Left, Name, Patience, Place, Reply, Result, Session, Sight, Signals, Token,
+};
+
+use crate::Layer;
+
+/// How a grant is told.
+pub(super) trait Teller: fmt::Debug + Send + Sync + 'static {
+    /// A claim is about to join.
+    fn joining(&self, claim: &Claim);
+    /// The token under which its grant is told.
+    fn token(&self, id: ClaimId, token: Token) -> Token;
+    /// It has left.
+    fn left(&self, name: &Name, id: ClaimId);
+    /// A session is over.
+    fn over(&self);
+}
+
+/// Tells every grant as its teller does.
+#[derive(Debug)]
+pub(super) struct Retold<T>(pub(super) Arc<T>);
+
+fn retell(teller: &impl Teller, id: ClaimId, grant: Grant) -> Grant {
+    Grant { token: teller.token(id, grant.token), ..grant }
+}
+
+#[async_trait]
+impl<T: Teller> Layer for Retold<T> {
+    fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
+        Arc::new(RetoldSignals { teller: self.0.clone(), to })
+    }
+
+    async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
+        self.0.joining(claim);
+        Ok(match to.join(claim, patience).await? {
+            Place::Held { grant, until } => Place::Held { grant: retell(&*self.0, claim.id, grant), until },
+            other => other,
+        })
+    }
+
+    async fn look(&self, to: &Arc<dyn Session>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        let mut sight = to.look(name, waiting).await?;
+        for (id, grant) in &mut sight.held {
+            *grant = retell(&*self.0, *id, *grant);
+        }
+        Ok(sight)
+    }
+
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        self.0.left(name, id); // before the next one is told
+        to.leave(name, id, how)
+    }
+}
+
+#[derive(Debug)]
+struct RetoldSignals<T> {
+    teller: Arc<T>,
+    to: Arc<dyn Signals>,
+}
+
+impl<T: Teller> Signals for RetoldSignals<T> {
+    fn held(&self, id: ClaimId, grant: Grant) {
+        self.to.held(id, retell(&*self.teller, id, grant));
+    }
+
+    fn gone(&self, id: ClaimId) {
+        self.to.gone(id);
+    }
+
+    fn look(&self, name: &Name) {
+        self.to.look(name);
+    }
+
+    fn look_everywhere(&self) {
+        self.to.look_everywhere();
+    }
+
+    fn over(&self) {
+        self.teller.over();
+        self.to.over();
+    }
+}

@@ -1,0 +1,70 @@
+//! Says nothing on loss: everything is believed to be held for ever, whatever the store says.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{
+    Claim, ClaimId, Grant, Leave, Left, Moment, Name, Patience, Place, Renewal, Reply, Result, Session,
+    Shard, Signals,
+};
+
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime};
+
+#[derive(Debug)]
+struct SaysNothingOnLoss;
+
+pub(super) fn bend(_: &ManualTime) -> Bend {
+    super::each(|| SaysNothingOnLoss)
+}
+
+#[async_trait]
+impl Layer for SaysNothingOnLoss {
+    fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
+        Arc::new(OnlyGrants(to))
+    }
+
+    async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
+        Ok(match to.join(claim, patience).await? {
+            Place::Held { grant, .. } => Place::Held { grant, until: Moment::NEVER },
+            other => other,
+        })
+    }
+
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let reply = to.leave(name, id, how);
+        Box::pin(async move { Ok(reply.await.unwrap_or(Left::Held)) })
+    }
+
+    async fn renew(
+        &self,
+        to: &Arc<dyn Session>,
+        shard: Shard,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> Result<Renewal> {
+        let _ = to.renew(shard, standing).await; // whatever it says
+        Ok(Renewal { until: Moment::NEVER, gone: Vec::new(), strays: Vec::new() })
+    }
+}
+
+/// Passes on no bad news.
+#[derive(Debug)]
+struct OnlyGrants(Arc<dyn Signals>);
+
+impl Signals for OnlyGrants {
+    fn held(&self, id: ClaimId, grant: Grant) {
+        self.0.held(id, grant);
+    }
+
+    fn gone(&self, _: ClaimId) {}
+
+    fn look(&self, name: &Name) {
+        self.0.look(name);
+    }
+
+    fn look_everywhere(&self) {
+        self.0.look_everywhere();
+    }
+
+    fn over(&self) {}
+}
