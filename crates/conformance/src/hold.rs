@@ -42,7 +42,6 @@ impl Hold {
     }
 
     /// The guard.
-    #[must_use]
     pub fn guard(&self) -> &Guard {
         self.kept.as_ref().expect("only its end takes it").guard()
     }

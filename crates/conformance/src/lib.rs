@@ -8,11 +8,10 @@
 //! and the backend, and time is turned by hand. So its author has to say only how to make one.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use tidelock_conformance::{Settings, run, subjects};
 //!
 //! let settings = Settings { filter: Some("bad_names".into()), ..Settings::default() };
-//! let report = run(Arc::new(subjects::memory()), &settings);
+//! let report = run(subjects::memory(), &settings);
 //! assert!(report.passed());
 //! ```
 

@@ -47,13 +47,14 @@ impl Default for Settings {
 
 /// Plays every trial on `subject`.
 #[must_use]
-pub fn run(subject: Arc<dyn Subject>, settings: &Settings) -> Report {
-    run_with(subject, settings, &mut |_| {})
+pub fn run(subject: impl Subject, settings: &Settings) -> Report {
+    let subject: Arc<dyn Subject> = Arc::new(subject);
+    run_with(&subject, settings, &mut |_| {})
 }
 
 /// The same, and tells of each verdict as soon as it is there.
 #[must_use]
-pub fn run_with(subject: Arc<dyn Subject>, settings: &Settings, tell: &mut dyn FnMut(&Verdict)) -> Report {
+pub fn run_with(subject: &Arc<dyn Subject>, settings: &Settings, tell: &mut dyn FnMut(&Verdict)) -> Report {
     let chosen =
         |trial: &&Trial| settings.filter.as_ref().is_none_or(|part| trial.name.contains(part.as_str()));
     let trials: Vec<Trial> = crate::trials::all().iter().copied().filter(|trial| chosen(&trial)).collect();
@@ -65,11 +66,11 @@ pub fn run_with(subject: Arc<dyn Subject>, settings: &Settings, tell: &mut dyn F
     // What is done to a shared server would befall the others too.
     let (alone, together): (Vec<Trial>, Vec<Trial>) =
         trials.iter().partition(|trial| subject.is_shared() && !trial.needs.is_empty());
-    let mut verdicts = play(&subject, together, settings, side_by_side, tell);
-    verdicts.extend(play(&subject, alone, settings, 1, tell));
+    let mut verdicts = play(subject, together, settings, side_by_side, tell);
+    verdicts.extend(play(subject, alone, settings, 1, tell));
     let position = |verdict: &Verdict| trials.iter().position(|trial| trial.name == verdict.trial.name);
     verdicts.sort_by_key(position);
-    Report::new(&*subject, settings, verdicts, began.elapsed())
+    Report::new(&**subject, settings, verdicts, began.elapsed())
 }
 
 fn play(

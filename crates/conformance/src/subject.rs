@@ -46,7 +46,8 @@ pub trait Server: fmt::Debug + Send + Sync + 'static {
     /// The time that its leases go by.
     fn time(&self) -> Arc<dyn Time>;
 
-    /// One more client, as good as a process of its own. Acts find it by the options' label.
+    /// One more client, as good as a process of its own. Acts find it by the options' label; a namespace that the
+    /// options name lies within the stage's own.
     async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>>;
 
     /// The same with something wrong about it: a password, an address. What comes of it is the trial's.

@@ -1,13 +1,11 @@
 //! The suite on memory, and its own proof.
 
-use std::sync::Arc;
-
 use tidelock_conformance::report::{Ending, Painter};
 use tidelock_conformance::{Settings, prove, run, subjects};
 
 #[test]
 fn memory_keeps_the_contract() {
-    let report = run(Arc::new(subjects::memory()), &Settings::default());
+    let report = run(subjects::memory(), &Settings::default());
     let failed = report.verdicts.iter().filter(|verdict| matches!(verdict.ending, Ending::Failed { .. }));
     let failed: Vec<String> = failed.map(|verdict| verdict.text(Painter::plain())).collect();
     assert!(report.passed(), "{}", failed.join("\n"));

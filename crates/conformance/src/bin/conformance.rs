@@ -100,7 +100,7 @@ fn run_all(flags: &Flags) -> Result<bool, lexopt::Error> {
     let (subject, settings, painter) = (subject(flags)?, settings(flags), Painter::for_stdout());
     let seed = settings.seed;
     println!("the contract on {}, seed {seed} (replay with --seed {seed})\n", subject.name());
-    let report = run_with(subject, &settings, &mut |verdict| println!("{}", verdict.text(painter)));
+    let report = run_with(&subject, &settings, &mut |verdict| println!("{}", verdict.text(painter)));
     if report.verdicts.is_empty() {
         return Err(format!("no trial has {:?} in its name", settings.filter.unwrap_or_default()).into());
     }
@@ -160,7 +160,7 @@ fn settings(flags: &Flags) -> Settings {
 /// A seed that is short enough to type.
 fn new_seed() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    u64::from(since.map_or(1, |since| since.subsec_nanos() / 1_000))
+    u64::from(since.map_or(1, |since| since.subsec_micros()))
 }
 
 fn read(files: &[PathBuf]) -> Result<Vec<serde_json::Value>, lexopt::Error> {

@@ -29,7 +29,7 @@ impl Layer for GrantsTwice {
         let place = to.join(claim, patience).await?;
         match place {
             Place::Held { grant, .. } => {
-                drop(self.newest.fetch_max(grant.token.store_order(), Ordering::Relaxed))
+                self.newest.fetch_max(grant.token.store_order(), Ordering::Relaxed);
             }
             Place::Waiting { until, .. } if self.waits.fetch_add(1, Ordering::Relaxed) % 100 == 50 => {
                 self.invented.lock().unwrap_or_else(PoisonError::into_inner).insert(claim.id);

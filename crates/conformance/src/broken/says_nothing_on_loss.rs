@@ -43,7 +43,7 @@ impl Layer for SaysNothingOnLoss {
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
         let _ = to.renew(shard, standing).await; // whatever it says
-        Ok(Renewal { until: Moment::NEVER, gone: Vec::new(), strays: Vec::new() })
+        Ok(Renewal { until: Moment::NEVER, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() })
     }
 }
 

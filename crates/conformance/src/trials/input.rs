@@ -12,6 +12,7 @@ trials! {
     bad_names_are_refused_and_change_nothing: points [11], lessons [27], needs [];
     strange_names_are_names_and_no_two_are_one: points [11, 1], lessons [27, 19], needs [];
     names_that_differ_by_a_slash_are_two: points [11, 1], lessons [27], needs [];
+    namespaces_do_not_meet: points [11, 1], lessons [22], needs [];
     bad_permits_are_refused_and_change_nothing: points [11], lessons [], needs [];
     a_name_is_one_kind_while_it_is_in_use: points [11], lessons [], needs [];
     silly_ttls_are_refused_by_name: points [11], lessons [], needs [];
@@ -157,6 +158,23 @@ async fn names_that_differ_by_a_slash_are_two(stage: &Stage) -> Outcome {
         first.release().await?;
         ensure!(a.try_take(other, Want::Lock).await?.is_none(), "the release of {one:?} has freed {other:?}");
     }
+    Ok(())
+}
+
+async fn namespaces_do_not_meet(stage: &Stage) -> Outcome {
+    let one = stage.client_with(0, stage.options().namespace("one")).await?;
+    let other = stage.client_with(1, stage.options().namespace("other")).await?;
+    // Not written down as what they are: for the history one name is one lock.
+    let held = one.locks().mutex("shared")?.lock().await?;
+    let free = other.locks().mutex("shared")?.try_lock().await?;
+    ensure!(free.is_some(), "a name that is held in one namespace was refused in another");
+    ensure!(other.line("shared").await?.claims.len() == 1, "a line shows claims of another namespace");
+    held.release().await?;
+    ensure!(
+        other.locks().mutex("shared")?.try_lock().await?.is_none(),
+        "a release has freed another namespace's name"
+    );
+    ensure!(one.locks().names("", None).await?.is_empty(), "names of another namespace are listed");
     Ok(())
 }
 

@@ -72,6 +72,14 @@ async fn a_reader_never_passes_a_waiting_writer(stage: &Stage) -> Outcome {
     Ok(())
 }
 
+/// Ends such streams, and waits until they have ended.
+async fn end(streams: [tokio::task::JoinHandle<Outcome>; 2]) {
+    for stream in streams {
+        stream.abort();
+        let _ = stream.await; // it was aborted
+    }
+}
+
 /// Writes again and again, until it is aborted.
 fn endless(client: &Client) -> tokio::task::JoinHandle<Outcome> {
     let client = client.clone();
@@ -91,7 +99,7 @@ async fn a_writer_gets_in_under_endless_readers(stage: &Stage) -> Outcome {
         let writer = stage.drive(c.take_within("table", Want::Write, stage.ttl())).await?;
         ensure!(writer.is_some(), "a writer waited for a ttl while readers came and went");
     }
-    readers.iter().for_each(tokio::task::JoinHandle::abort);
+    end(readers).await;
     Ok(())
 }
 
@@ -120,7 +128,7 @@ async fn readers_get_in_under_endless_writers(stage: &Stage) -> Outcome {
         let reader = stage.drive(c.take_within("table", Want::Read, stage.ttl())).await?;
         ensure!(reader.is_some(), "a reader waited for a ttl while writers came and went");
     }
-    writers.iter().for_each(tokio::task::JoinHandle::abort);
+    end(writers).await;
     Ok(())
 }
 
