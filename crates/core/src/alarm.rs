@@ -20,12 +20,16 @@ pub struct Alarms {
     list: Mutex<List>,
     /// Told when the first alarm has changed, and when the last rung one was seen.
     changed: Condvar,
+    /// Told when an alarm is set that comes before the end of a `sleep`.
+    roused: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct List {
     alarms: BTreeMap<(Moment, u64), Waker>,
     next_number: u64,
+    /// Until when the thread that drives the clock sleeps.
+    sleeps_until: Option<Moment>,
     /// Rung, but whoever set them has not let go of them: it is still busy with what was due.
     unseen: usize,
 }
@@ -58,6 +62,24 @@ impl Alarms {
         }
     }
 
+    /// Blocks until the first alarm is due, or `longest` has passed since `now`. Whoever sets a later alarm than that
+    /// does not disturb it.
+    pub(crate) fn sleep(&self, now: Moment, longest: Duration) {
+        let mut list = self.list();
+        let first = list.alarms.keys().next().map(|(at, _)| *at);
+        let until = first.map_or(Moment::NEVER, |first| first.min(now + longest));
+        list.sleeps_until = Some(until);
+        let undisturbed = |list: &mut List| list.sleeps_until.is_some();
+        let mut list = match first {
+            Some(_) => {
+                let rest = self.roused.wait_timeout_while(list, until.since(now), undisturbed);
+                rest.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.roused.wait_while(list, undisturbed).unwrap_or_else(PoisonError::into_inner),
+        };
+        list.sleeps_until = None;
+    }
+
     /// Blocks until everyone who was rung has dealt with it, at most for `longest`. Says whether they have.
     pub fn wait_until_seen(&self, longest: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.list(), longest, |list| list.unseen > 0);
@@ -77,21 +99,28 @@ impl Alarms {
         if list.alarms.keys().next() == Some(&key) {
             self.changed.notify_all();
         }
+        if list.sleeps_until.is_some_and(|until| at < until) {
+            list.sleeps_until = None;
+            self.roused.notify_all();
+        }
         key
     }
 
     fn reset(&self, key: (Moment, u64), waker: &Waker) {
-        if let Some(old) = self.list().alarms.get_mut(&key) {
-            old.clone_from(waker);
-        }
+        let waker = waker.clone();
+        let before = self.list().alarms.get_mut(&key).map(|old| std::mem::replace(old, waker));
+        drop(before); // the last of a task, perhaps, which may hold another alarm of this list
     }
 
     fn clear(&self, key: (Moment, u64)) {
         let mut list = self.list();
-        if list.alarms.remove(&key).is_none() {
+        let before = list.alarms.remove(&key);
+        if before.is_none() {
             list.unseen -= 1;
             self.changed.notify_all();
         }
+        drop(list);
+        drop(before); // as above
     }
 }
 

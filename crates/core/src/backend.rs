@@ -194,6 +194,9 @@ pub struct Renewal {
     pub until: Moment,
     /// Claims that core thinks standing, and the store does not know.
     pub gone: Vec<ClaimId>,
+    /// Claims of which nothing was learnt this time, because the store stumbled over their name alone: their old
+    /// deadline stands.
+    pub unsure: Vec<ClaimId>,
     /// Claims of this session that the store knows, and core did not name.
     pub strays: Vec<(Name, ClaimId)>,
 }

@@ -3,24 +3,25 @@
 //! A session opens at first use, and anew when the store has ended the last one. To acquire is to enter a claim, to
 //! join, and to wait for its turn; whatever is dropped on the way leaves by itself ([`Stake`]).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tracing::Instrument;
 
+use crate::deadline;
 use crate::live::Live;
 use crate::named_line::NamedLine;
-use crate::stake::Stake;
+use crate::pledge::Pledge;
+use crate::stake::{Joined, Stake};
 use crate::standing::{Loss, Turn};
 use crate::{
     Backend, Claim, ClaimId, Error, ErrorKind, Guard, Guards, Kind, Leave, Left, Line, Locks, Moment, Name,
-    Options, Patience, Place, Result, RwLock, Semaphore, Signals, Weight,
+    Options, Patience, Result, RwLock, Semaphore, Signals, Weight,
 };
 
-/// How many sessions in a row may end under an acquire before it gives up.
-const SESSIONS_TRIED: u32 = 3;
+/// How often in a row a claim may be lost before it waits, until an acquire gives up.
+const TRIES: u32 = 4;
 
 /// The locks of a backend, its session opened now: what a server is asked here shows whether it will serve.
 ///
@@ -28,7 +29,7 @@ const SESSIONS_TRIED: u32 = 3;
 /// What [`Options::check`] refuses, and whatever keeps the session from being opened.
 pub async fn connect(backend: Arc<dyn Backend>, options: Options) -> Result<Arc<dyn Locks>> {
     let client = Client::new(backend, options)?;
-    client.live().await.map_err(|error| error.during("connect"))?;
+    client.live(Moment::NEVER).await.map_err(|error| error.during("connect"))?;
     Ok(Arc::new(client))
 }
 
@@ -48,10 +49,34 @@ pub(crate) struct Client(Arc<Shared>);
 struct Shared {
     backend: Arc<dyn Backend>,
     options: Arc<Options>,
-    live: Mutex<Option<Arc<Live>>>,
-    /// Held by whoever opens a session, so that nobody else does.
-    opening: tokio::sync::Mutex<()>,
-    closed: AtomicBool,
+    slot: Mutex<Slot>,
+}
+
+/// The session of a client.
+#[derive(Debug, Default)]
+enum Slot {
+    #[default]
+    Empty,
+    Opening(Pledge<Arc<Live>>),
+    Open(Arc<Live>),
+    Closing(Pledge<()>),
+}
+
+/// The session that an acquire finds.
+enum Current {
+    Open(Arc<Live>),
+    Opening(Pledge<Arc<Live>>),
+}
+
+/// What standing in line with one claim has come to.
+enum Stood {
+    Granted(Guard),
+    /// It was not free, or its turn did not come in time.
+    InVain,
+    Gone {
+        loss: Loss,
+        had_waited: bool,
+    },
 }
 
 /// What is asked of a line.
@@ -66,13 +91,7 @@ pub(crate) struct Want<'a> {
 impl Client {
     fn new(backend: Arc<dyn Backend>, options: Options) -> Result<Self> {
         options.check()?;
-        Ok(Self(Arc::new(Shared {
-            backend,
-            options: Arc::new(options),
-            live: Mutex::new(None),
-            opening: tokio::sync::Mutex::new(()),
-            closed: AtomicBool::new(false),
-        })))
+        Ok(Self(Arc::new(Shared { backend, options: Arc::new(options), slot: Mutex::default() })))
     }
 
     /// Which store, and which part of it, in the same words in every process.
@@ -104,77 +123,116 @@ impl Client {
     async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
         // A store that answers at once must not keep a loop from ever yielding.
         tokio::task::coop::consume_budget().await;
-        let mut sessions = 0;
-        loop {
-            let live = self.live().await?;
-            let claim = want.claim(live.registry.next_id());
-            let stake = Stake::new(live, claim);
-            let turn = match stake.join(patience, by).await {
-                Ok(Place::Held { grant, .. }) => return Ok(Some(Guard::new(stake, grant))),
-                Ok(Place::Refused) => return Ok(None),
-                Ok(Place::Waiting { .. }) if patience == Patience::Now => return Ok(None), // and its stake leaves
-                Ok(Place::Waiting { .. }) => stake.turn(by).await,
-                Ok(Place::Gone) if sessions < SESSIONS_TRIED => Some(Turn::Gone(Loss::NotInLine)),
-                Ok(Place::Gone) => {
-                    return Err(Error::new(ErrorKind::Protocol, "the store forgets every claim at once"));
-                }
-                Err(error) if error.kind() == ErrorKind::Lost && sessions < SESSIONS_TRIED => {
-                    stake.live.registry.over();
-                    Some(Turn::Gone(Loss::SessionOver))
-                }
-                Err(error) => return Err(error),
-            };
-            match turn {
-                Some(Turn::Held(grant)) => return Ok(Some(Guard::new(stake, grant))),
-                Some(Turn::Gone(Loss::Closed)) => return Err(closed()),
+        let mut lost_in_a_row = 0;
+        while lost_in_a_row < TRIES {
+            match self.stand_once(want, patience, by).await? {
+                Stood::Granted(guard) => return Ok(Some(guard)),
+                Stood::InVain => return Ok(None),
+                Stood::Gone { loss: Loss::Closed, .. } => return Err(closed()),
                 // Its session has ended, or its lifetime: it stands in line anew, at the tail.
-                Some(Turn::Gone(_)) => sessions += 1,
-                None => return Ok(None),
+                Stood::Gone { had_waited: true, .. } => lost_in_a_row = 0,
+                Stood::Gone { had_waited: false, .. } => lost_in_a_row += 1,
             }
         }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the store ends every session, or forgets every claim, at once",
+        ))
     }
 
-    /// The session in use; opens one if there is none.
-    pub(crate) async fn live(&self) -> Result<Arc<Live>> {
+    /// Stands in line with one claim, until it is over with it one way or another.
+    async fn stand_once(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Stood> {
+        let live = self.live(by).await?;
+        let claim = want.claim(live.registry.next_id());
+        let stake = match Stake::new(live, claim) {
+            Ok(stake) => stake,
+            Err(loss) => return Ok(Stood::Gone { loss, had_waited: false }),
+        };
+        let (turn, had_waited) = match stake.join(patience, by).await {
+            Ok(Joined::Held(grant)) => (Some(Turn::Held(grant)), false),
+            Ok(Joined::Refused) => (None, false),
+            Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // and its stake leaves
+            Ok(Joined::Waiting) => (stake.turn(by).await, true),
+            Ok(Joined::Gone(loss)) => (Some(Turn::Gone(loss)), false),
+            Err(error) if error.kind() == ErrorKind::Lost => {
+                stake.live.registry.over();
+                (Some(Turn::Gone(Loss::SessionOver)), false)
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(match turn {
+            Some(Turn::Held(grant)) => Stood::Granted(Guard::new(stake, grant)),
+            Some(Turn::Gone(loss)) => Stood::Gone { loss, had_waited },
+            None => Stood::InVain,
+        })
+    }
+
+    /// The session in use; opens one if there is none, and waits for that until `by`.
+    pub(crate) async fn live(&self, by: Moment) -> Result<Arc<Live>> {
         match self.current()? {
-            Some(live) => Ok(live),
+            Current::Open(live) => Ok(live),
             // Boxed, because it is rare, and every acquire's future would be as large.
-            None => Box::pin(self.open()).await,
+            Current::Opening(pledge) => Box::pin(self.opened(pledge, by)).await,
         }
     }
 
-    async fn open(&self) -> Result<Arc<Live>> {
-        let _alone = self.0.opening.lock().await;
-        if let Some(live) = self.current()? {
-            return Ok(live);
-        }
-        let live = Live::open(self.0.backend.clone(), self.0.options.clone()).await?;
-        self.slot().replace(live.clone());
-        // Closed while it opened: then whoever closed has not seen it, and dropping it is what closes it.
-        self.current().inspect_err(|_| drop(self.slot().take()))?;
-        Ok(live)
+    async fn opened(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
+        let clock = self.0.backend.clock();
+        let late = || Err(Error::new(ErrorKind::Timeout, "the store did not open a session in time"));
+        deadline::by(&clock, |_| by, pledge.result()).await.unwrap_or_else(late)
     }
 
-    fn current(&self) -> Result<Option<Arc<Live>>> {
-        if self.0.closed.load(Ordering::Acquire) {
-            return Err(closed());
+    fn current(&self) -> Result<Current> {
+        let mut slot = self.0.slot();
+        match &*slot {
+            Slot::Closing(_) => return Err(closed()),
+            Slot::Open(live) if !live.registry.is_over() => return Ok(Current::Open(live.clone())),
+            Slot::Opening(pledge) if pledge.is_under_way() => return Ok(Current::Opening(pledge.clone())),
+            Slot::Empty | Slot::Open(_) | Slot::Opening(_) => {}
         }
-        Ok(self.slot().clone().filter(|live| !live.registry.is_over()))
+        let pledge = Pledge::begin(Shared::open(self.0.clone()))?;
+        *slot = Slot::Opening(pledge.clone());
+        Ok(Current::Opening(pledge))
     }
 
     /// The line of a name as it is now.
     pub(crate) async fn line(&self, name: &Name) -> Result<Line> {
-        let live = self.live().await?;
+        let live = self.live(Moment::NEVER).await?;
         live.ask(live.session.line(name)).await
-    }
-
-    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Arc<Live>>> {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn named(&self, name: &str, kind: Kind, capacity: Weight) -> Result<Arc<NamedLine>> {
         let name = Name::new(name).map_err(|error| error.during("open a lock"))?;
         Ok(Arc::new(NamedLine::new(self.clone(), name, kind, capacity)))
+    }
+}
+
+impl Shared {
+    /// Opens a session and puts it where everyone finds it.
+    async fn open(shared: Arc<Self>) -> Result<Arc<Live>> {
+        let live = Live::open(shared.backend.clone(), shared.options.clone()).await?;
+        match &mut *shared.slot() {
+            Slot::Closing(_) => return Err(closed()), // dropping the session closes it
+            slot => *slot = Slot::Open(live.clone()),
+        }
+        Ok(live)
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// Gives back whatever the session has.
+    async fn close(self, within: Duration) -> Result<()> {
+        match self {
+            Self::Open(live) => live.close(within).await,
+            // It finds that it is being closed, and nobody has had it.
+            Self::Opening(pledge) => pledge.result().await.map(drop).or(Ok(())),
+            Self::Empty => Ok(()),
+            Self::Closing(pledge) => pledge.result().await,
+        }
     }
 }
 
@@ -213,7 +271,7 @@ impl Locks for Client {
 
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
         let listed = async {
-            let live = self.live().await?;
+            let live = self.live(Moment::NEVER).await?;
             live.ask(live.session.names(prefix, after)).await
         };
         listed.await.map_err(|error| error.during("list names"))
@@ -221,16 +279,22 @@ impl Locks for Client {
 
     async fn evict(&self, name: &str, claim: ClaimId) -> Result<bool> {
         let name = Name::new(name).map_err(|error| error.during("evict"))?;
-        tracing::warn!(lock.name = %name, %claim, "a claim is evicted by hand");
         let evicted = async {
-            let live = self.live().await?;
-            live.tell(live.session.leave(&name, claim, Leave::Done)).await
+            let live = self.live(Moment::NEVER).await?;
+            let left = live.tell(live.session.leave(&name, claim, Leave::Done)).await?;
+            live.registry.gone(claim); // if it was one of this client's own, it hears at once
+            Ok(left)
         };
-        Ok(evicted.await.map_err(|error| error.during("evict from").on(&name))? != Left::Absent)
+        let left = evicted.await.map_err(|error: Error| error.during("evict from").on(&name))?;
+        tracing::warn!(lock.name = %name, %claim, ?left, "a claim was evicted by hand");
+        Ok(left != Left::Absent)
     }
 
     fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Locks>> {
-        attach(self.0.backend.clone(), Options::clone(&self.0.options).ttl(ttl))
+        match &*self.0.slot() {
+            Slot::Closing(_) => Err(closed()),
+            _ => attach(self.0.backend.clone(), Options::clone(&self.0.options).ttl(ttl)),
+        }
     }
 
     async fn ping(&self) -> Result<()> {
@@ -244,12 +308,18 @@ impl Locks for Client {
     }
 
     async fn close_within(&self, longest: Duration) -> Result<()> {
-        self.0.closed.store(true, Ordering::Release);
-        let live = self.slot().take();
-        match live {
-            Some(live) => live.close(longest).await.map_err(|error| error.during("close")),
-            None => Ok(()),
-        }
+        let closing = {
+            let mut slot = self.0.slot();
+            if let Slot::Closing(pledge) = &*slot {
+                pledge.clone() // whoever closes it too waits for the same
+            } else {
+                let before = std::mem::take(&mut *slot);
+                let pledge = Pledge::begin(before.close(longest))?;
+                *slot = Slot::Closing(pledge.clone());
+                pledge
+            }
+        };
+        closing.result().await.map_err(|error| error.during("close"))
     }
 }
 

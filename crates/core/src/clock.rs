@@ -102,7 +102,7 @@ impl BootClock {
         loop {
             let now = self.now();
             self.alarms.ring(now);
-            self.alarms.wait(|first| first.map(|at| at.since(now).min(LOOK_EVERY)));
+            self.alarms.sleep(now, LOOK_EVERY);
         }
     }
 }

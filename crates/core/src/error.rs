@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::Name;
 
@@ -19,16 +20,17 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert!(!error.can_retry());
 /// # }
 /// ```
+#[derive(Clone)]
 pub struct Error(Box<Trouble>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Trouble {
     kind: ErrorKind,
     retry: bool,
     operation: Option<&'static str>,
     name: Option<Name>,
     message: String,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// The kinds of trouble that a caller may want to tell apart.
@@ -93,7 +95,7 @@ impl Error {
     /// Keeps what the store's client library said. It must not hold a password.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 

@@ -107,13 +107,13 @@ impl Guard {
         let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
         poll_fn(|cx| {
             // Loss first: what could be done by now must not be begun under a lock that is gone.
+            let _ = lost.as_mut().poll(cx); // registers, so that a loss after the look below is not missed
             if let Some(loss) = self.stake.loss() {
                 let message = format!("the lock was lost: {}", loss.reason());
                 return Poll::Ready(Err(Error::new(ErrorKind::Lost, message)
                     .during("work under")
                     .on(self.name())));
             }
-            let _ = lost.as_mut().poll(cx);
             work.as_mut().poll(cx).map(Ok)
         })
         .await

@@ -4,12 +4,12 @@
 //! named twice is taken once.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::{Clock, Guard, Moment, Mutex, Result, State, Token, boot_clock};
+use crate::{Error, ErrorKind, Guard, Mutex, Result, State, Token, boot_clock};
 
 /// Locks every one of `mutexes`, of one store or of several, or none.
 ///
@@ -32,9 +32,10 @@ use crate::{Clock, Guard, Moment, Mutex, Result, State, Token, boot_clock};
 pub async fn lock_all(mutexes: &[Arc<dyn Mutex>]) -> Result<Guards> {
     let mut guards = Guards::default();
     for mutex in in_order(mutexes) {
-        guards.0.push(mutex.lock().await?);
+        let guard = guards.unless_lost(mutex.lock()).await?;
+        guards.0.push(guard);
     }
-    Ok(guards)
+    guards.all_or_nothing()
 }
 
 /// The same, with one deadline for all: `None` when it passes, and then none is held.
@@ -49,12 +50,16 @@ pub async fn lock_all_within(mutexes: &[Arc<dyn Mutex>], patience: Duration) -> 
     let by = clock.now() + patience;
     let mut guards = Guards::default();
     for mutex in in_order(mutexes) {
-        match mutex.lock_within(remaining(&*clock, by)).await? {
+        let left = by.since(clock.now());
+        if left.is_zero() && !guards.0.is_empty() {
+            return Ok(None);
+        }
+        match guards.unless_lost(mutex.lock_within(left)).await? {
             Some(guard) => guards.0.push(guard),
             None => return Ok(None),
         }
     }
-    Ok(Some(guards))
+    guards.all_or_nothing().map(Some)
 }
 
 /// What [`lock_all`] holds, given back together.
@@ -106,13 +111,34 @@ impl Guards {
     }
 }
 
+impl Guards {
+    /// Waits for one more, unless one of those that are held is lost meanwhile.
+    async fn unless_lost<T>(&self, next: impl Future<Output = Result<T>>) -> Result<T> {
+        let (mut next, mut lost) = (pin!(next), pin!(self.lost()));
+        poll_fn(|cx| match lost.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(self.one_lost())),
+            Poll::Pending => next.as_mut().poll(cx),
+        })
+        .await
+    }
+
+    fn all_or_nothing(self) -> Result<Self> {
+        if self.state() == State::Lost { Err(self.one_lost()) } else { Ok(self) }
+    }
+
+    fn one_lost(&self) -> Error {
+        let lost =
+            Error::new(ErrorKind::Lost, "it was lost while the others were waited for").during("lock all");
+        match self.iter().find(|guard| guard.state() == State::Lost) {
+            Some(guard) => lost.on(guard.name()),
+            None => lost,
+        }
+    }
+}
+
 fn in_order(mutexes: &[Arc<dyn Mutex>]) -> Vec<&Arc<dyn Mutex>> {
     let mut ordered: Vec<_> = mutexes.iter().collect();
     ordered.sort_by_key(|mutex| mutex.place());
     ordered.dedup_by_key(|mutex| mutex.place());
     ordered
-}
-
-fn remaining(clock: &dyn Clock, by: Moment) -> Duration {
-    by.since(clock.now())
 }

@@ -59,6 +59,7 @@ mod mutex;
 mod name;
 mod named_line;
 mod options;
+mod pledge;
 mod reentrant;
 mod registry;
 mod rwlock;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::deadline;
-use crate::keeper::{self, Errand, Keeper, Leaving};
+use crate::keeper::{self, Errand, Keeper};
+use crate::pledge::failed_inside;
 use crate::registry::Registry;
-use crate::standing::Standing;
-use crate::{Backend, Clock, Error, ErrorKind, Options, Result, Session, SessionId};
+use crate::{Backend, Clock, Error, ErrorKind, Options, Result, Session, SessionId, Signals};
 
 /// A session in use. When the last of these is dropped, its keeper gives back what is left and closes the session.
 #[derive(Debug)]
@@ -18,17 +18,12 @@ pub(crate) struct Live {
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Arc<Options>,
-    keeper: mpsc::UnboundedSender<Errand>,
+    pub(crate) keeper: mpsc::UnboundedSender<Errand>,
 }
 
 impl Live {
-    /// Opens a session on the keeper's runtime, and gives it a keeper.
+    /// Opens a session, and gives it a keeper. To be polled on the keeper's runtime.
     pub(crate) async fn open(backend: Arc<dyn Backend>, options: Arc<Options>) -> Result<Arc<Self>> {
-        let opening = keeper::handle()?.spawn(Self::open_here(backend, options));
-        opening.await.map_err(panicked)?
-    }
-
-    async fn open_here(backend: Arc<dyn Backend>, options: Arc<Options>) -> Result<Arc<Self>> {
         let no_entropy =
             |error| Error::new(ErrorKind::Unavailable, "the system gives no random numbers").because(error);
         let id = SessionId::from_bits(getrandom::u64().map_err(no_entropy)?);
@@ -43,15 +38,10 @@ impl Live {
         Ok(Arc::new(Self { session, registry, clock, options, keeper }))
     }
 
-    /// Takes a claim that is over for its user out of the line.
-    pub(crate) fn leave<'a>(&'a self, standing: &'a Arc<Standing>) -> Leaving<'a> {
-        self.registry.remove(standing.claim.id.number);
-        Leaving::start(&*self.session, &self.keeper, standing)
-    }
-
-    /// The answer to a question that changes nothing, within the deadline of one command.
+    /// The answer to a question, within the deadline of one command.
     pub(crate) async fn ask<T>(&self, question: impl Future<Output = Result<T>>) -> Result<T> {
-        deadline::answer_within(&self.clock, self.options.command_deadline, question).await
+        let answer = deadline::answer_within(&self.clock, self.options.command_deadline, question).await;
+        answer.inspect_err(|error| self.heed(error))
     }
 
     /// Sees an order through on the keeper's runtime, even if nobody waits for the answer.
@@ -62,19 +52,23 @@ impl Live {
         let (clock, longest) = (self.clock.clone(), self.options.command_deadline);
         let told =
             keeper::handle()?.spawn(async move { deadline::answer_within(&clock, longest, order).await });
-        told.await.map_err(panicked)?
+        let answer = told.await.unwrap_or_else(|_| Err(failed_inside()));
+        answer.inspect_err(|error| self.heed(error))
+    }
+
+    /// Whoever hears first that the session is over tells everyone.
+    fn heed(&self, error: &Error) {
+        if error.kind() == ErrorKind::Lost {
+            self.registry.over();
+        }
     }
 
     /// Gives every claim back and ends the session; waits until the store has confirmed it.
     pub(crate) async fn close(&self, within: Duration) -> Result<()> {
         let (done, closed) = oneshot::channel();
         if self.keeper.send(Errand::Close { within, done }).is_err() {
-            return Ok(()); // closed before
+            return Err(failed_inside());
         }
-        closed.await.unwrap_or(Ok(()))
+        closed.await.unwrap_or_else(|_| Err(failed_inside()))
     }
-}
-
-fn panicked(panic: tokio::task::JoinError) -> Error {
-    Error::new(ErrorKind::Protocol, "the backend failed inside").because(panic)
 }

@@ -47,7 +47,10 @@ impl NamedLine {
 
     /// Stands in line for at most `patience`.
     pub(crate) async fn wait_within(&self, weight: Weight, patience: Duration) -> Result<Option<Guard>> {
-        self.acquire(weight, Patience::Wait, self.client.after(patience)).await
+        match patience.is_zero() {
+            true => self.try_now(weight).await, // no time to wait is no reason not to ask
+            false => self.acquire(weight, Patience::Wait, self.client.after(patience)).await,
+        }
     }
 
     /// Held at once, or not at all.

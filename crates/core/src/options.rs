@@ -21,7 +21,7 @@ pub struct Options {
     pub ttl: Duration,
     /// The longest that anything may be held, however healthy its keeper is. Default: no limit.
     pub max_hold: Option<Duration>,
-    /// How long one command to the store may take, repetitions included. Default 2 s.
+    /// How long one command to the store may take; a join is repeated within that time. Default 2 s.
     pub command_deadline: Duration,
     /// How long connecting may take. Default 5 s.
     pub connect_deadline: Duration,
@@ -128,8 +128,8 @@ impl Options {
         between("ttl", self.ttl, Duration::from_secs(1), DAY)?;
         between("command_deadline", self.command_deadline, millisecond, DAY)?;
         between("connect_deadline", self.connect_deadline, millisecond, DAY)?;
-        between("first_pause", self.first_pause, millisecond, self.longest_pause)?;
         between("longest_pause", self.longest_pause, millisecond, DAY)?;
+        between("first_pause", self.first_pause, millisecond, self.longest_pause)?;
         between("warn_after", self.warn_after, millisecond, Duration::MAX)?;
         if let Some(max_hold) = self.max_hold {
             between("max_hold", max_hold, millisecond, Duration::MAX)?;

@@ -1,19 +1,23 @@
 //! A mutex that its owner may lock again.
 //!
-//! For each owner there is one cell with a weak link to the guard that the owner's holds share. Whoever finds it alive
-//! shares it; whoever does not, locks the mutex itself, and meanwhile others of the same owner wait at the cell. The
-//! depth is the number of shares: when the last one goes, so does the guard.
+//! For each owner there is one cell: a weak link to the guard that the owner's holds share, and a turn. Whoever finds
+//! the guard alive shares it; whoever does not takes the turn and locks the mutex itself, while others of the same
+//! owner wait for that. The depth is the number of shares: when the last one goes, so does the guard.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::{Error, ErrorKind, Guard, Mutex, Result, State};
 
-type Cell = Arc<tokio::sync::Mutex<Weak<Guard>>>;
+#[derive(Debug, Default)]
+struct Cell {
+    held: std::sync::Mutex<Weak<Guard>>,
+    turn: tokio::sync::Mutex<()>,
+}
 
 /// A mutex that the same [`Owner`] may lock again while it holds it: the token stays the same.
 ///
@@ -34,7 +38,14 @@ type Cell = Arc<tokio::sync::Mutex<Weak<Guard>>>;
 #[derive(Debug)]
 pub struct Reentrant {
     mutex: Arc<dyn Mutex>,
-    cells: std::sync::Mutex<HashMap<Owner, Cell>>,
+    cells: std::sync::Mutex<Cells>,
+}
+
+#[derive(Debug, Default)]
+struct Cells {
+    of: HashMap<Owner, Arc<Cell>>,
+    /// How many there are when it is time to forget those that nobody uses.
+    prune_at: usize,
 }
 
 /// Whoever may lock again what it has locked: a request, a job, a unit of work.
@@ -83,14 +94,17 @@ impl Reentrant {
     /// As of [`Mutex::lock`].
     pub async fn lock(&self, owner: &Owner) -> Result<ReentrantGuard> {
         let cell = self.cell(owner);
-        let mut shared = cell.lock().await;
-        match self.share(&shared)? {
+        if let Some(again) = self.share(&cell)? {
+            return Ok(again);
+        }
+        let _turn = cell.turn.lock().await;
+        match self.share(&cell)? {
             Some(again) => Ok(again),
-            None => Ok(ReentrantGuard::first(&mut shared, self.mutex.lock().await?)),
+            None => Ok(cell.first(self.mutex.lock().await?)),
         }
     }
 
-    /// Held at once, or `None`. It waits only for another acquire of the same owner.
+    /// Held at once, or `None`: also while another acquire of the same owner is under way.
     ///
     /// # Errors
     /// As of [`lock`](Reentrant::lock).
@@ -99,12 +113,15 @@ impl Reentrant {
     /// As of [`Mutex::try_lock`].
     pub async fn try_lock(&self, owner: &Owner) -> Result<Option<ReentrantGuard>> {
         let cell = self.cell(owner);
-        let Ok(mut shared) = cell.try_lock() else {
+        if let Some(again) = self.share(&cell)? {
+            return Ok(Some(again));
+        }
+        let Ok(_turn) = cell.turn.try_lock() else {
             return Ok(None);
         };
-        match self.share(&shared)? {
+        match self.share(&cell)? {
             Some(again) => Ok(Some(again)),
-            None => Ok(self.mutex.try_lock().await?.map(|guard| ReentrantGuard::first(&mut shared, guard))),
+            None => Ok(self.mutex.try_lock().await?.map(|guard| cell.first(guard))),
         }
     }
 
@@ -116,41 +133,59 @@ impl Reentrant {
     /// # Cancel safety
     /// As of [`Mutex::lock`].
     pub async fn lock_within(&self, owner: &Owner, patience: Duration) -> Result<Option<ReentrantGuard>> {
+        let cell = self.cell(owner);
+        if let Some(again) = self.share(&cell)? {
+            return Ok(Some(again));
+        }
         let clock = crate::boot_clock();
         let by = clock.now() + patience;
-        let cell = self.cell(owner);
-        let Some(mut shared) = crate::deadline::by(&clock, |_| by, cell.lock()).await else {
+        let Some(_turn) = crate::deadline::by(&clock, |_| by, cell.turn.lock()).await else {
             return Ok(None);
         };
-        match self.share(&shared)? {
+        match self.share(&cell)? {
             Some(again) => Ok(Some(again)),
             None => {
                 let guard = self.mutex.lock_within(by.since(clock.now())).await?;
-                Ok(guard.map(|guard| ReentrantGuard::first(&mut shared, guard)))
+                Ok(guard.map(|guard| cell.first(guard)))
             }
         }
     }
 
-    fn cell(&self, owner: &Owner) -> Cell {
+    fn cell(&self, owner: &Owner) -> Arc<Cell> {
         let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        // Owners come and go: a cell that nobody uses, and whose guard is gone, is forgotten.
-        cells.retain(|_, cell| {
-            Arc::strong_count(cell) > 1 || cell.try_lock().is_ok_and(|shared| shared.strong_count() > 0)
-        });
-        cells.entry(owner.clone()).or_default().clone()
+        if cells.of.len() >= cells.prune_at {
+            // Owners come and go: a cell that nobody uses, and whose guard is gone, is forgotten.
+            cells.of.retain(|_, cell| Arc::strong_count(cell) > 1 || cell.held().strong_count() > 0);
+            cells.prune_at = 2 * cells.of.len().max(16);
+        }
+        cells.of.entry(owner.clone()).or_default().clone()
     }
 
-    fn share(&self, shared: &Weak<Guard>) -> Result<Option<ReentrantGuard>> {
-        let Some(guard) = shared.upgrade() else {
+    fn share(&self, cell: &Cell) -> Result<Option<ReentrantGuard>> {
+        let Some(guard) = cell.held().upgrade() else {
             return Ok(None);
         };
         if guard.state() == State::Lost {
-            let lost =
-                Error::new(ErrorKind::Lost, "this owner's hold was lost; drop its guards and start over");
-            return Err(lost.during("lock again").on(self.mutex.name()));
+            return Err(lost().during("lock again").on(self.mutex.name()));
         }
         Ok(Some(ReentrantGuard(guard)))
     }
+}
+
+impl Cell {
+    fn first(&self, guard: Guard) -> ReentrantGuard {
+        let guard = Arc::new(guard);
+        *self.held() = Arc::downgrade(&guard);
+        ReentrantGuard(guard)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Weak<Guard>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Lost, "this owner's hold was lost; drop its guards and start over")
 }
 
 /// One of an owner's holds; the lock is given back with the last of them.
@@ -159,12 +194,6 @@ impl Reentrant {
 pub struct ReentrantGuard(Arc<Guard>);
 
 impl ReentrantGuard {
-    fn first(shared: &mut Weak<Guard>, guard: Guard) -> Self {
-        let guard = Arc::new(guard);
-        *shared = Arc::downgrade(&guard);
-        Self(guard)
-    }
-
     /// How many holds of its owner share the lock.
     #[must_use]
     pub fn depth(&self) -> usize {
@@ -179,8 +208,10 @@ impl ReentrantGuard {
     /// # Cancel safety
     /// It is given back all the same.
     pub async fn release(self) -> Result<()> {
+        let (name, state) = (self.name().clone(), self.state());
         match Arc::into_inner(self.0) {
             Some(guard) => guard.release().await,
+            None if state == State::Lost => Err(lost().during("release").on(&name)),
             None => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::named_line::NamedLine;
-use crate::{Error, ErrorKind, Guard, Name, Result, Weight};
+use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Result, Weight};
 
 /// A distributed semaphore. Permits have an owner and a lease: those of a client that died come back. Whoever waits
 /// for many permits is not passed by those who want few.
@@ -79,7 +79,7 @@ pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
 /// A number of permits, if it is one.
 pub(crate) fn permits(n: u32) -> Result<Weight> {
     let wrong = || format!("a semaphore has, and gives, 1 to {} permits, not {n}", Weight::MAX);
-    Weight::new(n).ok_or_else(|| Error::new(ErrorKind::InvalidPermits, wrong()))
+    Weight::new(n).ok_or_else(|| Error::new(ErrorKind::InvalidPermits, wrong()).during("take permits"))
 }
 
 #[async_trait]
@@ -109,24 +109,37 @@ impl Semaphore for NamedLine {
     }
 }
 
+/// How often a resize tries again when others resize at the same moment.
+const RESIZES: u32 = 8;
+
 impl NamedLine {
     async fn size_now(&self) -> Result<Weight> {
-        Ok(self.client.line(&self.name).await?.capacity.unwrap_or_else(|| self.capacity()))
+        let line = self.client.line(&self.name).await?;
+        match line.kind {
+            Some(kind) if kind != Kind::Semaphore => {
+                Err(Error::new(ErrorKind::KindMismatch, format!("this name is in use as a {kind}")))
+            }
+            _ => Ok(line.capacity.unwrap_or_else(|| self.capacity())),
+        }
     }
 
     async fn resize_to(&self, n: u32) -> Result<()> {
         let to = permits(n)?;
-        loop {
-            let from = self.size_now().await?;
-            let (live, name) = (self.client.live().await?, self.name.clone());
-            let session = live.session.clone();
-            match live.tell(async move { session.resize(&name, from, to).await }).await {
+        for _ in 1..RESIZES {
+            match self.resize_once(to).await {
                 // Somebody else resized it in between: the last one to ask has the last word.
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
-                Err(error) => return Err(error),
-                Ok(()) => break,
+                answer => return answer,
             }
         }
+        self.resize_once(to).await
+    }
+
+    async fn resize_once(&self, to: Weight) -> Result<()> {
+        let from = self.size_now().await?;
+        let (live, name) = (self.client.live(Moment::NEVER).await?, self.name.clone());
+        let session = live.session.clone();
+        live.tell(async move { session.resize(&name, from, to).await }).await?;
         self.set_capacity(to);
         Ok(())
     }

@@ -4,9 +4,19 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use crate::deadline;
+use crate::keeper::Leaving;
 use crate::live::Live;
-use crate::standing::{Loss, Standing, Turn};
-use crate::{Claim, Error, ErrorKind, Leave, Left, Moment, Patience, Place, Result, Sleep};
+use crate::standing::{Footing, Loss, Standing, Turn};
+use crate::{Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Patience, Place, Result, Sleep};
+
+/// What has become of a join.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Joined {
+    Held(Grant),
+    Waiting,
+    Refused,
+    Gone(Loss),
+}
 
 /// One claim of ours, and the duty to give it back.
 #[derive(Debug)]
@@ -16,14 +26,14 @@ pub(crate) struct Stake {
 }
 
 impl Stake {
-    /// Enters a claim. Nothing is sent.
-    pub(crate) fn new(live: Arc<Live>, claim: Claim) -> Self {
-        let standing = live.registry.enter(claim);
-        Self { live, standing }
+    /// Enters a claim, unless its session is over. Nothing is sent.
+    pub(crate) fn new(live: Arc<Live>, claim: Claim) -> Result<Self, Loss> {
+        let standing = live.registry.enter(claim)?;
+        Ok(Self { live, standing })
     }
 
     /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command.
-    pub(crate) async fn join(&self, patience: Patience, by: Moment) -> Result<Place> {
+    pub(crate) async fn join(&self, patience: Patience, by: Moment) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
         let mut given_up = None;
         let mut pause = live.options.first_pause;
@@ -39,11 +49,14 @@ impl Stake {
             if !is_unknown(&error) {
                 self.standing.answered();
                 self.forget();
+                return Err(error);
+            }
+            if let Some(loss) = self.standing.loss() {
+                return Ok(Joined::Gone(loss)); // its session ended meanwhile, or is being closed
             }
             let now = clock.now();
-            if !error.can_retry()
-                || now + pause >= *given_up.get_or_insert(by.min(now + live.options.command_deadline))
-            {
+            let give_up = *given_up.get_or_insert(by.min(now + live.options.command_deadline));
+            if !error.can_retry() || now + pause >= give_up {
                 return Err(error);
             }
             Sleep::until(clock, now + pause).await;
@@ -70,7 +83,7 @@ impl Stake {
         if self.standing.lose(Loss::Left).is_none() {
             return Err(lost(self.standing.loss().unwrap_or(Loss::NotInLine)));
         }
-        let mut leaving = self.live.leave(&self.standing);
+        let mut leaving = Leaving::start(&self.live, &self.standing);
         match self.live.ask(leaving.answer()).await? {
             Left::Held => Ok(()),
             Left::Waiting | Left::Absent => Err(lost(Loss::NotInLine)),
@@ -80,24 +93,32 @@ impl Stake {
     /// By `now` it may be over: then it is lost, and given back.
     fn lapse(&self, now: Moment) {
         if self.standing.until() <= now && self.standing.lose(self.standing.why_overdue(now)).is_some() {
-            drop(self.live.leave(&self.standing));
+            drop(Leaving::start(&self.live, &self.standing));
         }
     }
 
-    fn joined(&self, place: Place) -> Place {
+    fn joined(&self, place: Place) -> Joined {
         self.standing.answered();
+        let registry = &self.live.registry;
         match place {
             Place::Held { grant, until } => {
-                self.live.registry.extend(&self.standing, until);
-                self.live.registry.hold(&self.standing, grant);
+                registry.extend(&self.standing, until);
+                registry.hold(&self.standing, grant).map_or(Joined::Held(grant), Joined::Gone)
             }
             Place::Waiting { until, look_in } => {
-                self.live.registry.extend(&self.standing, until);
-                self.live.registry.wait(&self.standing, look_in);
+                registry.extend(&self.standing, until);
+                registry.wait(&self.standing, look_in);
+                Joined::Waiting
             }
-            Place::Refused | Place::Gone => self.forget(),
+            Place::Refused => {
+                self.forget();
+                Joined::Refused
+            }
+            Place::Gone => {
+                self.forget();
+                Joined::Gone(Loss::NotInLine)
+            }
         }
-        place
     }
 
     /// Nothing of it is in the store, unless an earlier join of it got no answer.
@@ -112,8 +133,11 @@ impl Stake {
 impl Drop for Stake {
     fn drop(&mut self) {
         // Whoever lost it before has dealt with its leave.
-        if self.standing.lose(Loss::Left).is_some() {
-            drop(self.live.leave(&self.standing));
+        if let Some(footing) = self.standing.lose(Loss::Left) {
+            if footing == Footing::Waiting {
+                self.live.registry.stop_waiting(self.standing.claim.id.number);
+            }
+            drop(Leaving::start(&self.live, &self.standing));
         }
     }
 }

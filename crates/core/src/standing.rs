@@ -26,6 +26,8 @@ pub(crate) struct Standing {
     /// How many joins were sent, and how many of them answered.
     asked: AtomicU32,
     answered: AtomicU32,
+    /// It was lost while a join was being sent, or about to be.
+    lost_joining: AtomicBool,
     stage: Cell<Stage>,
 }
 
@@ -85,6 +87,7 @@ impl Standing {
             jeopardy: AtomicBool::new(false),
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
+            lost_joining: AtomicBool::new(false),
             stage: Cell::new(Stage::Joining(None)),
         }
     }
@@ -130,7 +133,8 @@ impl Standing {
 
     /// While a join of it could still be on its way, only a void leave keeps that one from coming alive.
     pub(crate) fn how_to_leave(&self) -> Leave {
-        match self.asked.load(Ordering::Relaxed) == self.answered.load(Ordering::Relaxed) {
+        let all_answered = self.asked.load(Ordering::Relaxed) == self.answered.load(Ordering::Relaxed);
+        match all_answered && !self.lost_joining.load(Ordering::Acquire) {
             true => Leave::Done,
             false => Leave::Void,
         }
@@ -147,24 +151,25 @@ impl Standing {
         }
     }
 
-    /// It has its turn, and may be held until `latest`.
-    pub(crate) fn hold(&self, grant: Grant, latest: Moment) {
+    /// It has its turn, and may be held until `latest`. Says why not, if it is gone.
+    pub(crate) fn hold(&self, grant: Grant, latest: Moment) -> Option<Loss> {
         let mut stage = self.stage.lock();
         #[cfg(tidelock_fault = "a_late_grant_revives")]
         if let Stage::Gone(_) = &*stage {
             *stage = Stage::Waiting(None);
         }
-        let (Stage::Joining(waker) | Stage::Waiting(waker)) = &mut *stage else {
-            return;
+        let waker = match &mut *stage {
+            Stage::Joining(waker) | Stage::Waiting(waker) => waker.take(),
+            Stage::Held { .. } => return None,
+            Stage::Gone(loss) => return Some(*loss),
         };
-        let waker = waker.take();
         self.latest.store(latest.as_nanos(), Ordering::Release);
         *stage = Stage::Held { grant, lost: BTreeMap::new() };
         drop(stage); // a waker may run anything
-        if cfg!(tidelock_fault = "a_grant_wakes_nobody") {
-            return;
+        if !cfg!(tidelock_fault = "a_grant_wakes_nobody") {
+            waker.into_iter().for_each(Waker::wake);
         }
-        waker.into_iter().for_each(Waker::wake);
+        None
     }
 
     /// It is over. Says what it was before, unless it was over already.
@@ -181,6 +186,9 @@ impl Standing {
             Stage::Held { lost, .. } => (Footing::Held, lost.into_values().collect()),
             Stage::Gone(_) => (Footing::Held, Vec::new()),
         };
+        if footing == Footing::Joining {
+            self.lost_joining.store(true, Ordering::Release);
+        }
         self.tell(footing, loss);
         if cfg!(tidelock_fault = "a_loss_wakes_nobody") {
             return Some(footing);
@@ -204,34 +212,39 @@ impl Standing {
 
     /// Ready when it is held or gone.
     pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<Turn> {
-        match &mut *self.stage.lock() {
-            Stage::Joining(waker) | Stage::Waiting(waker) => {
-                match waker {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    None => *waker = Some(cx.waker().clone()),
-                }
-                Poll::Pending
-            }
-            Stage::Held { grant, .. } => Poll::Ready(Turn::Held(*grant)),
-            Stage::Gone(loss) => Poll::Ready(Turn::Gone(*loss)),
-        }
+        let mut stage = self.stage.lock();
+        let before = match &mut *stage {
+            Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(cx.waker().clone()),
+            Stage::Held { grant, .. } => return Poll::Ready(Turn::Held(*grant)),
+            Stage::Gone(loss) => return Poll::Ready(Turn::Gone(*loss)),
+        };
+        drop(stage);
+        drop(before); // the last of a task, perhaps, with whatever that task holds
+        Poll::Pending
     }
 
     /// Ready when it is gone. `listener` is the number of whoever asks, chosen by [`next_listener`].
     pub(crate) fn poll_lost(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
-        match &mut *self.stage.lock() {
+        let mut stage = self.stage.lock();
+        let before = match &mut *stage {
             Stage::Gone(loss) => return Poll::Ready(*loss),
-            Stage::Held { lost, .. } => drop(lost.insert(listener, cx.waker().clone())),
-            Stage::Joining(_) | Stage::Waiting(_) => {}
-        }
+            Stage::Held { lost, .. } => lost.insert(listener, cx.waker().clone()),
+            Stage::Joining(_) | Stage::Waiting(_) => None,
+        };
+        drop(stage);
+        drop(before);
         Poll::Pending
     }
 
     /// That listener is no longer interested.
     pub(crate) fn forget(&self, listener: u64) {
-        if let Stage::Held { lost, .. } = &mut *self.stage.lock() {
-            lost.remove(&listener);
-        }
+        let mut stage = self.stage.lock();
+        let before = match &mut *stage {
+            Stage::Held { lost, .. } => lost.remove(&listener),
+            _ => None,
+        };
+        drop(stage);
+        drop(before);
     }
 
     /// Why it is overdue at `now`.

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::{Error, ErrorKind, Guard, Locks, Mutex, Result};
 
+/// More stripes than this are no stripes, but a mistake.
+const MOST_STRIPES: usize = 1 << 16;
+
 /// n mutexes named `name#0` to `name#n-1`.
 ///
 /// ```
@@ -46,10 +49,11 @@ impl Striped {
     /// Spreads `name` over `stripes` mutexes. Everybody has to say the same number.
     ///
     /// # Errors
-    /// [`InvalidName`](ErrorKind::InvalidName); [`InvalidOption`](ErrorKind::InvalidOption) for no stripes.
+    /// [`InvalidName`](ErrorKind::InvalidName); [`InvalidOption`](ErrorKind::InvalidOption) for no stripes, or more than 65 536.
     pub fn new(locks: &dyn Locks, name: &str, stripes: usize) -> Result<Self> {
-        if stripes == 0 {
-            return Err(Error::new(ErrorKind::InvalidOption, "a striped lock has at least one stripe"));
+        if !(1..=MOST_STRIPES).contains(&stripes) {
+            let wrong = format!("a striped lock has 1 to {MOST_STRIPES} stripes, not {stripes}");
+            return Err(Error::new(ErrorKind::InvalidOption, wrong));
         }
         let stripe = |index| {
             locks.mutex(&format!("{name}#{index}")).map(|mutex| Stripe { mutex, empty: false.into() })
@@ -89,17 +93,26 @@ impl Striped {
                 return Ok(None);
             };
             for &index in &filled {
-                if let Some(guard) = self.stripes[index].mutex.try_lock().await? {
-                    return Ok(Some(StripeGuard { guard, index }));
+                if let Some(guard) = self.stripes[index].mutex.try_lock().await?
+                    && let Some(taken) = self.unless_empty(StripeGuard { guard, index }).await?
+                {
+                    return Ok(Some(taken));
                 }
             }
-            let taken = self.lock(first).await?;
-            // Somebody may have emptied it while this one waited.
-            if !self.stripes[first].empty.load(Ordering::Acquire) {
+            let waited_for = self.lock(first).await?;
+            if let Some(taken) = self.unless_empty(waited_for).await? {
                 return Ok(Some(taken));
             }
-            taken.release().await?;
         }
+    }
+
+    /// Somebody may have emptied the stripe before this one got it.
+    async fn unless_empty(&self, taken: StripeGuard) -> Result<Option<StripeGuard>> {
+        if !self.stripes[taken.index].empty.load(Ordering::Acquire) {
+            return Ok(Some(taken));
+        }
+        taken.release().await?;
+        Ok(None)
     }
 
     /// Nobody of this client tries that stripe again.

@@ -142,7 +142,7 @@ impl Table {
             let number = *number;
             Some((name, ClaimId { session: id, number }))
         });
-        Ok(Renewal { until: lease.until, gone, strays: strays.collect() })
+        Ok(Renewal { until: lease.until, gone, unsure: Vec::new(), strays: strays.collect() })
     }
 
     pub(crate) fn join(&mut self, claim: &Claim, patience: Patience) -> Result<Place> {

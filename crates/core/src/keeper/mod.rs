@@ -162,6 +162,8 @@ impl Keeper {
         let mut roll = self.registry.roll(|name| self.session.shard(name));
         // A session that has to be kept itself is renewed with nobody in line too.
         roll.entry(Shard(0)).or_default();
+        // A shard in which nobody stands any more has nothing to try again.
+        self.shards.retain(|shard, renewing| renewing.under_way || roll.contains_key(shard));
         for (shard, asked) in roll {
             let renewing = self.shards.entry(shard).or_default();
             if renewing.under_way || !which(renewing) {
@@ -178,8 +180,8 @@ impl Keeper {
     }
 
     fn look(&mut self, look: DueLook) {
-        let (session, clock, within) =
-            (self.session.clone(), self.clock.clone(), self.options.command_deadline);
+        let (session, clock) = (self.session.clone(), self.clock.clone());
+        let within = self.options.command_deadline.min(session.ttl() / 3);
         if let Some(waited) = look.warn {
             let (session, clock) = (session.clone(), clock.clone());
             let (name, own) = (look.name.clone(), self.registry.session);
@@ -230,6 +232,7 @@ impl Keeper {
             }
             Done::Left(id) => {
                 self.leaving.remove(&id);
+                self.registry.remove(id.number);
                 return false;
             }
             Done::Told => return false,
@@ -271,12 +274,15 @@ impl Keeper {
 
     /// Gives everything back, waits for the store to confirm it, and ends the session.
     async fn close(mut self, within: Duration, done: Option<oneshot::Sender<Result<()>>>) {
-        let by = self.clock.now() + within;
+        // Half of the time for the leaves, the rest for the end of the session.
+        let now = self.clock.now();
+        let (leaves_by, by) = (now + within / 2, now + within);
+        self.registry.begin_closing();
         for standing in self.registry.lose_all(Loss::Closed) {
             self.see_through(standing, None);
         }
         let clock = self.clock.clone();
-        let _ = deadline::by(&clock, |_| by, async {
+        let _ = deadline::by(&clock, |_| leaves_by, async {
             while !self.leaving.is_empty() {
                 match self.tasks.join_next().await {
                     Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
@@ -287,8 +293,7 @@ impl Keeper {
         })
         .await;
         let session = self.session.clone();
-        let ended =
-            deadline::by(&clock, |now| by.max(now + self.options.command_deadline), session.close()).await;
+        let ended = deadline::by(&clock, |_| by, session.close()).await;
         let unconfirmed = std::mem::take(&mut self.leaving);
         if let Some(done) = done {
             // Whoever asked may have stopped listening.
@@ -300,7 +305,7 @@ impl Keeper {
 /// How the end of a session went. Its end takes every claim along, so where that is confirmed nothing else matters.
 fn closed(unconfirmed: &BTreeMap<ClaimId, Name>, ended: Option<Result<()>>) -> Result<()> {
     let trouble = match ended {
-        Some(Ok(())) if unconfirmed.is_empty() => return Ok(()),
+        Some(Ok(())) => return Ok(()),
         Some(Err(error)) if unconfirmed.is_empty() => return Err(error),
         Some(Err(error)) => Error::new(error.kind(), unconfirmed_names(unconfirmed)).because(error),
         _ => Error::new(ErrorKind::Timeout, unconfirmed_names(unconfirmed)),
@@ -320,6 +325,13 @@ fn unconfirmed_names(unconfirmed: &BTreeMap<ClaimId, Name>) -> String {
             "the store did not confirm that these were given back: {}; their lease will",
             names.join(", ")
         ),
+    }
+}
+
+impl Drop for Keeper {
+    /// However it ends, by a panic inside a backend too: what nobody renews may not be trusted.
+    fn drop(&mut self) {
+        self.registry.over();
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::deadline;
 use crate::registry::Registry;
 use crate::standing::Standing;
-use crate::{Clock, ErrorKind, Left, Options, Reply, Session, Sleep};
+use crate::{Clock, ErrorKind, Left, Options, Reply, Session, Signals, Sleep};
 
 /// Waits for `reply`, and sends the leave again for as long as the store could still have the claim.
 pub(super) async fn through(
@@ -23,9 +23,9 @@ pub(super) async fn through(
         let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
         match deadline::answer_within(clock, options.command_deadline, leave).await {
             Ok(_) => return,
-            Err(error) if error.kind() == ErrorKind::Lost => return, // the session took it along
+            Err(error) if error.kind() == ErrorKind::Lost => return registry.over(), // which took it along
             Err(error) if !error.can_retry() => {
-                tracing::warn!(lock.name = %name, %error, "a claim could not be given back; its lease will end it");
+                tracing::warn!(lock.name = %name, %error, "a claim could not be given back; a renewal that finds it tries again, or its lease ends it");
                 return;
             }
             Err(_) => {}

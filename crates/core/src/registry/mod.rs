@@ -17,7 +17,9 @@ pub(crate) use self::table::DueLook;
 use self::table::{Table, scatter};
 use crate::standing::{Footing, Loss, Standing};
 use crate::sync::{AtomicU64, Cell};
-use crate::{Claim, ClaimId, Clock, Grant, Moment, Name, Options, Renewal, SessionId, Shard, Sight, Signals};
+use crate::{
+    Claim, ClaimId, Clock, Grant, Moment, Name, Options, Renewal, Result, SessionId, Shard, Sight, Signals,
+};
 
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -28,6 +30,8 @@ pub(crate) struct Registry {
     table: Cell<Table>,
     kept_until: Cell<BTreeMap<Shard, Moment>>,
     next_number: AtomicU64,
+    /// Whether it is being closed, and whether it has ended.
+    closing: AtomicBool,
     over: AtomicBool,
     /// When the keeper will look at lines by itself; whoever needs it earlier nudges it.
     keeper_wakes: AtomicU64,
@@ -56,6 +60,7 @@ impl Registry {
             table: Cell::new(Table::default()),
             kept_until: Cell::new(BTreeMap::new()),
             next_number: AtomicU64::new(1),
+            closing: AtomicBool::new(false),
             over: AtomicBool::new(false),
             keeper_wakes: AtomicU64::new(0),
             next_deadline: AtomicU64::new(u64::MAX),
@@ -87,18 +92,34 @@ impl Registry {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Enters a claim, before anything is sent.
-    pub(crate) fn enter(&self, claim: Claim) -> Arc<Standing> {
+    /// Enters a claim, before anything is sent; unless the session has ended, or is being closed.
+    pub(crate) fn enter(&self, claim: Claim) -> Result<Arc<Standing>, Loss> {
         let number = claim.id.number;
         let heard = self.hints(&claim.name).load(Ordering::Acquire);
         let standing = Arc::new(Standing::new(claim, heard));
         self.table.lock().standing.insert(number, standing.clone());
-        if self.is_over() && !cfg!(tidelock_fault = "an_ended_session_is_entered") {
-            // The session ended in between, and whoever swept the table may have missed this one.
-            self.remove(number);
-            standing.lose(Loss::SessionOver);
+        match self.ended() {
+            // Looked at only now: whoever sweeps the table has said so before, and may have missed this one.
+            Some(loss) if !cfg!(tidelock_fault = "an_ended_session_is_entered") => {
+                self.remove(number);
+                standing.lose(loss);
+                Err(loss)
+            }
+            _ => Ok(standing),
         }
-        standing
+    }
+
+    fn ended(&self) -> Option<Loss> {
+        match (self.is_over(), self.closing.load(Ordering::Acquire)) {
+            (true, _) => Some(Loss::SessionOver),
+            (false, true) => Some(Loss::Closed),
+            (false, false) => None,
+        }
+    }
+
+    /// A claim that is on its way out waits no more, but is known until its leave is confirmed.
+    pub(crate) fn stop_waiting(&self, number: u64) {
+        self.table.lock().stop_waiting(number);
     }
 
     /// Takes a claim out: nothing renews it or looks for it from here on.
@@ -123,21 +144,26 @@ impl Registry {
         {
             return;
         }
-        let missed_a_hint = self.hints(&standing.claim.name).load(Ordering::Acquire) != standing.heard;
-        let at = if missed_a_hint { now } else { self.look_at(now, look_in, standing.claim.id.number) };
-        let warn = (now + self.warn_after, self.warn_after);
-        let at = table.start_waiting(&standing.claim.name, standing.claim.id.number, at, warn);
+        let name = &standing.claim.name;
+        let missed_a_hint = self.hints(name).load(Ordering::Acquire) != standing.heard;
+        let at = self.look_at(now, look_in, standing.claim.id.number);
+        let mut at = table.start_waiting(name, standing.claim.id.number, at, self.warn_after);
+        if missed_a_hint {
+            table.look_now(name, now);
+            at = now;
+        }
         drop(table);
         self.wake_keeper_by(at);
     }
 
-    /// A claim is held, by a join's answer, a push or a look.
-    pub(crate) fn hold(&self, standing: &Standing, grant: Grant) {
+    /// A claim is held, by a join's answer, a push or a look. Says why not, if it is gone.
+    pub(crate) fn hold(&self, standing: &Standing, grant: Grant) -> Option<Loss> {
         let latest = self.max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
-        standing.hold(grant, latest);
+        let loss = standing.hold(grant, latest);
         if !cfg!(tidelock_fault = "a_hold_nudges_nobody") {
             self.reckon_with(standing);
         }
+        loss
     }
 
     /// The names whose turn it is to be looked at.
@@ -179,9 +205,12 @@ impl Registry {
     pub(crate) fn renewed(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], renewal: &Renewal) {
         self.kept_until.lock().insert(shard, renewal.until);
         let gone: BTreeSet<ClaimId> = renewal.gone.iter().copied().collect();
+        let unsure: BTreeSet<ClaimId> = renewal.unsure.iter().copied().collect();
         for standing in self.find(asked) {
             if gone.contains(&standing.claim.id) {
                 self.gone(standing.claim.id);
+            } else if unsure.contains(&standing.claim.id) {
+                standing.set_jeopardy(true);
             } else {
                 self.extend(&standing, renewal.until);
                 standing.set_jeopardy(false);
@@ -230,6 +259,11 @@ impl Registry {
             table.remove(standing.claim.id.number);
         }
         overdue
+    }
+
+    /// It is being closed: whoever enters from here on is refused.
+    pub(crate) fn begin_closing(&self) {
+        self.closing.store(true, Ordering::Release);
     }
 
     /// Everything is over. Gives the claims that the store may still have.
@@ -287,6 +321,7 @@ impl Registry {
     fn look_at(&self, now: Moment, look_in: Duration, number: u64) -> Moment {
         let longest = Duration::from_nanos(self.longest_wait.load(Ordering::Acquire));
         let spread = (scatter(number ^ self.session.get()) >> 40) as f64 / (1_u64 << 24) as f64;
+        let look_in = look_in.max(longest / 100); // a store that says "at once" again and again is not believed
         if look_in < longest {
             now + look_in + (look_in / 20).mul_f64(spread)
         } else {
@@ -349,7 +384,7 @@ mod tests {
         registry.set_ttl(Duration::from_secs(15));
         let name = Name::new("m").expect("a good name");
         let claim = Claim::new(registry.next_id(), name, Kind::Mutex, Weight::ONE, Weight::ONE);
-        let standing = registry.enter(claim);
+        let standing = registry.enter(claim).expect("open");
         (registry, standing)
     }
 
@@ -380,6 +415,43 @@ mod tests {
         let nothing = Sight { held: Vec::new(), gone: Vec::new(), look_in: Duration::from_secs(15) };
         registry.saw(&standing.claim.name, nothing);
         assert_eq!(registry.due_looks(registry.now()).len(), 1);
+    }
+
+    #[test]
+    fn a_hint_that_a_look_may_have_missed_is_followed_by_another() {
+        let (registry, first) = entered();
+        registry.wait(&first, Duration::from_secs(15));
+        let claim = Claim { id: registry.next_id(), ..first.claim.clone() };
+        let second = registry.enter(claim).expect("open");
+        registry.look(&first.claim.name);
+        assert_eq!(registry.due_looks(registry.now())[0].waiting, [first.claim.id]);
+        registry.wait(&second, Duration::from_secs(15)); // its join was answered before the hint
+        let nothing = Sight { held: Vec::new(), gone: Vec::new(), look_in: Duration::from_secs(15) };
+        registry.saw(&first.claim.name, nothing);
+        assert_eq!(registry.due_looks(registry.now())[0].waiting.len(), 2);
+    }
+
+    #[test]
+    fn a_name_is_looked_at_once_at_a_time_whoever_comes_and_goes() {
+        let (registry, first) = entered();
+        registry.wait(&first, Duration::from_secs(15));
+        registry.look(&first.claim.name);
+        assert_eq!(registry.due_looks(registry.now()).len(), 1);
+        registry.remove(first.claim.id.number);
+        let claim = Claim { id: registry.next_id(), ..first.claim.clone() };
+        let second = registry.enter(claim).expect("open");
+        registry.wait(&second, Duration::from_secs(15));
+        registry.look(&first.claim.name);
+        assert!(registry.due_looks(registry.now()).is_empty(), "the first look is still under way");
+    }
+
+    #[test]
+    fn whoever_enters_while_the_session_is_closed_is_refused() {
+        let (registry, standing) = entered();
+        registry.begin_closing();
+        assert_eq!(registry.lose_all(Loss::Closed).len(), 1);
+        let claim = Claim { id: registry.next_id(), ..standing.claim.clone() };
+        assert_eq!(registry.enter(claim).err(), Some(Loss::Closed));
     }
 
     #[test]

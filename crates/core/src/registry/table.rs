@@ -24,9 +24,11 @@ pub(super) struct Table {
 struct Waiting {
     numbers: BTreeSet<u64>,
     look_at: Moment,
-    /// When the wait becomes worth a warning, and how long after that it does again.
-    warn_at: Moment,
-    warn_again: Duration,
+    /// Whose wait becomes worth a warning, after how long, and when another warning is no nuisance.
+    warned_for: u64,
+    warn_first: Duration,
+    warn_after: Duration,
+    quiet_until: Moment,
     /// A look is under way, and whether another is to follow it.
     looking: bool,
     look_again: bool,
@@ -47,11 +49,11 @@ impl Table {
         name: &Name,
         number: u64,
         at: Moment,
-        warn: (Moment, Duration),
+        warn_after: Duration,
     ) -> Moment {
-        let waiting = self.waiting.entry(name.clone()).or_insert_with(|| Waiting::new(warn));
+        let waiting = self.waiting.entry(name.clone()).or_insert_with(|| Waiting::new(warn_after));
         waiting.numbers.insert(number);
-        let at = at.min(waiting.warn_at);
+        let at = at.min(self.warn_at(name));
         self.look_by(name, at);
         at
     }
@@ -67,10 +69,23 @@ impl Table {
         let waiting = self.waiting.get_mut(name)?;
         waiting.looking = false;
         let again = std::mem::take(&mut waiting.look_again);
-        let first = waiting.numbers.first().copied().unwrap_or_default();
-        let at = if again { now } else { next(first).min(waiting.warn_at) };
+        let Some(first) = waiting.numbers.first().copied() else {
+            self.waiting.remove(name); // it was kept only while the look was under way
+            return None;
+        };
+        let at = if again { now } else { next(first).min(self.warn_at(name)) };
         self.look_by(name, at);
         Some(at)
+    }
+
+    /// When the wait of this name's first waiter becomes worth a warning.
+    fn warn_at(&self, name: &Name) -> Moment {
+        let waiting = self.waiting.get(name);
+        let first =
+            waiting.and_then(|waiting| self.standing.get(waiting.numbers.first()?).zip(Some(waiting)));
+        first.map_or(Moment::NEVER, |(first, waiting)| {
+            (first.since() + waiting.warn_after).max(waiting.quiet_until)
+        })
     }
 
     /// Begins every look that is due.
@@ -122,7 +137,7 @@ impl Table {
             return;
         };
         waiting.numbers.remove(&number);
-        if waiting.numbers.is_empty() {
+        if waiting.numbers.is_empty() && !waiting.looking {
             self.due.remove(&(waiting.look_at, name.clone()));
             self.waiting.remove(name);
         }
@@ -152,21 +167,38 @@ impl Table {
         let waiting = self.waiting.get_mut(&name)?;
         (waiting.looking, waiting.look_at) = (true, Moment::NEVER);
         let ids = waiting.numbers.iter().map(|&number| ClaimId { session, number }).collect();
-        let since =
-            waiting.numbers.first().and_then(|first| self.standing.get(first)).map(|first| first.since());
-        let warn = since.filter(|_| waiting.warn_at <= now).map(|since| now.since(since));
-        if warn.is_some() {
-            waiting.warn_again *= 2;
-            waiting.warn_at = now + waiting.warn_again / 2;
-        }
+        let first = waiting.numbers.first().and_then(|first| self.standing.get(first));
+        let warn = first.and_then(|first| waiting.warn(first.claim.id.number, now.since(first.since()), now));
         Some(DueLook { name, waiting: ids, warn })
     }
 }
 
 impl Waiting {
-    fn new((warn_at, warn_again): (Moment, Duration)) -> Self {
-        let (numbers, look_at) = (BTreeSet::new(), Moment::NEVER);
-        Self { numbers, look_at, warn_at, warn_again, looking: false, look_again: false }
+    fn new(warn_after: Duration) -> Self {
+        Self {
+            numbers: BTreeSet::new(),
+            look_at: Moment::NEVER,
+            warned_for: 0,
+            warn_first: warn_after,
+            warn_after,
+            quiet_until: Moment::START,
+            looking: false,
+            look_again: false,
+        }
+    }
+
+    /// Whether a wait of this length is worth a warning now: the first time, and again at every doubling. A line that
+    /// moves on is not spoken of for each of its waiters.
+    fn warn(&mut self, first: u64, waited: Duration, now: Moment) -> Option<Duration> {
+        if self.warned_for != first {
+            (self.warned_for, self.warn_after) = (first, self.warn_first);
+        }
+        if waited < self.warn_after || now < self.quiet_until {
+            return None;
+        }
+        self.warn_after = waited * 2;
+        self.quiet_until = now + self.warn_first;
+        Some(waited)
     }
 }
 

@@ -1,0 +1,45 @@
+//! Something that is done once, on the keeper's runtime, for everyone who asks for it meanwhile.
+//!
+//! Whoever asked first may lose interest: it is done all the same, and the others are not kept waiting by a future
+//! that nobody polls.
+
+use std::future::Future;
+
+use tokio::sync::watch;
+
+use crate::keeper;
+use crate::{Error, ErrorKind, Result};
+
+/// The promise of a result.
+#[derive(Clone, Debug)]
+pub(crate) struct Pledge<T>(watch::Receiver<Option<Result<T>>>);
+
+impl<T: Clone + Send + Sync + 'static> Pledge<T> {
+    /// Begins the work.
+    pub(crate) fn begin(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<Self> {
+        let (tell, told) = watch::channel(None);
+        keeper::handle()?.spawn(async move {
+            let result = work.await;
+            tell.send_replace(Some(result));
+        });
+        Ok(Self(told))
+    }
+
+    /// Its result.
+    pub(crate) async fn result(mut self) -> Result<T> {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(result) => result.clone().unwrap_or_else(|| Err(failed_inside())),
+            Err(_) => Err(failed_inside()),
+        }
+    }
+
+    /// Whether it is still under way.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.0.borrow().is_none() && self.0.has_changed().is_ok()
+    }
+}
+
+/// A backend has panicked.
+pub(crate) fn failed_inside() -> Error {
+    Error::new(ErrorKind::Protocol, "the backend failed inside; that is a defect of it")
+}

@@ -1,0 +1,230 @@
+//! Backends that hang, panic or end under their users' feet.
+
+mod condition;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use condition::until;
+use tidelock::prelude::*;
+use tidelock::{
+    Backend, Claim, ClaimId, Clock, ErrorKind, Leave, Left, Line, Name, Options, Patience, Place, Renewal,
+    Reply, Session, SessionId, Shard, Sight, Signals, Weight,
+};
+use tidelock_memory::Store;
+
+type Done = tidelock::Result<()>;
+
+/// A store with one thing wrong.
+#[derive(Debug)]
+struct Sick {
+    store: Store,
+    how: How,
+    opens: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    OpenHangs,
+    RenewPanics,
+    ConflictOnJoin,
+}
+
+#[derive(Debug)]
+struct SickSession {
+    inner: Arc<dyn Session>,
+    how: How,
+}
+
+impl Sick {
+    fn locks(how: How, options: Options) -> tidelock::Result<(Arc<Self>, Arc<dyn Locks>)> {
+        let sick = Arc::new(Self { store: Store::new(), how, opens: AtomicUsize::new(0) });
+        Ok((sick.clone(), tidelock::attach(sick, options)?))
+    }
+}
+
+#[async_trait]
+impl Backend for Sick {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.store.clock()
+    }
+
+    fn store(&self) -> &str {
+        Backend::store(&self.store)
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock::Result<Arc<dyn Session>> {
+        self.opens.fetch_add(1, Ordering::Relaxed);
+        if self.how == How::OpenHangs {
+            std::future::pending::<()>().await;
+        }
+        let inner = self.store.open(id, options, signals).await?;
+        Ok(Arc::new(SickSession { inner, how: self.how }))
+    }
+}
+
+#[async_trait]
+impl Session for SickSession {
+    fn ttl(&self) -> Duration {
+        self.inner.ttl()
+    }
+
+    fn shard(&self, name: &Name) -> Shard {
+        self.inner.shard(name)
+    }
+
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
+        if self.how == How::ConflictOnJoin {
+            return Err(tidelock::Error::new(ErrorKind::Conflict, "somebody else was quicker"));
+        }
+        self.inner.join(claim, patience).await
+    }
+
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock::Result<Sight> {
+        self.inner.look(name, waiting).await
+    }
+
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        self.inner.leave(name, id, how)
+    }
+
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
+        self.inner.lighten(claim, weight).await
+    }
+
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Done {
+        self.inner.resize(name, from, to).await
+    }
+
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
+        assert!(self.how != How::RenewPanics, "on purpose");
+        self.inner.renew(shard, standing).await
+    }
+
+    async fn line(&self, name: &Name) -> tidelock::Result<Line> {
+        self.inner.line(name).await
+    }
+
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock::Result<Vec<Name>> {
+        self.inner.names(prefix, after).await
+    }
+
+    async fn close(&self) -> Done {
+        self.inner.close().await
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_open_keeps_nobody_beyond_their_patience() -> Done {
+    let (sick, locks) = Sick::locks(How::OpenHangs, Options::new())?;
+    let began = Instant::now();
+    let mutex = locks.mutex("m")?;
+    let patience = Duration::from_millis(10);
+    let waits = [(); 8].map(|()| mutex.lock_within(patience));
+    for wait in waits {
+        assert_eq!(wait.await.unwrap_err().kind(), ErrorKind::Timeout);
+    }
+    assert!(began.elapsed() < Duration::from_secs(4), "one opening serves all, and each waits for itself");
+    assert_eq!(sick.opens.load(Ordering::Relaxed), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_acquire_that_nobody_polls_keeps_no_other_from_opening() -> Done {
+    let locks = Store::new().connect(Options::new())?;
+    let (a, b) = (locks.mutex("a")?, locks.mutex("b")?);
+    let mut parked = a.lock();
+    assert!(parked.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending());
+    b.lock_within(Duration::from_secs(5)).await?.expect("free").release().await?;
+    drop(parked);
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_backend_that_panics_loses_its_guards_and_says_so() -> Done {
+    let (_, locks) = Sick::locks(How::RenewPanics, Options::new().ttl(Duration::from_secs(1)))?;
+    let held = locks.mutex("m")?.lock().await?;
+    until("the guard is lost", async || held.state() == State::Lost).await;
+    held.lost().await;
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_join_that_was_refused_by_chance_is_an_error_and_leaves_no_claim() -> Done {
+    let (_, locks) = Sick::locks(How::ConflictOnJoin, Options::new())?;
+    assert_eq!(locks.mutex("m")?.lock().await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(locks.inspect("m").await?.claims.is_empty());
+    locks.close().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_holds_after_close_whatever_was_on_its_way() -> Done {
+    for _ in 0..50 {
+        let locks = Store::new().connect(Options::new())?;
+        let crowd: Vec<_> = (0..8)
+            .map(|task| {
+                let mutex = locks.mutex(&format!("m{task}")).expect("a good name");
+                tokio::spawn(async move {
+                    loop {
+                        match mutex.lock().await {
+                            Ok(guard) if guard.state() == State::Lost => return Ok(guard),
+                            Ok(guard) => drop(guard.release().await),
+                            Err(error) => return Err(error),
+                        }
+                    }
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        locks.close().await?;
+        for task in crowd {
+            match task.await.expect("no panic") {
+                Ok(guard) => assert_eq!(guard.state(), State::Lost),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_closes_second_waits_for_the_same_end() -> Done {
+    let locks = Store::new().connect(Options::new())?;
+    let held = locks.mutex("m")?.lock().await?;
+    let (first, second) = tokio::join!(locks.close(), locks.close());
+    first?;
+    second?;
+    assert_eq!(held.state(), State::Lost);
+    assert!(locks.with_ttl(Duration::from_secs(5)).is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
+    let store = Store::new();
+    let (locks, other) = (store.connect(Options::new().label("ours"))?, store.connect(Options::new())?);
+    let b = other.mutex("b")?.lock().await?;
+    let all = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock_all(&["a", "b"]).await }
+    });
+    until("it waits for b", async || other.inspect("b").await.is_ok_and(|line| line.waiters().count() == 1))
+        .await;
+    store.faults().lose_sessions_of("ours");
+    assert_eq!(all.await.expect("no panic").unwrap_err().kind(), ErrorKind::Lost);
+    b.release().await?;
+    for name in ["a", "b"] {
+        until("nothing is held", async || other.inspect(name).await.is_ok_and(|line| line.claims.is_empty()))
+            .await;
+    }
+    locks.close().await?;
+    other.close().await
+}
