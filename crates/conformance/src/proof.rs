@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::broken::Broken;
-use crate::history::Promise;
 use crate::history::faulty::{self, Faulty};
+use crate::history::{Promise, timeline};
 use crate::report::{Ending, Painter, Verdict};
 use crate::runner::{Settings, play_one};
 use crate::{Subject, broken, subjects, trials};
@@ -29,7 +29,7 @@ pub struct Step {
     pub by: String,
     /// Whether it was caught, and the sound one was not.
     pub holds: bool,
-    /// What was said.
+    /// What was said, in the first line, and the history that shows it.
     pub said: String,
 }
 
@@ -73,14 +73,18 @@ impl Proof {
 }
 
 impl Step {
-    /// One line, and what was said if it does not hold.
+    /// What is broken, by what it was caught, and what was said.
     #[must_use]
     pub fn text(&self, painter: Painter) -> String {
-        let Self { what, by, said, .. } = self;
-        match self.holds {
-            true => format!("{} {what}\n       by {by}: {said}", painter.good("caught")),
-            false => format!("{} {what}\n       by {by}: {said}", painter.bad("MISSED")),
-        }
+        let word = if self.holds { painter.good("caught") } else { painter.bad("MISSED") };
+        let said = self.said.lines().next().unwrap_or_default();
+        format!("{word} {}\n       by {}: {said}", self.what, self.by)
+    }
+
+    /// The history that shows it, as the trial printed it.
+    #[must_use]
+    pub fn timeline(&self) -> String {
+        self.said.lines().skip(1).map(|line| format!("       {line}\n")).collect()
     }
 }
 
@@ -98,7 +102,7 @@ fn catch(broken: &Broken, settings: &Settings, sound: &mut BTreeMap<&'static str
     }
     let subject: Arc<dyn Subject> = Arc::new(broken.subject());
     match play_one(&subject, trial, settings).ending {
-        Ending::Failed { why, .. } => step(true, why.lines().next().unwrap_or_default().into()),
+        Ending::Failed { why, timeline, .. } => step(true, format!("{why}\n{timeline}")),
         _ => step(false, "it passes on the broken one".into()),
     }
 }
@@ -110,6 +114,11 @@ fn catch_history(faulty: &Faulty) -> Step {
         what: format!("a history in which {}", faulty.what),
         by: format!("the check of {}", faulty.promise),
         holds: by == [faulty.promise],
-        said: found.first().map_or_else(|| "nothing".into(), |violation| violation.sentence.clone()),
+        said: found.first().map_or_else(
+            || "nothing".into(),
+            |violation| {
+                format!("{}\n{}", violation.sentence, timeline(&faulty.history.events, Some(violation)))
+            },
+        ),
     }
 }

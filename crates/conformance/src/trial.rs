@@ -17,7 +17,7 @@ pub struct Trial {
     pub name: &'static str,
     /// The points of the contract that it is about.
     pub points: &'static [u8],
-    /// What others got wrong, by its number in the list of that.
+    /// What others got wrong, by its number in [`LESSONS`](crate::LESSONS).
     pub lessons: &'static [u8],
     /// What the subject has to be able to do.
     pub needs: &'static [Ability],

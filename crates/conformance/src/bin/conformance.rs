@@ -1,5 +1,6 @@
 //! `conformance`: the suite on a backend, its own proof, and the table of guarantees.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,7 +8,9 @@ use std::time::Duration;
 
 use lexopt::ValueExt;
 use tidelock_conformance::report::{POINTS, Painter, table};
-use tidelock_conformance::{ONLY_SERVERS, Settings, Subject, prove, run_with, subjects, trials};
+use tidelock_conformance::{
+    LESSONS, ONLY_SERVERS, Settings, Subject, Trial, prove, run_with, subjects, trials,
+};
 
 const USAGE: &str = "\
 The contract of Tidelock as trials, on a backend.
@@ -19,7 +22,7 @@ Usage: conformance [--backend memory] [--url URL] [--filter PART] [--deep] [--re
 
   --backend NAME  what to try; memory if it is not said
   --url URL       the server to try it on
-  --filter PART   only trials whose name contains this
+  --filter PART   only trials whose name contains this; with --prove only such faults, with their histories
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   writes a report as JSON
   --seed N        replays the random choices of an earlier run
@@ -87,9 +90,9 @@ fn parse() -> Result<Flags, lexopt::Error> {
 
 fn act(flags: &Flags) -> Result<bool, lexopt::Error> {
     match &flags.what {
-        What::Help => print!("{USAGE}"),
+        What::Help => say(USAGE.trim_end()),
         What::List => list(flags),
-        What::Table(files) => print!("{}", table(&read(files)?)?),
+        What::Table(files) => say(table(&read(files)?)?.trim_end()),
         What::Prove => return Ok(prove_all(flags)),
         What::Run => return run_all(flags),
     }
@@ -99,45 +102,71 @@ fn act(flags: &Flags) -> Result<bool, lexopt::Error> {
 fn run_all(flags: &Flags) -> Result<bool, lexopt::Error> {
     let (subject, settings, painter) = (subject(flags)?, settings(flags), Painter::for_stdout());
     let seed = settings.seed;
-    println!("the contract on {}, seed {seed} (replay with --seed {seed})\n", subject.name());
-    let report = run_with(&subject, &settings, &mut |verdict| println!("{}", verdict.text(painter)));
+    say(&format!("the contract on {}, seed {seed} (replay with --seed {seed})\n", subject.name()));
+    let report = run_with(&subject, &settings, &mut |verdict| say(&verdict.text(painter)));
     if report.verdicts.is_empty() {
         return Err(format!("no trial has {:?} in its name", settings.filter.unwrap_or_default()).into());
     }
     if let Some(file) = &flags.report {
         write(file, &format!("{:#}\n", report.to_json()))?;
     }
-    println!("{}", report.summary(painter));
+    say(&report.summary(painter));
     Ok(report.passed())
 }
 
 fn prove_all(flags: &Flags) -> bool {
     let painter = Painter::for_stdout();
-    let proof = prove(&settings(flags), &mut |step| println!("{}", step.text(painter)));
-    println!("\n{} passed, {} failed, 0 skipped", proof.passed(), proof.failed());
+    let proof = prove(&settings(flags), &mut |step| {
+        say(&step.text(painter));
+        if flags.filter.is_some() {
+            say(&step.timeline());
+        }
+    });
+    say(&format!("\n{} passed, {} failed, 0 skipped", proof.passed(), proof.failed()));
     proof.holds()
 }
 
 fn list(flags: &Flags) {
     let is_chosen = |name: &str| flags.filter.as_ref().is_none_or(|part| name.contains(part.as_str()));
-    println!("Each trial, the points of the contract it is about, and the lessons of others' faults:\n");
-    for trial in trials().iter().filter(|trial| is_chosen(trial.name)) {
-        let numbers = |numbers: &[u8]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    say("Each trial, by the first point of the contract that it is about:");
+    for (point, title) in (1..).zip(POINTS) {
+        say(&format!("\n{point}. {title}"));
+        for trial in trials().iter().filter(|trial| trial.points[0] == point && is_chosen(trial.name)) {
+            say(&format!("   {}{}", trial.name, notes(trial)));
+        }
+    }
+    say("\nWhat other libraries got wrong, and the trials that would show it here:\n");
+    for (lesson, what) in (1..).zip(LESSONS) {
+        let shown = trials().iter().filter(|trial| trial.lessons.contains(&lesson));
+        say(&format!("{lesson:>2}. {what}"));
+        for trial in shown.filter(|trial| is_chosen(trial.name)) {
+            say(&format!("    {}", trial.name));
+        }
+        for (_, why) in ONLY_SERVERS.iter().filter(|(only, _)| *only == lesson) {
+            say(&format!("    only a server can show it: {why}"));
+        }
+    }
+}
+
+/// The other points that a trial is about, and what it needs.
+fn notes(trial: &Trial) -> String {
+    let mut notes = Vec::new();
+    if trial.points.len() > 1 {
+        let others: Vec<String> = trial.points[1..].iter().map(ToString::to_string).collect();
+        notes.push(format!("also {}", others.join(", ")));
+    }
+    if !trial.needs.is_empty() {
         let needs: Vec<&str> = trial.needs.iter().map(|need| need.as_str()).collect();
-        println!(
-            "{:<72} points {:<8} lessons {:<12} {}",
-            trial.name,
-            numbers(trial.points),
-            numbers(trial.lessons),
-            needs.join(", ")
-        );
+        notes.push(format!("needs to {}", needs.join(", ")));
     }
-    println!("\nOnly a server can show:\n");
-    for (lesson, why) in ONLY_SERVERS {
-        println!("lesson {lesson:>2}: {why}");
+    if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
+}
+
+/// Prints a line. Where nobody reads any more, as behind `| head`, there is nothing left to do.
+fn say(text: &str) {
+    if writeln!(std::io::stdout(), "{text}").is_err() {
+        std::process::exit(2);
     }
-    println!("\nThe points:\n");
-    (1..).zip(POINTS).for_each(|(number, title): (u8, &str)| println!("{number:>2} {title}"));
 }
 
 fn subject(flags: &Flags) -> Result<Arc<dyn Subject>, lexopt::Error> {
