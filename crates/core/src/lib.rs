@@ -40,12 +40,14 @@
 //! [`Reentrant`], [`lock_all()`] and [`Striped`] build on any [`Mutex`]. [`Backend`] and [`Session`] are what a store
 //! has to do, for whoever writes another backend.
 
+mod acquire;
 mod alarm;
 mod backend;
 mod client;
 mod clock;
 mod deadline;
 mod error;
+mod factory;
 mod fence;
 mod guard;
 mod guards;
@@ -71,9 +73,9 @@ mod sync;
 
 pub use alarm::{Alarms, Sleep};
 pub use backend::{Backend, Claim, Grant, Place, Renewal, Reply, Session, Shard, Sight, Signals};
-pub use client::{attach, connect};
 pub use clock::{Clock, Moment, boot_clock};
 pub use error::{Error, ErrorKind, Result};
+pub use factory::{attach, connect};
 pub use fence::Fence;
 pub use guard::{Guard, Lost, State, WriteGuard};
 pub use guards::{Guards, lock_all, lock_all_within};

@@ -10,7 +10,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::client::{Client, Want};
+use crate::acquire::Want;
+use crate::client::Client;
 use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Weight};
 
 #[derive(Debug)]

@@ -1,0 +1,114 @@
+//! The way to a grant: enter a claim, join, and wait for its turn.
+//!
+//! Whatever is dropped on the way leaves by itself ([`Stake`]). Who loses its session while it only waits stands in
+//! line anew, at the tail.
+
+use tracing::Instrument;
+
+use crate::client::{Client, closed};
+use crate::stake::{Joined, Stake};
+use crate::standing::{Loss, Turn};
+use crate::{Claim, ClaimId, Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Signals, Weight};
+
+/// How often in a row a claim may be lost before it waits, until an acquire gives up.
+const TRIES: u32 = 4;
+
+/// What is asked of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want<'a> {
+    pub(crate) name: &'a Name,
+    pub(crate) kind: Kind,
+    pub(crate) weight: Weight,
+    pub(crate) capacity: Weight,
+}
+
+/// What standing in line with one claim has come to.
+enum Stood {
+    Granted(Guard),
+    /// It was not free, or its turn did not come in time.
+    InVain,
+    Gone {
+        loss: Loss,
+        had_waited: bool,
+    },
+}
+
+impl Client {
+    /// Waits for a grant: with patience until `by`, without for the store's one answer.
+    pub(crate) async fn acquire(
+        &self,
+        want: Want<'_>,
+        patience: Patience,
+        by: Moment,
+    ) -> Result<Option<Guard>> {
+        let span = tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind);
+        let acquired = match span.is_disabled() {
+            true => self.stand_in_line(want, patience, by).await,
+            // Boxed, because instrumenting moves the whole future, and nobody should pay for that who does not trace.
+            false => Box::pin(self.stand_in_line(want, patience, by)).instrument(span).await,
+        };
+        acquired.map_err(|error| error.during(verb(want)).on(want.name))
+    }
+
+    async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
+        // A store that answers at once must not keep a loop from ever yielding.
+        tokio::task::coop::consume_budget().await;
+        let mut lost_in_a_row = 0;
+        while lost_in_a_row < TRIES {
+            match self.stand_once(want, patience, by).await? {
+                Stood::Granted(guard) => return Ok(Some(guard)),
+                Stood::InVain => return Ok(None),
+                Stood::Gone { loss: Loss::Closed, .. } => return Err(closed()),
+                // Its session has ended, or its lifetime: it stands in line anew, at the tail.
+                Stood::Gone { had_waited: true, .. } => lost_in_a_row = 0,
+                Stood::Gone { had_waited: false, .. } => lost_in_a_row += 1,
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the store ends every session, or forgets every claim, at once",
+        ))
+    }
+
+    /// Stands in line with one claim, until it is over with it one way or another.
+    async fn stand_once(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Stood> {
+        let live = self.live(by).await?;
+        let claim = want.claim(live.registry.next_id());
+        let stake = match Stake::new(live, claim) {
+            Ok(stake) => stake,
+            Err(loss) => return Ok(Stood::Gone { loss, had_waited: false }),
+        };
+        let (turn, had_waited) = match stake.join(patience, by).await {
+            Ok(Joined::Held(grant)) => (Some(Turn::Held(grant)), false),
+            Ok(Joined::Refused) => (None, false),
+            Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // and its stake leaves
+            Ok(Joined::Waiting) => (stake.turn(by).await, true),
+            Ok(Joined::Gone(loss)) => (Some(Turn::Gone(loss)), false),
+            Err(error) if error.kind() == ErrorKind::Lost => {
+                stake.live.registry.over();
+                (Some(Turn::Gone(Loss::SessionOver)), false)
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(match turn {
+            Some(Turn::Held(grant)) => Stood::Granted(Guard::new(stake, grant)),
+            Some(Turn::Gone(loss)) => Stood::Gone { loss, had_waited },
+            None => Stood::InVain,
+        })
+    }
+}
+
+impl Want<'_> {
+    fn claim(&self, id: ClaimId) -> Claim {
+        Claim::new(id, self.name.clone(), self.kind, self.weight, self.capacity)
+    }
+}
+
+fn verb(want: Want<'_>) -> &'static str {
+    match want.kind {
+        Kind::RwLock if want.weight == Weight::MAX => "write-lock",
+        Kind::RwLock => "read-lock",
+        Kind::Semaphore => "take permits of",
+        _ => "lock",
+    }
+}
