@@ -34,7 +34,9 @@ pub trait Mutex: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn.
     ///
     /// # Errors
-    /// Trouble with the store. Whether this claim was granted is then unknown, and it is given back in the background.
+    /// [`KindMismatch`](crate::ErrorKind::KindMismatch) while the name is in use as another kind of lock,
+    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed; else trouble with the store: whether this
+    /// claim was granted is then unknown, and it is given back in the background.
     ///
     /// # Cancel safety
     /// Dropping the future at any moment leaves the line: within a second while the process lives, else within a ttl.
@@ -44,7 +46,7 @@ pub trait Mutex: fmt::Debug + Send + Sync + 'static {
     /// Held at once, or `None`. It never waits in line.
     ///
     /// # Errors
-    /// Trouble with the store: whether the lock is free is then unknown.
+    /// `KindMismatch` and `Closed` as above; else trouble with the store: whether the lock is free is then unknown.
     ///
     /// # Cancel safety
     /// Dropping the future gives back what it may have been granted.
@@ -53,7 +55,8 @@ pub trait Mutex: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn for at most `patience`, and leaves the line with `None` when that is over.
     ///
     /// # Errors
-    /// Trouble with the store, also when it did not answer within `patience` at all.
+    /// `KindMismatch` and `Closed` as above; else trouble with the store, also when it did not answer within `patience`
+    /// at all.
     ///
     /// # Cancel safety
     /// As of [`lock`](Mutex::lock).

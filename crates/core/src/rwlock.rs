@@ -30,7 +30,9 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn to read, among other readers.
     ///
     /// # Errors
-    /// Trouble with the store. Whether this claim was granted is then unknown, and it is given back in the background.
+    /// [`KindMismatch`](crate::ErrorKind::KindMismatch) while the name is in use as another kind of lock,
+    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed; else trouble with the store: whether this
+    /// claim was granted is then unknown, and it is given back in the background.
     ///
     /// # Cancel safety
     /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
@@ -39,7 +41,7 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// Reads at once, or `None`.
     ///
     /// # Errors
-    /// Trouble with the store.
+    /// `KindMismatch` and `Closed` as above; else trouble with the store.
     ///
     /// # Cancel safety
     /// Dropping the future gives back what it may have been granted.
@@ -48,7 +50,8 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn to read for at most `patience`.
     ///
     /// # Errors
-    /// Trouble with the store, also when it did not answer within `patience` at all.
+    /// `KindMismatch` and `Closed` as above; else trouble with the store, also when it did not answer within `patience`
+    /// at all.
     ///
     /// # Cancel safety
     /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
@@ -57,7 +60,9 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn to write, alone.
     ///
     /// # Errors
-    /// Trouble with the store. Whether this claim was granted is then unknown, and it is given back in the background.
+    /// [`KindMismatch`](crate::ErrorKind::KindMismatch) while the name is in use as another kind of lock,
+    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed; else trouble with the store: whether this
+    /// claim was granted is then unknown, and it is given back in the background.
     ///
     /// # Cancel safety
     /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
@@ -66,7 +71,7 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// Writes at once, or `None`.
     ///
     /// # Errors
-    /// Trouble with the store.
+    /// `KindMismatch` and `Closed` as above; else trouble with the store.
     ///
     /// # Cancel safety
     /// Dropping the future gives back what it may have been granted.
@@ -75,7 +80,8 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn to write for at most `patience`.
     ///
     /// # Errors
-    /// Trouble with the store, also when it did not answer within `patience` at all.
+    /// `KindMismatch` and `Closed` as above; else trouble with the store, also when it did not answer within `patience`
+    /// at all.
     ///
     /// # Cancel safety
     /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.

@@ -63,7 +63,7 @@ pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
     /// How many permits there are in all, held or not.
     ///
     /// # Errors
-    /// Trouble with the store.
+    /// `KindMismatch` and `Closed` as above; else trouble with the store.
     async fn size(&self) -> Result<u32>;
 
     /// Changes the number of permits, for everyone who stands in line or will. Nothing is taken back from a holder.

@@ -16,6 +16,7 @@ trials! {
     whoever_waits_for_many_permits_is_woken_when_they_are_free: points [3, 8], lessons [15], needs [];
     a_downgrade_lets_readers_in_and_keeps_writers_out: points [3, 8], lessons [13], needs [];
     a_short_hold_is_handed_over_at_once: points [3, 8], lessons [28], needs [];
+    a_line_shows_who_holds_and_who_waits_in_order: points [3], lessons [], needs [];
     clocks_an_hour_apart_keep_their_order: points [3], lessons [11], needs [SkewClients];
 }
 
@@ -197,6 +198,21 @@ async fn a_short_hold_is_handed_over_at_once(stage: &Stage) -> Outcome {
         hold.release().await?;
         stage.turn_within(SHORT * 8, waiting).await?.release().await?;
     }
+    Ok(())
+}
+
+async fn a_line_shows_who_holds_and_who_waits_in_order(stage: &Stage) -> Outcome {
+    let [a, b, c] = stage.clients().await?;
+    let hold = a.take("pool", Want::Permits(2, 3)).await?;
+    let _large = stage.waiter(&b, "pool", Want::Permits(3, 3)).await?;
+    let _small = stage.waiter(&c, "pool", Want::Permits(1, 3)).await?;
+    let line = stage.watcher().line("pool").await?;
+    let shown: Vec<(&str, u32)> = line.claims.iter().map(|s| (s.label.as_str(), s.weight.get())).collect();
+    ensure!(shown == [("client 0", 2), ("client 1", 3), ("client 2", 1)], "the line shows {shown:?}");
+    let tokens: Vec<_> = line.claims.iter().map(|stander| stander.token).collect();
+    ensure!(tokens == [Some(hold.token()), None, None], "the line shows the tokens {tokens:?}");
+    ensure!(line.capacity.map(tidelock::Weight::get) == Some(3), "the line shows {:?}", line.capacity);
+    ensure!(a.locks().semaphore("pool", 9)?.size().await? == 3, "another size is told than the line's");
     Ok(())
 }
 
