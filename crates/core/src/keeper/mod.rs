@@ -246,18 +246,19 @@ impl Keeper {
         renewing.under_way = false;
         match answer {
             Ok(renewal) => {
-                renewing.failed = None;
+                if renewing.failed.take().is_some() {
+                    telling::renewed_again(shard);
+                }
                 self.registry.renewed(shard, asked, &renewal);
                 self.give_back(renewal.strays);
             }
             Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
             Err(error) => {
+                let is_news = renewing.failed.is_none() && !asked.is_empty();
                 let pause = renewing.failed.as_ref().map_or(self.options.first_pause, |failed| failed.pause);
                 let longest = self.options.longest_pause.min(self.session.ttl() / 10);
                 renewing.failed = Some(Failed { retry_at: now + pause, pause: (pause * 2).min(longest) });
-                if !asked.is_empty() {
-                    telling::jeopardy(shard, &error);
-                }
+                telling::jeopardy(shard, &error, is_news);
                 self.registry.in_jeopardy(asked);
             }
         }

@@ -4,9 +4,19 @@ use std::time::Duration;
 
 use crate::{Error, Line, Name, Result, SessionId, Shard};
 
-/// A renewal failed, and is tried again.
-pub(super) fn jeopardy(shard: Shard, error: &Error) {
-    tracing::warn!(shard = shard.0, %error, "a renewal failed; what is held is in jeopardy until one succeeds");
+/// A renewal failed, and is tried again: worth a warning the first time.
+pub(super) fn jeopardy(shard: Shard, error: &Error, is_news: bool) {
+    match is_news {
+        true => {
+            tracing::warn!(shard = shard.0, %error, "a renewal failed; what is held is in jeopardy until one succeeds");
+        }
+        false => tracing::debug!(shard = shard.0, %error, "a renewal failed again"),
+    }
+}
+
+/// A renewal succeeded after others had failed.
+pub(super) fn renewed_again(shard: Shard) {
+    tracing::info!(shard = shard.0, "a renewal succeeded again; what is still held is in jeopardy no more");
 }
 
 /// Somebody of this client has waited for long: says who is in the way.
