@@ -1,0 +1,18 @@
+//! Something that one task at a time can have: Tidelock's mutex, or a store's bare commands.
+
+use crate::Result;
+
+/// One name, as one client reaches it.
+pub(crate) trait Exclusion: Clone + Send + Sync + 'static {
+    /// What whoever took it has in hand.
+    type Held: Send + 'static;
+
+    /// Waits its turn.
+    fn take(&self) -> impl Future<Output = Result<Self::Held>> + Send;
+
+    /// Gives back, and waits until that is confirmed.
+    fn give_back(&self, held: Self::Held) -> impl Future<Output = Result<()>> + Send;
+
+    /// Ready when so many stand in line, the holder included. Whoever was polled once must stand by then.
+    fn stand(&self, claims: usize) -> impl Future<Output = Result<()>> + Send;
+}

@@ -1,0 +1,125 @@
+//! What is asked for on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+
+use crate::Result;
+use crate::scenario::{Plan, SCENARIOS};
+use crate::worker::Errand;
+
+pub(crate) const HELP: &str = "\
+Measures Tidelock on a backend, beside the store's bare commands in the same run.
+
+Usage: bench [--backend NAME] [--url URL] [--scenario NAME]… [--slices N] [--short] [--json FILE]
+
+  --backend NAME   what to measure: memory (the default)
+  --url URL        its server
+  --scenario NAME  this scenario alone; may be given several times
+  --slices N       slices of each side; the figures are their medians. Default 9; five at least, to be believed
+  --short          short slices and small crowds: shows that it runs, and measures little
+  --json FILE      also writes every figure of every slice as JSON
+
+Scenarios:
+  own      n tasks, each its own name
+  hot      n tasks, one name; one and two clients
+  handoff  one gives back while another waits, with none and with 1 000 more in line behind it
+  procs    n processes, one name
+  sale     10 in stock, 100 000 buyers: read, decrement, write under the lock
+";
+
+/// A median of fewer says little.
+const SLICES: usize = 9;
+
+#[derive(Debug)]
+pub(crate) struct Flags {
+    pub(crate) backend: String,
+    pub(crate) url: Option<String>,
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) short: bool,
+    pub(crate) slices: usize,
+    pub(crate) help: bool,
+    /// This process is one of those that `procs` starts.
+    pub(crate) worker: Option<Errand>,
+    scenarios: Vec<String>,
+}
+
+impl Flags {
+    pub(crate) fn read() -> Result<Self> {
+        Self::parse(lexopt::Parser::from_env())
+    }
+
+    pub(crate) fn wants(&self, scenario: &str) -> bool {
+        self.scenarios.is_empty() || self.scenarios.iter().any(|wanted| wanted == scenario)
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        let whole = Plan {
+            slices: self.slices,
+            slice: Duration::from_millis(300),
+            hand_offs: 1_000,
+            parked: 1_000,
+            buyers: 100_000,
+        };
+        let small = Plan { slice: Duration::from_millis(30), hand_offs: 100, buyers: 10_000, ..whole };
+        if self.short { small } else { whole }
+    }
+
+    fn parse(mut parser: lexopt::Parser) -> Result<Self> {
+        let mut flags = Self {
+            backend: "memory".into(),
+            url: None,
+            json: None,
+            short: false,
+            slices: SLICES,
+            help: false,
+            worker: None,
+            scenarios: Vec::new(),
+        };
+        while let Some(flag) = parser.next()? {
+            match flag {
+                Long("backend") => flags.backend = parser.value()?.string()?,
+                Long("url") => flags.url = Some(parser.value()?.string()?),
+                Long("scenario") => flags.scenarios.push(known(parser.value()?.string()?)?),
+                Long("slices") => flags.slices = parser.value()?.parse::<usize>()?.max(1),
+                Long("short") => flags.short = true,
+                Long("json") => flags.json = Some(parser.value()?.into()),
+                Long("worker") => flags.worker = Some(Errand::parse(&parser.value()?.string()?)?),
+                Long("help") | Short('h') => flags.help = true,
+                other => return Err(format!("{}; `--help` shows what there is", other.unexpected()).into()),
+            }
+        }
+        Ok(flags)
+    }
+}
+
+fn known(scenario: String) -> Result<String> {
+    if SCENARIOS.contains(&scenario.as_str()) {
+        return Ok(scenario);
+    }
+    Err(format!("there is no scenario `{scenario}`; there are: {}", SCENARIOS.join(", ")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Flags> {
+        Flags::parse(lexopt::Parser::from_iter(["bench"].iter().chain(words)))
+    }
+
+    #[test]
+    fn everything_runs_unless_something_is_chosen() {
+        let flags = parse(&["--scenario", "own", "--scenario", "sale", "--slices", "5"]).unwrap();
+        assert!(flags.wants("own") && flags.wants("sale") && !flags.wants("hot"));
+        assert_eq!((flags.plan().slices, flags.plan().buyers), (5, 100_000));
+        assert!(parse(&[]).unwrap().wants("hot"));
+    }
+
+    #[test]
+    fn what_there_is_not_is_one_sentence_that_names_what_there_is() {
+        let error = parse(&["--scenario", "owns"]).unwrap_err().to_string();
+        assert_eq!(error, "there is no scenario `owns`; there are: own, hot, handoff, procs, sale");
+    }
+}

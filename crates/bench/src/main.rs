@@ -1,0 +1,71 @@
+//! What Tidelock's locks cost on a backend, beside the store's bare commands in the same run.
+//!
+//! Each scenario runs both sides in turn, slice by slice: bare, ours, bare, ours. Whatever else the machine does
+//! meanwhile meets both, so the ratios hold where the times do not. A figure is the median of its slices, and its
+//! spread stands beside it. Counts are taken in a run of their own that nobody times.
+
+mod count;
+mod exclusion;
+mod figure;
+mod flags;
+mod json;
+mod memory;
+mod ours;
+mod rate;
+mod report;
+mod scenario;
+mod slices;
+mod subject;
+mod table;
+mod worker;
+
+use std::process::ExitCode;
+
+use crate::flags::Flags;
+use crate::memory::Memory;
+use crate::report::Report;
+use crate::scenario::SCENARIOS;
+use crate::subject::Subject;
+
+type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match dispatch().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn dispatch() -> Result<()> {
+    let flags = Flags::read()?;
+    if flags.help {
+        print!("{}", flags::HELP);
+        return Ok(());
+    }
+    match (flags.backend.as_str(), &flags.url) {
+        ("memory", None) => act(&Memory::new(), &flags).await,
+        ("memory", Some(_)) => Err("the memory backend is this process's own: it has no URL".into()),
+        (other, _) => Err(format!("there is no backend `{other}` to measure; there is: memory").into()),
+    }
+}
+
+async fn act<S: Subject>(subject: &S, flags: &Flags) -> Result<()> {
+    if let Some(errand) = &flags.worker {
+        return worker::run(subject, errand).await;
+    }
+    let mut report = Report::new(subject, flags);
+    println!("{}", table::head(&report));
+    for name in SCENARIOS.iter().filter(|name| flags.wants(name)) {
+        let section = scenario::run(name, subject, &flags.plan()).await?;
+        println!("{}", table::section(&section, &report));
+        report.sections.push(section);
+    }
+    match &flags.json {
+        Some(file) => json::write(&report, file),
+        None => Ok(()),
+    }
+}

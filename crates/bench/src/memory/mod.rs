@@ -1,0 +1,135 @@
+//! Memory, beside `tokio::sync`: what a line, a lease and a token cost where there is no way to go.
+
+mod counted;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tidelock::{Locks, Options};
+use tidelock_memory::Store;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::task::yield_now;
+
+use self::counted::{Counted, Tally};
+use crate::Result;
+use crate::count::Counts;
+use crate::exclusion::Exclusion;
+use crate::subject::{Stock, Subject};
+
+/// A store in this process.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    store: Store,
+    /// None: nobody counts, and nothing stands between core and the store.
+    tally: Option<Arc<Tally>>,
+}
+
+/// The twin.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bare(Arc<Mutex<()>>);
+
+/// A number in this process.
+#[derive(Clone, Debug)]
+pub(crate) struct Number(Arc<AtomicU32>);
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Self { store: Store::new(), tally: None }
+    }
+}
+
+impl Subject for Memory {
+    type Bare = Bare;
+    type Stock = Number;
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn twin(&self) -> &'static str {
+        "tokio::sync"
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let remarks = [
+            "The twin is tokio::sync::Mutex behind an Arc. It has one client, no lease, no token, and nobody to tell.",
+            "A command is a request of core to the store, an event a word that the store tells by itself.",
+            "This store writes no disk and sends no bytes.",
+        ];
+        remarks.map(str::to_owned).to_vec()
+    }
+
+    fn url(&self) -> Result<String, &'static str> {
+        Err("this store is in one process, and no other can reach it")
+    }
+
+    async fn client(&self) -> Result<Arc<dyn Locks>> {
+        Ok(match &self.tally {
+            None => self.store.connect(Options::new())?,
+            Some(tally) => tidelock::attach(Arc::new(Counted::new(&self.store, tally)), Options::new())?,
+        })
+    }
+
+    async fn bare_own(&self, tasks: usize) -> Result<Vec<Bare>> {
+        Ok((0..tasks).map(|_| Bare::default()).collect())
+    }
+
+    async fn bare_hot(&self, tasks: usize) -> Result<Vec<Bare>> {
+        Ok(vec![Bare::default(); tasks])
+    }
+
+    async fn bare_handoff(&self) -> Result<Bare> {
+        Ok(Bare::default())
+    }
+
+    async fn bare_lock(&self) -> Result<Option<Bare>> {
+        Ok(Some(Bare::default()))
+    }
+
+    async fn stock(&self, number: u32) -> Result<Number> {
+        Ok(Number(Arc::new(AtomicU32::new(number))))
+    }
+
+    async fn counted(&self) -> Result<Self> {
+        Ok(Self { store: Store::new(), tally: Some(Arc::default()) })
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        Ok(self.tally.as_ref().map_or_else(Counts::default, |tally| tally.counts()))
+    }
+}
+
+impl Exclusion for Bare {
+    type Held = OwnedMutexGuard<()>;
+
+    async fn take(&self) -> Result<Self::Held> {
+        Ok(self.0.clone().lock_owned().await)
+    }
+
+    async fn give_back(&self, held: Self::Held) -> Result<()> {
+        drop(held);
+        Ok(())
+    }
+
+    async fn stand(&self, _: usize) -> Result<()> {
+        Ok(()) // whoever was polled stands
+    }
+}
+
+impl Stock for Number {
+    async fn read(&self) -> Result<u32> {
+        let number = self.0.load(Ordering::SeqCst);
+        yield_now().await; // the way back from a store, in which the race would happen
+        Ok(number)
+    }
+
+    async fn write(&self, number: u32) -> Result<()> {
+        self.0.store(number, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn take_one(&self) -> Result<bool> {
+        let less = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |number| number.checked_sub(1));
+        Ok(less.is_ok())
+    }
+}

@@ -1,0 +1,70 @@
+//! Tidelock's mutex, as its users have it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::{Guard, Locks, Mutex};
+
+use crate::Result;
+use crate::exclusion::Exclusion;
+use crate::subject::Subject;
+
+#[derive(Clone)]
+pub(crate) struct Ours {
+    locks: Arc<dyn Locks>,
+    mutex: Arc<dyn Mutex>,
+}
+
+impl Ours {
+    pub(crate) fn new(locks: &Arc<dyn Locks>, name: &str) -> Result<Self> {
+        Ok(Self { locks: locks.clone(), mutex: locks.mutex(name)? })
+    }
+
+    /// One name as so many tasks reach it, shared out among clients.
+    pub(crate) fn shared(clients: &[Arc<dyn Locks>], name: &str, tasks: usize) -> Result<Vec<Self>> {
+        clients.iter().cycle().take(tasks).map(|client| Self::new(client, name)).collect()
+    }
+}
+
+/// So many clients of a subject.
+pub(crate) async fn clients<S: Subject>(subject: &S, count: usize) -> Result<Vec<Arc<dyn Locks>>> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        clients.push(subject.client().await?);
+    }
+    Ok(clients)
+}
+
+/// Closes them all.
+pub(crate) async fn close(clients: Vec<Arc<dyn Locks>>) -> Result<()> {
+    for client in clients {
+        client.close().await?;
+    }
+    Ok(())
+}
+
+impl Exclusion for Ours {
+    type Held = Guard;
+
+    async fn take(&self) -> Result<Guard> {
+        Ok(self.mutex.lock().await?)
+    }
+
+    async fn give_back(&self, held: Guard) -> Result<()> {
+        Ok(held.release().await?)
+    }
+
+    async fn stand(&self, claims: usize) -> Result<()> {
+        while self.locks.inspect(self.mutex.name()).await?.claims.len() < claims {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Ours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ours({})", self.mutex.name())
+    }
+}

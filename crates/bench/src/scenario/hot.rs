@@ -1,0 +1,25 @@
+//! `hot`: n tasks, one name. All but one of them wait at any time, and every hold is passed on in strict order.
+
+use super::Plan;
+use super::pairs::Case;
+use crate::Result;
+use crate::ours::Ours;
+use crate::report::Section;
+use crate::subject::Subject;
+
+/// Tasks and clients.
+const CASES: [(usize, usize); 4] = [(16, 1), (16, 2), (64, 1), (64, 2)];
+
+pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {
+    let mut rows = Vec::new();
+    for (tasks, clients) in CASES {
+        let case = Case {
+            called: format!("{tasks} tasks of {clients} client{}", if clients == 1 { "" } else { "s" }),
+            clients,
+            locks: |clients: &[_]| Ours::shared(clients, "bench:hot", tasks),
+        };
+        rows.push(case.row(subject, plan, &subject.bare_hot(tasks).await?).await?);
+    }
+    let about = "n tasks of one or two clients, one name; holds, first come, first served".into();
+    Ok(Section { scenario: "hot", about, rows, notes: Vec::new() })
+}

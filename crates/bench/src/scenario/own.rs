@@ -1,0 +1,26 @@
+//! `own`: n tasks, each its own name. Nobody waits for anybody; what is measured is the way to the store and back.
+
+use super::Plan;
+use super::pairs::Case;
+use crate::Result;
+use crate::ours::Ours;
+use crate::report::Section;
+use crate::subject::Subject;
+
+const TASKS: [usize; 3] = [1, 16, 64];
+
+pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {
+    let mut rows = Vec::new();
+    for tasks in TASKS {
+        let called = if tasks == 1 { "1 task".into() } else { format!("{tasks} tasks") };
+        let name = |task| format!("bench:own:{task}");
+        let case = Case {
+            called,
+            clients: 1,
+            locks: |clients: &[_]| (0..tasks).map(|task| Ours::new(&clients[0], &name(task))).collect(),
+        };
+        rows.push(case.row(subject, plan, &subject.bare_own(tasks).await?).await?);
+    }
+    let about = "n tasks of one client, each its own name; pairs of take and give back".into();
+    Ok(Section { scenario: "own", about, rows, notes: Vec::new() })
+}

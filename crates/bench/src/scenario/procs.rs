@@ -1,0 +1,59 @@
+//! `procs`: n processes, one name. Each is this program again, as a worker ([`crate::worker`]).
+
+use super::Plan;
+use crate::Result;
+use crate::figure::Unit;
+use crate::rate::pairs_per_second;
+use crate::report::{Row, Section};
+use crate::slices::turns;
+use crate::subject::Subject;
+use crate::worker::{Crew, Errand};
+
+const PROCESSES: usize = 4;
+
+pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {
+    let about = format!("{PROCESSES} processes, one name; holds of all, beside bare pairs of one task");
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    match subject.url() {
+        Err(why) => notes.push(format!("not measured: {why}")),
+        Ok(url) => {
+            let (row, least) = together(subject, &url, plan).await?;
+            notes
+                .push(format!("The least of them had {least:.2} of its share, in the median of the slices."));
+            rows.push(row);
+        }
+    }
+    Ok(Section { scenario: "procs", about, rows, notes })
+}
+
+/// The holds of all, and what part of its share the least of them had.
+async fn together<S: Subject>(subject: &S, url: &str, plan: &Plan) -> Result<(Row, f64)> {
+    let errand = Errand { name: "bench:procs".into(), slice: plan.slice };
+    let mut crew = Crew::start(subject.name(), url, &errand, PROCESSES)?;
+    let bare = subject.bare_own(1).await?;
+    let found = turns(plan.slices, async || Ok((pairs_per_second(&bare, plan.slice).await?, crew.slice()?)));
+    let found = found.await?;
+    crew.end()?;
+    let row =
+        Row::new(format!("{PROCESSES} processes"), Unit::Rate).bare(found.iter().map(|(bare, _)| *bare));
+    let row = row.ours(found.iter().map(|(_, each)| each.iter().sum()));
+    Ok((row, least_share(found.iter().map(|(_, each)| each.as_slice()))))
+}
+
+fn least_share<'a>(slices: impl Iterator<Item = &'a [f64]>) -> f64 {
+    let least = slices.map(|each| {
+        let sum: f64 = each.iter().sum();
+        each.iter().copied().fold(f64::INFINITY, f64::min) * each.len() as f64 / sum
+    });
+    crate::figure::Figure::of(least).map_or(0.0, |figure| figure.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_what_each_would_have_if_all_had_the_same() {
+        assert_eq!(least_share([[50.0, 100.0, 150.0].as_slice()].into_iter()), 0.5);
+    }
+}
