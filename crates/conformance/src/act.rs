@@ -42,6 +42,8 @@ pub enum Act {
     FailOver,
     /// The server's clock goes so much faster at once.
     StepClock(Duration),
+    /// Each client that connects from now on has a clock that is so much later than the last one's.
+    SkewClients(Duration),
     /// Everything is as it should be. The dead stay dead.
     Heal,
 }
@@ -63,6 +65,7 @@ impl Act {
             Self::Restart => Ability::Restart,
             Self::FailOver => Ability::FailOver,
             Self::StepClock(_) => Ability::StepClock,
+            Self::SkewClients(_) => Ability::SkewClients,
             Self::Heal => return None,
         })
     }

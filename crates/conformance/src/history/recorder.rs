@@ -24,13 +24,13 @@ pub struct Recorder {
 struct Log {
     events: Vec<Event>,
     claims: u64,
-    held: BTreeMap<u64, Holding>,
+    /// What is held of each name, by claim.
+    held: BTreeMap<Arc<str>, BTreeMap<u64, Holding>>,
 }
 
 #[derive(Debug)]
 struct Holding {
     who: Arc<str>,
-    name: Arc<str>,
     kept: Weak<Kept>,
 }
 
@@ -78,28 +78,26 @@ impl Recorder {
     pub(crate) fn granted(&self, author: &Author, token: u64, kept: &Arc<Kept>) {
         let mut log = self.log();
         self.note_losses(&mut log, &author.name);
-        let Author { who, name, claim } = author.clone();
-        log.held.insert(claim, Holding { who, name, kept: Arc::downgrade(kept) });
+        log.keep(author, kept);
         self.push(&mut log, author, What::Granted { token });
     }
 
     /// From here on nobody relies on that claim.
     pub(crate) fn let_go(&self, author: &Author) {
         let mut log = self.log();
-        if log.held.remove(&author.claim).is_some() {
+        if log.keep_no_more(author) {
             self.push(&mut log, author, What::LetGo);
         }
     }
 
     /// The hold goes on under another guard.
     pub(crate) fn keep(&self, author: &Author, kept: &Arc<Kept>) {
-        let Author { who, name, claim } = author.clone();
-        self.log().held.insert(claim, Holding { who, name, kept: Arc::downgrade(kept) });
+        self.log().keep(author, kept);
     }
 
     /// Its guard is not looked at any more.
     pub(crate) fn keep_no_more(&self, author: &Author) {
-        self.log().held.remove(&author.claim);
+        self.log().keep_no_more(author);
     }
 
     /// Writes something down while nobody else does.
@@ -111,16 +109,18 @@ impl Recorder {
     }
 
     /// Whoever knows by now that it is lost stops counting.
-    fn note_losses(&self, log: &mut Log, name: &str) {
-        let of_name = log.held.iter().filter(|(_, holding)| &*holding.name == name);
+    fn note_losses(&self, log: &mut Log, name: &Arc<str>) {
         let is_lost =
             |holding: &Holding| holding.kept.upgrade().is_none_or(|kept| kept.guard().state() == State::Lost);
-        let lost: Vec<u64> =
-            of_name.filter(|(_, holding)| is_lost(holding)).map(|(claim, _)| *claim).collect();
-        for claim in lost {
-            if let Some(Holding { who, name, .. }) = log.held.remove(&claim) {
-                self.push(log, &Author { who, name, claim }, What::Lost);
-            }
+        let of_name = log.held.get(name).into_iter().flatten();
+        let lost = of_name.filter(|(_, holding)| is_lost(holding)).map(|(claim, holding)| Author {
+            who: holding.who.clone(),
+            name: name.clone(),
+            claim: *claim,
+        });
+        for author in lost.collect::<Vec<_>>() {
+            log.keep_no_more(&author);
+            self.push(log, &author, What::Lost);
         }
     }
 
@@ -132,5 +132,24 @@ impl Recorder {
 
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log {
+    fn keep(&mut self, author: &Author, kept: &Arc<Kept>) {
+        let holding = Holding { who: author.who.clone(), kept: Arc::downgrade(kept) };
+        self.held.entry(author.name.clone()).or_default().insert(author.claim, holding);
+    }
+
+    /// Says whether it was kept until now.
+    fn keep_no_more(&mut self, author: &Author) -> bool {
+        let Some(of_name) = self.held.get_mut(&author.name) else {
+            return false;
+        };
+        let was_kept = of_name.remove(&author.claim).is_some();
+        if of_name.is_empty() {
+            self.held.remove(&author.name);
+        }
+        was_kept
     }
 }

@@ -213,7 +213,7 @@ impl Server for SeamServer {
             Act::EndSession(whom) => self.end_sessions(&whom).await?,
             Act::Sleep(by) => self.time.jump(by),
             Act::Restart => self.end_sessions(&Whom::Everyone).await?,
-            Act::FailOver | Act::StepClock(_) => {
+            Act::FailOver | Act::StepClock(_) | Act::SkewClients(_) => {
                 return Err(Error::new(ErrorKind::Unsupported, format!("this subject cannot {act:?}")));
             }
             Act::Heal => {

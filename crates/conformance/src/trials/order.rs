@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
-use crate::{Client, Stage, Want};
+use crate::{Act, Client, Stage, Want};
 
 trials! {
     waiters_are_served_in_the_order_they_came: points [3], lessons [], needs [];
@@ -217,7 +217,7 @@ async fn a_line_shows_who_holds_and_who_waits_in_order(stage: &Stage) -> Outcome
 }
 
 async fn clocks_an_hour_apart_keep_their_order(stage: &Stage) -> Outcome {
-    // The subject gives each client a clock of its own, an hour from the last one's.
+    stage.act(Act::SkewClients(Duration::from_secs(60 * 60))).await?;
     let clients = stage.clients::<3>().await?;
     let first = clients[0].take("hot", Want::Lock).await?;
     let mut waiting = Vec::new();
