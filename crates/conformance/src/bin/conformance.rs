@@ -172,8 +172,13 @@ fn say(text: &str) {
 fn subject(flags: &Flags) -> Result<Arc<dyn Subject>, lexopt::Error> {
     match (flags.backend.as_deref().unwrap_or("memory"), &flags.url) {
         ("memory", None) => Ok(Arc::new(subjects::memory())),
-        ("memory", Some(_)) => Err("the memory backend has no server, and so no URL".into()),
-        (other, _) => Err(format!("there is no backend {other:?}; there is: memory").into()),
+        ("memory-in-real-time", None) => Ok(Arc::new(subjects::memory_in_real_time())),
+        ("memory" | "memory-in-real-time", Some(_)) => {
+            Err("the memory backend has no server, and so no URL".into())
+        }
+        (other, _) => {
+            Err(format!("there is no backend {other:?}; there are: memory, memory-in-real-time").into())
+        }
     }
 }
 

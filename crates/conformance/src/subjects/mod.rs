@@ -3,5 +3,5 @@
 mod memory;
 mod seam;
 
-pub use memory::memory;
+pub use memory::{memory, memory_in_real_time};
 pub use seam::{Bend, Seam};

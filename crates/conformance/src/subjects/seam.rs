@@ -1,7 +1,7 @@
 //! A backend inside this process, tried at the seam.
 //!
 //! Each client gets a wire between core and the backend, and whatever goes wrong, goes wrong on the wires: refusals,
-//! lost replies, delays, stalls, deaths. Time is turned by hand. A restart is what a server does that keeps its
+//! lost replies, delays, stalls, deaths. Time is turned by hand, unless the backend goes by the boot clock. A restart is what a server does that keeps its
 //! counter of tokens and nothing else: every session ends, its clients are told, and lines are empty.
 
 use std::collections::BTreeMap;
@@ -14,8 +14,12 @@ use tidelock::{Backend, ClaimId, Error, ErrorKind, Grant, Locks, Name, Options, 
 
 use crate::wire::{Trouble, Wire};
 use crate::{
-    Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, Server, Subject, Time, Whom,
+    Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, RealTime, Server, Subject,
+    Time, Whom,
 };
+
+/// How long claims live where a ttl takes no time.
+const TURNED_TTL: Duration = Duration::from_secs(15);
 
 /// How one stage's clients get one more layer each, between core and the wire: the deliberately broken do.
 pub type Bend = Arc<dyn Fn(&str) -> Arc<dyn Layer> + Send + Sync>;
@@ -31,6 +35,8 @@ pub struct Seam {
     assumptions: Vec<String>,
     beliefs: BTreeMap<Mishap, Belief>,
     cost: Cost,
+    /// The ttl of a backend that goes by real time.
+    real_ttl: Option<Duration>,
 }
 
 impl Seam {
@@ -44,7 +50,15 @@ impl Seam {
             assumptions: Vec::new(),
             beliefs: BTreeMap::new(),
             cost: Cost { acquire: 1, release: 1, hand_off: 0 },
+            real_ttl: None,
         }
+    }
+
+    /// The backend goes by the boot clock: time is real, and a ttl takes as long as it says.
+    #[must_use]
+    pub fn in_real_time(mut self, ttl: Duration) -> Self {
+        self.real_ttl = Some(ttl);
+        self
     }
 
     /// One more thing that its promises rest on.
@@ -100,6 +114,7 @@ impl Subject for Seam {
             Ability::SkewClients => no("all clients of a process read one clock"),
             Ability::WrongPassword => no("there is no password"),
             Ability::WrongAddress => no("there is no address"),
+            Ability::Sleep if self.real_ttl.is_some() => no("real time cannot be made to jump"),
             _ => Can::Yes,
         }
     }
@@ -109,7 +124,7 @@ impl Subject for Seam {
     }
 
     fn ttl(&self) -> Duration {
-        Duration::from_secs(15)
+        self.real_ttl.unwrap_or(TURNED_TTL)
     }
 
     fn cost(&self) -> Cost {
@@ -121,14 +136,19 @@ impl Subject for Seam {
     }
 
     async fn server(&self) -> Result<Box<dyn Server>> {
-        let time = ManualTime::new();
-        let (backend, bend) = ((self.make)(&time), self.bend.as_ref().map(|bend| bend(&time)));
-        Ok(Box::new(SeamServer { time, backend, bend, wires: Mutex::default() }))
+        let turned = ManualTime::new();
+        let (backend, bend) = ((self.make)(&turned), self.bend.as_ref().map(|bend| bend(&turned)));
+        let time: Arc<dyn Time> = match self.real_ttl {
+            Some(_) => Arc::new(RealTime),
+            None => Arc::new(turned.clone()),
+        };
+        Ok(Box::new(SeamServer { time, turned, backend, bend, wires: Mutex::default() }))
     }
 }
 
 struct SeamServer {
-    time: ManualTime,
+    time: Arc<dyn Time>,
+    turned: ManualTime,
     backend: Arc<dyn Backend>,
     bend: Option<Bend>,
     wires: Mutex<Vec<Arc<Wire>>>,
@@ -181,7 +201,7 @@ impl SeamServer {
 #[async_trait]
 impl Server for SeamServer {
     fn time(&self) -> Arc<dyn Time> {
-        Arc::new(self.time.clone())
+        self.time.clone()
     }
 
     async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
@@ -211,7 +231,7 @@ impl Server for SeamServer {
             Act::DropSignals(whom) => self.change(&whom, |trouble| trouble.drops_signals = true),
             Act::Kill(whom) => self.change(&whom, |trouble| trouble.is_dead = true),
             Act::EndSession(whom) => self.end_sessions(&whom).await?,
-            Act::Sleep(by) => self.time.jump(by),
+            Act::Sleep(by) => self.turned.jump(by),
             Act::Restart => self.end_sessions(&Whom::Everyone).await?,
             Act::FailOver | Act::StepClock(_) | Act::SkewClients(_) => {
                 return Err(Error::new(ErrorKind::Unsupported, format!("this subject cannot {act:?}")));
