@@ -1,5 +1,6 @@
 //! What a trial does to the server, or to what lies between it and its clients.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::Ability;
@@ -68,5 +69,39 @@ impl Act {
             Self::SkewClients(_) => Ability::SkewClients,
             Self::Heal => return None,
         })
+    }
+}
+
+/// As a history tells it.
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refuse(whom) => write!(f, "every request of {whom} is refused"),
+            Self::LoseReplies(whom, usize::MAX) => write!(f, "every reply to {whom} is lost"),
+            Self::LoseReplies(whom, 1) => write!(f, "the next reply to {whom} is lost"),
+            Self::LoseReplies(whom, count) => write!(f, "the next {count} replies to {whom} are lost"),
+            Self::Delay(whom, delay) => write!(f, "requests of {whom} take {delay:?} longer"),
+            Self::HoldRequests(whom) => write!(f, "requests of {whom} are held back"),
+            Self::HoldReplies(whom) => write!(f, "replies to {whom} are held back"),
+            Self::StallName(name) => write!(f, "everything about {name:?} stalls"),
+            Self::DropSignals(whom) => write!(f, "nothing is told to {whom} any more"),
+            Self::Kill(whom) => write!(f, "{whom} dies"),
+            Self::EndSession(whom) => write!(f, "the session of {whom} ends"),
+            Self::Sleep(by) => write!(f, "clients stand still for {by:?}"),
+            Self::Restart => f.write_str("the server is restarted"),
+            Self::FailOver => f.write_str("a replica takes over"),
+            Self::StepClock(by) => write!(f, "the server's clock is set {by:?} forward"),
+            Self::SkewClients(by) => write!(f, "clients' clocks are {by:?} apart"),
+            Self::Heal => f.write_str("everything works again"),
+        }
+    }
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everyone => f.write_str("everyone"),
+            Self::Client(label) => f.write_str(label),
+        }
     }
 }

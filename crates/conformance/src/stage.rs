@@ -176,7 +176,7 @@ impl Stage {
     pub async fn act(&self, act: Act) -> Outcome {
         match &act {
             Act::Heal => {}
-            fault => self.recorder.note_for_all(What::Fault { act: format!("{fault:?}") }),
+            fault => self.recorder.note_for_all(What::Fault { act: fault.to_string() }),
         }
         let is_heal = act == Act::Heal;
         self.server.act(act).await?;
@@ -195,7 +195,8 @@ impl Stage {
     pub async fn evict(&self, operator: &Client, name: &str) -> Outcome {
         let line = operator.line(name).await?;
         let holder = line.holders().next().ok_or_else(|| Failure::new(format!("nobody holds {name:?}")))?;
-        self.recorder.note_for_all(What::Fault { act: format!("evict {:?} from {name:?}", holder.label) });
+        self.recorder
+            .note_for_all(What::Fault { act: format!("{:?} is evicted from {name:?}", holder.label) });
         let was_there = operator.locks().evict(name, holder.id).await?;
         ensure!(was_there, "a holder that the line shows was not there to be evicted");
         Ok(())

@@ -144,7 +144,7 @@ fn an_old_write_is_accepted() -> Script {
 }
 
 fn a_name_is_of_no_use() -> Script {
-    let fault = What::Fault { act: "Restart".into() };
+    let fault = What::Fault { act: "the server is restarted".into() };
     Script::new().event(0, 0, "", fault).event(1, 0, "", What::Healed).asks(2, 1, 1, 1)
 }
 

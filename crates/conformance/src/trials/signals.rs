@@ -1,14 +1,16 @@
 //! Point 8. Notifications are only hints: lose every one, and whoever waits still gets on.
 
 use crate::failure::{Outcome, ensure};
+use crate::stage::client;
 use crate::trial::trials;
-use crate::{Act, Stage, Want, Whom};
+use crate::{Act, Stage, Waiter, Want, Whom};
 
 trials! {
     waiters_get_on_with_every_signal_lost: points [8], lessons [8], needs [DropSignals];
     readers_and_permits_get_on_with_every_signal_lost: points [8], lessons [8], needs [DropSignals];
     a_downgrade_is_seen_with_every_signal_lost: points [8], lessons [8, 13], needs [DropSignals];
     a_growing_size_is_seen_with_every_signal_lost: points [8], lessons [8], needs [DropSignals];
+    a_grant_that_overtakes_the_answer_to_its_join_counts: points [8, 3], lessons [28], needs [Delay];
     a_long_wait_with_signals_lost_ends_after_a_dead_holder: points [8, 5], lessons [8], needs [DropSignals, Kill];
 }
 
@@ -81,13 +83,32 @@ async fn a_growing_size_is_seen_with_every_signal_lost(stage: &Stage) -> Outcome
     stage.act(Act::Heal).await
 }
 
+async fn a_grant_that_overtakes_the_answer_to_its_join_counts(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    b.take("warm", Want::Lock).await?.release().await?;
+    let slow = stage.ttl() / 10;
+    for want in Want::ALONE {
+        let name = format!("overtaken {want}");
+        let hold = a.take(&name, want).await?;
+        stage.act(Act::Delay(client(1), slow)).await?;
+        // The request has arrived and its answer has not, when the grant is told.
+        let waiting = Waiter::spawn(&b, &name, want);
+        stage.until_waiting(&name, 1).await?;
+        hold.release().await?;
+        let next = stage.turn_within(slow * 3 / 2, waiting).await?;
+        stage.act(Act::Heal).await?;
+        next.release().await?;
+    }
+    Ok(())
+}
+
 async fn a_long_wait_with_signals_lost_ends_after_a_dead_holder(stage: &Stage) -> Outcome {
     let [dead, alive] = stage.clients().await?;
     let _lost = dead.take("orphaned", Want::Lock).await?;
     let waiting = stage.waiter(&alive, "orphaned", Want::Lock).await?;
     stage.act(Act::DropSignals(Whom::Everyone)).await?;
     stage.pass(stage.ttl() * 2).await;
-    stage.act(Act::Kill(crate::stage::client(0))).await?;
+    stage.act(Act::Kill(client(0))).await?;
     stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
     Ok(())
 }
