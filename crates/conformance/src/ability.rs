@@ -4,6 +4,7 @@ use std::fmt;
 
 /// One thing that a trial may need. A subject that cannot do it says why, and the trials that need it are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Ability {
     /// Requests are refused for a while, renewals too.
     Refuse,

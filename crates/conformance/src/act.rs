@@ -16,6 +16,7 @@ pub enum Whom {
 
 /// One thing done to the server, or to a connection. It lasts until [`Act::Heal`], unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Act {
     /// Everything is refused.
     Refuse(Whom),

@@ -74,6 +74,7 @@ pub enum Can {
 
 /// What happens outside the assumptions of most stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Mishap {
     /// An operator takes a holder out of the line.
     Eviction,

@@ -59,6 +59,7 @@ impl Stake {
             if !error.can_retry() || now + pause >= give_up {
                 return Err(error);
             }
+            tracing::debug!(lock.name = %self.standing.claim.name, %error, "a join got no answer, and is asked again");
             Sleep::until(clock, now + pause).await;
             pause = (pause * 2).min(live.options.longest_pause);
         }

@@ -4,6 +4,7 @@ use crate::{ClaimId, Join, Leave, SessionId, Weight};
 
 /// One operation on a [`World`](crate::World).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Op<N> {
     /// Opens a session that lives for `ttl` after each renewal (zero counts as one). Opened again, it is renewed.
     Open {

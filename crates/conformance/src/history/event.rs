@@ -25,6 +25,7 @@ pub struct Event {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum What {
     /// The client asks for so much of so much.
     Asked {

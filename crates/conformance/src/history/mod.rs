@@ -53,6 +53,7 @@ pub struct History {
 
 /// One promise that a history can be seen to break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Promise {
     /// What is held together fits.
     Exclusion,

@@ -28,7 +28,9 @@ pub(super) async fn through(
                 tracing::warn!(lock.name = %name, %error, "a claim could not be given back; a renewal that finds it tries again, or its lease ends it");
                 return;
             }
-            Err(_) => {}
+            Err(error) => {
+                tracing::debug!(lock.name = %name, %error, "a leave got no answer, and is sent again");
+            }
         }
         // The renewals of its neighbours may keep it alive, so their deadline counts too.
         if registry.is_over() || clock.now() > surely_over.max(registry.kept_until(session.shard(name))) {
