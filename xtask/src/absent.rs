@@ -9,8 +9,7 @@ use lexopt::prelude::*;
 use crate::trouble::Result;
 
 /// A command and what it would need.
-const ABSENT: &[(&str, &str)] =
-    &[("conformance", "the conformance suite"), ("bench", "the benchmark"), ("playground", "the playground")];
+const ABSENT: &[(&str, &str)] = &[("playground", "the playground")];
 
 pub(crate) fn main(command: &str, mut flags: Parser) -> Result<ExitCode> {
     let subject = ABSENT.iter().find(|(name, _)| *name == command).map_or(command, |(_, subject)| subject);

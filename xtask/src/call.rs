@@ -97,7 +97,7 @@ impl Call {
         self
     }
 
-    /// Lets the program ask the person at the keyboard (sudo's password).
+    /// Gives the program our own terminal: to ask the person at the keyboard (sudo's password), or to speak for itself.
     pub(crate) fn interactive(mut self) -> Result<bool> {
         self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
         let mut child = self.command.spawn().map_err(|error| cannot_start(&self.command, &error))?;

@@ -5,12 +5,17 @@
 
 mod absent;
 mod assembly;
+mod backend;
+mod bench;
 mod call;
 mod cargo;
+mod conformance;
 mod faults;
+mod guarantees;
 mod libtest;
 mod loom;
 mod place;
+mod score;
 mod servers;
 mod setup;
 mod tally;
@@ -35,8 +40,8 @@ Commands:
   loom         explore the interleavings of core and memory
   setup        install what is missing: toolchains, servers, tools
   servers      start, stop or look at the servers that the backends are tested with
-  conformance  run the conformance suite
-  bench        run the benchmark
+  conformance  run the conformance suite on a backend
+  bench        measure a backend beside its store's bare commands
   playground   build the playground
 
 Each command explains itself: cargo xtask <COMMAND> --help";
@@ -63,7 +68,9 @@ fn dispatch(mut flags: Parser) -> Result<ExitCode> {
         "loom" => loom::main(flags),
         "setup" => setup::main(flags),
         "servers" => servers::main(flags),
-        "conformance" | "bench" | "playground" => absent::main(&command, flags),
+        "conformance" => conformance::main(flags),
+        "bench" => bench::main(flags),
+        "playground" => absent::main(&command, flags),
         "help" => Ok(help(HELP)),
         _ => Err(format!("there is no command `{command}`; `cargo xtask --help` lists them").into()),
     }

@@ -1,4 +1,4 @@
-//! Counts what passed and what failed, and remembers what to say at the end.
+//! Counts what passed, failed and was skipped, and remembers what to say at the end.
 //!
 //! A unit is a test, a mutant, an invariant, an example, a block of a page, or a step that is one check.
 
@@ -8,6 +8,7 @@ pub(crate) struct Tally {
     passed: u64,
     failures: Vec<String>,
     uncounted_failures: u64,
+    skipped: u64,
     facts: Vec<(&'static str, u64)>,
 }
 
@@ -25,6 +26,11 @@ impl Tally {
     pub(crate) fn fail_many(&mut self, units: u64, sentence: impl Into<String>) {
         self.uncounted_failures += units.saturating_sub(1);
         self.fail(sentence);
+    }
+
+    /// Units that could not be tried here; whoever skipped them has said why.
+    pub(crate) fn skip(&mut self, units: u64) {
+        self.skipped += units;
     }
 
     /// A figure for the summary; the same label adds up.
@@ -48,7 +54,7 @@ impl Tally {
         for failure in &self.failures {
             lines.push(format!("failed: {failure}"));
         }
-        lines.push(format!("{} passed, {} failed", self.passed, self.failed()));
+        lines.push(format!("{} passed, {} failed, {} skipped", self.passed, self.failed(), self.skipped));
         lines.join("\n")
     }
 }
@@ -76,10 +82,11 @@ mod tests {
         tally.pass(41);
         tally.fail("format: run `cargo fmt`");
         tally.fail_many(2, "tests: 2 failed");
+        tally.skip(5);
         tally.fact("explored states", 100_000);
         tally.fact("explored states", 23_456);
         let summary = tally.summary();
         assert_eq!(summary.lines().next(), Some("explored states: 123 456"));
-        assert_eq!(summary.lines().last(), Some("41 passed, 3 failed"));
+        assert_eq!(summary.lines().last(), Some("41 passed, 3 failed, 5 skipped"));
     }
 }

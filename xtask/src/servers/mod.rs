@@ -121,17 +121,42 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Does something while a deployment serves: starts it before, unless it runs, and stops it afterwards if it did not.
+pub(crate) fn during<T>(name: &str, work: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+    let home = place::root()?.join(".tidelock/servers");
+    let deployment = find(name)?;
+    let ran_before = {
+        let _alone = lock(&home)?;
+        let ran_before = running(&home, deployment)?.is_some();
+        start(&home, deployment)?;
+        ran_before
+    };
+    let state = State::load(&home, name)?.ok_or_else(|| format!("{name} was stopped by somebody else"))?;
+    let outcome = work(&state.url);
+    if !ran_before {
+        let _alone = lock(&home)?;
+        stop(&home, deployment)?;
+    }
+    outcome
+}
+
 fn choose(names: &[String]) -> Result<Vec<&'static Deployment>> {
     if names.is_empty() {
         return Ok(DEPLOYMENTS.iter().collect());
     }
-    let find = |name: &String| {
-        let found = DEPLOYMENTS.iter().find(|deployment| deployment.name == name);
-        found.ok_or_else(|| {
-            format!("there is no server `{name}`; `cargo xtask servers --help` lists them").into()
-        })
-    };
-    names.iter().map(find).collect()
+    names.iter().map(|name| find(name)).collect()
+}
+
+fn find(name: &str) -> Result<&'static Deployment> {
+    let found = DEPLOYMENTS.iter().find(|deployment| deployment.name == name);
+    found
+        .ok_or_else(|| format!("there is no server `{name}`; `cargo xtask servers --help` lists them").into())
+}
+
+/// What is known of a deployment that serves.
+fn running(home: &Path, deployment: &Deployment) -> Result<Option<State>> {
+    let state = State::load(home, deployment.name)?;
+    Ok(state.filter(|state| deployment.health(state).is_ok()))
 }
 
 /// Held while this process works on servers; the system lets go of it however we end.
@@ -144,11 +169,11 @@ fn lock(home: &Path) -> Result<File> {
 }
 
 fn start(home: &Path, deployment: &Deployment) -> Result<()> {
+    if let Some(state) = running(home, deployment)? {
+        println!("{}: runs at {}", deployment.name, state.url);
+        return Ok(());
+    }
     if let Some(state) = State::load(home, deployment.name)? {
-        if deployment.health(&state).is_ok() {
-            println!("{}: runs at {}", deployment.name, state.url);
-            return Ok(());
-        }
         process::end_all(&state)?; // half of it is left: begin anew
         state.forget(home)?;
     }

@@ -18,6 +18,7 @@ const INVARIANTS: &[(&str, Check)] = &[
     ("core depends on no backend, except in its tests", core_names_no_backend),
     ("no backend depends on another", backends_are_strangers),
     ("no backend names a guard", backends_know_no_guard),
+    ("the conformance suite depends on core, the model and memory alone", suite_needs_no_server),
     ("xtask depends on no crate of Tidelock", xtask_is_alone),
     ("the playground depends on the model alone", playground_needs_the_model_alone),
     ("no file or folder is a drawer for everything", no_drawers),
@@ -87,6 +88,12 @@ fn backends_know_no_guard(workspace: &Workspace) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn suite_needs_no_server(workspace: &Workspace) -> Result<(), String> {
+    const ITS_OWN: [&str; 3] = ["tidelock", "tidelock-model", "tidelock-memory"];
+    let mut needed = package(workspace, "tidelock-conformance")?.own_dependencies();
+    needed.find(|name| !ITS_OWN.contains(name)).map_or(Ok(()), |name| Err(format!("it depends on {name}")))
 }
 
 fn xtask_is_alone(workspace: &Workspace) -> Result<(), String> {

@@ -4,6 +4,7 @@
 //! its work, which counts as one failure. Only what does not build ends the run early: nothing after it could
 //! say more. The last line is the score alone.
 
+mod conformance;
 mod examples;
 mod fence;
 mod format;
@@ -67,6 +68,11 @@ const STEPS: &[Step] = &[
         rule_faults::run,
     ),
     step("loom", "interleavings of core and memory, and the faults they must find", loom),
+    step(
+        "conformance",
+        "the contract on memory, what is broken on purpose is caught, README.md's table is true",
+        conformance::run,
+    ),
     step("examples", "every example runs and ends by itself", examples::run),
     step(
         "pages",

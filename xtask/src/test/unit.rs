@@ -28,9 +28,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         .run()?;
     let counts = libtest::counts(&run.text);
     tally.pass(counts.passed);
-    if counts.ignored > 0 {
-        tally.fact("tests ignored", counts.ignored);
-    }
+    tally.skip(counts.ignored);
     count_states(job.deep, explored(&run.text), tally);
     if run.success() {
         return Ok(());

@@ -1,0 +1,36 @@
+//! The backends that there are, and the servers each of them is tried on.
+
+use crate::trouble::Result;
+
+/// One backend of the workspace.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    pub(crate) name: &'static str,
+    /// As `cargo xtask servers` names them; the first is the one that is measured. None: it needs no server.
+    pub(crate) deployments: &'static [&'static str],
+}
+
+const BACKENDS: &[Backend] = &[Backend { name: "memory", deployments: &[] }];
+
+/// The backends meant by a name, or by `all`.
+pub(crate) fn called(name: &str) -> Result<Vec<&'static Backend>> {
+    let found: Vec<_> = BACKENDS.iter().filter(|backend| name == "all" || backend.name == name).collect();
+    if found.is_empty() {
+        let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
+        return Err(format!("there is no backend `{name}`; there is: {}, all", names.join(", ")).into());
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_every_backend_and_a_strangers_name_is_told_what_there_is() {
+        assert_eq!(called("all").unwrap().len(), BACKENDS.len());
+        assert_eq!(called("memory").unwrap()[0].name, "memory");
+        let trouble = called("stone-tablets").unwrap_err().to_string();
+        assert_eq!(trouble, "there is no backend `stone-tablets`; there is: memory, all");
+    }
+}

@@ -1,0 +1,249 @@
+//! `cargo xtask conformance`: the suite on one backend or on all, each on every deployment that it names.
+//!
+//! The suite is a program of its own, built here and then run once for each deployment, with servers that are
+//! started for it and stopped again. Each run leaves a report; of several runs the reports become one table.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::backend::{self, Backend};
+use crate::call::Call;
+use crate::trouble::{Result, While};
+use crate::workspace::Workspace;
+use crate::{cargo, guarantees, servers};
+
+const HELP: &str = "\
+Runs the conformance suite: the contract as trials, on a backend.
+
+Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--deep] [--report FILE] [--seed N]
+       cargo xtask conformance --write-table
+       cargo xtask conformance --list | --prove | --table FILE…
+
+  --backend NAME  memory (the default), or all: every backend, on each of the deployments it names
+  --url URL       a server of yours to try it on; without it, servers are started and stopped again
+  --filter PART   only trials whose name contains this
+  --deep          larger crowds, more rounds: takes minutes
+  --report FILE   where the report goes, as JSON; several runs put their names into the file's
+  --seed N        replays the random choices of an earlier run
+  --write-table   runs on all backends and writes the table of guarantees into README.md
+  --list          which trial proves what
+  --prove         the suite's own proof: what is broken on purpose is caught
+  --table FILE…   the table of guarantees from these reports";
+
+const PACKAGE: &str = "tidelock-conformance";
+/// Trials wait more than they work: from a cold clone, building is nearly all there is to wait for.
+const QUICK_TO_BUILD: &str = "dev";
+
+/// The suite, built.
+pub(crate) struct Suite {
+    program: PathBuf,
+    /// Where reports go that nobody gave a place.
+    reports: PathBuf,
+}
+
+/// What is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Request {
+    backend: Option<String>,
+    url: Option<String>,
+    report: Option<PathBuf>,
+    write_table: bool,
+    /// Something is to be told, and nothing run on a backend.
+    tells: bool,
+    /// Flags that are the suite's own affair.
+    others: Vec<OsString>,
+}
+
+/// One run, on one deployment or none.
+struct Run<'a> {
+    suite: &'a Suite,
+    request: &'a Request,
+    backend: &'static Backend,
+    deployment: Option<&'static str>,
+}
+
+pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
+    let Some(request) = Request::parse(flags)? else {
+        return Ok(crate::help(HELP));
+    };
+    let backends = request.backends()?;
+    let workspace = Workspace::load()?;
+    let suite = Suite::build(&workspace, QUICK_TO_BUILD)?;
+    let went_well = if request.tells {
+        suite.call().args(&request.others).interactive()?
+    } else {
+        run_all(&suite, &request, &backends, &workspace.root)?
+    };
+    Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root: &Path) -> Result<bool> {
+    let runs: Vec<Run> = backends.iter().flat_map(|backend| Run::of(suite, request, backend)).collect();
+    let mut reports = Vec::new();
+    let mut failed = Vec::new();
+    for run in &runs {
+        let report = run.report(runs.len() > 1);
+        if !run.play(&report)? {
+            failed.push(run.name());
+        }
+        reports.push(report);
+    }
+    if runs.len() > 1 {
+        println!("\n{}", suite.table(&reports)?);
+    }
+    if !failed.is_empty() {
+        println!("the contract is broken, or could not be tried, on: {}", failed.join(", "));
+    } else if request.write_table {
+        guarantees::write(root, &suite.table(&reports)?)?;
+        println!("README.md has the table of guarantees as these runs found it");
+    }
+    Ok(failed.is_empty())
+}
+
+impl Suite {
+    /// Built with a profile of cargo's.
+    pub(crate) fn build(workspace: &Workspace, profile: &str) -> Result<Self> {
+        let program = cargo::build_program(&workspace.root, PACKAGE, profile)?;
+        let reports = workspace.target.join("conformance");
+        std::fs::create_dir_all(&reports).when(|| format!("make the folder {}", reports.display()))?;
+        Ok(Self { program, reports })
+    }
+
+    pub(crate) fn call(&self) -> Call {
+        Call::new(&self.program)
+    }
+
+    /// Where the report of a run goes.
+    pub(crate) fn report(&self, run: &str) -> PathBuf {
+        self.reports.join(format!("{run}.json"))
+    }
+
+    /// The table of guarantees that these reports make.
+    pub(crate) fn table(&self, reports: &[PathBuf]) -> Result<String> {
+        Ok(self.call().arg("--table").args(reports).run()?.required()?.stdout)
+    }
+}
+
+impl Request {
+    /// None: only help is wanted.
+    fn parse(mut flags: Parser) -> Result<Option<Self>> {
+        let mut request = Self::default();
+        while let Some(flag) = flags.next()? {
+            match flag {
+                Short('h') | Long("help") => return Ok(None),
+                Long("backend") => request.backend = Some(flags.value()?.string()?),
+                Long("url") => request.url = Some(flags.value()?.string()?),
+                Long("report") => request.report = Some(flags.value()?.into()),
+                Long("write-table") => request.write_table = true,
+                Long("deep") => request.others.push("--deep".into()),
+                Long("filter") => request.others.extend(["--filter".into(), flags.value()?]),
+                Long("seed") => request.others.extend(["--seed".into(), flags.value()?]),
+                Long("list") => request.tell("--list"),
+                Long("prove") => request.tell("--prove"),
+                Long("table") => {
+                    request.tell("--table");
+                    request.others.extend(flags.values()?);
+                }
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(Some(request))
+    }
+
+    fn tell(&mut self, what: &str) {
+        self.tells = true;
+        self.others.push(what.into());
+    }
+
+    fn backends(&self) -> Result<Vec<&'static Backend>> {
+        if self.write_table {
+            let is_whole = self.backend.is_none() && self.url.is_none() && self.others.is_empty();
+            return if is_whole {
+                backend::called("all")
+            } else {
+                Err("the table is written from whole runs on all backends: give --write-table alone".into())
+            };
+        }
+        let found = backend::called(self.backend.as_deref().unwrap_or("memory"))?;
+        match &self.url {
+            Some(_) if self.backend.as_deref() == Some("all") => {
+                Err("a URL is one server's: say which --backend it is for".into())
+            }
+            _ => Ok(found),
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// All runs of a backend: on the server of the request, on every deployment of its own, or on none.
+    fn of(suite: &'a Suite, request: &'a Request, backend: &'static Backend) -> Vec<Self> {
+        let run = |deployment| Run { suite, request, backend, deployment };
+        match backend.deployments {
+            deployments @ [_, ..] if request.url.is_none() => {
+                deployments.iter().map(|deployment| run(Some(*deployment))).collect()
+            }
+            _ => vec![run(None)],
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.deployment.unwrap_or(self.backend.name)
+    }
+
+    /// Where its report goes; one of several has its name in it.
+    fn report(&self, is_one_of_several: bool) -> PathBuf {
+        match &self.request.report {
+            None => self.suite.report(self.name()),
+            Some(file) if !is_one_of_several => file.clone(),
+            Some(file) => {
+                let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+                file.with_file_name(format!("{stem}-{}.json", self.name()))
+            }
+        }
+    }
+
+    /// Says whether the contract held.
+    fn play(&self, report: &Path) -> Result<bool> {
+        let play = |url: Option<&str>| {
+            let server = url.map(|url| ["--url", url]).into_iter().flatten();
+            let call = self.suite.call().args(["--backend", self.backend.name]).args(server);
+            call.arg("--report").arg(report).args(&self.request.others).interactive()
+        };
+        match self.deployment {
+            Some(deployment) => servers::during(deployment, |url| play(Some(url))),
+            None => play(self.request.url.as_deref()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Request {
+        let words = std::iter::once("conformance").chain(line.split_whitespace());
+        Request::parse(Parser::from_iter(words)).unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_is_the_suites_own_affair_is_passed_on() {
+        let request = parse("--backend memory --filter reader --deep --seed 7");
+        assert_eq!(request.others, ["--filter", "reader", "--deep", "--seed", "7"]);
+        assert!(!request.tells && request.backends().unwrap().len() == 1);
+        let request = parse("--table a.json b.json");
+        assert!(request.tells);
+        assert_eq!(request.others, ["--table", "a.json", "b.json"]);
+    }
+
+    #[test]
+    fn a_table_of_half_a_run_is_not_written() {
+        assert!(parse("--write-table").backends().is_ok());
+        assert!(parse("--write-table --filter reader").backends().is_err());
+        assert!(parse("--backend stone-tablets").backends().is_err());
+        assert!(parse("--backend all --url redis://localhost").backends().is_err());
+    }
+}
