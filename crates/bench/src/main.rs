@@ -1,7 +1,7 @@
 //! What Tidelock's locks cost on a backend, beside the store's bare commands in the same run.
 //!
 //! Each scenario runs both sides in turn, slice by slice: bare, ours, bare, ours. Whatever else the machine does
-//! meanwhile meets both, so the ratios hold where the times do not. A figure is the median of its slices, and its
+//! meanwhile meets both, so the ratios are steadier than the times. A figure is the median of its slices, and its
 //! spread stands beside it. Counts are taken in a run of their own that nobody times.
 
 mod count;
