@@ -23,11 +23,13 @@ struct Sick {
     store: Store,
     how: How,
     opens: AtomicUsize,
+    gate: tokio::sync::Notify,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     OpenHangs,
+    OpenWaitsForTheGate,
     RenewPanics,
     ConflictOnJoin,
 }
@@ -40,7 +42,12 @@ struct SickSession {
 
 impl Sick {
     fn locks(how: How, options: Options) -> tidelock::Result<(Arc<Self>, Arc<dyn Locks>)> {
-        let sick = Arc::new(Self { store: Store::new(), how, opens: AtomicUsize::new(0) });
+        let sick = Arc::new(Self {
+            store: Store::new(),
+            how,
+            opens: AtomicUsize::new(0),
+            gate: tokio::sync::Notify::new(),
+        });
         Ok((sick.clone(), tidelock::attach(sick, options)?))
     }
 }
@@ -62,8 +69,10 @@ impl Backend for Sick {
         signals: Arc<dyn Signals>,
     ) -> tidelock::Result<Arc<dyn Session>> {
         self.opens.fetch_add(1, Ordering::Relaxed);
-        if self.how == How::OpenHangs {
-            std::future::pending::<()>().await;
+        match self.how {
+            How::OpenHangs => std::future::pending().await,
+            How::OpenWaitsForTheGate => self.gate.notified().await,
+            How::RenewPanics | How::ConflictOnJoin => {}
         }
         let inner = self.store.open(id, options, signals).await?;
         Ok(Arc::new(SickSession { inner, how: self.how }))
@@ -138,10 +147,11 @@ async fn a_store_that_does_not_open_keeps_nobody_beyond_their_patience() -> Done
 
 #[tokio::test]
 async fn an_acquire_that_nobody_polls_keeps_no_other_from_opening() -> Done {
-    let locks = Store::new().connect(Options::new())?;
+    let (sick, locks) = Sick::locks(How::OpenWaitsForTheGate, Options::new())?;
     let (a, b) = (locks.mutex("a")?, locks.mutex("b")?);
     let mut parked = a.lock();
     assert!(parked.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending());
+    sick.gate.notify_one();
     b.lock_within(Duration::from_secs(5)).await?.expect("free").release().await?;
     drop(parked);
     locks.close().await

@@ -12,6 +12,7 @@ mod telling;
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,9 @@ pub(crate) struct Keeper {
     renew_at: Moment,
     /// Leaves that are not confirmed yet.
     leaving: BTreeMap<ClaimId, Name>,
+    /// The alarm that woke it, or that will for the first time. Whoever turns a clock by hand sees by it that all is
+    /// done: so there is one from the beginning, and it is let go of only when the next one is set.
+    alarm: Option<Pin<Box<Sleep>>>,
 }
 
 /// How a shard's renewals go.
@@ -80,19 +84,16 @@ impl Keeper {
     ) -> Self {
         let renew_at = clock.now() + session.ttl() / 3;
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
-        Self { session, registry, clock, options, tasks, shards, renew_at, leaving }
+        let alarm = Some(set_alarm(&clock, renew_at));
+        Self { session, registry, clock, options, tasks, shards, renew_at, leaving, alarm }
     }
 
     /// Keeps until the other side of `errands` is gone, or it is told to close.
     pub(crate) async fn run(mut self, mut errands: UnboundedReceiver<Errand>) {
-        let mut last_alarm = None;
         loop {
             let wake = self.tend();
-            let mut sleep = Box::pin(Sleep::until(&self.clock, wake));
-            // Whoever turns a clock by hand sees by the last alarm that all is done, so it is let go of only now, and
-            // only when the next one is set.
-            let _ = deadline::at_once(sleep.as_mut());
-            drop(last_alarm.take());
+            let mut sleep = set_alarm(&self.clock, wake);
+            drop(self.alarm.take());
             let closing = loop {
                 tokio::select! {
                     errand = errands.recv() => match errand {
@@ -114,7 +115,7 @@ impl Keeper {
                 drop(sleep); // nobody deals with it any more: whoever turns a clock by hand is not to wait for that
                 return self.close(within, done).await;
             }
-            last_alarm = Some(sleep);
+            self.alarm = Some(sleep);
         }
     }
 
@@ -301,6 +302,13 @@ impl Keeper {
             let _ = done.send(closed(&unconfirmed, ended));
         }
     }
+}
+
+/// An alarm that rings from now on, also before anyone waits for it.
+fn set_alarm(clock: &Arc<dyn Clock>, at: Moment) -> Pin<Box<Sleep>> {
+    let mut sleep = Box::pin(Sleep::until(clock, at));
+    let _ = deadline::at_once(sleep.as_mut());
+    sleep
 }
 
 /// How the end of a session went. Its end takes every claim along, so where that is confirmed nothing else matters.
