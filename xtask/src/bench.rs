@@ -14,11 +14,12 @@ use crate::place;
 use crate::servers;
 use crate::trouble::Result;
 
-const PACKAGE: &str = "tidelock-bench";
+const PROGRAM: &str = "tidelock-bench";
+const SELECTION: [&str; 4] = ["--package", "tidelock-bench", "--profile", "bench"];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let args: Vec<OsString> = flags.raw_args()?.collect();
-    let bench = cargo::build_program(&place::root()?, PACKAGE, "bench")?;
+    let bench = cargo::build_program(&place::root()?, &SELECTION, PROGRAM)?;
     let run = |url: Option<&str>| {
         let server = url.map(|url| ["--url", url]).into_iter().flatten();
         Call::new(&bench).args(&args).args(server).interactive()

@@ -55,20 +55,19 @@ fn artifact(line: &str) -> Option<Artifact> {
     })
 }
 
-/// The one program of a package, built with a profile.
+/// One of the programs that cargo builds of this selection.
 ///
 /// Cargo is asked twice: first it builds and shows what it does, on stderr, so that the program's stdout is its own;
 /// then it says where that is.
-pub(crate) fn build_program(root: &Path, package: &str, profile: &str) -> Result<PathBuf> {
-    let build = || call(root).args(["build", "--package", package, "--bins", "--profile", profile]);
+pub(crate) fn build_program(root: &Path, selection: &[&str], program: &str) -> Result<PathBuf> {
+    let build = || call(root).arg("build").args(selection);
     if !build().interactive()? {
-        return Err(format!("{package} does not build; cargo says above why").into());
+        return Err(format!("{program} does not build; cargo says above why").into());
     }
     let built = build().arg("--message-format=json").run()?.required()?;
-    let found = artifacts(&built.stdout).into_iter().find(|artifact| artifact.kind == "bin");
-    found
-        .map(|artifact| artifact.executable)
-        .ok_or_else(|| format!("cargo built no program of {package}").into())
+    let is_it = |artifact: &Artifact| artifact.kind == "bin" && artifact.target == program;
+    let found = artifacts(&built.stdout).into_iter().find(is_it);
+    found.map(|artifact| artifact.executable).ok_or_else(|| format!("cargo built no {program}").into())
 }
 
 /// The unit tests of a library, built with a seeded fault (or none), as one binary.

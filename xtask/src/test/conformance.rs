@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Job;
 use crate::call::{Call, Outcome, Show};
-use crate::conformance::Suite;
+use crate::conformance::{Suite, WITH_THE_TESTS};
 use crate::guarantees;
 use crate::score::Score;
 use crate::tally::Tally;
@@ -14,8 +14,7 @@ use crate::trouble::Result;
 const BACKEND: &str = "memory";
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    // As the tests are, so that nothing below it is built again.
-    let suite = Suite::build(&job.workspace, "test")?;
+    let suite = Suite::build(&job.workspace, WITH_THE_TESTS)?;
     let report = suite.report(BACKEND);
     let call = suite.call().args(["--backend", BACKEND, "--report"]).arg(&report);
     let call = if job.deep { call.arg("--deep") } else { call };
