@@ -6,11 +6,16 @@ use crate::trouble::Result;
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
+    /// What brings it into the suite and into the benchmark. None: it is always there.
+    feature: Option<&'static str>,
     /// As `cargo xtask servers` names them; the first is the one that is measured. None: it needs no server.
     pub(crate) deployments: &'static [&'static str],
 }
 
-const BACKENDS: &[Backend] = &[Backend { name: "memory", deployments: &[] }];
+const BACKENDS: &[Backend] = &[
+    Backend { name: "memory", feature: None, deployments: &[] },
+    Backend { name: "redis", feature: Some("redis"), deployments: &["redis"] },
+];
 
 /// The backends meant by a name, or by `all`.
 pub(crate) fn called(name: &str) -> Result<Vec<&'static Backend>> {
@@ -22,6 +27,12 @@ pub(crate) fn called(name: &str) -> Result<Vec<&'static Backend>> {
     Ok(found)
 }
 
+/// Cargo's flags for a build with these backends and no other: none of the others' dependencies is built.
+pub(crate) fn features(backends: &[&Backend]) -> Vec<String> {
+    let features: Vec<&str> = backends.iter().filter_map(|backend| backend.feature).collect();
+    if features.is_empty() { Vec::new() } else { vec!["--features".to_owned(), features.join(",")] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +42,12 @@ mod tests {
         assert_eq!(called("all").unwrap().len(), BACKENDS.len());
         assert_eq!(called("memory").unwrap()[0].name, "memory");
         let trouble = called("stone-tablets").unwrap_err().to_string();
-        assert_eq!(trouble, "there is no backend `stone-tablets`; there is: memory, all");
+        assert_eq!(trouble, "there is no backend `stone-tablets`; there is: memory, redis, all");
+    }
+
+    #[test]
+    fn memory_is_built_without_any_other() {
+        assert!(features(&called("memory").unwrap()).is_empty());
+        assert_eq!(features(&called("redis").unwrap()), ["--features", "redis"]);
     }
 }

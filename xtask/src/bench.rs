@@ -7,11 +7,11 @@ use std::process::ExitCode;
 
 use lexopt::Parser;
 
-use crate::backend;
+use crate::backend::{self, Backend};
 use crate::call::Call;
 use crate::cargo;
 use crate::place;
-use crate::servers;
+use crate::servers::Loan;
 use crate::trouble::Result;
 
 const PROGRAM: &str = "tidelock-bench";
@@ -19,43 +19,54 @@ const SELECTION: [&str; 4] = ["--package", "tidelock-bench", "--profile", "bench
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let args: Vec<OsString> = flags.raw_args()?.collect();
-    let bench = cargo::build_program(&place::root()?, &SELECTION, PROGRAM)?;
-    let run = |url: Option<&str>| {
-        let server = url.map(|url| ["--url", url]).into_iter().flatten();
-        Call::new(&bench).args(&args).args(server).interactive()
-    };
-    let went_well = match server(&args)? {
-        Some(deployment) => servers::during(deployment, |url| run(Some(url)))?,
-        None => run(None)?,
-    };
+    let backend = backend(&args);
+    let features = backend::features(backend.as_slice());
+    let selection: Vec<&str> = SELECTION.into_iter().chain(features.iter().map(String::as_str)).collect();
+    let bench = cargo::build_program(&place::root()?, &selection, PROGRAM)?;
+    let loan = backend.and_then(|backend| deployment(backend, &args)).map(Loan::of).transpose()?;
+    let server = loan.as_ref().map(|loan| ["--url", loan.url()]).into_iter().flatten();
+    let went_well = Call::new(&bench).args(&args).args(server).interactive()?;
     Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The deployment that these flags need and name no URL of. What the flags are worth is for the benchmark to say.
-fn server(args: &[OsString]) -> Result<Option<&'static str>> {
-    let value = |flag: &str| {
-        let equals = format!("{flag}=");
-        args.iter().enumerate().find_map(|(i, arg)| match arg.to_str()? {
-            word if word == flag => args.get(i + 1)?.to_str(),
-            word => word.strip_prefix(&equals),
-        })
-    };
-    let is_known = |name: &str| name != "all" && backend::called(name).is_ok();
-    match (value("--backend").filter(|name| is_known(name)), value("--url")) {
-        (Some(name), None) => Ok(backend::called(name)?[0].deployments.first().copied()),
-        _ => Ok(None),
-    }
+/// The backend that these flags name, if it is one. What the flags are worth is for the benchmark to say.
+fn backend(args: &[OsString]) -> Option<&'static Backend> {
+    let name = value(args, "--backend").filter(|name| *name != "all")?;
+    backend::called(name).ok()?.first().copied()
+}
+
+/// What is to be started for it: nothing where a URL is given.
+fn deployment(backend: &Backend, args: &[OsString]) -> Option<&'static str> {
+    if value(args, "--url").is_some() { None } else { backend.deployments.first().copied() }
+}
+
+fn value<'a>(args: &'a [OsString], flag: &str) -> Option<&'a str> {
+    let equals = format!("{flag}=");
+    args.iter().enumerate().find_map(|(i, arg)| match arg.to_str()? {
+        word if word == flag => args.get(i + 1)?.to_str(),
+        word => word.strip_prefix(&equals),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn needs(line: &str) -> Option<&'static str> {
+        let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        deployment(backend(&args)?, &args)
+    }
+
     #[test]
     fn memory_and_strangers_need_no_server() {
-        let needs = |line: &str| server(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).unwrap();
         assert_eq!(needs("--short --backend memory"), None);
         assert_eq!(needs("--backend=stone-tablets"), None);
         assert_eq!(needs("--backend"), None);
+    }
+
+    #[test]
+    fn a_server_is_started_unless_one_is_named() {
+        assert_eq!(needs("--backend redis --short"), Some("redis"));
+        assert_eq!(needs("--backend redis --url=redis://127.0.0.1"), None);
     }
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask conformance`: the suite on one backend or on all, each on every deployment that it names.
 //!
-//! The suite is a program of its own, built here and then run once for each deployment, with servers that are
-//! started for it and stopped again. Each run leaves a report; of several runs the reports become one table.
+//! The suite is a program of its own, built here with the backends in question and then run once for each deployment,
+//! with servers that are started for it and stopped again; it calls back here to pause or kill them. Each run leaves
+//! a report; of several runs the reports become one table.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,9 +13,10 @@ use lexopt::prelude::*;
 
 use crate::backend::{self, Backend};
 use crate::call::Call;
+use crate::servers::Loan;
 use crate::trouble::{Result, While};
 use crate::workspace::Workspace;
-use crate::{cargo, guarantees, servers};
+use crate::{cargo, guarantees};
 
 const HELP: &str = "\
 Runs the conformance suite: the contract as trials, on a backend.
@@ -23,8 +25,9 @@ Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--d
        cargo xtask conformance --write-table
        cargo xtask conformance --list | --prove | --table FILE…
 
-  --backend NAME  memory (the default), or all: every backend, on each of the deployments it names
-  --url URL       a server of yours to try it on; without it, servers are started and stopped again
+  --backend NAME  memory (the default), redis, or all: every backend, on each of the deployments it names
+  --url URL       a server of yours to try it on, which is then not paused or killed; without it, servers are
+                  started and stopped again
   --filter PART   only trials whose name contains this
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   where the report goes, as JSON; several runs put their names into the file's
@@ -75,7 +78,9 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
     };
     let backends = request.backends()?;
     let workspace = Workspace::load()?;
-    let suite = Suite::build(&workspace, QUICK_TO_BUILD)?;
+    let features = backend::features(&backends);
+    let selection = QUICK_TO_BUILD.iter().copied().chain(features.iter().map(String::as_str));
+    let suite = Suite::build(&workspace, &selection.collect::<Vec<_>>())?;
     let went_well = if request.tells {
         suite.call().args(&request.others).interactive()?
     } else {
@@ -117,6 +122,19 @@ impl Suite {
 
     pub(crate) fn call(&self) -> Call {
         Call::new(&self.program)
+    }
+
+    /// A run on a backend that needs no server, or on somebody's own.
+    pub(crate) fn on(&self, backend: &str, url: Option<&str>, report: &Path) -> Call {
+        let url = url.map(|url| ["--url", url]).into_iter().flatten();
+        self.call().args(["--backend", backend]).args(url).arg("--report").arg(report)
+    }
+
+    /// A run on servers of ours: with them goes the way to stop, pause and start them.
+    pub(crate) fn on_loan(&self, backend: &str, loan: &Loan, report: &Path) -> Result<Call> {
+        let xtask = std::env::current_exe().when(|| "tell where xtask is".into())?;
+        let call = self.on(backend, Some(loan.url()), report).arg("--control").arg(xtask);
+        Ok(call.args(["--deployment", loan.name()]))
     }
 
     /// Where the report of a run goes.
@@ -210,15 +228,12 @@ impl<'a> Run<'a> {
 
     /// Says whether the contract held.
     fn play(&self, report: &Path) -> Result<bool> {
-        let play = |url: Option<&str>| {
-            let server = url.map(|url| ["--url", url]).into_iter().flatten();
-            let call = self.suite.call().args(["--backend", self.backend.name]).args(server);
-            call.arg("--report").arg(report).args(&self.request.others).interactive()
+        let loan = self.deployment.map(Loan::of).transpose()?;
+        let call = match &loan {
+            Some(loan) => self.suite.on_loan(self.backend.name, loan, report)?,
+            None => self.suite.on(self.backend.name, self.request.url.as_deref(), report),
         };
-        match self.deployment {
-            Some(deployment) => servers::during(deployment, |url| play(Some(url))),
-            None => play(self.request.url.as_deref()),
-        }
+        call.args(&self.request.others).interactive()
     }
 }
 

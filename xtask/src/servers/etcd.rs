@@ -47,7 +47,7 @@ fn members<const N: usize, const PORTS: usize>(group: &mut Group) -> Result<Stri
         if cfg!(target_arch = "aarch64") {
             command.env("ETCD_UNSUPPORTED_ARCH", "arm64"); // 3.4 refuses to run there unless told
         }
-        group.spawn(&name(i), *client, &mut command)?;
+        group.spawn(&name(i), *client, &command)?;
     }
     group.wait("etcd", LIMIT, || clients.iter().all(|port| serves("member", *port)))?;
     let addresses: Vec<String> = clients.iter().map(|port| format!("127.0.0.1:{port}")).collect();

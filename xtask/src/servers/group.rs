@@ -1,12 +1,14 @@
 //! A deployment while it is being started: its folder, its processes, and the waits between them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::clock;
 use super::process::{self, Process};
+use super::recipe::Recipe;
 use super::state::State;
 use crate::place;
 use crate::trouble::{Result, While};
@@ -33,26 +35,17 @@ impl Group {
         Ok(path)
     }
 
+    /// Gives a server a clock that can be stepped, where that can be.
+    pub(super) fn equip_clock(&self, role: &str, command: &mut Command) -> Result<()> {
+        clock::equip(&self.home, &self.folder(role)?, command)
+    }
+
     /// Starts a process that outlives us, and notes it.
-    pub(super) fn spawn(&mut self, role: &str, port: u16, command: &mut Command) -> Result<()> {
-        let log = self.log(role);
-        let out = File::create(&log).when(|| format!("write {}", log.display()))?;
-        let err = out.try_clone().when(|| format!("write {}", log.display()))?;
-        command.stdin(Stdio::null()).stdout(out).stderr(err);
-        #[cfg(unix)]
-        {
-            // A group of its own: Ctrl-C at the terminal is meant for us, not for the servers.
-            use std::os::unix::process::CommandExt;
-            command.process_group(0);
-        }
-        let program = Path::new(command.get_program()).display().to_string();
-        let mut child = command.spawn().when(|| format!("start {program}"))?;
-        let pid = child.id();
-        let Some(birth) = process::birth(pid) else {
-            let _ = child.wait();
-            return Err(format!("{role} ended at once:\n{}", self.log_tail(role)).into());
-        };
-        self.state.processes.push(Process { role: role.to_owned(), port, pid, birth });
+    pub(super) fn spawn(&mut self, role: &str, port: u16, command: &Command) -> Result<()> {
+        let process = Process::spawn(role, port, Recipe::of(command), &self.state.log(role))?;
+        let process =
+            process.ok_or_else(|| format!("{role} ended at once:\n{}", self.state.log_tail(role)))?;
+        self.state.processes.push(process);
         self.state.save(&self.home)
     }
 
@@ -61,11 +54,11 @@ impl Group {
         let start = Instant::now();
         while !done() {
             if let Some(dead) = self.dead() {
-                return Err(format!("{} has ended:\n{}", dead.role, self.log_tail(&dead.role)).into());
+                return Err(format!("{} has ended:\n{}", dead.role, self.state.log_tail(&dead.role)).into());
             }
             if start.elapsed() > limit {
                 let first = self.state.processes.first().map_or("", |process| process.role.as_str());
-                let tail = self.log_tail(first);
+                let tail = self.state.log_tail(first);
                 return Err(format!("{what} did not come within {} s:\n{tail}", limit.as_secs()).into());
             }
             thread::sleep(GLANCE);
@@ -92,17 +85,5 @@ impl Group {
 
     fn dead(&self) -> Option<&Process> {
         self.state.processes.iter().find(|process| !process.is_alive())
-    }
-
-    fn log(&self, role: &str) -> PathBuf {
-        self.state.folder.join(format!("{role}.log"))
-    }
-
-    fn log_tail(&self, role: &str) -> String {
-        let bytes = fs::read(self.log(role)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let lines: Vec<&str> = text.lines().collect();
-        let last = &lines[lines.len().saturating_sub(8)..];
-        last.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
     }
 }

@@ -3,27 +3,34 @@
 //! A deployment is one or more processes with their data in one temporary folder. To start it: look whether it
 //! runs already; else find free ports, start the processes, note each (pid and birth) in a state file before
 //! the next, and wait for the condition that says it serves. To stop it: ask every process that is still the
-//! one noted to end, insist after a while, remove the folder. A file lock keeps two callers apart.
+//! one noted to end, insist after a while, remove the folder. A file lock keeps two callers apart. Who wants a
+//! deployment for a while borrows it (`loan.rs`); what trials do to its members meanwhile is in `act.rs`.
 
+mod act;
+mod clock;
 mod etcd;
 mod group;
+mod loan;
 mod mariadb;
 mod port;
 mod process;
+mod recipe;
 mod redis;
 mod state;
 mod wire;
 mod zookeeper;
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use lexopt::Parser;
 use lexopt::prelude::*;
 
+use self::act::Act;
 use self::group::Group;
+pub(crate) use self::loan::Loan;
 use self::state::State;
 use crate::place;
 use crate::trouble::{Result, While};
@@ -32,6 +39,9 @@ const HELP: &str = "\
 Starts, stops or shows the servers that backends are tested with. Without a name: all of them.
 
 Usage: cargo xtask servers <start|stop|status> [NAME…]
+       cargo xtask servers members NAME
+       cargo xtask servers act NAME MEMBER <stop|kill|start|pause|resume>
+       cargo xtask servers act NAME MEMBER clock MILLISECONDS
 
 Names:
   redis               one server
@@ -45,13 +55,26 @@ Names:
 
 They listen on free ports of 127.0.0.1 and keep their data in the system's temporary folder until they are
 stopped. Starting what runs prints where it is; stopping what is stopped is fine. `cargo xtask setup` installs
-what they need.";
+what they need.
+
+`members` prints a line for each process: role, port, and pid, or - if it is down. A role stays with its process,
+also when a failover gives it another part to play.
+
+`act` does something to one process, as the conformance suite needs it, and returns when it is done:
+  stop    asks it to end
+  kill    ends it as a power cut would
+  start   starts it again, with the same command line, port and data, and waits until it serves
+  pause   stops it where it stands; its connections stay open
+  resume  lets it go on
+  clock   sets its wall clock MILLISECONDS before (+) or behind (-) the real time, at once; 0 sets it right.
+          Redis on Linux only; a small library, built with cc, does it";
 
 /// How often a deployment is tried when one of its processes dies while it starts: another program may have
 /// taken a port between our finding it free and the server's binding it.
 const TRIES: usize = 3;
 
 /// One deployment: what it needs, how it starts, how one of its processes is asked whether it serves.
+#[derive(Debug)]
 struct Deployment {
     name: &'static str,
     /// Programs, with the part of `setup` that brings them.
@@ -89,27 +112,32 @@ const DEPLOYMENTS: &[Deployment] = &[
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
-    let mut words: Vec<String> = Vec::new();
-    while let Some(flag) = flags.next()? {
-        match flag {
-            Short('h') | Long("help") => return Ok(crate::help(HELP)),
-            Value(word) => words.push(word.string()?),
-            other => return Err(other.unexpected().into()),
-        }
+    let verb = match flags.next()? {
+        Some(Value(verb)) => verb.string()?,
+        Some(Short('h') | Long("help")) => return Ok(crate::help(HELP)),
+        Some(other) => return Err(other.unexpected().into()),
+        None => return Err("start, stop or status? `cargo xtask servers --help` shows how".into()),
+    };
+    // As they are: the offset of a clock may begin with a minus.
+    let words: Vec<String> = flags.raw_args()?.map(lexopt::ValueExt::string).collect::<Result<_, _>>()?;
+    if words.iter().any(|word| word == "-h" || word == "--help") {
+        return Ok(crate::help(HELP));
     }
-    let Some((verb, names)) = words.split_first() else {
-        return Err("start, stop or status? `cargo xtask servers --help` shows how".into());
-    };
-    let act = match verb.as_str() {
-        "start" => start,
-        "stop" => stop,
-        "status" => status,
-        _ => {
-            return Err(format!("servers cannot `{verb}`; they can start, stop and tell their status").into());
-        }
-    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match (verb.as_str(), words.as_slice()) {
+        ("start", names) => for_each(names, start),
+        ("stop", names) => for_each(names, stop),
+        ("status", names) => for_each(names, status),
+        ("members", [name]) => members(&home()?, find(name)?).map(|()| ExitCode::SUCCESS),
+        ("members", _) => Err("the members of one deployment: `cargo xtask servers members NAME`".into()),
+        ("act", words) => Act::parse(words)?.run(&home()?).map(|()| ExitCode::SUCCESS),
+        _ => Err(format!("servers cannot `{verb}`; `cargo xtask servers --help` shows what they can").into()),
+    }
+}
+
+fn for_each(names: &[&str], act: fn(&Path, &Deployment) -> Result<()>) -> Result<ExitCode> {
     let chosen = choose(names)?;
-    let home = place::root()?.join(".tidelock/servers");
+    let home = home()?;
     let _alone = lock(&home)?;
     let mut fine = true;
     for deployment in chosen {
@@ -121,26 +149,12 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Does something while a deployment serves: starts it before, unless it runs, and stops it afterwards if it did not.
-pub(crate) fn during<T>(name: &str, work: impl FnOnce(&str) -> Result<T>) -> Result<T> {
-    let home = place::root()?.join(".tidelock/servers");
-    let deployment = find(name)?;
-    let ran_before = {
-        let _alone = lock(&home)?;
-        let ran_before = running(&home, deployment)?.is_some();
-        start(&home, deployment)?;
-        ran_before
-    };
-    let state = State::load(&home, name)?.ok_or_else(|| format!("{name} was stopped by somebody else"))?;
-    let outcome = work(&state.url);
-    if !ran_before {
-        let _alone = lock(&home)?;
-        stop(&home, deployment)?;
-    }
-    outcome
+/// Where the state of every deployment is kept.
+fn home() -> Result<PathBuf> {
+    Ok(place::root()?.join(".tidelock/servers"))
 }
 
-fn choose(names: &[String]) -> Result<Vec<&'static Deployment>> {
+fn choose(names: &[&str]) -> Result<Vec<&'static Deployment>> {
     if names.is_empty() {
         return Ok(DEPLOYMENTS.iter().collect());
     }
@@ -159,13 +173,17 @@ fn running(home: &Path, deployment: &Deployment) -> Result<Option<State>> {
     Ok(state.filter(|state| deployment.health(state).is_ok()))
 }
 
-/// Held while this process works on servers; the system lets go of it however we end.
+/// Held while this process starts or stops deployments; the system lets go of it however we end.
 fn lock(home: &Path) -> Result<File> {
-    let path = home.join("lock");
-    place::write(&path, "")?;
-    let file = File::open(&path).when(|| format!("open {}", path.display()))?;
-    file.lock().when(|| format!("lock {}", path.display()))?;
+    let file = lock_file(&home.join("lock"))?;
+    file.lock().when(|| format!("lock {}", home.display()))?;
     Ok(file)
+}
+
+/// A file to lock.
+fn lock_file(path: &Path) -> Result<File> {
+    place::write(path, "")?;
+    File::open(path).when(|| format!("open {}", path.display()))
 }
 
 fn start(home: &Path, deployment: &Deployment) -> Result<()> {
@@ -173,10 +191,7 @@ fn start(home: &Path, deployment: &Deployment) -> Result<()> {
         println!("{}: runs at {}", deployment.name, state.url);
         return Ok(());
     }
-    if let Some(state) = State::load(home, deployment.name)? {
-        process::end_all(&state)?; // half of it is left: begin anew
-        state.forget(home)?;
-    }
+    end(home, deployment)?; // half of it may be left: begin anew
     if !cfg!(unix) {
         return Err(
             "servers are started on Linux and macOS only; give the URL of one that runs elsewhere".into()
@@ -190,14 +205,20 @@ fn start(home: &Path, deployment: &Deployment) -> Result<()> {
 }
 
 fn stop(home: &Path, deployment: &Deployment) -> Result<()> {
+    let ended = end(home, deployment)?;
+    println!("{}: {}", deployment.name, if ended { "stopped" } else { "is stopped" });
+    Ok(())
+}
+
+/// Ends what is there of a deployment, and leaves nothing behind; whether there was anything.
+fn end(home: &Path, deployment: &Deployment) -> Result<bool> {
+    let _alone = State::lock(home, deployment.name)?;
     let Some(state) = State::load(home, deployment.name)? else {
-        println!("{}: is stopped", deployment.name);
-        return Ok(());
+        return Ok(false);
     };
     process::end_all(&state)?;
     state.forget(home)?;
-    println!("{}: stopped", deployment.name);
-    Ok(())
+    Ok(true)
 }
 
 fn status(home: &Path, deployment: &Deployment) -> Result<()> {
@@ -215,6 +236,23 @@ fn status(home: &Path, deployment: &Deployment) -> Result<()> {
     }
     println!("  data and logs: {}", state.folder.display());
     Ok(())
+}
+
+fn members(home: &Path, deployment: &Deployment) -> Result<()> {
+    for process in known(home, deployment)?.processes {
+        let pid = if process.is_alive() { process.pid.to_string() } else { "-".to_owned() };
+        println!("{} {} {pid}", process.role, process.port);
+    }
+    Ok(())
+}
+
+/// The state of a deployment that was started.
+fn known(home: &Path, deployment: &Deployment) -> Result<State> {
+    let state = State::load(home, deployment.name)?;
+    state.ok_or_else(|| {
+        let name = deployment.name;
+        format!("{name} was not started; `cargo xtask servers start {name}` does it").into()
+    })
 }
 
 impl Deployment {

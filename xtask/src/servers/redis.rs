@@ -1,7 +1,6 @@
 //! Redis alone, under sentinels, and as a cluster. Nothing is persisted: a trial that wants persistence says so
 //! to its server.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
 /// A master, two replicas in step with it, and three sentinels that know of all the others.
 pub(super) fn sentinel(group: &mut Group) -> Result<String> {
     let [master, replica_1, replica_2, a, b, c] = port::free()?;
-    let of_master = ["--replicaof", "127.0.0.1", &master.to_string()];
+    let of_master = [&*format!("replicaof 127.0.0.1 {master}")];
     start(group, "master", master, &[])?;
     group.wait("the master", LIMIT, || serves("master", master))?;
     start(group, "replica-1", replica_1, &of_master)?;
@@ -53,7 +52,7 @@ pub(super) fn sentinel(group: &mut Group) -> Result<String> {
 /// Three masters that share the slots, with a replica each.
 pub(super) fn cluster(group: &mut Group) -> Result<String> {
     let ports: [u16; 6] = port::free()?;
-    let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+    let options = ["cluster-enabled yes", "cluster-node-timeout 2000"];
     for (i, port) in ports.iter().enumerate() {
         start(group, &format!("node-{}", i + 1), *port, &options)?;
     }
@@ -73,37 +72,30 @@ pub(super) fn cluster(group: &mut Group) -> Result<String> {
 }
 
 fn start(group: &mut Group, role: &str, port: u16, more: &[&str]) -> Result<()> {
-    let mut command = server(&group.folder(role)?, port)?;
-    command.args(["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"]).args(more);
-    group.spawn(role, port, &mut command)
+    let lines = ["save \"\"", "appendonly no", "repl-diskless-sync-delay 0"];
+    run(group, role, port, &[&lines, more].concat().join("\n"), None)
 }
 
 fn start_sentinel(group: &mut Group, role: &str, port: u16, master: u16) -> Result<()> {
-    let folder = group.folder(role)?;
-    let file = folder.join("sentinel.conf"); // a sentinel writes what it learns into its own configuration
     let lines = [
         format!("sentinel monitor {MASTER} 127.0.0.1 {master} 2"),
         format!("sentinel down-after-milliseconds {MASTER} 1000"),
         format!("sentinel failover-timeout {MASTER} 5000"),
         format!("sentinel parallel-syncs {MASTER} 2"),
     ];
-    place::write(&file, &format!("port {port}\nbind 127.0.0.1\n{}\n", lines.join("\n")))?;
-    let mut command = Command::new(need("redis-server", "redis")?);
-    command.arg(&file).arg("--sentinel").current_dir(&folder);
-    group.spawn(role, port, &mut command)
+    run(group, role, port, &lines.join("\n"), Some("--sentinel"))
 }
 
-fn server(folder: &Path, port: u16) -> Result<Command> {
+/// Each has a configuration file of its own, as in earnest: what `CONFIG REWRITE` or a sentinel writes there is
+/// still true after a restart.
+fn run(group: &mut Group, role: &str, port: u16, config: &str, flag: Option<&str>) -> Result<()> {
+    let folder = group.folder(role)?;
+    let file = folder.join("redis.conf");
+    place::write(&file, &format!("port {port}\nbind 127.0.0.1\n{config}\n"))?;
     let mut command = Command::new(need("redis-server", "redis")?);
-    command.current_dir(folder).args([
-        "--bind",
-        "127.0.0.1",
-        "--daemonize",
-        "no",
-        "--port",
-        &port.to_string(),
-    ]);
-    Ok(command)
+    command.arg(&file).args(flag).current_dir(&folder);
+    group.equip_clock(role, &mut command)?;
+    group.spawn(role, port, &command)
 }
 
 fn in_step(port: u16) -> bool {

@@ -1,14 +1,16 @@
 //! What is known of a deployment between two calls of xtask: a small text file under `.tidelock/servers`.
 //!
-//! One `folder` line, one `process` line each (role, port, pid, birth), and a `url` line once it serves. It is
-//! written anew after each process starts, so that a caller who is killed half-way leaves nothing unknown.
+//! One `folder` line; for each process a `process` line (role, port, pid, birth) and below it how it was started:
+//! `program`, `arg`, `env` and `in` lines; and a `url` line once it serves. It is written anew after each process
+//! starts, so that a caller who is killed half-way leaves nothing unknown.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::process::Process;
+use super::recipe::Recipe;
 use crate::place;
 use crate::trouble::{Result, While};
 
@@ -39,6 +41,47 @@ impl State {
         fs::rename(&draft, &file).when(|| format!("write {}", file.display()))
     }
 
+    /// Held while this deployment's processes are started or ended, and no longer: whoever keeps it running has no
+    /// hold of it. The system lets go of it however we end.
+    pub(super) fn lock(home: &Path, name: &str) -> Result<File> {
+        let file = super::lock_file(&home.join(format!("{name}.lock")))?;
+        file.lock().when(|| format!("lock the state of {name}"))?;
+        Ok(file)
+    }
+
+    pub(super) fn process(&self, role: &str) -> Result<&Process> {
+        let roles: Vec<&str> = self.processes.iter().map(|process| process.role.as_str()).collect();
+        self.processes.iter().find(|process| process.role == role).ok_or_else(|| {
+            format!("{} has no member `{role}`; it has: {}", self.name, roles.join(", ")).into()
+        })
+    }
+
+    /// Starts a process that is down as it was started before; one that is up stays as it is.
+    pub(super) fn start(&mut self, role: &str) -> Result<()> {
+        let old = self.process(role)?;
+        if old.is_alive() {
+            return Ok(());
+        }
+        let new = Process::spawn(role, old.port, old.recipe.clone(), &self.log(role))?;
+        let new = new.ok_or_else(|| format!("{role} ended at once:\n{}", self.log_tail(role)))?;
+        self.processes.iter_mut().filter(|process| process.role == role).for_each(|old| *old = new.clone());
+        Ok(())
+    }
+
+    /// Where a process of this role writes what it has to say.
+    pub(super) fn log(&self, role: &str) -> PathBuf {
+        self.folder.join(format!("{role}.log"))
+    }
+
+    /// The end of that, indented, for a sentence about its trouble.
+    pub(super) fn log_tail(&self, role: &str) -> String {
+        let bytes = fs::read(self.log(role)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        let last = &lines[lines.len().saturating_sub(8)..];
+        last.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    }
+
     /// Removes the data and then the state itself.
     pub(super) fn forget(&self, home: &Path) -> Result<()> {
         // Only a folder that we can have made: a state file that someone edited removes nothing else.
@@ -54,8 +97,9 @@ impl State {
     fn print(&self) -> String {
         let mut text = format!("folder {}\n", self.folder.display());
         for process in &self.processes {
-            let Process { role, port, pid, birth } = process;
+            let Process { role, port, pid, birth, recipe } = process;
             let _ = writeln!(text, "process {role} {port} {pid} {birth}");
+            text.push_str(&print(recipe));
         }
         if !self.url.is_empty() {
             let _ = writeln!(text, "url {}", self.url);
@@ -71,7 +115,12 @@ impl State {
                 Some(("folder", path)) => state.folder = path.into(),
                 Some(("url", url)) => url.clone_into(&mut state.url),
                 Some(("process", words)) => state.processes.extend(process(words)),
-                _ => {}
+                Some((key, value)) => {
+                    if let Some(last) = state.processes.last_mut() {
+                        note(&mut last.recipe, key, value);
+                    }
+                }
+                None => {}
             }
         }
         state
@@ -85,7 +134,33 @@ fn process(words: &str) -> Option<Process> {
         port: words.next()?.parse().ok()?,
         pid: words.next()?.parse().ok()?,
         birth: words.next()?.to_owned(),
+        recipe: Recipe::default(),
     })
+}
+
+/// One line each: nothing that xtask starts has a line's end in it.
+fn print(recipe: &Recipe) -> String {
+    let mut text = format!("program {}\n", recipe.program);
+    for arg in &recipe.args {
+        let _ = writeln!(text, "arg {arg}");
+    }
+    for (key, value) in &recipe.env {
+        let _ = writeln!(text, "env {key}={value}");
+    }
+    let _ = writeln!(text, "in {}", recipe.folder.display());
+    text
+}
+
+fn note(recipe: &mut Recipe, key: &str, value: &str) {
+    match key {
+        "program" => value.clone_into(&mut recipe.program),
+        "arg" => recipe.args.push(value.to_owned()),
+        "env" => {
+            recipe.env.extend(value.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())));
+        }
+        "in" => recipe.folder = value.into(),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -94,14 +169,24 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back() {
-        let process = Process { role: "replica-1".into(), port: 11_001, pid: 77, birth: "Mon Nov 3".into() };
+        let recipe = Recipe {
+            program: "/usr/bin/redis-server".into(),
+            args: ["--save", "", "--bind", "127.0.0.1"].map(str::to_owned).into(),
+            env: vec![("CLOCK".into(), "/tmp/with = and a space".into())],
+            folder: "/tmp/with a space/tidelock-x/replica-1".into(),
+        };
+        let birth = "Mon Nov 3".to_owned();
+        let process = Process { role: "replica-1".into(), port: 11_001, pid: 77, birth, recipe };
         let state = State {
             name: "redis-sentinel".into(),
             folder: "/tmp/with a space/tidelock-x".into(),
-            processes: vec![process],
+            processes: vec![process.clone(), Process { role: "replica-2".into(), ..process }],
             url: "redis://127.0.0.1:11001".into(),
         };
         assert_eq!(State::parse("redis-sentinel", &state.print()), state);
+        assert_eq!(state.process("replica-2").unwrap().pid, 77);
+        let trouble = state.process("replica-3").unwrap_err().to_string();
+        assert_eq!(trouble, "redis-sentinel has no member `replica-3`; it has: replica-1, replica-2");
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn start(group: &mut Group, role: &str, port: u16, id: u16, members: &str) -> Re
     command.current_dir(&folder).args(["-Xmx256m", "-XX:+UseSerialGC", CONTAINER_CHECK]);
     command.args(["-Dzookeeper.jmx.log4j.disable=true", "-cp"]).arg(class_path(&folder)?);
     command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(&config);
-    group.spawn(role, port, &mut command)
+    group.spawn(role, port, &command)
 }
 
 /// What a server takes itself for: `standalone`, `leader` or `follower`; None while it serves nobody.

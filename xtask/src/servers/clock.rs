@@ -1,0 +1,139 @@
+//! The wall clock of a server, to step at will: `clock.c`, loaded before the server's own libraries, adds an offset
+//! that it reads from a file. A write to the file is a step at once, without a restart; the monotonic clock stays.
+//!
+//! The library is built with the system's C compiler when a server first needs it. Where that cannot be, the server
+//! runs without, and only a wish to step its clock is refused. (libfaketime is no way: Debian's Redis aborts under it.)
+
+use std::fs::{self, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::process::Process;
+use crate::call::Call;
+use crate::trouble::{Result, While};
+
+const SOURCE: &str = include_str!("clock.c");
+/// Tells the library where its offset is.
+const OFFSET: &str = "TIDELOCK_CLOCK";
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Gives a server that is about to start a clock to step, with its offset in this folder; or leaves it as it is.
+pub(super) fn equip(home: &Path, folder: &Path, command: &mut Command) -> Result<()> {
+    if let Ok(library) = library(home) {
+        let file = folder.join("clock");
+        fs::write(&file, 0_i64.to_ne_bytes()).when(|| format!("write {}", file.display()))?;
+        command.env("LD_PRELOAD", library).env(OFFSET, file);
+    }
+    Ok(())
+}
+
+/// Sets a server's clock this far from the real time; it stays there when the server is started again.
+pub(super) fn set(home: &Path, process: &Process, offset_ms: i64) -> Result<()> {
+    let refused = |why: &str| Err(format!("the clock of {} cannot be stepped: {why}", process.role).into());
+    let Some(file) = process.recipe.env(OFFSET) else {
+        return match library(home) {
+            Err(why) => refused(&why.to_string()),
+            Ok(_) => refused("it was not started with one that can"),
+        };
+    };
+    if process.is_alive() && !maps(process.pid, file) {
+        return refused("it did not load the library that does it; its program may be a static one");
+    }
+    write(file, offset_ms).when(|| format!("write {file}"))
+}
+
+/// Takes a step back, if a clock was stepped.
+pub(super) fn heal(process: &Process) -> Result<()> {
+    match process.recipe.env(OFFSET) {
+        Some(file) => write(file, 0).when(|| format!("write {file}")),
+        None => Ok(()),
+    }
+}
+
+/// In place and in one piece: the server may read it at this moment.
+fn write(file: &str, offset_ms: i64) -> std::io::Result<()> {
+    OpenOptions::new().write(true).open(file)?.write_all(&offset_ms.to_ne_bytes())
+}
+
+fn maps(pid: u32, file: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(file))
+}
+
+/// The library, built unless this source was built before.
+fn library(home: &Path) -> Result<PathBuf> {
+    if !cfg!(target_os = "linux") {
+        return Err("that is done on Linux alone".into());
+    }
+    let mut hasher = DefaultHasher::new();
+    SOURCE.hash(&mut hasher);
+    let library = home.join(format!("clock-{:016x}.so", hasher.finish()));
+    if library.to_string_lossy().contains([' ', ':']) {
+        return Err(format!("LD_PRELOAD cannot name {}", library.display()).into());
+    }
+    if !library.is_file() {
+        build(&library)?;
+    }
+    Ok(library)
+}
+
+fn build(library: &Path) -> Result<()> {
+    let name = std::process::id();
+    let (source, draft) =
+        (library.with_extension(format!("{name}.c")), library.with_extension(name.to_string()));
+    crate::place::write(&source, SOURCE)?;
+    let built = Call::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).args([&draft, &source]).arg("-ldl");
+    let built = built.limit(LIMIT).run();
+    let _ = fs::remove_file(&source);
+    let built = built?;
+    if !built.success() {
+        return Err(format!("{}:\n{}", built.trouble(), built.tail(8)).into());
+    }
+    fs::rename(&draft, library).when(|| format!("write {}", library.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Scratch;
+    use crate::servers::recipe::Recipe;
+
+    /// A process of this test that shows its clock: what it says against what we know, in seconds.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_step_is_seen_at_once_and_taken_back() {
+        let home = Scratch::new("clock").unwrap();
+        let mut command = Command::new("date");
+        equip(home.path(), home.path(), command.arg("+%s").current_dir(home.path())).unwrap();
+        let recipe = Recipe::of(&command);
+        let process = Process { role: "date".into(), port: 0, pid: 0, birth: String::new(), recipe };
+        let ahead = || {
+            let said = process.recipe.command().output().unwrap().stdout;
+            let said: i64 = String::from_utf8(said).unwrap().trim().parse().unwrap();
+            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            said - i64::try_from(since.as_secs()).unwrap()
+        };
+        set(home.path(), &process, 100_000).unwrap();
+        assert!((95..=100).contains(&ahead()));
+        set(home.path(), &process, -100_500).unwrap();
+        assert!((-110..=-100).contains(&ahead()));
+        heal(&process).unwrap();
+        assert!((-5..=0).contains(&ahead()));
+    }
+
+    #[test]
+    fn a_clock_that_cannot_be_stepped_is_refused() {
+        let home = Scratch::new("clock-refused").unwrap();
+        let process = Process {
+            role: "server".into(),
+            port: 0,
+            pid: 0,
+            birth: String::new(),
+            recipe: Recipe::default(),
+        };
+        let trouble = set(home.path(), &process, 1).unwrap_err().to_string();
+        assert!(trouble.starts_with("the clock of server cannot be stepped: "), "{trouble}");
+    }
+}

@@ -1,0 +1,64 @@
+//! A deployment borrowed for a while: started unless it runs, and given back as it was found, however the borrower
+//! fares.
+//!
+//! A borrower may kill its servers and set their clocks, so only one has it at a time; the next one waits.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use super::{Deployment, clock, find, home, known, lock, lock_file, running, start, stop};
+use crate::trouble::{Result, While};
+
+#[derive(Debug)]
+pub(crate) struct Loan {
+    deployment: &'static Deployment,
+    home: PathBuf,
+    url: String,
+    ran_before: bool,
+    _alone: File,
+}
+
+impl Loan {
+    pub(crate) fn of(name: &str) -> Result<Self> {
+        let (home, deployment) = (home()?, find(name)?);
+        let _alone = turn(&home.join(format!("{name}.loan")), name)?;
+        let _at_work = lock(&home)?;
+        let ran_before = running(&home, deployment)?.is_some();
+        start(&home, deployment)?;
+        let state = known(&home, deployment)?;
+        for process in &state.processes {
+            clock::heal(process)?; // a borrower that was killed may have left it anywhere
+        }
+        Ok(Self { deployment, home, url: state.url, ran_before, _alone })
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.deployment.name
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if self.ran_before {
+            return;
+        }
+        let stopped = lock(&self.home).and_then(|_at_work| stop(&self.home, self.deployment));
+        if let Err(trouble) = stopped {
+            eprintln!("xtask: {}: {trouble}", self.deployment.name);
+        }
+    }
+}
+
+/// Waits until nobody else has it; says so if that takes time.
+fn turn(path: &std::path::Path, name: &str) -> Result<File> {
+    let file = lock_file(path)?;
+    if file.try_lock().is_err() {
+        println!("{name}: waiting for whoever uses it now");
+        file.lock().when(|| format!("lock {}", path.display()))?;
+    }
+    Ok(file)
+}
