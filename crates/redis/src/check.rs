@@ -1,0 +1,116 @@
+//! What a server is asked before it is trusted: whether it is one that can serve, and whether this user may do all that
+//! the scripts do. So whatever is wrong is said at once, and not by the first hand-off.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::Value;
+use tidelock::{Error, ErrorKind, Name, Result, SessionId};
+
+use crate::keys::Keys;
+use crate::link::Link;
+use crate::script::CHECK;
+use crate::{reply, trouble};
+
+/// The oldest version that has all that the scripts use.
+const OLDEST: (u32, u32) = (6, 2);
+
+pub(crate) async fn server(link: &Link, keys: &Keys, session: SessionId) -> Result<()> {
+    match link.ask(redis::cmd("INFO")).await {
+        Ok(Value::BulkString(text)) => Info(&String::from_utf8_lossy(&text)).check(link.place())?,
+        Ok(Value::VerbatimString { text, .. }) => Info(&text).check(link.place())?,
+        Ok(other) => return Err(trouble::strange(&other, link.place())),
+        Err(error) if error.kind() == ErrorKind::Denied => {
+            tracing::debug!(%error, "INFO is refused, so the server's version and role stay unknown");
+        }
+        Err(error) => return Err(error),
+    }
+    permissions(link, keys, session).await
+}
+
+/// Tries everything once, on a name that nobody else uses.
+async fn permissions(link: &Link, keys: &Keys, session: SessionId) -> Result<()> {
+    let name = Name::new(&format!("tidelock check {session}"))?;
+    let mut command = CHECK.call();
+    keys.put(&mut command, &name, CHECK.keys);
+    command.arg(session.to_string()).arg(&keys.channels);
+    let reply = link.ask(command).await?;
+    let [command, said] = reply::parts(&reply) else {
+        return Ok(());
+    };
+    let (command, said) = (reply::text(command).unwrap_or_default(), reply::text(said).unwrap_or_default());
+    if !["NOPERM", "can't run this command", "can't access", "No permissions"].iter().any(|no| said.contains(no)) {
+        return Err(Error::new(ErrorKind::Unavailable, format!("{} refused {command}: {said}", link.place())));
+    }
+    let (place, lower, base) = (link.place(), command.to_lowercase(), &keys.channels);
+    let wrong = format!(
+        "{place} refused {command}; grant it with: ACL SETUSER … +{lower} ~{base}* &{base}* (it said: {said})"
+    );
+    Err(Error::new(ErrorKind::Denied, wrong))
+}
+
+/// What a server tells of itself.
+struct Info<'a>(&'a str);
+
+impl Info<'_> {
+    fn check(&self, place: &str) -> Result<()> {
+        let unsupported = |wrong: String| Err(Error::new(ErrorKind::Unsupported, format!("{place} {wrong}")));
+        if let Some(version) = self.get("redis_version")
+            && numbers(version) < OLDEST
+        {
+            return unsupported(format!("is Redis {version}, and has to be 6.2 or newer"));
+        }
+        if self.get("cluster_enabled") == Some("1") {
+            return unsupported("is a node of a cluster; give its nodes as redis-cluster://HOST:PORT,HOST:PORT".into());
+        }
+        if self.get("role") == Some("slave") && self.get("slave_read_only") != Some("0") {
+            let (host, port) = (self.get("master_host"), self.get("master_port"));
+            let master = format!("{}:{}", host.unwrap_or("?"), port.unwrap_or("?"));
+            return unsupported(format!("is a read-only replica; give its master, {master}, or the sentinels"));
+        }
+        self.warn_of_eviction(place);
+        Ok(())
+    }
+
+    /// A server that evicts keys evicts locks. Said once in a process.
+    fn warn_of_eviction(&self, place: &str) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        let policy = self.get("maxmemory_policy").unwrap_or("noeviction");
+        let is_limited = self.get("maxmemory").is_some_and(|most| most != "0");
+        if is_limited && policy != "noeviction" && !SAID.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                place,
+                policy,
+                "this server may evict locks when its memory is full; set maxmemory-policy to noeviction"
+            );
+        }
+    }
+
+    fn get(&self, field: &str) -> Option<&str> {
+        self.0.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::trim))
+    }
+}
+
+/// The first two numbers of a version.
+fn numbers(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(info: &str) -> Option<String> {
+        Info(info).check("Redis at here").err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn who_cannot_serve_is_told_why() {
+        assert_eq!(refused("redis_version:6.2.0\r\nrole:master\r\ncluster_enabled:0\r\n"), None);
+        assert_eq!(refused("redis_version:10.0.1\r\n"), None);
+        assert!(refused("redis_version:6.0.16\r\n").unwrap().contains("6.2 or newer"));
+        assert!(refused("redis_version:7.0.0\r\ncluster_enabled:1\r\n").unwrap().contains("redis-cluster://"));
+        let replica = "redis_version:7.0.0\r\nrole:slave\r\nslave_read_only:1\r\nmaster_host:a\r\nmaster_port:7\r\n";
+        assert!(refused(replica).unwrap().contains("its master, a:7"));
+    }
+}

@@ -1,0 +1,373 @@
+//! The way to one server: what is asked goes out in the order in which it was asked, and nobody waits for a batch.
+//!
+//! Requests lie in a queue until the link's task takes whatever has come and hands it over as one write; several
+//! batches may be under way. A batch that is not answered in time, or a connection that ends, ends both: everyone
+//! under way is told that the outcome is unknown, and the task connects anew. While it cannot, whoever asks hears why
+//! at once. All of it runs on the runtime on which the session was opened.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
+use tidelock::{Error, ErrorKind, Options, Result};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::dial::Dial;
+use crate::news::News;
+use crate::{script, trouble};
+
+/// How many requests go out together at most.
+const BATCH: usize = 256;
+
+/// A handle to the task; dropping it ends the connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    queue: UnboundedSender<Request>,
+    place: Arc<str>,
+    was_heard: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// How long a link waits for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) connect: Duration,
+    pub(crate) answer: Duration,
+    pub(crate) first_pause: Duration,
+    pub(crate) longest_pause: Duration,
+}
+
+/// What is asked, and whom to answer.
+struct Request {
+    commands: Vec<Cmd>,
+    count: usize,
+    reply: oneshot::Sender<Result<Vec<Value>>>,
+    /// It is sent also when nobody waits for the answer any more.
+    regardless: bool,
+}
+
+/// An answer under way. It needs no runtime.
+pub(crate) type Answer<T> = oneshot::Receiver<Result<T>>;
+
+struct Task {
+    dial: Arc<dyn Dial>,
+    place: Arc<str>,
+    news: Arc<News>,
+    channel: Option<String>,
+    patience: Patience,
+    queue: UnboundedReceiver<Request>,
+    was_heard: Arc<AtomicBool>,
+}
+
+/// A connection, and what comes from it.
+struct Line {
+    connection: MultiplexedConnection,
+    pushes: UnboundedReceiver<PushInfo>,
+    /// Rung when it is not worth waiting for any more.
+    is_broken: Arc<Notify>,
+}
+
+impl Patience {
+    pub(crate) fn of(options: &Options) -> Self {
+        Self {
+            connect: options.connect_deadline,
+            answer: options.command_deadline,
+            first_pause: options.first_pause,
+            longest_pause: options.longest_pause,
+        }
+    }
+}
+
+impl Link {
+    /// Connects, and keeps connected from then on. On `channel`, if there is one, the server's news are heard.
+    pub(crate) async fn connect(
+        dial: Arc<dyn Dial>,
+        news: Arc<News>,
+        channel: Option<String>,
+        patience: Patience,
+    ) -> Result<Self> {
+        let start = Start::new(dial, news, channel, patience);
+        let line = start.task.connect().await?;
+        Ok(start.spawn(Some(line)))
+    }
+
+    /// Connects when something is asked for the first time.
+    pub(crate) fn lazy(dial: Arc<dyn Dial>, news: Arc<News>, patience: Patience) -> Self {
+        Start::new(dial, news, None, patience).spawn(None)
+    }
+
+    /// Where it leads, for messages.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Asks one thing. Dropped before it was sent, it is not sent.
+    pub(crate) async fn ask(&self, command: Cmd) -> Result<Value> {
+        let reply = self.send(vec![command], false);
+        only(self.answered(reply).await?, &self.place)
+    }
+
+    /// Asks one thing that is sent in any case, from now on.
+    pub(crate) fn ask_regardless(
+        &self,
+        command: Cmd,
+    ) -> impl Future<Output = Result<Value>> + Send + use<> {
+        let (reply, place) = (self.send(vec![command], true), self.place.clone());
+        async move { only(answer(reply, &place).await?, &place) }
+    }
+
+    /// Asks several things at once; errors of single ones are among the answers.
+    pub(crate) async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>> {
+        let reply = self.send(commands, false);
+        self.answered(reply).await
+    }
+
+    /// Sees to it that a connection on which nothing was heard since the last time is found out if it is dead.
+    pub(crate) fn beat(&self) {
+        if !self.was_heard.swap(false, Ordering::Relaxed) {
+            drop(self.ask_regardless(redis::cmd("PING")));
+        }
+    }
+
+    fn send(&self, commands: Vec<Cmd>, regardless: bool) -> Answer<Vec<Value>> {
+        let (reply, answer) = oneshot::channel();
+        // Without a task the reply is dropped here, and whoever waits for it hears that.
+        let count = commands.len();
+        let _ = self.queue.send(Request { commands, count, reply, regardless });
+        answer
+    }
+
+    async fn answered(&self, reply: Answer<Vec<Value>>) -> Result<Vec<Value>> {
+        answer(reply, &self.place).await
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A task that does not run yet.
+struct Start {
+    task: Task,
+    queue: UnboundedSender<Request>,
+}
+
+impl Start {
+    fn new(dial: Arc<dyn Dial>, news: Arc<News>, channel: Option<String>, patience: Patience) -> Self {
+        let (sender, queue) = unbounded_channel();
+        let (place, was_heard) = (dial.place().into(), Arc::new(AtomicBool::new(true)));
+        Self { task: Task { dial, place, news, channel, patience, queue, was_heard }, queue: sender }
+    }
+
+    fn spawn(self, line: Option<Line>) -> Link {
+        let (place, was_heard) = (self.task.place.clone(), self.task.was_heard.clone());
+        let task = Handle::current().spawn(self.task.run(line)).abort_handle();
+        Link { queue: self.queue, place, was_heard, task }
+    }
+}
+
+impl Task {
+    /// Ends when nobody can ask any more.
+    async fn run(mut self, line: Option<Line>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut line = match line {
+            Some(line) => line,
+            None => {
+                // Nobody has asked yet.
+                if self.queue.recv_many(&mut batch, BATCH).await == 0 {
+                    return;
+                }
+                let Some(line) = self.reconnect(&mut batch).await else { return };
+                line
+            }
+        };
+        loop {
+            if !self.serve(&mut line, &mut batch).await {
+                return;
+            }
+            let Some(next) = self.reconnect(&mut batch).await else { return };
+            line = next;
+            self.news.missed();
+        }
+    }
+
+    /// Sends what is asked and tells what is pushed, until the connection ends. False when nobody can ask any more.
+    async fn serve(&mut self, line: &mut Line, batch: &mut Vec<Request>) -> bool {
+        loop {
+            self.send(line, std::mem::take(batch)).await;
+            tokio::select! {
+                biased;
+                () = line.is_broken.notified() => return true,
+                push = line.pushes.recv() => match push {
+                    Some(push) if push.kind != PushKind::Disconnection => self.news.pushed(&push),
+                    _ => return true,
+                },
+                count = self.queue.recv_many(batch, BATCH) => if count == 0 {
+                    return false;
+                },
+            }
+        }
+    }
+
+    /// Sends a batch, and leaves the wait for its answers to a task of its own.
+    async fn send(&self, line: &Line, mut batch: Vec<Request>) {
+        batch.retain(|request| request.regardless || !request.reply.is_closed());
+        if batch.is_empty() {
+            return;
+        }
+        let mut pipeline = redis::pipe();
+        for command in batch.iter_mut().flat_map(|request| std::mem::take(&mut request.commands)) {
+            pipeline.add_command(command);
+        }
+        let sending = Sending {
+            connection: line.connection.clone(),
+            pipeline,
+            batch,
+            is_broken: line.is_broken.clone(),
+            place: self.place.clone(),
+            news: self.news.clone(),
+            was_heard: self.was_heard.clone(),
+        };
+        let mut answering = Box::pin(sending.answer(self.patience.answer));
+        // Polled once here, it has its place in the order; the task that polls it on may begin whenever it likes.
+        let begun = poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await;
+        if begun.is_pending() {
+            tokio::spawn(answering);
+        }
+    }
+
+    /// Connects anew, for as long as it takes. Meanwhile whoever asks is told why it fails. `None` when nobody can
+    /// ask any more.
+    async fn reconnect(&mut self, batch: &mut Vec<Request>) -> Option<Line> {
+        let mut pause = self.patience.first_pause;
+        loop {
+            let trouble = match self.connect().await {
+                Ok(line) => return Some(line),
+                Err(trouble) => trouble,
+            };
+            tracing::debug!(place = &*self.place, error = %trouble, "cannot connect, and tries again soon");
+            let rest = tokio::time::sleep(pause);
+            tokio::pin!(rest);
+            loop {
+                for request in batch.drain(..) {
+                    let _ = request.reply.send(Err(trouble.clone())); // unless nobody waits any more
+                }
+                tokio::select! {
+                    () = &mut rest => break,
+                    count = self.queue.recv_many(batch, BATCH) => if count == 0 {
+                        return None;
+                    },
+                }
+            }
+            pause = (pause * 2).min(self.patience.longest_pause);
+        }
+    }
+
+    async fn connect(&self) -> Result<Line> {
+        let (sender, pushes) = unbounded_channel();
+        let connecting = async {
+            let mut connection = self.dial.dial(self.patience.connect, sender).await?;
+            if let Some(channel) = &self.channel {
+                connection.subscribe(channel).await?;
+            }
+            Ok(connection)
+        };
+        let connected = tokio::time::timeout(self.patience.connect, connecting).await;
+        let connection = match connected {
+            Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place))?,
+            Err(_) => return Err(silent(&self.place)),
+        };
+        Ok(Line { connection, pushes, is_broken: Arc::new(Notify::new()) })
+    }
+}
+
+/// A batch under way.
+struct Sending {
+    connection: MultiplexedConnection,
+    pipeline: Pipeline,
+    batch: Vec<Request>,
+    is_broken: Arc<Notify>,
+    place: Arc<str>,
+    news: Arc<News>,
+    was_heard: Arc<AtomicBool>,
+}
+
+impl Sending {
+    async fn answer(mut self, within: Duration) {
+        let outcome = tokio::time::timeout(within, self.values()).await;
+        match outcome {
+            Ok(Ok(values)) => {
+                self.was_heard.store(true, Ordering::Relaxed);
+                self.share(values);
+            }
+            Ok(Err(error)) => {
+                let error = trouble::from(error, &self.place);
+                self.fail(&error);
+            }
+            Err(_) => {
+                // Whatever comes behind it would wait as long: better to connect anew.
+                self.is_broken.notify_one();
+                let error = silent(&self.place);
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// The answers, in the order of the commands. What a server does not know by its hash is sent as a text.
+    async fn values(&mut self) -> RedisResult<Vec<Value>> {
+        let count = self.pipeline.len();
+        let mut values = self.connection.send_packed_commands(&self.pipeline, 0, count).await?;
+        let is_unknown = |value: &Value| matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT");
+        let unknown: Vec<usize> = (0..values.len()).filter(|i| is_unknown(&values[*i])).collect();
+        if unknown.is_empty() {
+            return Ok(values);
+        }
+        let mut by_text = redis::pipe();
+        let commands: Vec<&Cmd> = self.pipeline.cmd_iter().collect();
+        for i in &unknown {
+            by_text.add_command(commands.get(*i).and_then(|command| script::by_text(command)).unwrap_or_default());
+        }
+        let answers = self.connection.send_packed_commands(&by_text, 0, unknown.len()).await?;
+        for (i, answer) in unknown.into_iter().zip(answers) {
+            values[i] = answer;
+        }
+        Ok(values)
+    }
+
+    /// Gives everyone the answers to what it asked. Grants are told first, whether anyone reads the answer or not.
+    fn share(self, values: Vec<Value>) {
+        let mut values = values.into_iter();
+        for request in self.batch {
+            let own: Vec<Value> = values.by_ref().take(request.count).collect();
+            own.iter().for_each(|value| self.news.replied(value));
+            let _ = request.reply.send(Ok(own)); // unless nobody waits any more
+        }
+    }
+
+    fn fail(self, error: &Error) {
+        for request in self.batch {
+            let _ = request.reply.send(Err(error.clone())); // unless nobody waits any more
+        }
+    }
+}
+
+async fn answer<T>(reply: Answer<T>, place: &str) -> Result<T> {
+    reply.await.unwrap_or_else(|_| Err(silent(place)))
+}
+
+fn only(mut values: Vec<Value>, place: &str) -> Result<Value> {
+    trouble::checked(values.pop().unwrap_or(Value::Nil), place)
+}
+
+fn silent(place: &str) -> Error {
+    Error::new(ErrorKind::Timeout, format!("{place} did not answer in time"))
+}

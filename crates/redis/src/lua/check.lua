@@ -1,0 +1,27 @@
+-- check: whether this user may do all that the other scripts do, tried on keys of its own that it takes away again.
+-- KEYS held line wait void    ARGV caller channels
+-- replies {} | {command, what the server said}.
+local tries = {
+  { 'TIME' },
+  { 'HSET', KEYS[1], 'a', '1' },
+  { 'HGET', KEYS[1], 'a' },
+  { 'HMGET', KEYS[1], 'a', 'b' },
+  { 'HKEYS', KEYS[1] },
+  { 'HGETALL', KEYS[1] },
+  { 'HDEL', KEYS[1], 'a' },
+  { 'ZADD', KEYS[2], '1', 'a' },
+  { 'ZSCORE', KEYS[2], 'a' },
+  { 'ZRANGE', KEYS[2], '0', '0' },
+  { 'ZREM', KEYS[2], 'a' },
+  { 'ZREMRANGEBYSCORE', KEYS[2], '-inf', '0' },
+  { 'PEXPIRE', KEYS[2], '1' },
+  { 'DEL', KEYS[1], KEYS[2] },
+  { 'PUBLISH', ARGV[2] .. ARGV[1], 'hello' },
+}
+for _, words in ipairs(tries) do
+  local answer = redis.pcall(unpack(words))
+  if type(answer) == 'table' and answer.err then
+    return { words[1], answer.err }
+  end
+end
+return {}

@@ -1,0 +1,69 @@
+//! What a client hears without asking: grants and evictions, on its own channel or at the end of a reply.
+
+use std::sync::Arc;
+
+use redis::{PushInfo, PushKind, Value};
+use tidelock::{ClaimId, Grant, SessionId, Signals, Token, Weight};
+
+/// Passes news on to core.
+#[derive(Debug)]
+pub(crate) struct News {
+    pub(crate) session: SessionId,
+    pub(crate) signals: Arc<dyn Signals>,
+}
+
+impl News {
+    /// A message of the server's. Whatever is not for us, or not understood, is only a hint that is missed.
+    pub(crate) fn pushed(&self, push: &PushInfo) {
+        if push.kind == PushKind::Message
+            && let Some(Value::BulkString(text)) = push.data.last()
+            && let Ok(text) = std::str::from_utf8(text)
+        {
+            self.said(text);
+        }
+    }
+
+    /// The caller's own grants, which are the last part of a reply.
+    pub(crate) fn replied(&self, reply: &Value) {
+        let Value::Array(parts) = reply else {
+            return;
+        };
+        let Some(Value::Array(own)) = parts.last() else {
+            return;
+        };
+        for of_one in own.chunks_exact(3) {
+            if let [Value::Int(number), Value::Int(token), Value::Int(size)] = of_one {
+                self.held(number.unsigned_abs(), token.unsigned_abs(), size.unsigned_abs());
+            }
+        }
+    }
+
+    /// News may have been missed.
+    pub(crate) fn missed(&self) {
+        self.signals.look_everywhere();
+    }
+
+    fn said(&self, text: &str) {
+        let mut words = text.split(' ');
+        let word = words.next();
+        let mut number = || words.next()?.parse::<u64>().ok();
+        match (word, number(), number(), number()) {
+            (Some("held"), Some(claim), Some(token), Some(size)) => self.held(claim, token, size),
+            (Some("gone"), Some(number), _, _) => {
+                self.signals.gone(ClaimId { session: self.session, number });
+            }
+            _ => {}
+        }
+    }
+
+    fn held(&self, number: u64, token: u64, size: u64) {
+        if let Some(grant) = grant(token, size) {
+            self.signals.held(ClaimId { session: self.session, number }, grant);
+        }
+    }
+}
+
+/// A grant as the scripts tell it.
+pub(crate) fn grant(token: u64, size: u64) -> Option<Grant> {
+    Some(Grant { token: Token::from_u64(token)?, capacity: Weight::new(u32::try_from(size).ok()?)? })
+}

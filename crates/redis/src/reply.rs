@@ -1,0 +1,143 @@
+//! What the scripts answer, read.
+
+use std::time::Duration;
+
+use redis::Value;
+use tidelock::{ClaimId, Error, ErrorKind, Left, Moment, Place, Result, SessionId, Sight};
+
+use crate::news::grant;
+use crate::trouble::strange;
+
+/// A claim's place, as `join` answers it. It lives until `until` from here on.
+pub(crate) fn place(reply: &Value, until: Moment, from: &str) -> Result<Place> {
+    let place = match parts(reply) {
+        [word, Value::Int(token), Value::Int(size), ..] if is(word, "held") => {
+            let grant = grant(token.unsigned_abs(), size.unsigned_abs());
+            grant.map(|grant| Place::Held { grant, until })
+        }
+        [word, Value::Int(millis), ..] if is(word, "waiting") => {
+            Some(Place::Waiting { until, look_in: Duration::from_millis(millis.unsigned_abs()) })
+        }
+        [word, ..] if is(word, "refused") => Some(Place::Refused),
+        [word, ..] if is(word, "gone") => Some(Place::Gone),
+        [word, kind, ..] if is(word, "kind") => return Err(other_kind(kind)),
+        [word, Value::Int(size), ..] if is(word, "permits") => {
+            let wrong = format!("more was asked for than there is in all, which is {size}");
+            return Err(Error::new(ErrorKind::InvalidPermits, wrong));
+        }
+        _ => None,
+    };
+    place.ok_or_else(|| strange(reply, from))
+}
+
+/// What `leave` found.
+pub(crate) fn left(reply: &Value, from: &str) -> Result<Left> {
+    match parts(reply) {
+        [word, ..] if is(word, "held") => Ok(Left::Held),
+        [word, ..] if is(word, "waiting") => Ok(Left::Waiting),
+        [word, ..] if is(word, "absent") => Ok(Left::Absent),
+        _ => Err(strange(reply, from)),
+    }
+}
+
+/// How `lighten` went.
+pub(crate) fn lightened(reply: &Value, claim: ClaimId, from: &str) -> Result<()> {
+    match parts(reply) {
+        [word, ..] if is(word, "done") => Ok(()),
+        [word, ..] if is(word, "absent") => {
+            Err(Error::new(ErrorKind::Conflict, format!("claim {claim} is not in line any more")))
+        }
+        [word, Value::Int(weight), ..] if is(word, "permits") => {
+            let wrong = format!("the claim weighs {weight}, so it cannot be made lighter to more");
+            Err(Error::new(ErrorKind::InvalidPermits, wrong))
+        }
+        _ => Err(strange(reply, from)),
+    }
+}
+
+/// How `resize` went.
+pub(crate) fn resized(reply: &Value, from: &str) -> Result<()> {
+    match parts(reply) {
+        [word, ..] if is(word, "done") => Ok(()),
+        [word, kind, ..] if is(word, "kind") => Err(other_kind(kind)),
+        [word, Value::Int(size), ..] if is(word, "size") => {
+            Err(Error::new(ErrorKind::Conflict, format!("its size is {size} by now")))
+        }
+        [word, Value::Int(heaviest), ..] if is(word, "waits") => {
+            let wrong = format!("somebody waits for {heaviest}, which would never fit that size");
+            Err(Error::new(ErrorKind::InvalidPermits, wrong))
+        }
+        _ => Err(strange(reply, from)),
+    }
+}
+
+/// What `look` saw.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) is_in_use: bool,
+    pub(crate) sight: Sight,
+    /// Held claims of the caller that it did not ask about.
+    pub(crate) strays: Vec<ClaimId>,
+}
+
+pub(crate) fn seen(reply: &Value, session: SessionId, from: &str) -> Result<Seen> {
+    let [
+        Value::Int(used),
+        Value::Int(millis),
+        Value::Int(size),
+        Value::Array(held),
+        Value::Array(gone),
+        Value::Array(strays),
+        ..,
+    ] = parts(reply)
+    else {
+        return Err(strange(reply, from));
+    };
+    let id = |number: &Value| match number {
+        Value::Int(number) => Some(ClaimId { session, number: number.unsigned_abs() }),
+        _ => None,
+    };
+    let one = |pair: &[Value]| match pair {
+        [number, Value::Int(token)] => {
+            Some((id(number)?, grant(token.unsigned_abs(), size.unsigned_abs())?))
+        }
+        _ => None,
+    };
+    let sight = Sight {
+        held: held.chunks(2).filter_map(one).collect(),
+        gone: gone.iter().filter_map(id).collect(),
+        look_in: Duration::from_millis(millis.unsigned_abs()),
+    };
+    Ok(Seen { is_in_use: *used == 1, sight, strays: strays.iter().filter_map(id).collect() })
+}
+
+/// How many claims `renew` found, and the sum of their numbers.
+pub(crate) fn counted(reply: &Value) -> Option<(u64, u64)> {
+    match parts(reply) {
+        [Value::Int(count), Value::Int(sum)] => Some((count.unsigned_abs(), sum.unsigned_abs())),
+        _ => None,
+    }
+}
+
+/// The parts of an array; none of anything else.
+pub(crate) fn parts(value: &Value) -> &[Value] {
+    if let Value::Array(parts) = value { parts } else { &[] }
+}
+
+/// The text of a bulk or simple string.
+pub(crate) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn is(value: &Value, word: &str) -> bool {
+    text(value) == Some(word)
+}
+
+fn other_kind(kind: &Value) -> Error {
+    let kind = text(kind).unwrap_or("lock of another kind");
+    Error::new(ErrorKind::KindMismatch, format!("the name is in use as a {kind} now"))
+}

@@ -1,0 +1,87 @@
+//! The scripts, one for each operation, and how they are asked for: by their hash, and by their text if the server
+//! has forgotten them.
+
+use std::sync::LazyLock;
+
+use redis::{Arg, Cmd};
+
+/// A script of ours.
+#[derive(Debug)]
+pub(crate) struct Script {
+    text: &'static str,
+    hash: LazyLock<String>,
+    /// How many of a name's keys it takes.
+    pub(crate) keys: usize,
+}
+
+macro_rules! script {
+    ($name:ident, $keys:literal, $file:literal) => {
+        pub(crate) static $name: Script = Script {
+            text: include_str!($file),
+            hash: LazyLock::new(|| redis::Script::new(include_str!($file)).get_hash().to_owned()),
+            keys: $keys,
+        };
+    };
+    ($name:ident, on the line, $file:literal) => {
+        pub(crate) static $name: Script = Script {
+            text: concat!(include_str!("lua/line.lua"), include_str!($file)),
+            hash: LazyLock::new(|| {
+                let text = concat!(include_str!("lua/line.lua"), include_str!($file));
+                redis::Script::new(text).get_hash().to_owned()
+            }),
+            keys: 4,
+        };
+    };
+}
+
+script!(JOIN, on the line, "lua/join.lua");
+script!(LEAVE, on the line, "lua/leave.lua");
+script!(LIGHTEN, on the line, "lua/lighten.lua");
+script!(RESIZE, on the line, "lua/resize.lua");
+script!(LOOK, on the line, "lua/look.lua");
+script!(RENEW, 3, "lua/renew.lua");
+script!(INSPECT, 3, "lua/inspect.lua");
+script!(CHECK, 4, "lua/check.lua");
+
+static ALL: [&Script; 8] = [&JOIN, &LEAVE, &LIGHTEN, &RESIZE, &LOOK, &RENEW, &INSPECT, &CHECK];
+
+impl Script {
+    /// The command that runs it, up to its keys.
+    pub(crate) fn call(&self) -> Cmd {
+        let mut command = Cmd::with_capacity(16, 256);
+        command.arg("EVALSHA").arg(self.hash.as_str()).arg(self.keys);
+        command
+    }
+}
+
+/// The same command for a server that does not know the script; `None` if it calls none of ours.
+pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
+    let mut words = command.args_iter().map(|word| match word {
+        Arg::Simple(word) => word,
+        _ => b"".as_slice(),
+    });
+    let (_, hash) = (words.next()?, words.next()?);
+    let script = ALL.iter().find(|script| script.hash.as_bytes() == hash)?;
+    let mut by_text = Cmd::new();
+    by_text.arg("EVAL").arg(script.text);
+    for word in words {
+        by_text.arg(word);
+    }
+    Some(by_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forgotten_script_is_sent_as_a_text_with_the_same_arguments() {
+        let mut command = RENEW.call();
+        command.arg("key").arg("argument");
+        let packed = by_text(&command).unwrap().get_packed_command();
+        let packed = String::from_utf8(packed).unwrap();
+        assert!(packed.starts_with("*5\r\n$4\r\nEVAL\r\n"), "{packed}");
+        assert!(packed.contains("-- renew:") && packed.ends_with("\r\n$8\r\nargument\r\n"), "{packed}");
+        assert!(by_text(&redis::cmd("PING")).is_none());
+    }
+}

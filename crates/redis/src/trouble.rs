@@ -1,0 +1,75 @@
+//! What Redis and its client library say when something is wrong, as an error of ours that helps.
+
+use redis::{RedisError, ServerErrorKind, Value};
+use tidelock::{Error, ErrorKind, Result};
+
+/// The error that this one of the library means, with where it happened: `Redis at 127.0.0.1:6379`.
+pub(crate) fn from(error: RedisError, place: &str) -> Error {
+    use redis::ErrorKind as Said;
+    let code = error.code().unwrap_or_default().to_owned();
+    let detail = error.detail().unwrap_or_default().to_owned();
+    let (kind, message) = match error.kind() {
+        Said::Server(kind) => said(kind, &code, &detail),
+        Said::Extension => extension(&code, &detail),
+        Said::AuthenticationFailed => (ErrorKind::Denied, "refused the user name or the password".into()),
+        Said::Io if error.is_timeout() => (ErrorKind::Timeout, "did not answer in time".into()),
+        Said::Io => (ErrorKind::Unavailable, format!("cannot be reached: {error}")),
+        Said::RESP3NotSupported => (ErrorKind::Unsupported, "is older than Redis 6.2".into()),
+        Said::InvalidClientConfig => (ErrorKind::InvalidOption, format!("cannot be connected to so: {error}")),
+        Said::Parse | Said::UnexpectedReturnType => {
+            (ErrorKind::Protocol, "does not answer as Redis does; is it one?".into())
+        }
+        _ => (ErrorKind::Unavailable, format!("failed: {error}")),
+    };
+    Error::new(kind, format!("{place} {message}")).because(error)
+}
+
+/// A reply, or the error that it is.
+pub(crate) fn checked(value: Value, place: &str) -> Result<Value> {
+    match value {
+        Value::ServerError(error) => Err(from(error.into(), place)),
+        value => Ok(value),
+    }
+}
+
+/// A reply that is not what a script of ours answers.
+pub(crate) fn strange(value: &Value, place: &str) -> Error {
+    Error::new(ErrorKind::Protocol, format!("{place} answered strangely: {value:?}"))
+}
+
+fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) {
+    match kind {
+        ServerErrorKind::NoPerm => (ErrorKind::Denied, format!("refused for want of a permission: {detail}")),
+        ServerErrorKind::ReadOnly => {
+            (ErrorKind::Unavailable, "is a read-only replica; locks need its master".into())
+        }
+        ServerErrorKind::BusyLoading
+        | ServerErrorKind::TryAgain
+        | ServerErrorKind::ClusterDown
+        | ServerErrorKind::MasterDown => (ErrorKind::Unavailable, format!("is not ready: {code} {detail}")),
+        ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot => {
+            let wrong = "is a node of a cluster; give all of its nodes as redis-cluster://HOST:PORT,HOST:PORT";
+            (ErrorKind::Unsupported, wrong.into())
+        }
+        ServerErrorKind::ResponseError if detail.contains("can't run this command") => {
+            (ErrorKind::Denied, format!("refused a command for want of a permission: {detail}"))
+        }
+        _ => (ErrorKind::Protocol, format!("said: {code} {detail}")),
+    }
+}
+
+fn extension(code: &str, detail: &str) -> (ErrorKind, String) {
+    match code {
+        "NOAUTH" => (ErrorKind::Denied, "wants a password".into()),
+        "WRONGPASS" => (ErrorKind::Denied, "refused the user name or the password".into()),
+        "WRONGTYPE" => {
+            let wrong = "has a key of another type where this lock's is: something else uses the namespace";
+            (ErrorKind::Protocol, wrong.into())
+        }
+        "OOM" => (ErrorKind::Unavailable, "has no memory left (maxmemory)".into()),
+        "MISCONF" | "BUSY" | "NOREPLICAS" | "UNBLOCKED" => {
+            (ErrorKind::Unavailable, format!("does not take writes now: {code} {detail}"))
+        }
+        _ => (ErrorKind::Protocol, format!("said: {code} {detail}")),
+    }
+}
