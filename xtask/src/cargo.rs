@@ -35,6 +35,10 @@ fn clean(mut call: Call) -> Call {
 pub(crate) struct Artifact {
     pub(crate) target: String,
     pub(crate) kind: String,
+    /// Its package's.
+    pub(crate) folder: PathBuf,
+    /// Built as a test.
+    pub(crate) is_test: bool,
     pub(crate) executable: PathBuf,
 }
 
@@ -51,6 +55,8 @@ fn artifact(line: &str) -> Option<Artifact> {
     Some(Artifact {
         target: target["name"].get::<String>()?.clone(),
         kind: target["kind"][0].get::<String>()?.clone(),
+        folder: Path::new(message.get("manifest_path")?.get::<String>()?).parent()?.to_owned(),
+        is_test: *message.get("profile")?["test"].get::<bool>()?,
         executable,
     })
 }
@@ -101,12 +107,13 @@ mod tests {
     fn only_what_can_be_run_is_an_artifact() {
         let lines = r#"
 {"reason":"compiler-artifact","target":{"kind":["lib"],"name":"dep"},"executable":null}
-{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"tidelock_model"},"executable":"/t/debug/deps/m-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/crates/model/Cargo.toml","target":{"kind":["lib"],"name":"tidelock_model"},"profile":{"test":true},"executable":"/t/debug/deps/m-1"}
 {"reason":"build-finished","success":true}
 "#;
         let found = artifacts(lines);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].executable, Path::new("/t/debug/deps/m-1"));
         assert_eq!((found[0].kind.as_str(), found[0].target.as_str()), ("lib", "tidelock_model"));
+        assert!(found[0].is_test && found[0].folder == Path::new("/w/crates/model"));
     }
 }

@@ -3,6 +3,37 @@
 //! Every test binary ends with `test result: ok. 3 passed; 0 failed; 1 ignored; …`; their sums are the score.
 //! A binary that died before it got there has no such line, so its exit code must be looked at as well.
 
+use crate::call::Outcome;
+use crate::tally::Tally;
+use crate::trouble::Result;
+
+/// The reason that a test gives for being ignored where no server was started for it.
+const NEEDS_A_SERVER: &str = "... ignored, needs a server";
+
+/// Counts a run of tests. Those that need a server are not skipped: they are run where there is one.
+pub(crate) fn count(run: &Outcome, tally: &mut Tally) -> Result<()> {
+    let counts = counts(&run.text);
+    tally.pass(counts.passed);
+    tally.skip(counts.ignored.saturating_sub(waiting_for_a_server(&run.text)));
+    if run.success() {
+        return Ok(());
+    }
+    let names = failed(&run.text);
+    for name in &names {
+        tally.fail(format!("test {name}"));
+    }
+    let unnamed = counts.failed.saturating_sub(names.len() as u64);
+    if unnamed > 0 {
+        tally.fail_many(unnamed, format!("{unnamed} more tests"));
+    }
+    if counts.failed == 0 { Err(run.trouble()) } else { Ok(()) }
+}
+
+/// Whether a line tells how tests went.
+pub(crate) fn is_result(line: &str) -> bool {
+    line.starts_with("test result: ") || line.ends_with("... FAILED")
+}
+
 /// Sums over all summary lines of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -26,8 +57,13 @@ pub(crate) fn listed(output: &str) -> Vec<String> {
     output.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }
 
+fn waiting_for_a_server(output: &str) -> u64 {
+    let is_one = |line: &&str| line.starts_with("test ") && line.contains(NEEDS_A_SERVER);
+    output.lines().filter(is_one).count() as u64
+}
+
 /// Names of the tests that failed, in the order of their result lines.
-pub(crate) fn failed(output: &str) -> Vec<String> {
+fn failed(output: &str) -> Vec<String> {
     let results = output.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
     results.map(str::to_owned).collect()
 }
@@ -60,6 +96,13 @@ test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
     fn summary_lines_add_up() {
         assert_eq!(counts(OUTPUT), Counts { passed: 13, failed: 1, ignored: 1 });
         assert_eq!(counts("error: could not compile"), Counts::default());
+    }
+
+    #[test]
+    fn a_test_that_needs_a_server_is_known_by_its_reason() {
+        let output =
+            "test a ... ignored, needs a server: cargo xtask test runs it\ntest b ... ignored, slow\n";
+        assert_eq!(waiting_for_a_server(output), 1);
     }
 
     #[test]

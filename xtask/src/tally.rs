@@ -45,6 +45,11 @@ impl Tally {
         self.failures.len() as u64 + self.uncounted_failures
     }
 
+    /// How many units were tried so far.
+    pub(crate) fn units(&self) -> u64 {
+        self.passed + self.failed()
+    }
+
     /// What was measured, then what failed, then the score alone on the last line.
     pub(crate) fn summary(&self) -> String {
         let mut lines = Vec::new();

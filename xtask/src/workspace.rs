@@ -27,6 +27,8 @@ pub(crate) struct Package {
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) is_library: bool,
     pub(crate) examples: Vec<String>,
+    /// What each of its features turns on.
+    pub(crate) features: HashMap<String, Vec<String>>,
     /// Manifest keys that are not empty.
     filled: Vec<String>,
     rust_version: Option<String>,
@@ -36,6 +38,8 @@ pub(crate) struct Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) for_tests_only: bool,
+    /// Only a feature brings it in.
+    pub(crate) is_optional: bool,
 }
 
 type Object = HashMap<String, JsonValue>;
@@ -52,7 +56,7 @@ impl Workspace {
             .ok_or_else(|| "cannot make sense of what `cargo metadata` says".into())
     }
 
-    fn parse(root: PathBuf, json: &str) -> Option<Self> {
+    pub(crate) fn parse(root: PathBuf, json: &str) -> Option<Self> {
         let value: JsonValue = json.parse().ok()?;
         let top = value.get::<Object>()?;
         let target = PathBuf::from(top.get("target_directory")?.get::<String>()?);
@@ -100,6 +104,7 @@ impl Package {
             dependencies: dependencies.iter().map(Dependency::parse).collect::<Option<_>>()?,
             is_library: targets.iter().any(|target| kind(target, "lib")),
             examples: targets.iter().filter(|t| kind(t, "example")).map(name_of).collect::<Option<_>>()?,
+            features: features(package.get("features")?)?,
             filled: package.iter().filter(|(_, value)| filled(value)).map(|(key, _)| key.clone()).collect(),
             rust_version: text(package, "rust_version"),
         })
@@ -115,10 +120,15 @@ impl Package {
         self.filled.iter().any(|filled| filled == key)
     }
 
+    /// What it needs outside its tests.
+    pub(crate) fn product_dependencies(&self) -> impl Iterator<Item = &Dependency> {
+        self.dependencies.iter().filter(|dependency| !dependency.for_tests_only)
+    }
+
     /// The other packages of this workspace that its users get along with it.
     pub(crate) fn own_dependencies(&self) -> impl Iterator<Item = &str> {
-        let outside_tests = self.dependencies.iter().filter(|dependency| !dependency.for_tests_only);
-        outside_tests.map(|dependency| dependency.name.as_str()).filter(|name| name.starts_with("tidelock"))
+        let names = self.product_dependencies().map(|dependency| dependency.name.as_str());
+        names.filter(|name| name.starts_with("tidelock"))
     }
 }
 
@@ -128,8 +138,16 @@ impl Dependency {
         Some(Self {
             name: text(dependency, "name")?,
             for_tests_only: text(dependency, "kind").as_deref() == Some("dev"),
+            is_optional: *dependency.get("optional")?.get::<bool>()?,
         })
     }
+}
+
+fn features(value: &JsonValue) -> Option<HashMap<String, Vec<String>>> {
+    let parts = |parts: &JsonValue| {
+        parts.get::<Vec<_>>()?.iter().map(|part| part.get::<String>().cloned()).collect::<Option<_>>()
+    };
+    value.get::<Object>()?.iter().map(|(name, value)| Some((name.clone(), parts(value)?))).collect()
 }
 
 fn text(object: &Object, key: &str) -> Option<String> {
@@ -161,10 +179,11 @@ mod tests {
 
     const METADATA: &str = r#"{"target_directory": "/build", "packages": [
         {"name": "tidelock", "manifest_path": "/w/crates/core/Cargo.toml", "publish": null, "license": "MIT",
-         "keywords": [], "rust_version": "1.88",
+         "keywords": [], "rust_version": "1.88", "features": {"default": [], "tls": ["dep:rustls"]},
          "targets": [{"name": "tidelock", "kind": ["lib"]}, {"name": "first", "kind": ["example"]}],
-         "dependencies": [{"name": "tidelock-model", "kind": null}, {"name": "tidelock-memory", "kind": "dev"}]},
-        {"name": "xtask", "manifest_path": "/w/xtask/Cargo.toml", "publish": [], "rust_version": null,
+         "dependencies": [{"name": "tidelock-model", "kind": null, "optional": false},
+                          {"name": "tidelock-memory", "kind": "dev", "optional": false}]},
+        {"name": "xtask", "manifest_path": "/w/xtask/Cargo.toml", "publish": [], "rust_version": null, "features": {},
          "targets": [{"name": "xtask", "kind": ["bin"]}], "dependencies": []}]}"#;
 
     #[test]
@@ -175,6 +194,7 @@ mod tests {
         assert_eq!(workspace.oldest_rust().unwrap(), "1.88.0");
         let core = workspace.package("tidelock").unwrap();
         assert_eq!(core.own_dependencies().collect::<Vec<_>>(), ["tidelock-model"]);
+        assert_eq!(core.features["tls"], ["dep:rustls"]);
         assert_eq!(core.examples, ["first"]);
         assert!(core.states("license") && !core.states("keywords") && !core.states("description"));
         assert!(workspace.package("tidelock-redis").is_err());

@@ -17,8 +17,19 @@ const INVARIANTS: &[(&str, Check)] = &[
     ("the model is no_std", model_is_no_std),
     ("core depends on no backend, except in its tests", core_names_no_backend),
     ("no backend depends on another", backends_are_strangers),
+    (
+        "a backend depends on core, and on the suite and the benchmark in its tests at most",
+        backends_stand_on_core,
+    ),
     ("no backend names a guard", backends_know_no_guard),
-    ("the conformance suite depends on core, the model and memory alone", suite_needs_no_server),
+    (
+        "the conformance suite needs no backend but memory by default, and another only by the feature of its name",
+        suite_needs_no_server,
+    ),
+    (
+        "the benchmark needs no backend but memory by default, and another only by the feature of its name",
+        bench_needs_no_server,
+    ),
     ("xtask depends on no crate of Tidelock", xtask_is_alone),
     ("the playground depends on the model alone", playground_needs_the_model_alone),
     ("no file or folder is a drawer for everything", no_drawers),
@@ -30,6 +41,9 @@ const INVARIANTS: &[(&str, Check)] = &[
 /// All that keep lines. One that is no part of the workspace is no offence.
 const BACKENDS: [&str; 5] =
     ["tidelock-memory", "tidelock-redis", "tidelock-zookeeper", "tidelock-mysql", "tidelock-etcd"];
+
+/// What tries and measures backends.
+const ABOVE_BACKENDS: [&str; 2] = ["tidelock-conformance", "tidelock-bench"];
 
 /// Names that say nothing about what is inside.
 const DRAWERS: [&str; 8] = ["utils", "util", "helpers", "helper", "common", "misc", "shared", "stuff"];
@@ -54,9 +68,8 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> crate::trouble::Result<()> {
 }
 
 fn model_is_alone(workspace: &Workspace) -> Result<(), String> {
-    let model = package(workspace, "tidelock-model")?;
-    let outside_tests = model.dependencies.iter().find(|dependency| !dependency.for_tests_only);
-    outside_tests.map_or(Ok(()), |dependency| Err(format!("it depends on {}", dependency.name)))
+    let mut needed = package(workspace, "tidelock-model")?.product_dependencies();
+    needed.next().map_or(Ok(()), |dependency| Err(format!("it depends on {}", dependency.name)))
 }
 
 fn model_is_no_std(workspace: &Workspace) -> Result<(), String> {
@@ -90,10 +103,62 @@ fn backends_know_no_guard(workspace: &Workspace) -> Result<(), String> {
     Ok(())
 }
 
+fn backends_stand_on_core(workspace: &Workspace) -> Result<(), String> {
+    for backend in backends(workspace) {
+        if !backend.own_dependencies().any(|name| name == "tidelock") {
+            return Err(format!("{} does not depend on it", backend.name));
+        }
+        if let Some(above) = backend.own_dependencies().find(|name| ABOVE_BACKENDS.contains(name)) {
+            return Err(format!("{} depends on {above}", backend.name));
+        }
+    }
+    Ok(())
+}
+
 fn suite_needs_no_server(workspace: &Workspace) -> Result<(), String> {
-    const ITS_OWN: [&str; 3] = ["tidelock", "tidelock-model", "tidelock-memory"];
-    let mut needed = package(workspace, "tidelock-conformance")?.own_dependencies();
-    needed.find(|name| !ITS_OWN.contains(name)).map_or(Ok(()), |name| Err(format!("it depends on {name}")))
+    needs_memory_alone(package(workspace, "tidelock-conformance")?)
+}
+
+fn bench_needs_no_server(workspace: &Workspace) -> Result<(), String> {
+    needs_memory_alone(package(workspace, "tidelock-bench")?)
+}
+
+/// Whoever builds it for memory builds no client of any store.
+fn needs_memory_alone(package: &Package) -> Result<(), String> {
+    let servers = BACKENDS.iter().filter(|name| **name != "tidelock-memory");
+    for name in servers {
+        let own = name.trim_start_matches("tidelock-");
+        let mut needed = package.product_dependencies().filter(|dependency| dependency.name == *name);
+        if needed.any(|dependency| !dependency.is_optional) {
+            return Err(format!("it always depends on {name}"));
+        }
+        let mut others = package.features.iter().filter(|(feature, _)| *feature != own);
+        if let Some((other, _)) = others.find(|(_, parts)| parts.iter().any(|part| brings_in(part, name))) {
+            return Err(format!("{name} comes in by the feature `{other}`"));
+        }
+        if turned_on(package, "default").iter().any(|feature| feature == own) {
+            return Err(format!("{name} comes in by default"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether this part of a feature is an optional dependency, or makes one be there.
+fn brings_in(part: &str, dependency: &str) -> bool {
+    let part = part.strip_prefix("dep:").unwrap_or(part);
+    part.split('/').next() == Some(dependency)
+}
+
+/// A feature and all that it turns on.
+fn turned_on(package: &Package, feature: &str) -> Vec<String> {
+    let mut found = vec![feature.to_owned()];
+    let mut next = 0;
+    while let Some(feature) = found.get(next) {
+        let parts = package.features.get(feature).cloned().unwrap_or_default();
+        found.extend(parts.into_iter().filter(|part| !found.contains(part)).collect::<Vec<_>>());
+        next += 1;
+    }
+    found
 }
 
 fn xtask_is_alone(workspace: &Workspace) -> Result<(), String> {
@@ -201,6 +266,32 @@ mod tests {
         assert_eq!(first_line_naming("Guard", source), Some(3));
         let tests = "fn f() {}\n#[cfg(test)]\nmod tests {\n    use tidelock::Guard;\n}\n";
         assert_eq!(first_line_naming("Guard", tests), None);
+    }
+
+    /// The suite with these features, and with a backend that is optional or not.
+    fn suite(features: &str, optional: bool) -> Result<(), String> {
+        let json = format!(
+            r#"{{"target_directory": "/t", "packages": [{{"name": "tidelock-conformance",
+                "manifest_path": "/w/c/Cargo.toml", "publish": null, "targets": [], "features": {features},
+                "dependencies": [{{"name": "tidelock-memory", "kind": null, "optional": false}},
+                                 {{"name": "tidelock-redis", "kind": null, "optional": {optional}}}]}}]}}"#
+        );
+        suite_needs_no_server(&Workspace::parse("/w".into(), &json).unwrap())
+    }
+
+    #[test]
+    fn a_backend_with_a_server_stays_behind_its_feature() {
+        assert_eq!(suite(r#"{"redis": ["dep:tidelock-redis"], "all": ["redis"]}"#, true), Ok(()));
+        assert!(suite(r#"{"redis": []}"#, false).is_err());
+        assert!(
+            suite(r#"{"redis": ["dep:tidelock-redis"], "default": ["all"], "all": ["redis"]}"#, true)
+                .is_err()
+        );
+        assert!(suite(r#"{"tls": ["tidelock-redis/tls"]}"#, true).is_err());
+        assert_eq!(
+            suite(r#"{"redis": ["dep:tidelock-redis"], "tls": ["tidelock-redis?/tls"]}"#, true),
+            Ok(())
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! say more. The last line is the score alone.
 
 mod conformance;
+mod contract;
 mod examples;
 mod fence;
 mod format;
@@ -15,8 +16,12 @@ mod pages;
 mod platforms;
 mod rule_faults;
 mod rustdoc;
+mod servers;
+mod table;
 mod unit;
 
+use std::cell::RefCell;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -42,6 +47,8 @@ Usage: cargo xtask test [--deep] [--only STEP]… [--list]
 struct Job {
     workspace: Workspace,
     deep: bool,
+    /// What the conformance suite has reported in this run.
+    reports: RefCell<Vec<PathBuf>>,
 }
 
 struct Step {
@@ -68,11 +75,13 @@ const STEPS: &[Step] = &[
         rule_faults::run,
     ),
     step("loom", "interleavings of core and memory, and the faults they must find", loom),
+    step("conformance", "the contract on memory, and what is broken on purpose is caught", conformance::run),
     step(
-        "conformance",
-        "the contract on memory, what is broken on purpose is caught, README.md's table is true",
-        conformance::run,
+        "servers",
+        "on servers that are started for it: the backends' own tests, and the contract",
+        servers::run,
     ),
+    step("table", "README.md's table of guarantees is what these runs found", table::run),
     step("examples", "every example runs and ends by itself", examples::run),
     step(
         "pages",
@@ -96,7 +105,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let job = Job { workspace: Workspace::load()?, deep };
+    let job = Job { workspace: Workspace::load()?, deep, reports: RefCell::default() };
     if let Err(trouble) = setup::rust::install(&job.workspace) {
         println!("{trouble}"); // the step that needs it fails; the others need not
     }

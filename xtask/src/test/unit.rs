@@ -1,4 +1,5 @@
-//! All tests of all crates: built first, so that what does not build is told apart from what fails.
+//! All tests of all crates: built first, so that what does not build is told apart from what fails. Tests that need
+//! a server are left to the step `servers`.
 //!
 //! The model's exploration says how many states it saw in lines `explored: <n> …`; too few of them are a
 //! failure, because a rule that was hardly explored was hardly tested.
@@ -26,23 +27,11 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         .show(Show::Some(matters))
         .limit(limit)
         .run()?;
-    let counts = libtest::counts(&run.text);
-    tally.pass(counts.passed);
-    tally.skip(counts.ignored);
     count_states(job.deep, explored(&run.text), tally);
-    if run.success() {
-        return Ok(());
+    if !run.success() {
+        println!("{}", run.text);
     }
-    println!("{}", run.text);
-    let names = libtest::failed(&run.text);
-    for name in &names {
-        tally.fail(format!("test {name}"));
-    }
-    let unnamed = counts.failed.saturating_sub(names.len() as u64);
-    if unnamed > 0 {
-        tally.fail_many(unnamed, format!("{unnamed} more tests"));
-    }
-    if counts.failed == 0 { Err(run.trouble()) } else { Ok(()) }
+    libtest::count(&run, tally)
 }
 
 fn tests(job: &Job) -> Call {
@@ -68,8 +57,8 @@ fn count_states(deep: bool, states: u64, tally: &mut Tally) {
 /// The lines a person wants to see of a run that goes well.
 fn matters(line: &str) -> bool {
     let line = line.trim_start();
-    ["Running ", "Doc-tests ", "test result: ", "explored: "].iter().any(|start| line.starts_with(start))
-        || line.ends_with("... FAILED")
+    ["Running ", "Doc-tests ", "explored: "].iter().any(|start| line.starts_with(start))
+        || libtest::is_result(line)
 }
 
 /// The sum of the figures in lines like `explored: 123456 states of a mutex line`.

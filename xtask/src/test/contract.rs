@@ -1,0 +1,53 @@
+//! One run of the conformance suite, played and counted.
+
+use std::time::Duration;
+
+use super::Job;
+use crate::call::{Call, Outcome, Show};
+use crate::score::Score;
+use crate::tally::Tally;
+use crate::trouble::Result;
+
+/// Plays a run, on what the word says, and counts its trials.
+pub(super) fn play(job: &Job, on: &str, call: Call, tally: &mut Tally) -> Result<()> {
+    let limit = Duration::from_secs(if job.deep { 6 * 3600 } else { 600 });
+    count(on, &call.limit(limit).show(Show::Some(is_news)).run()?, tally)
+}
+
+fn count(on: &str, outcome: &Outcome, tally: &mut Tally) -> Result<()> {
+    let score = Score::of(&outcome.stdout).ok_or_else(|| outcome.trouble())?;
+    tally.pass(score.passed);
+    tally.skip(score.skipped);
+    let names: Vec<&str> = failed(&outcome.stdout).collect();
+    for name in &names {
+        tally.fail(format!("conformance on {on}: {name}"));
+    }
+    let unnamed = score.failed.saturating_sub(names.len() as u64);
+    if unnamed > 0 {
+        tally.fail_many(unnamed, format!("conformance on {on}: {unnamed} more"));
+    }
+    if score.failed == 0 && !outcome.success() { Err(outcome.trouble()) } else { Ok(()) }
+}
+
+/// The trials that failed, and what was broken on purpose and not caught.
+fn failed(output: &str) -> impl Iterator<Item = &str> {
+    let lines = output.lines().filter_map(|line| line.strip_prefix("FAIL ").or(line.strip_prefix("MISSED ")));
+    lines.map(|rest| rest.split(" (").next().unwrap_or(rest))
+}
+
+/// A trial that passed is none.
+fn is_news(line: &str) -> bool {
+    !line.starts_with("pass ") && !line.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_named() {
+        let output = "pass a (0.01 s)\nFAIL tokens_grow (0.20 s)\n     token 3 came after 4\nskip b: no server\nMISSED c\n";
+        assert_eq!(failed(output).collect::<Vec<_>>(), ["tokens_grow", "c"]);
+        assert!(is_news("skip b: no server") && !is_news("pass a (0.01 s)"));
+    }
+}

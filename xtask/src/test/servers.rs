@@ -1,0 +1,106 @@
+//! The backends that need a server, each with all of its deployments started once: first its own tests that are
+//! ignored elsewhere, then the contract on every deployment.
+//!
+//! Such a test finds its server in an environment variable: `TIDELOCK_REDIS_SENTINEL_URL` for `redis-sentinel`. The
+//! test programs are those that the step `tests` has built: with fewer packages in one build, what they depend on
+//! would have other features, and be built again.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Job, contract};
+use crate::backend::{self, Backend};
+use crate::call::{Call, Show};
+use crate::conformance::{Suite, WITH_THE_TESTS};
+use crate::servers::Loan;
+use crate::tally::Tally;
+use crate::trouble::Result;
+use crate::workspace::Package;
+use crate::{cargo, libtest};
+
+pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
+    let suite = Suite::build(&job.workspace, WITH_THE_TESTS)?;
+    for backend in backend::called("all")?.iter().filter(|backend| !backend.deployments.is_empty()) {
+        let loans = backend.deployments.iter().map(|name| Loan::of(name)).collect::<Result<Vec<_>>>()?;
+        let tests = own_tests(job, backend, &loans, tally);
+        note(tests, tally);
+        for loan in &loans {
+            let trials = contract_on(job, &suite, backend, loan, tally);
+            note(trials, tally);
+        }
+    }
+    Ok(())
+}
+
+/// One part that could not do its work keeps no other from doing it.
+fn note(outcome: Result<()>, tally: &mut Tally) {
+    if let Err(trouble) = outcome {
+        println!("{trouble}");
+        tally.fail(format!("servers: {}", trouble.to_string().lines().next().unwrap_or_default()));
+    }
+}
+
+fn contract_on(job: &Job, suite: &Suite, backend: &Backend, loan: &Loan, tally: &mut Tally) -> Result<()> {
+    let report = suite.report(loan.name());
+    let call = suite.on_loan(backend.name, loan, &report)?;
+    let call = if job.deep { call.arg("--deep") } else { call };
+    contract::play(job, loan.name(), call, tally)?;
+    job.reports.borrow_mut().push(report);
+    Ok(())
+}
+
+fn own_tests(job: &Job, backend: &Backend, loans: &[Loan], tally: &mut Tally) -> Result<()> {
+    let package = job.workspace.package(&format!("tidelock-{}", backend.name))?;
+    let tried_before = tally.units();
+    for program in programs(job, package)? {
+        run_program(job, package, &program, loans, tally)?;
+    }
+    if tally.units() == tried_before {
+        return Err(format!("no test of {} says that it needs a server", package.name).into());
+    }
+    Ok(())
+}
+
+/// The test programs of one package, built with those of all others.
+fn programs(job: &Job, package: &Package) -> Result<Vec<PathBuf>> {
+    let call = cargo::call(&job.workspace.root).args(["test", "--workspace", "--all-features", "--no-run"]);
+    let call = call.arg("--message-format=json-render-diagnostics");
+    let built = call.show(Show::Stderr).run()?.required()?;
+    let artifacts = cargo::artifacts(&built.stdout).into_iter();
+    let ours = artifacts.filter(|artifact| artifact.is_test && artifact.folder == package.dir);
+    Ok(ours.map(|artifact| artifact.executable).collect())
+}
+
+fn run_program(
+    job: &Job,
+    package: &Package,
+    program: &Path,
+    loans: &[Loan],
+    tally: &mut Tally,
+) -> Result<()> {
+    let limit = Duration::from_secs(if job.deep { 6 * 3600 } else { 600 });
+    let call = Call::new(program).arg("--ignored").dir(&package.dir).limit(limit);
+    let call = loans.iter().fold(call, |call, loan| call.env(&variable(loan.name()), loan.url()));
+    let call = if job.deep { call.env("TIDELOCK_DEEP", "1") } else { call };
+    let run = call.show(Show::Some(libtest::is_result)).run()?;
+    if !run.success() {
+        println!("{}", run.text);
+    }
+    libtest::count(&run, tally)
+}
+
+/// Where a test finds the URL of a deployment.
+fn variable(deployment: &str) -> String {
+    format!("TIDELOCK_{}_URL", deployment.replace('-', "_").to_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deployment_has_a_variable_of_its_own() {
+        assert_eq!(variable("redis"), "TIDELOCK_REDIS_URL");
+        assert_eq!(variable("redis-sentinel"), "TIDELOCK_REDIS_SENTINEL_URL");
+    }
+}

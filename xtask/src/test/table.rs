@@ -1,0 +1,21 @@
+//! README.md's table of guarantees is what the reports of this very run make of it.
+
+use super::Job;
+use crate::backend;
+use crate::conformance::{Suite, WITH_THE_TESTS};
+use crate::guarantees;
+use crate::tally::Tally;
+use crate::trouble::Result;
+
+pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
+    let reports = job.reports.borrow();
+    let needed: usize = backend::called("all")?.iter().map(|backend| backend.deployments.len().max(1)).sum();
+    if reports.len() < needed {
+        return Err("the table needs a whole run of the steps `conformance` and `servers` before it".into());
+    }
+    let suite = Suite::build(&job.workspace, WITH_THE_TESTS)?;
+    guarantees::check(&job.workspace.root, &suite.table(&reports)?)?;
+    println!("README.md's table of guarantees is what these runs found");
+    tally.pass(1);
+    Ok(())
+}
