@@ -13,6 +13,7 @@ use lexopt::prelude::*;
 
 use crate::backend::{self, Backend};
 use crate::call::Call;
+use crate::place;
 use crate::servers::Loan;
 use crate::trouble::{Result, While};
 use crate::workspace::Workspace;
@@ -98,7 +99,7 @@ fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root
         if !run.play(&report)? {
             failed.push(run.name());
         }
-        reports.push(report);
+        reports.extend(report.exists().then_some(report));
     }
     if runs.len() > 1 {
         println!("\n{}", suite.table(&reports)?);
@@ -126,14 +127,15 @@ impl Suite {
 
     /// A run on a backend that needs no server, or on somebody's own.
     pub(crate) fn on(&self, backend: &str, url: Option<&str>, report: &Path) -> Call {
+        let _ = std::fs::remove_file(report); // an older one must not be taken for this run's
         let url = url.map(|url| ["--url", url]).into_iter().flatten();
         self.call().args(["--backend", backend]).args(url).arg("--report").arg(report)
     }
 
     /// A run on servers of ours: with them goes the way to stop, pause and start them.
     pub(crate) fn on_loan(&self, backend: &str, loan: &Loan, report: &Path) -> Result<Call> {
-        let xtask = std::env::current_exe().when(|| "tell where xtask is".into())?;
-        let call = self.on(backend, Some(loan.url()), report).arg("--control").arg(xtask);
+        let call = self.on(backend, Some(loan.url()), report);
+        let call = call.arg("--control").arg(place::own_program()?);
         Ok(call.args(["--deployment", loan.name()]))
     }
 

@@ -17,6 +17,14 @@ pub(crate) fn root() -> Result<PathBuf> {
         .ok_or_else(|| "run this inside the workspace: no folder above this one holds xtask".into())
 }
 
+/// The program that is running: xtask itself, to be called by others. Cargo may have built another in its place since,
+/// as the tests do with everything; Linux then adds a word to the path, and the new one does as well.
+pub(crate) fn own_program() -> Result<PathBuf> {
+    let path = std::env::current_exe().when(|| "tell where xtask is".into())?;
+    let replaced = path.to_str().and_then(|path| path.strip_suffix(" (deleted)"));
+    Ok(replaced.map_or(path.clone(), PathBuf::from))
+}
+
 /// A new folder of our own under the system's temporary one.
 pub(crate) fn fresh_folder(purpose: &str) -> Result<PathBuf> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

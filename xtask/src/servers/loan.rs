@@ -1,12 +1,13 @@
 //! A deployment borrowed for a while: started unless it runs, and given back as it was found, however the borrower
 //! fares.
 //!
-//! A borrower may kill its servers and set their clocks, so only one has it at a time; the next one waits.
+//! A borrower may kill its servers and set their clocks, so only one has it at a time; the next one waits. What was
+//! started for a borrower who was killed is started anew for the next: nobody knows what state it is in.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::{Deployment, clock, find, home, known, lock, lock_file, running, start, stop};
+use super::{Deployment, clock, end, find, home, known, lock, lock_file, running, start, stop};
 use crate::trouble::{Result, While};
 
 #[derive(Debug)]
@@ -23,12 +24,17 @@ impl Loan {
         let (home, deployment) = (home()?, find(name)?);
         let _alone = turn(&home.join(format!("{name}.loan")), name)?;
         let _at_work = lock(&home)?;
-        let ran_before = running(&home, deployment)?.is_some();
-        start(&home, deployment)?;
-        let state = known(&home, deployment)?;
-        for process in &state.processes {
-            clock::heal(process)?; // a borrower that was killed may have left it anywhere
+        let ran_before = running(&home, deployment)?.is_some_and(|state| !state.lent);
+        if !ran_before {
+            end(&home, deployment)?;
         }
+        start(&home, deployment)?;
+        let mut state = known(&home, deployment)?;
+        for process in &state.processes {
+            clock::heal(process)?;
+        }
+        state.lent = !ran_before;
+        state.save(&home)?;
         Ok(Self { deployment, home, url: state.url, ran_before, _alone })
     }
 
@@ -54,7 +60,7 @@ impl Drop for Loan {
 }
 
 /// Waits until nobody else has it; says so if that takes time.
-fn turn(path: &std::path::Path, name: &str) -> Result<File> {
+fn turn(path: &Path, name: &str) -> Result<File> {
     let file = lock_file(path)?;
     if file.try_lock().is_err() {
         println!("{name}: waiting for whoever uses it now");

@@ -1,8 +1,9 @@
 //! What is known of a deployment between two calls of xtask: a small text file under `.tidelock/servers`.
 //!
 //! One `folder` line; for each process a `process` line (role, port, pid, birth) and below it how it was started:
-//! `program`, `arg`, `env` and `in` lines; and a `url` line once it serves. It is written anew after each process
-//! starts, so that a caller who is killed half-way leaves nothing unknown.
+//! `program`, `arg`, `env` and `in` lines; a `url` line once it serves; and a `lent` line if it was started for one
+//! run alone. It is written anew after each process starts, so that a caller who is killed half-way leaves nothing
+//! unknown.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -21,6 +22,8 @@ pub(super) struct State {
     pub(super) processes: Vec<Process>,
     /// Empty until the deployment serves.
     pub(super) url: String,
+    /// Started for one run, and to be stopped after it.
+    pub(super) lent: bool,
 }
 
 impl State {
@@ -104,6 +107,9 @@ impl State {
         if !self.url.is_empty() {
             let _ = writeln!(text, "url {}", self.url);
         }
+        if self.lent {
+            text.push_str("lent\n");
+        }
         text
     }
 
@@ -111,6 +117,9 @@ impl State {
     fn parse(name: &str, text: &str) -> Self {
         let mut state = Self { name: name.to_owned(), ..Self::default() };
         for line in text.lines() {
+            if line == "lent" {
+                state.lent = true;
+            }
             match line.split_once(' ') {
                 Some(("folder", path)) => state.folder = path.into(),
                 Some(("url", url)) => url.clone_into(&mut state.url),
@@ -182,6 +191,7 @@ mod tests {
             folder: "/tmp/with a space/tidelock-x".into(),
             processes: vec![process.clone(), Process { role: "replica-2".into(), ..process }],
             url: "redis://127.0.0.1:11001".into(),
+            lent: true,
         };
         assert_eq!(State::parse("redis-sentinel", &state.print()), state);
         assert_eq!(state.process("replica-2").unwrap().pid, 77);

@@ -22,8 +22,8 @@ Installs what is missing. Without a name: everything.
 Usage: cargo xtask setup [PART…]
 
 Parts:
-  rust       targets for the checks of other platforms, and the oldest promised Rust (all that `test` needs)
-  redis      redis-server and redis-cli
+  rust       targets for the checks of other platforms, and the oldest promised Rust (with redis, all that `test` needs)
+  redis      redis-server and redis-cli (to step a server's clock, `servers` uses the C compiler that Rust links with)
   zookeeper  ZooKeeper and the Java it runs on
   mariadb    mariadbd and its client
   etcd       etcd
