@@ -18,6 +18,8 @@ pub(crate) enum Unit {
     Time,
     /// One thing over another.
     Times,
+    /// Of memory: less is better.
+    Bytes,
 }
 
 impl Figure {
@@ -48,6 +50,7 @@ impl Unit {
             Self::Rate => "a second",
             Self::Time => "seconds",
             Self::Times => "times",
+            Self::Bytes => "bytes",
         }
     }
 
@@ -57,6 +60,7 @@ impl Unit {
             Self::Rate => &[(1e6, " M/s"), (1e3, " k/s"), (1.0, " /s")],
             Self::Time => &[(1.0, " s"), (1e-3, " ms"), (1e-6, " µs"), (1e-9, " ns")],
             Self::Times => &[(1.0, " ×")],
+            Self::Bytes => &[(1.0, " B")],
         };
         // 999.9 would be written as 1000.
         let fits = steps.iter().find(|(step, _)| figure >= step * 0.9995);

@@ -14,8 +14,9 @@ Measures Tidelock on a backend, beside the store's bare commands in the same run
 
 Usage: bench [--backend NAME] [--url URL] [--scenario NAME]… [--slices N] [--short] [--json FILE]
 
-  --backend NAME   what to measure: memory (the default)
-  --url URL        its server
+  --backend NAME   what to measure: memory (the default), redis
+  --url URL        its server; nobody else should use it meanwhile
+  --namespace NAME keeps what this run writes apart from everything else there. Default tidelock-bench-PID
   --scenario NAME  this scenario alone; may be given several times
   --slices N       slices of each side; the figures are their medians. Default 9; five at least, to be believed
   --short          short slices and small crowds: shows that it runs, and measures little
@@ -27,6 +28,7 @@ Scenarios:
   handoff  one gives back while another waits, with none and with 1 000 more in line behind it
   procs    n processes, one name
   sale     10 in stock, 100 000 buyers: read, decrement, write under the lock
+  held     100 000 names held by one client: bytes, renewal, and what that costs whoever takes others
 ";
 
 /// A median of fewer says little.
@@ -36,6 +38,7 @@ const SLICES: usize = 9;
 pub(crate) struct Flags {
     pub(crate) backend: String,
     pub(crate) url: Option<String>,
+    pub(crate) namespace: String,
     pub(crate) json: Option<PathBuf>,
     pub(crate) short: bool,
     pub(crate) slices: usize,
@@ -61,8 +64,17 @@ impl Flags {
             hand_offs: 1_000,
             parked: 1_000,
             buyers: 100_000,
+            names: 100_000,
+            held: 10_000,
         };
-        let small = Plan { slice: Duration::from_millis(30), hand_offs: 100, buyers: 10_000, ..whole };
+        let small = Plan {
+            slice: Duration::from_millis(30),
+            hand_offs: 100,
+            buyers: 10_000,
+            names: 2_000,
+            held: 500,
+            ..whole
+        };
         if self.short { small } else { whole }
     }
 
@@ -70,6 +82,7 @@ impl Flags {
         let mut flags = Self {
             backend: "memory".into(),
             url: None,
+            namespace: format!("tidelock-bench-{}", std::process::id()),
             json: None,
             short: false,
             slices: SLICES,
@@ -81,6 +94,7 @@ impl Flags {
             match flag {
                 Long("backend") => flags.backend = parser.value()?.string()?,
                 Long("url") => flags.url = Some(parser.value()?.string()?),
+                Long("namespace") => flags.namespace = parser.value()?.string()?,
                 Long("scenario") => flags.scenarios.push(known(parser.value()?.string()?)?),
                 Long("slices") => flags.slices = parser.value()?.parse::<usize>()?.max(1),
                 Long("short") => flags.short = true,
@@ -120,6 +134,6 @@ mod tests {
     #[test]
     fn what_there_is_not_is_one_sentence_that_names_what_there_is() {
         let error = parse(&["--scenario", "owns"]).unwrap_err().to_string();
-        assert_eq!(error, "there is no scenario `owns`; there are: own, hot, handoff, procs, sale");
+        assert_eq!(error, "there is no scenario `owns`; there are: own, hot, handoff, procs, sale, held");
     }
 }

@@ -5,14 +5,19 @@
 //! spread stands beside it. Counts are taken in a run of their own that nobody times.
 
 mod count;
+mod crowd;
 mod exclusion;
 mod figure;
 mod flags;
 mod json;
+mod latency;
 mod memory;
 mod ours;
 mod rate;
+#[cfg(feature = "redis")]
+mod redis;
 mod report;
+mod resident;
 mod scenario;
 mod slices;
 mod subject;
@@ -49,7 +54,15 @@ async fn dispatch() -> Result<()> {
     match (flags.backend.as_str(), &flags.url) {
         ("memory", None) => act(&Memory::new(), &flags).await,
         ("memory", Some(_)) => Err("the memory backend is this process's own: it has no URL".into()),
-        (other, _) => Err(format!("there is no backend `{other}` to measure; there is: memory").into()),
+        #[cfg(feature = "redis")]
+        ("redis", Some(url)) => act(&redis::Redis::open(url, &flags.namespace).await?, &flags).await,
+        #[cfg(feature = "redis")]
+        ("redis", None) => Err("name a server for redis, for instance `--url redis://127.0.0.1:6379`".into()),
+        #[cfg(not(feature = "redis"))]
+        ("redis", _) => Err("this program was built without redis: build it with `--features redis`".into()),
+        (other, _) => {
+            Err(format!("there is no backend `{other}` to measure; there are: memory, redis").into())
+        }
     }
 }
 
@@ -60,7 +73,10 @@ async fn act<S: Subject>(subject: &S, flags: &Flags) -> Result<()> {
     let mut report = Report::new(subject, flags);
     println!("{}", table::head(&report));
     for name in SCENARIOS.iter().filter(|name| flags.wants(name)) {
-        let section = scenario::run(name, subject, &flags.plan()).await?;
+        let section = scenario::run(name, subject, &flags.plan()).await;
+        let cleaned = subject.clean().await;
+        let section = section?;
+        cleaned?;
         println!("{}", table::section(&section, &report));
         report.sections.push(section);
     }

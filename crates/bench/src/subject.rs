@@ -12,6 +12,8 @@ use crate::exclusion::Exclusion;
 pub(crate) trait Subject: Sized + Send + Sync + 'static {
     /// The store's bare commands.
     type Bare: Exclusion;
+    /// The barest way to wake one who waits.
+    type Baton: Exclusion;
     /// A number in the same store.
     type Stock: Stock;
 
@@ -24,21 +26,21 @@ pub(crate) trait Subject: Sized + Send + Sync + 'static {
     /// What a reader must know of these figures and counts, a sentence each.
     fn remarks(&self) -> Vec<String>;
 
-    /// Where other processes reach the same store, or why they cannot.
-    fn url(&self) -> Result<String, &'static str>;
+    /// The flags by which another process of this program reaches the same store, or why none can.
+    fn flags(&self) -> Result<Vec<String>, &'static str>;
 
     /// One more client, as good as a process of its own.
     async fn client(&self) -> Result<Arc<dyn Locks>>;
 
-    /// The twin of so many tasks, each with a name of its own.
-    async fn bare_own(&self, tasks: usize) -> Result<Vec<Self::Bare>>;
+    /// The twin of so many tasks, each with a name of its own; then whatever else people do instead.
+    async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<Self::Bare>>>;
 
     /// The twin of so many tasks on one name. A store whose bare commands do not queue gives one task's pairs: no
     /// line can be quicker than nobody waiting.
     async fn bare_hot(&self, tasks: usize) -> Result<Vec<Self::Bare>>;
 
-    /// The twin of a hand-off: what one gives back, one who waits takes.
-    async fn bare_handoff(&self) -> Result<Self::Bare>;
+    /// The two sides of a bare hand-off: what one gives back, one who waits on the other takes.
+    async fn bare_handoff(&self) -> Result<[Self::Baton; 2]>;
 
     /// A twin that excludes, so that a sale may be held under it; `None` where bare commands do not.
     async fn bare_lock(&self) -> Result<Option<Self::Bare>>;
@@ -51,6 +53,29 @@ pub(crate) trait Subject: Sized + Send + Sync + 'static {
 
     /// What the store was asked and told so far, by every client of a subject that is counted.
     async fn counts(&self) -> Result<Counts>;
+
+    /// What a server says of itself, at little cost; `None` where there is no server.
+    async fn load(&self) -> Result<Option<Load>>;
+
+    /// Takes away what a scenario has left in the store, and nothing that is not this run's own.
+    async fn clean(&self) -> Result<()>;
+}
+
+/// One way to do without Tidelock, as each task has it.
+#[derive(Debug)]
+pub(crate) struct Twin<B> {
+    /// What it does, in a few words.
+    pub(crate) called: &'static str,
+    pub(crate) tasks: Vec<B>,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Bytes that its data takes.
+    pub(crate) memory: f64,
+    /// Everything that it has done so far, the asking for this included. Only that it grows means something.
+    pub(crate) done: f64,
 }
 
 /// A number in a store: what a sale takes from.

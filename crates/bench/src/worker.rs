@@ -1,24 +1,33 @@
-//! A process of `procs`: it contends for one name, a slice at a time, on command.
+//! A process of `procs` or `held`: it does its errand, a step at a time, on command.
 //!
-//! It says `ready` when it has held the name once; for each line `go` it contends for a slice and answers
-//! `<pairs a second>`; at the end of its input it ends. So a parent that dies takes its workers along.
+//! It says `ready` when it has been served once; for each line `go` it does a step and answers with a number; at the
+//! end of its input it ends. So a parent that dies takes its workers along. A step of one that contends is a slice, and
+//! answers its pairs a second. The first step of one that holds takes all of its names and answers how many bytes this
+//! process has grown by; each later one answers how many of the names it has lost.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use tidelock::Locks;
+
 use crate::Result;
+use crate::crowd::Crowd;
 use crate::exclusion::Exclusion;
 use crate::ours::{self, Ours};
 use crate::rate::pairs_per_second;
+use crate::resident::resident;
 use crate::subject::Subject;
 
 /// What a worker is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Errand {
-    pub(crate) name: String,
-    pub(crate) slice: Duration,
+pub(crate) enum Errand {
+    /// For one name, a slice at a time.
+    Contend { name: String, slice: Duration },
+    /// So many names, all along.
+    Hold { names: usize },
 }
 
 /// Some workers, as their parent has them.
@@ -36,14 +45,38 @@ struct Worker {
 /// What a worker does until its input ends.
 pub(crate) async fn run<S: Subject>(subject: &S, errand: &Errand) -> Result<()> {
     let clients = ours::clients(subject, 1).await?;
-    let ours = [Ours::new(&clients[0], &errand.name)?];
+    match errand {
+        Errand::Contend { name, slice } => contend(Ours::new(&clients[0], name)?, *slice).await?,
+        Errand::Hold { names } => hold(&clients[0], *names).await?,
+    }
+    ours::close(clients).await
+}
+
+async fn contend(ours: Ours, slice: Duration) -> Result<()> {
+    let ours = [ours];
     ours[0].give_back(ours[0].take().await?).await?;
     say("ready")?;
     // This waits on a thread where nothing else runs: the runtime's workers go on.
     for _go in std::io::stdin().lock().lines() {
-        say(&pairs_per_second(&ours, errand.slice).await?.to_string())?;
+        say(&pairs_per_second(&ours, slice).await?.to_string())?;
     }
-    ours::close(clients).await
+    Ok(())
+}
+
+async fn hold(client: &Arc<dyn Locks>, names: usize) -> Result<()> {
+    Crowd::take(client, "bench:warm", 1).await?.give_back().await?;
+    say("ready")?;
+    let mut orders = std::io::stdin().lock().lines();
+    if orders.next().is_none() {
+        return Ok(());
+    }
+    let before = resident()?;
+    let crowd = Crowd::take(client, "bench:held", names).await?;
+    say(&(resident()? - before).to_string())?;
+    for _go in orders {
+        say(&crowd.lost().to_string())?;
+    }
+    crowd.give_back().await
 }
 
 fn say(line: &str) -> Result<()> {
@@ -54,8 +87,8 @@ fn say(line: &str) -> Result<()> {
 
 impl Crew {
     /// Starts so many workers; they are ready when this returns.
-    pub(crate) fn start(backend: &str, url: &str, errand: &Errand, count: usize) -> Result<Self> {
-        let mut crew = Self((0..count).map(|_| Worker::start(backend, url, errand)).collect::<Result<_>>()?);
+    pub(crate) fn start(flags: &[String], errand: &Errand, count: usize) -> Result<Self> {
+        let mut crew = Self((0..count).map(|_| Worker::start(flags, errand)).collect::<Result<_>>()?);
         for worker in &mut crew.0 {
             match worker.answer()?.as_str() {
                 "ready" => {}
@@ -65,8 +98,8 @@ impl Crew {
         Ok(crew)
     }
 
-    /// One slice of all together: pairs a second of each.
-    pub(crate) fn slice(&mut self) -> Result<Vec<f64>> {
+    /// One step of all together: what each answers.
+    pub(crate) fn step(&mut self) -> Result<Vec<f64>> {
         for worker in &mut self.0 {
             worker.order()?;
         }
@@ -87,9 +120,9 @@ impl Crew {
 }
 
 impl Worker {
-    fn start(backend: &str, url: &str, errand: &Errand) -> Result<Self> {
+    fn start(flags: &[String], errand: &Errand) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--backend", backend, "--url", url, "--worker", &errand.to_string()]);
+        command.args(flags).args(["--worker", &errand.to_string()]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let answers = BufReader::new(process.stdout.take().ok_or("a worker has no output")?);
         Ok(Self { orders: process.stdin.take(), process, answers })
@@ -110,16 +143,24 @@ impl Worker {
 }
 
 impl Errand {
-    /// `300 bench:procs`: milliseconds and a name.
+    /// `contend 300 bench:procs`: milliseconds and a name; or `hold 1000`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let (millis, name) = text.split_once(' ').ok_or("a worker's errand is `MILLISECONDS NAME`")?;
-        Ok(Self { name: name.to_owned(), slice: Duration::from_millis(millis.parse()?) })
+        match text.split(' ').collect::<Vec<_>>()[..] {
+            ["contend", millis, name] => {
+                Ok(Self::Contend { name: name.to_owned(), slice: Duration::from_millis(millis.parse()?) })
+            }
+            ["hold", names] => Ok(Self::Hold { names: names.parse()? }),
+            _ => Err("a worker's errand is `contend MILLISECONDS NAME` or `hold NAMES`".into()),
+        }
     }
 }
 
 impl fmt::Display for Errand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.slice.as_millis(), self.name)
+        match self {
+            Self::Contend { name, slice } => write!(f, "contend {} {name}", slice.as_millis()),
+            Self::Hold { names } => write!(f, "hold {names}"),
+        }
     }
 }
 
@@ -129,8 +170,10 @@ mod tests {
 
     #[test]
     fn an_errand_is_understood_as_it_was_meant() {
-        let errand = Errand { name: "bench:procs".into(), slice: Duration::from_millis(300) };
-        assert_eq!(Errand::parse(&errand.to_string()).unwrap(), errand);
+        let contend = Errand::Contend { name: "bench:procs".into(), slice: Duration::from_millis(300) };
+        for errand in [contend, Errand::Hold { names: 1_000 }] {
+            assert_eq!(Errand::parse(&errand.to_string()).unwrap(), errand);
+        }
         assert!(Errand::parse("soon").is_err());
     }
 }

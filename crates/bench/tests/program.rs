@@ -21,7 +21,7 @@ fn every_scenario_runs_and_is_in_the_json() {
     let report: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     let scenarios = report["scenarios"].as_array().expect("a list");
     let names: Vec<_> = scenarios.iter().map(|scenario| scenario["scenario"].as_str()).collect();
-    assert_eq!(names, ["own", "hot", "handoff", "procs", "sale"].map(Some));
+    assert_eq!(names, ["own", "hot", "handoff", "procs", "sale", "held"].map(Some));
     for case in scenarios[0]["cases"].as_array().expect("a list") {
         assert_eq!(case["counts"]["commands"], 2.0, "one to take and one to give back: {case}");
         assert!(case["ratio"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0), "{case}");
@@ -34,13 +34,14 @@ fn a_backend_that_there_is_not_is_refused_in_one_sentence() {
     let ran = run(&["--backend", "stone-tablets"]);
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(!ran.status.success());
-    assert_eq!(said, "bench: there is no backend `stone-tablets` to measure; there is: memory\n");
+    assert_eq!(said, "bench: there is no backend `stone-tablets` to measure; there are: memory, redis\n");
 }
 
 #[test]
 fn a_worker_contends_on_command_and_ends_with_its_input() {
     let mut command = bench();
-    let worker = command.args(["--worker", "20 bench:procs"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let worker =
+        command.args(["--worker", "contend 20 bench:procs"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut worker = worker.spawn().expect("it starts");
     let mut orders = worker.stdin.take().expect("it listens");
     let mut answers = BufReader::new(worker.stdout.take().expect("it speaks")).lines();

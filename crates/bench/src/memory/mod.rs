@@ -14,7 +14,7 @@ use self::counted::{Counted, Tally};
 use crate::Result;
 use crate::count::Counts;
 use crate::exclusion::Exclusion;
-use crate::subject::{Stock, Subject};
+use crate::subject::{Load, Stock, Subject, Twin};
 
 /// A store in this process.
 #[derive(Debug)]
@@ -40,6 +40,7 @@ impl Memory {
 
 impl Subject for Memory {
     type Bare = Bare;
+    type Baton = Bare;
     type Stock = Number;
 
     fn name(&self) -> &'static str {
@@ -59,7 +60,7 @@ impl Subject for Memory {
         remarks.map(str::to_owned).to_vec()
     }
 
-    fn url(&self) -> Result<String, &'static str> {
+    fn flags(&self) -> Result<Vec<String>, &'static str> {
         Err("this store is in one process, and no other can reach it")
     }
 
@@ -70,16 +71,18 @@ impl Subject for Memory {
         })
     }
 
-    async fn bare_own(&self, tasks: usize) -> Result<Vec<Bare>> {
-        Ok((0..tasks).map(|_| Bare::default()).collect())
+    async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<Bare>>> {
+        let tasks = (0..tasks).map(|_| Bare::default()).collect();
+        Ok(vec![Twin { called: self.twin(), tasks }])
     }
 
     async fn bare_hot(&self, tasks: usize) -> Result<Vec<Bare>> {
         Ok(vec![Bare::default(); tasks])
     }
 
-    async fn bare_handoff(&self) -> Result<Bare> {
-        Ok(Bare::default())
+    async fn bare_handoff(&self) -> Result<[Bare; 2]> {
+        let bare = Bare::default();
+        Ok([bare.clone(), bare])
     }
 
     async fn bare_lock(&self) -> Result<Option<Bare>> {
@@ -96,6 +99,14 @@ impl Subject for Memory {
 
     async fn counts(&self) -> Result<Counts> {
         Ok(self.tally.as_ref().map_or_else(Counts::default, |tally| tally.counts()))
+    }
+
+    async fn load(&self) -> Result<Option<Load>> {
+        Ok(None)
+    }
+
+    async fn clean(&self) -> Result<()> {
+        Ok(()) // the store of a scenario ends with it, and holds nothing once everyone has left
     }
 }
 

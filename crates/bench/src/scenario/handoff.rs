@@ -1,7 +1,6 @@
 //! `handoff`: one gives back while another waits, with none and with many more in line behind it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidelock::Locks;
 
@@ -11,6 +10,7 @@ use crate::Result;
 use crate::count::Counts;
 use crate::exclusion::Exclusion;
 use crate::figure::Unit;
+use crate::latency::Latency;
 use crate::ours::{self, Ours};
 use crate::report::{Row, Section};
 use crate::slices::turns;
@@ -18,14 +18,6 @@ use crate::subject::Subject;
 
 /// Enough to count by.
 const COUNTED: usize = 100;
-
-/// The hand-offs of one slice, in seconds.
-#[derive(Clone, Copy, Debug)]
-struct Latency {
-    p50: f64,
-    p99: f64,
-    max: f64,
-}
 
 /// One slice of both sides.
 struct Turn {
@@ -61,13 +53,12 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
 }
 
 impl<B: Exclusion> Pair<B> {
-    async fn start<S: Subject<Bare = B>>(
+    async fn start<S: Subject<Baton = B>>(
         subject: &S,
         clients: &[Arc<dyn Locks>],
         more: usize,
     ) -> Result<Self> {
-        let bare = subject.bare_handoff().await?;
-        let bare = Relay::start([bare.clone(), bare], more).await?;
+        let bare = Relay::start(subject.bare_handoff().await?, more).await?;
         Ok(Self { bare, ours: Relay::start(ours(clients, more)?, more).await? })
     }
 
@@ -95,15 +86,7 @@ async fn slice<E: Exclusion>(relay: &mut Relay<E>, hand_offs: usize) -> Result<L
         times.push(relay.hand_off().await?);
         relay.fill_up().await?;
     }
-    Ok(Latency::of(times))
-}
-
-impl Latency {
-    fn of(mut times: Vec<Duration>) -> Self {
-        times.sort();
-        let at = |hundredth: usize| times[(times.len() - 1) * hundredth / 100].as_secs_f64();
-        Self { p50: at(50), p99: at(99), max: at(100) }
-    }
+    Latency::of(times).ok_or_else(|| "a slice had no hand-off".into())
 }
 
 /// What one hand-off alone asks of the store.
@@ -137,15 +120,4 @@ fn long_over_short(parked: usize, long: &[Turn], short: &[Turn]) -> Row {
         |pick: fn(&Turn) -> f64| long.iter().zip(short).map(move |(long, short)| pick(long) / pick(short));
     let row = Row::new(format!("p50 of {parked} more / of none"), Unit::Times);
     row.bare(each(|turn| turn.bare.p50)).ours(each(|turn| turn.ours.p50))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_taken_from_what_was_seen() {
-        let latency = Latency::of((1..=101).rev().map(Duration::from_secs).collect());
-        assert_eq!((latency.p50, latency.p99, latency.max), (51.0, 100.0, 101.0));
-    }
 }

@@ -5,7 +5,7 @@ use super::pairs::Case;
 use crate::Result;
 use crate::ours::Ours;
 use crate::report::Section;
-use crate::subject::Subject;
+use crate::subject::{Subject, Twin};
 
 /// Tasks and clients.
 const CASES: [(usize, usize); 4] = [(16, 1), (16, 2), (64, 1), (64, 2)];
@@ -18,7 +18,8 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
             clients,
             locks: |clients: &[_]| Ours::shared(clients, "bench:hot", tasks),
         };
-        rows.push(case.row(subject, plan, &subject.bare_hot(tasks).await?).await?);
+        let twin = Twin { called: subject.twin(), tasks: subject.bare_hot(tasks).await? };
+        rows.extend(case.rows(subject, plan, &[twin]).await?);
     }
     let about = "n tasks of one or two clients, one name; holds, first come, first served".into();
     Ok(Section { scenario: "hot", about, rows, notes: Vec::new() })

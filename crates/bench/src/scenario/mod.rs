@@ -1,6 +1,7 @@
 //! The scenarios, a file each: what a lock costs where nobody else wants it, where everybody does, and in between.
 
 mod handoff;
+mod held;
 mod hot;
 mod own;
 mod pairs;
@@ -15,7 +16,7 @@ use crate::Result;
 use crate::report::Section;
 use crate::subject::Subject;
 
-pub(crate) const SCENARIOS: [&str; 5] = ["own", "hot", "handoff", "procs", "sale"];
+pub(crate) const SCENARIOS: [&str; 6] = ["own", "hot", "handoff", "procs", "sale", "held"];
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,10 @@ pub(crate) struct Plan {
     pub(crate) parked: usize,
     /// How many want to buy.
     pub(crate) buyers: usize,
+    /// How many names one client holds, for their bytes and their renewal.
+    pub(crate) names: usize,
+    /// How many it holds while others are taken.
+    pub(crate) held: usize,
 }
 
 pub(crate) async fn run<S: Subject>(scenario: &str, subject: &S, plan: &Plan) -> Result<Section> {
@@ -38,6 +43,7 @@ pub(crate) async fn run<S: Subject>(scenario: &str, subject: &S, plan: &Plan) ->
         "hot" => hot::run(subject, plan).await,
         "handoff" => handoff::run(subject, plan).await,
         "procs" => procs::run(subject, plan).await,
-        _ => sale::run(subject, plan).await,
+        "sale" => sale::run(subject, plan).await,
+        _ => held::run(subject, plan).await,
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
             clients: 1,
             locks: |clients: &[_]| (0..tasks).map(|task| Ours::new(&clients[0], &name(task))).collect(),
         };
-        rows.push(case.row(subject, plan, &subject.bare_own(tasks).await?).await?);
+        rows.extend(case.rows(subject, plan, &subject.bare_own(tasks).await?).await?);
     }
     let about = "n tasks of one client, each its own name; pairs of take and give back".into();
     Ok(Section { scenario: "own", about, rows, notes: Vec::new() })

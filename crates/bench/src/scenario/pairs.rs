@@ -1,4 +1,4 @@
-//! One case of `own` or `hot`: some tasks of ours beside some of the twin's, and what a pair of ours asks of the store.
+//! One case of `own` or `hot`: some tasks of ours beside some of each twin's, and what a pair of ours asks of the store.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::ours::{self, Ours};
 use crate::rate::{pairs_each, pairs_per_second};
 use crate::report::Row;
 use crate::slices::turns;
-use crate::subject::Subject;
+use crate::subject::{Subject, Twin};
 
 /// Enough to count by.
 const COUNTED: usize = 100;
@@ -26,16 +26,39 @@ pub(super) struct Case<F> {
 }
 
 impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
-    pub(super) async fn row<S: Subject>(&self, subject: &S, plan: &Plan, bare: &[S::Bare]) -> Result<Row> {
+    /// A row beside each twin. The first has the counts.
+    pub(super) async fn rows<S: Subject>(
+        &self,
+        subject: &S,
+        plan: &Plan,
+        twins: &[Twin<S::Bare>],
+    ) -> Result<Vec<Row>> {
         let clients = ours::clients(subject, self.clients).await?;
         let locks = (self.locks)(&clients)?;
         let rates = turns(plan.slices, async || {
-            Ok((pairs_per_second(bare, plan.slice).await?, pairs_per_second(&locks, plan.slice).await?))
+            let mut bare = Vec::with_capacity(twins.len());
+            for twin in twins {
+                bare.push(pairs_per_second(&twin.tasks, plan.slice).await?);
+            }
+            Ok((bare, pairs_per_second(&locks, plan.slice).await?))
         });
         let rates = rates.await?;
         ours::close(clients).await?;
-        let row = Row::new(&self.called, Unit::Rate).bare(rates.iter().map(|(bare, _)| *bare));
-        Ok(row.ours(rates.iter().map(|(_, ours)| *ours)).counts(self.count(subject).await?))
+        let row = |(i, twin): (usize, &Twin<S::Bare>)| {
+            let row = Row::new(self.beside(i, twin.called), Unit::Rate);
+            row.bare(rates.iter().map(|(bare, _)| bare[i])).ours(rates.iter().map(|(_, ours)| *ours))
+        };
+        let mut rows: Vec<Row> = twins.iter().enumerate().map(row).collect();
+        let counts = self.count(subject).await?;
+        if let Some(first) = rows.first_mut() {
+            first.counts = Some(counts);
+        }
+        Ok(rows)
+    }
+
+    /// Only what is not the twin of the whole table is named again.
+    fn beside(&self, twin: usize, called: &str) -> String {
+        if twin == 0 { self.called.clone() } else { format!("{}, beside {called}", self.called) }
     }
 
     async fn count<S: Subject>(&self, subject: &S) -> Result<Counts> {

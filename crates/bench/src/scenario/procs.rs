@@ -2,6 +2,7 @@
 
 use super::Plan;
 use crate::Result;
+use crate::count::Counts;
 use crate::figure::Unit;
 use crate::rate::pairs_per_second;
 use crate::report::{Row, Section};
@@ -14,10 +15,10 @@ const PROCESSES: usize = 4;
 pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {
     let about = format!("{PROCESSES} processes, one name; holds of all, beside bare pairs of one task");
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
-    match subject.url() {
+    match subject.flags() {
         Err(why) => notes.push(format!("not measured: {why}")),
-        Ok(url) => {
-            let (row, least) = together(subject, &url, plan).await?;
+        Ok(flags) => {
+            let (row, least) = together(subject, &flags, plan).await?;
             notes
                 .push(format!("The least of them had {least:.2} of its share, in the median of the slices."));
             rows.push(row);
@@ -27,17 +28,27 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
 }
 
 /// The holds of all, and what part of its share the least of them had.
-async fn together<S: Subject>(subject: &S, url: &str, plan: &Plan) -> Result<(Row, f64)> {
-    let errand = Errand { name: "bench:procs".into(), slice: plan.slice };
-    let mut crew = Crew::start(subject.name(), url, &errand, PROCESSES)?;
-    let bare = subject.bare_own(1).await?;
-    let found = turns(plan.slices, async || Ok((pairs_per_second(&bare, plan.slice).await?, crew.slice()?)));
+async fn together<S: Subject>(subject: &S, flags: &[String], plan: &Plan) -> Result<(Row, f64)> {
+    let errand = Errand::Contend { name: "bench:procs".into(), slice: plan.slice };
+    let mut crew = Crew::start(flags, &errand, PROCESSES)?;
+    let bare = subject.bare_hot(1).await?;
+    let found = turns(plan.slices, async || Ok((pairs_per_second(&bare, plan.slice).await?, crew.step()?)));
     let found = found.await?;
+    let counts = count(subject, &mut crew, plan).await?;
     crew.end()?;
     let row =
         Row::new(format!("{PROCESSES} processes"), Unit::Rate).bare(found.iter().map(|(bare, _)| *bare));
-    let row = row.ours(found.iter().map(|(_, each)| each.iter().sum()));
+    let row = row.ours(found.iter().map(|(_, each)| each.iter().sum())).counts(counts);
     Ok((row, least_share(found.iter().map(|(_, each)| each.as_slice()))))
+}
+
+/// What each hold asks of the store. A slice is a time and not a number of holds: this is a little too much, by the
+/// one hold of each process that its rate leaves out.
+async fn count<S: Subject>(subject: &S, crew: &mut Crew, plan: &Plan) -> Result<Counts> {
+    let counted = subject.counted().await?;
+    let before = counted.counts().await?;
+    let holds = crew.step()?.iter().sum::<f64>() * plan.slice.as_secs_f64();
+    Ok((counted.counts().await? - before).per(holds as usize))
 }
 
 fn least_share<'a>(slices: impl Iterator<Item = &'a [f64]>) -> f64 {

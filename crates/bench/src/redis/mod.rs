@@ -1,0 +1,135 @@
+//! Redis, beside its bare commands: what a line, a lease and a token cost over a script that sets one key.
+
+mod baton;
+mod monitor;
+mod number;
+mod pair;
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tidelock::{Locks, Options};
+use tidelock_redis::Store;
+
+use self::baton::Baton;
+use self::monitor::Monitor;
+use self::number::Number;
+use self::pair::{How, Pair};
+use self::server::Server;
+use crate::Result;
+use crate::count::Counts;
+use crate::subject::{Load, Subject, Twin};
+
+/// A server, and what this run calls its keys there.
+#[derive(Debug)]
+pub(crate) struct Redis {
+    url: String,
+    namespace: String,
+    server: Server,
+    /// How many there were: each has channels of its own.
+    batons: AtomicUsize,
+    /// None: nobody counts, and the server has nobody to tell what it does.
+    monitor: Option<Monitor>,
+}
+
+impl Redis {
+    pub(crate) async fn open(url: &str, namespace: &str) -> Result<Self> {
+        let server = Server::at(url).await?;
+        Ok(Self {
+            url: url.to_owned(),
+            namespace: namespace.to_owned(),
+            server,
+            batons: 0.into(),
+            monitor: None,
+        })
+    }
+
+    /// Where the keys of some of the bare commands begin.
+    fn bare(&self, what: &str) -> String {
+        format!("{}:bare:{what}:", self.namespace)
+    }
+
+    async fn pairs(&self, how: How, count: usize) -> Result<Vec<Pair>> {
+        Pair::several(&self.server, how, &self.bare("pair"), count).await
+    }
+}
+
+impl Subject for Redis {
+    type Bare = Pair;
+    type Baton = Baton;
+    type Stock = Number;
+
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn twin(&self) -> &'static str {
+        "bare scripts"
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let remarks = [
+            "The twin is two loaded scripts, an owner-checked SET NX PX and delete, over one multiplexed connection \
+             of the redis crate with NODELAY. It has no line and no token, and nobody renews.",
+            "The twin of `hot` and `procs` is one task's pairs. That of a hand-off is one script that publishes, and \
+             its subscriber's receipt on another connection.",
+            "A command is one of a client, an event one PUBLISH; bytes go both ways. The server counts them.",
+        ];
+        remarks.map(str::to_owned).to_vec()
+    }
+
+    fn flags(&self) -> Result<Vec<String>, &'static str> {
+        let flags = ["--backend", self.name(), "--url", &self.url, "--namespace", &self.namespace];
+        Ok(flags.map(str::to_owned).to_vec())
+    }
+
+    async fn client(&self) -> Result<Arc<dyn Locks>> {
+        let options = Options::new().namespace(&self.namespace);
+        Ok(Store::open(&self.url)?.connect(options).await?)
+    }
+
+    async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<Pair>>> {
+        Ok(vec![
+            Twin { called: self.twin(), tasks: self.pairs(How::Script, tasks).await? },
+            Twin { called: "SET NX PX", tasks: self.pairs(How::Set, tasks).await? },
+        ])
+    }
+
+    async fn bare_hot(&self, _: usize) -> Result<Vec<Pair>> {
+        self.pairs(How::Script, 1).await
+    }
+
+    async fn bare_handoff(&self) -> Result<[Baton; 2]> {
+        let number = self.batons.fetch_add(1, Ordering::Relaxed);
+        Baton::sides(&self.server, &self.bare(&format!("baton:{number}"))).await
+    }
+
+    async fn bare_lock(&self) -> Result<Option<Pair>> {
+        Ok(None)
+    }
+
+    async fn stock(&self, number: u32) -> Result<Number> {
+        Number::new(&self.server, self.bare("stock"), number).await
+    }
+
+    async fn counted(&self) -> Result<Self> {
+        let monitor = Some(Monitor::start(&self.server).await?);
+        Ok(Self { monitor, ..Self::open(&self.url, &self.namespace).await? })
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        match &self.monitor {
+            Some(monitor) => monitor.counts().await,
+            None => Ok(Counts::default()),
+        }
+    }
+
+    async fn load(&self) -> Result<Option<Load>> {
+        Ok(Some(self.server.load().await?))
+    }
+
+    async fn clean(&self) -> Result<()> {
+        self.server.remove(&format!("{}:", self.namespace)).await
+    }
+}
