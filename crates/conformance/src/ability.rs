@@ -24,16 +24,30 @@ pub enum Ability {
     EndSession,
     /// A client is stopped for longer than it can bear, and goes on as if nothing had happened.
     Sleep,
-    /// The server is restarted.
+    /// The server is stopped, and started again.
     Restart,
+    /// The server's process stands still for a while.
+    Pause,
+    /// The server forgets everything, and goes on.
+    Forget,
     /// A replica takes over from a master whose last writes it missed.
     FailOver,
     /// The server's clock is set to another time.
     StepClock,
     /// Clients whose clocks are hours apart.
     SkewClients,
+    /// Connections are cut, reset, or die without a word.
+    Cut,
+    /// Of a client's connections, the one that it is told things on is cut.
+    CutPush,
+    /// The network carries nothing, or carries it late, one way or both.
+    Stall,
+    /// A client is a process of its own, which is killed and stopped as the system does it.
+    Child,
     /// Connecting with a wrong password.
     WrongPassword,
+    /// Connecting as somebody who may log in, and nothing else.
+    NoPermission,
     /// Connecting to where no such server is.
     WrongAddress,
     /// Counting what clients send, and what the server tells by itself.
@@ -44,7 +58,7 @@ pub enum Ability {
 
 impl Ability {
     /// Every one of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 24] = [
         Self::Refuse,
         Self::LoseReplies,
         Self::Delay,
@@ -55,14 +69,34 @@ impl Ability {
         Self::EndSession,
         Self::Sleep,
         Self::Restart,
+        Self::Pause,
+        Self::Forget,
         Self::FailOver,
         Self::StepClock,
         Self::SkewClients,
+        Self::Cut,
+        Self::CutPush,
+        Self::Stall,
+        Self::Child,
         Self::WrongPassword,
+        Self::NoPermission,
         Self::WrongAddress,
         Self::Count,
         Self::Leftovers,
     ];
+
+    /// Whether it befalls, or counts, everyone who uses the server: a trial that needs it has a shared one to itself.
+    #[must_use]
+    pub const fn is_for_everyone(self) -> bool {
+        use Ability::{Count, FailOver, Forget, Pause, Restart, StepClock};
+        matches!(self, Restart | Pause | Forget | FailOver | StepClock | Count)
+    }
+
+    /// Whether it is done on the way to the server.
+    #[must_use]
+    pub const fn is_of_the_network(self) -> bool {
+        matches!(self, Self::Cut | Self::CutPush | Self::Stall)
+    }
 
     /// What it is, to finish the sentence "cannot …".
     #[must_use]
@@ -77,11 +111,18 @@ impl Ability {
             Self::Kill => "kill a client",
             Self::EndSession => "end a session",
             Self::Sleep => "stop a client past its ttl",
-            Self::Restart => "restart the server",
+            Self::Restart => "stop and start the server",
+            Self::Pause => "pause the server",
+            Self::Forget => "make the server forget everything",
             Self::FailOver => "fail over",
             Self::StepClock => "step the server's clock",
             Self::SkewClients => "set clients' clocks apart",
+            Self::Cut => "cut connections",
+            Self::CutPush => "cut a push connection alone",
+            Self::Stall => "stall or slow the network",
+            Self::Child => "run a client as a process",
             Self::WrongPassword => "give a wrong password",
+            Self::NoPermission => "take a permission away",
             Self::WrongAddress => "go to a wrong address",
             Self::Count => "count commands",
             Self::Leftovers => "list what is left",

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::Ability;
+use crate::{Ability, Way};
 
 /// Whom an act concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,17 @@ pub enum Whom {
     Everyone,
     /// The client of that label.
     Client(String),
+}
+
+impl Whom {
+    /// Whether the client of that label is meant.
+    #[must_use]
+    pub fn is(&self, label: &str) -> bool {
+        match self {
+            Self::Everyone => true,
+            Self::Client(meant) => meant == label,
+        }
+    }
 }
 
 /// One thing done to the server, or to a connection. It lasts until [`Act::Heal`], unless it says otherwise.
@@ -38,12 +49,34 @@ pub enum Act {
     EndSession(Whom),
     /// Clients stand still for so long, as on a machine that sleeps; when they go on, it has passed.
     Sleep(Duration),
-    /// The server stops, and starts again at once.
+    /// Every connection is closed, and each new one too.
+    Cut(Whom),
+    /// Every connection is reset, and each new one too.
+    Reset(Whom),
+    /// The connections that there are carry nothing any more, for good, and nobody is told. New ones work.
+    HalfOpen(Whom),
+    /// The connection that the client is told things on is closed, and each new one too.
+    CutPush(Whom),
+    /// The network carries nothing that way; at the heal it arrives.
+    Stall(Whom, Way),
+    /// What the network carries that way takes so much longer.
+    Lag(Whom, Way, Duration),
+    /// The server is stopped in good order, and started again at once.
     Restart,
+    /// The server dies, and is started again at once.
+    Crash,
+    /// The server is stopped; it is started at the heal.
+    Stop,
+    /// The server's process stands still; it goes on at the heal.
+    Pause,
+    /// The server forgets everything it was told.
+    Forget,
     /// A replica that missed the last writes takes over.
     FailOver,
-    /// The server's clock goes so much faster at once.
+    /// The server's clock is set so much later, for good.
     StepClock(Duration),
+    /// The server's clock is set so much earlier, for good.
+    StepClockBack(Duration),
     /// Each client that connects from now on has a clock that is so much later than the last one's.
     SkewClients(Duration),
     /// Everything is as it should be. The dead stay dead.
@@ -64,9 +97,14 @@ impl Act {
             Self::Kill(_) => Ability::Kill,
             Self::EndSession(_) => Ability::EndSession,
             Self::Sleep(_) => Ability::Sleep,
-            Self::Restart => Ability::Restart,
+            Self::Cut(_) | Self::Reset(_) | Self::HalfOpen(_) => Ability::Cut,
+            Self::CutPush(_) => Ability::CutPush,
+            Self::Stall(..) | Self::Lag(..) => Ability::Stall,
+            Self::Restart | Self::Crash | Self::Stop => Ability::Restart,
+            Self::Pause => Ability::Pause,
+            Self::Forget => Ability::Forget,
             Self::FailOver => Ability::FailOver,
-            Self::StepClock(_) => Ability::StepClock,
+            Self::StepClock(_) | Self::StepClockBack(_) => Ability::StepClock,
             Self::SkewClients(_) => Ability::SkewClients,
             Self::Heal => return None,
         })
@@ -89,9 +127,20 @@ impl fmt::Display for Act {
             Self::Kill(whom) => write!(f, "{whom} dies"),
             Self::EndSession(whom) => write!(f, "the session of {whom} ends"),
             Self::Sleep(by) => write!(f, "clients stand still for {by:?}"),
+            Self::Cut(whom) => write!(f, "the connections of {whom} are cut"),
+            Self::Reset(whom) => write!(f, "the connections of {whom} are reset"),
+            Self::HalfOpen(whom) => write!(f, "the connections of {whom} die without a word"),
+            Self::CutPush(whom) => write!(f, "the connection that {whom} is told things on is cut"),
+            Self::Stall(whom, way) => write!(f, "the network of {whom} stalls {way}"),
+            Self::Lag(whom, way, by) => write!(f, "the network of {whom} takes {by:?} longer {way}"),
             Self::Restart => f.write_str("the server is restarted"),
+            Self::Crash => f.write_str("the server dies, and is started again"),
+            Self::Stop => f.write_str("the server is stopped"),
+            Self::Pause => f.write_str("the server stands still"),
+            Self::Forget => f.write_str("the server forgets everything"),
             Self::FailOver => f.write_str("a replica takes over"),
             Self::StepClock(by) => write!(f, "the server's clock is set {by:?} forward"),
+            Self::StepClockBack(by) => write!(f, "the server's clock is set {by:?} back"),
             Self::SkewClients(by) => write!(f, "clients' clocks are {by:?} apart"),
             Self::Heal => f.write_str("everything works again"),
         }

@@ -18,6 +18,7 @@
 mod ability;
 mod act;
 pub mod broken;
+mod child;
 mod client;
 mod crowd;
 mod dice;
@@ -40,9 +41,11 @@ mod trials;
 mod waiter;
 mod want;
 mod wire;
+mod wires;
 
 pub use ability::Ability;
 pub use act::{Act, Whom};
+pub use child::{Child, serve_as_child};
 pub use client::Client;
 pub use dice::Dice;
 pub use failure::{Failure, Outcome};
@@ -55,7 +58,7 @@ pub use report::Report;
 pub use resource::Resource;
 pub use runner::{Settings, run, run_with};
 pub use stage::Stage;
-pub use subject::{Belief, Can, Cost, Counts, Mishap, Server, Subject};
+pub use subject::{Belief, Can, Cost, Counts, Mishap, Server, Subject, Wrong};
 pub use time::{ManualTime, RealTime, Time};
 pub use trial::Trial;
 pub use trials::{ONLY_SERVERS, all as trials};

@@ -2,8 +2,10 @@
 //!
 //! Each direction of each connection is a reader and a writer with a queue between them, so that a delay shifts what
 //! is sent and does not throttle it. What is held back waits in the queue and is sent at the heal; a cut or a reset
-//! ends every connection, and newcomers too until the heal.
+//! ends every connection, and newcomers too until the heal. A connection that has become half open carries nothing
+//! any more, heal or not. A connection is known as the one for pushes by something that is said on it.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,15 +41,28 @@ pub enum Way {
     Back,
 }
 
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::There => "on the way there",
+            Self::Back => "on the way back",
+        })
+    }
+}
+
 /// What it is like on the way at the moment.
 #[derive(Clone, Debug, Default)]
 struct Weather {
     there: Direction,
     back: Direction,
-    /// Each cut ends the connections that began before it.
-    cuts: u64,
-    /// Connections are ended at once, and how.
-    ended: Option<Ending>,
+    /// How often something has been done to the connections of that moment.
+    age: u64,
+    /// Connections that began before this age are ended; newcomers too, if it says how.
+    cut: (u64, Option<Ending>),
+    /// The same for the connections for pushes alone.
+    push_cut: (u64, Option<Ending>),
+    /// Connections that began before this age carry nothing.
+    half_open: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,13 +86,22 @@ impl Proxy {
     /// # Errors
     /// When there is no free port.
     pub async fn to(server: SocketAddr) -> io::Result<Self> {
+        Self::knowing(server, None).await
+    }
+
+    /// The same, and a connection on which a client says `mark`, in whichever case, is known as one for pushes.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub async fn knowing(server: SocketAddr, mark: Option<&'static str>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (weather, carried) = (watch::Sender::new(Weather::default()), Arc::new(AtomicU64::new(0)));
         let (seen, counted) = (weather.clone(), carried.clone());
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(carry(client, server, seen.subscribe(), counted.clone()));
+                let connection = Connection::new(seen.subscribe(), mark, counted.clone());
+                tokio::spawn(connection.carry(client, server));
             }
         });
         Ok(Self { address, weather, carried, listening })
@@ -115,16 +139,26 @@ impl Proxy {
         self.end(Ending::Reset);
     }
 
+    /// Every connection for pushes is closed, and so is each new one, until the heal.
+    pub fn cut_push(&self) {
+        self.weather.send_modify(|weather| weather.push_cut = (weather.next_age(), Some(Ending::Closed)));
+    }
+
+    /// The connections that there are carry nothing any more, and nobody is told. New ones do.
+    pub fn break_quietly(&self) {
+        self.weather.send_modify(|weather| weather.half_open = weather.next_age());
+    }
+
     /// Everything gets through again. Connections that were ended stay so.
     pub fn heal(&self) {
-        self.weather.send_modify(|weather| *weather = Weather { cuts: weather.cuts, ..Weather::default() });
+        self.weather.send_modify(|weather| {
+            (weather.there, weather.back) = Default::default();
+            (weather.cut.1, weather.push_cut.1) = (None, None);
+        });
     }
 
     fn end(&self, ending: Ending) {
-        self.weather.send_modify(|weather| {
-            weather.cuts += 1;
-            weather.ended = Some(ending);
-        });
+        self.weather.send_modify(|weather| weather.cut = (weather.next_age(), Some(ending)));
     }
 }
 
@@ -136,6 +170,25 @@ impl Drop for Proxy {
 }
 
 impl Weather {
+    /// From now on: whatever began until now began before it.
+    fn next_age(&mut self) -> u64 {
+        self.age += 1;
+        self.age
+    }
+
+    fn carries(&self, born: u64, way: Way) -> bool {
+        !self.direction(way).is_held && self.half_open <= born
+    }
+
+    /// How a connection of that age ends now, if it does.
+    fn ends(&self, born: u64, is_push: bool) -> Option<Ending> {
+        let by = |(age, ending): (u64, Option<Ending>)| match ending {
+            None => (age > born).then_some(Ending::Closed),
+            now => now,
+        };
+        by(self.cut).or_else(|| by(self.push_cut).filter(|_| is_push))
+    }
+
     fn direction(&self, way: Way) -> Direction {
         match way {
             Way::There => self.there,
@@ -151,78 +204,112 @@ impl Weather {
     }
 }
 
-/// Carries one connection until both sides have ended it, or the weather does.
-async fn carry(
-    mut client: TcpStream,
-    server: SocketAddr,
-    mut weather: watch::Receiver<Weather>,
-    carried: Arc<AtomicU64>,
-) {
-    let (born, ended) = {
-        let now = weather.borrow();
-        (now.cuts, now.ended)
-    };
-    if let Some(ending) = ended {
-        return end(client, ending);
-    }
-    let Ok(mut server) = TcpStream::connect(server).await else {
-        return end(client, Ending::Reset); // as the server itself would refuse it
-    };
-    let _ = (client.set_nodelay(true), server.set_nodelay(true)); // what is late is late by order
-    let ending = {
-        let (from_client, to_client) = client.split();
-        let (from_server, to_server) = server.split();
-        let there = pump(from_client, to_server, Way::There, weather.clone(), &carried);
-        let back = pump(from_server, to_client, Way::Back, weather.clone(), &carried);
-        tokio::select! {
-            cut = weather.wait_for(|weather| weather.cuts > born) => cut.ok().and_then(|now| now.ended),
-            _ = async { tokio::join!(there, back) } => None,
-        }
-    };
-    end(server, ending.unwrap_or(Ending::Closed));
-    end(client, ending.unwrap_or(Ending::Closed));
-}
-
-/// One direction of one connection, until its source ends; that end is passed on.
-async fn pump(
-    from: impl AsyncRead + Unpin,
-    to: impl AsyncWrite + Unpin,
-    way: Way,
+/// One connection of a client to the server.
+struct Connection {
     weather: watch::Receiver<Weather>,
-    carried: &AtomicU64,
-) {
-    let (pieces, queue) = mpsc::channel(UNDER_WAY);
-    tokio::join!(read(from, pieces), write(queue, to, way, weather, carried));
+    born: u64,
+    mark: Option<&'static str>,
+    /// Whether the mark was said.
+    is_push: watch::Sender<bool>,
+    carried: Arc<AtomicU64>,
 }
 
-async fn read(mut from: impl AsyncRead + Unpin, pieces: mpsc::Sender<(Instant, Vec<u8>)>) {
-    let mut piece = vec![0; PIECE];
-    while let Ok(length @ 1..) = from.read(&mut piece).await {
-        if pieces.send((Instant::now(), piece[..length].to_vec())).await.is_err() {
-            return;
+impl Connection {
+    fn new(weather: watch::Receiver<Weather>, mark: Option<&'static str>, carried: Arc<AtomicU64>) -> Self {
+        let born = weather.borrow().age;
+        Self { weather, born, mark, is_push: watch::Sender::new(false), carried }
+    }
+
+    /// Carries it until both sides have ended it, or the weather does.
+    async fn carry(self, mut client: TcpStream, server: SocketAddr) {
+        let at_once = self.weather.borrow().cut.1;
+        if let Some(ending) = at_once {
+            return end(client, ending);
+        }
+        let Ok(mut server) = TcpStream::connect(server).await else {
+            return end(client, Ending::Reset); // as the server itself would refuse it
+        };
+        let _ = (client.set_nodelay(true), server.set_nodelay(true)); // what is late is late by order
+        let ending = {
+            let (from_client, to_client) = client.split();
+            let (from_server, to_server) = server.split();
+            let there = self.pump(from_client, to_server, Way::There);
+            let back = self.pump(from_server, to_client, Way::Back);
+            tokio::select! {
+                ending = self.ended() => ending,
+                _ = async { tokio::join!(there, back) } => Ending::Closed,
+            }
+        };
+        end(server, ending);
+        end(client, ending);
+    }
+
+    /// Waits until the weather ends it.
+    async fn ended(&self) -> Ending {
+        let (mut weather, mut is_push) = (self.weather.clone(), self.is_push.subscribe());
+        loop {
+            let is_push_now = *is_push.borrow_and_update();
+            if let Some(ending) = weather.borrow_and_update().ends(self.born, is_push_now) {
+                return ending;
+            }
+            tokio::select! {
+                changed = weather.changed() => if changed.is_err() {
+                    return Ending::Closed;
+                },
+                _ = is_push.changed() => {}
+            }
+        }
+    }
+
+    /// One direction of it, until its source ends; that end is passed on.
+    async fn pump(&self, from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin, way: Way) {
+        let (pieces, queue) = mpsc::channel(UNDER_WAY);
+        tokio::join!(self.read(from, pieces, way), self.write(queue, to, way));
+    }
+
+    async fn read(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        pieces: mpsc::Sender<(Instant, Vec<u8>)>,
+        way: Way,
+    ) {
+        let mut piece = vec![0; PIECE];
+        while let Ok(length @ 1..) = from.read(&mut piece).await {
+            if way == Way::There && self.mark.is_some_and(|mark| says(&piece[..length], mark)) {
+                self.is_push.send_replace(true);
+            }
+            if pieces.send((Instant::now(), piece[..length].to_vec())).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        mut queue: mpsc::Receiver<(Instant, Vec<u8>)>,
+        mut to: impl AsyncWrite + Unpin,
+        way: Way,
+    ) {
+        let mut weather = self.weather.clone();
+        while let Some((read_at, piece)) = queue.recv().await {
+            let delay = weather.borrow().direction(way).delay;
+            tokio::time::sleep_until(read_at + delay).await;
+            if weather.wait_for(|weather| weather.carries(self.born, way)).await.is_err() {
+                return;
+            }
+            self.carried.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
+        }
+        if weather.wait_for(|weather| weather.carries(self.born, way)).await.is_ok() {
+            let _ = to.shutdown().await; // the other side may have gone
         }
     }
 }
 
-async fn write(
-    mut queue: mpsc::Receiver<(Instant, Vec<u8>)>,
-    mut to: impl AsyncWrite + Unpin,
-    way: Way,
-    mut weather: watch::Receiver<Weather>,
-    carried: &AtomicU64,
-) {
-    while let Some((read_at, piece)) = queue.recv().await {
-        let delay = weather.borrow().direction(way).delay;
-        tokio::time::sleep_until(read_at + delay).await;
-        if weather.wait_for(|weather| !weather.direction(way).is_held).await.is_err() {
-            return;
-        }
-        carried.fetch_add(piece.len() as u64, Ordering::Relaxed);
-        if to.write_all(&piece).await.is_err() {
-            return;
-        }
-    }
-    let _ = to.shutdown().await; // the other side may have gone
+fn says(piece: &[u8], mark: &str) -> bool {
+    piece.windows(mark.len()).any(|window| window.eq_ignore_ascii_case(mark.as_bytes()))
 }
 
 fn end(stream: TcpStream, ending: Ending) {
@@ -241,6 +328,10 @@ mod tests {
 
     /// A server that says everything again, and the proxy to it.
     async fn echo() -> Proxy {
+        echo_knowing(None).await
+    }
+
+    async fn echo_knowing(mark: Option<&'static str>) -> Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let server = listener.local_addr().unwrap();
         tokio::spawn(async move {
@@ -251,7 +342,7 @@ mod tests {
                 });
             }
         });
-        Proxy::to(server).await.unwrap()
+        Proxy::knowing(server, mark).await.unwrap()
     }
 
     async fn connect(proxy: &Proxy) -> TcpStream {
@@ -301,6 +392,42 @@ mod tests {
             assert_eq!(&answer(&mut stream).await.unwrap(), b"ping");
         }
         assert!(began.elapsed() >= SHORT && began.elapsed() < 50 * SHORT, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn what_is_half_open_stays_silent_and_new_connections_work() {
+        let proxy = echo().await;
+        let mut old = connect(&proxy).await;
+        old.write_all(b"ping").await.unwrap();
+        answer(&mut old).await.unwrap();
+        proxy.break_quietly();
+        proxy.heal();
+        old.write_all(b"ping").await.unwrap();
+        assert!(tokio::time::timeout(SHORT, answer(&mut old)).await.is_err());
+        let mut new = connect(&proxy).await;
+        new.write_all(b"pong").await.unwrap();
+        assert_eq!(&answer(&mut new).await.unwrap(), b"pong");
+    }
+
+    #[tokio::test]
+    async fn a_connection_for_pushes_is_known_by_what_is_said_and_cut_alone() {
+        let proxy = echo_knowing(Some("hear")).await;
+        let (mut plain, mut push) = (connect(&proxy).await, connect(&proxy).await);
+        plain.write_all(b"ping").await.unwrap();
+        push.write_all(b"HEAR").await.unwrap();
+        answer(&mut plain).await.unwrap();
+        answer(&mut push).await.unwrap();
+        proxy.cut_push();
+        assert!(answer(&mut push).await.is_err());
+        let mut again = connect(&proxy).await;
+        again.write_all(b"hear").await.unwrap();
+        assert!(answer(&mut again).await.is_err(), "a new one was let through");
+        plain.write_all(b"ping").await.unwrap();
+        assert_eq!(&answer(&mut plain).await.unwrap(), b"ping");
+        proxy.heal();
+        let mut again = connect(&proxy).await;
+        again.write_all(b"hear").await.unwrap();
+        assert_eq!(&answer(&mut again).await.unwrap(), b"hear");
     }
 
     #[tokio::test]

@@ -64,8 +64,9 @@ pub fn run_with(subject: &Arc<dyn Subject>, settings: &Settings, tell: &mut dyn 
         false => thread::available_parallelism().map_or(1, usize::from),
     };
     // What is done to a shared server would befall the others too.
+    let is_for_everyone = |trial: &Trial| trial.needs.iter().any(|need| need.is_for_everyone());
     let (alone, together): (Vec<Trial>, Vec<Trial>) =
-        trials.iter().partition(|trial| subject.is_shared() && !trial.needs.is_empty());
+        trials.iter().partition(|trial| subject.is_shared() && is_for_everyone(trial));
     let mut verdicts = play(subject, together, settings, side_by_side, tell);
     verdicts.extend(play(subject, alone, settings, 1, tell));
     let position = |verdict: &Verdict| trials.iter().position(|trial| trial.name == verdict.trial.name);
@@ -171,9 +172,13 @@ fn play_here(
     };
     let outcome = runtime.block_on(async {
         let dice = Dice::new(settings.seed, trial.name);
-        let stage = Stage::set(subject, dice, settings.deep).await?;
+        let stage = Stage::set(subject, trial.needs, dice, settings.deep).await?;
         let _ = notes.set(stage.recorder().clone());
-        (trial.play)(&stage).await?;
+        let played = (trial.play)(&stage).await;
+        if played.is_err() {
+            stage.mend().await;
+        }
+        played?;
         stage.end().await
     });
     let _ = sender.send(outcome); // unless it came too late

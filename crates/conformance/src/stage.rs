@@ -16,7 +16,7 @@ use crate::history::{Recorder, What};
 use crate::hold::Hold;
 use crate::waiter::Waiter;
 use crate::want::Want;
-use crate::{Act, Counts, Dice, Server, Subject, Time, Whom};
+use crate::{Ability, Act, Child, Counts, Dice, Server, Subject, Time, Whom};
 
 /// In how many steps `until` lets its bound pass.
 const STEPS: u32 = 100;
@@ -30,7 +30,7 @@ const DRIVEN: Duration = Duration::from_millis(20);
 const LAST_CLIENT: usize = 999;
 
 /// The label of the client that looks on, and that no fault meant for another touches.
-const WATCHER: &str = "watcher";
+pub(crate) const WATCHER: &str = "watcher";
 
 /// What a trial plays on.
 #[derive(Debug)]
@@ -46,8 +46,13 @@ pub struct Stage {
 
 impl Stage {
     /// A stage of a subject, for one trial.
-    pub(crate) async fn set(subject: Arc<dyn Subject>, dice: Dice, is_deep: bool) -> Outcome<Self> {
-        let server = subject.server().await?;
+    pub(crate) async fn set(
+        subject: Arc<dyn Subject>,
+        needs: &[Ability],
+        dice: Dice,
+        is_deep: bool,
+    ) -> Outcome<Self> {
+        let server = subject.server(needs).await?;
         let time = server.time();
         let recorder = Arc::new(Recorder::new(time.clone()));
         let options = Options::new().ttl(subject.ttl()).label(WATCHER);
@@ -74,6 +79,13 @@ impl Stage {
             clients.push(self.client(number).await?);
         }
         clients.try_into().map_err(|_| Failure::new("as many as were made"))
+    }
+
+    /// A new client in a process of its own, called `child number`.
+    pub async fn child(&self, number: usize) -> Outcome<Child> {
+        let label = format!("child {number}");
+        let command = self.server.program(self.options().label(&label))?;
+        Child::start(command, &label, self.recorder.clone()).await
     }
 
     /// What every client's options begin with.
@@ -270,6 +282,11 @@ impl Stage {
         let last = last.locks().clone();
         self.drive(last.close()).await?;
         Ok(())
+    }
+
+    /// The end of a trial that failed: others may use the same server.
+    pub(crate) async fn mend(&self) {
+        let _ = self.server.act(Act::Heal).await; // what the trial failed for is said already
     }
 
     pub(crate) fn recorder(&self) -> &Arc<Recorder> {

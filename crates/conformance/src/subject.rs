@@ -4,6 +4,7 @@
 //! hold, are declared with a reason that people will read.
 
 use std::fmt;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     /// Whether its stages share one server, so that a trial that does something to it has to run alone.
     fn is_shared(&self) -> bool;
 
-    /// A server for one trial, on which nobody else's names are: a fresh one, or a fresh namespace.
-    async fn server(&self) -> Result<Box<dyn Server>>;
+    /// A server for one trial that needs these, on which nobody else's names are: a fresh one, or a fresh namespace.
+    async fn server(&self, needs: &[Ability]) -> Result<Box<dyn Server>>;
 }
 
 /// What one trial plays on.
@@ -50,8 +51,12 @@ pub trait Server: fmt::Debug + Send + Sync + 'static {
     /// options name lies within the stage's own.
     async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>>;
 
-    /// The same with something wrong about it: a password, an address. What comes of it is the trial's.
-    async fn connect_wrongly(&self, what: Ability, options: Options) -> Result<Arc<dyn Locks>>;
+    /// The same with something wrong about it. What comes of it is the trial's.
+    async fn connect_wrongly(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>>;
+
+    /// What runs one more client in a process of its own: it does what [`serve_as_child`](crate::serve_as_child) is
+    /// told.
+    fn program(&self, options: Options) -> Result<Command>;
 
     /// Does something to the server, or to what lies between it and its clients.
     async fn act(&self, act: Act) -> Result<()>;
@@ -72,6 +77,34 @@ pub enum Can {
     No(String),
 }
 
+/// What is wrong about the way a client connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wrong {
+    /// The password, of somebody whom the server knows. It has `wrong-password` in it.
+    Password,
+    /// The permissions: whoever it connects as may log in, and nothing else.
+    Permission,
+    /// The address: nobody is there.
+    Address,
+    /// The address: something else answers there.
+    Stranger,
+    /// The address: something takes the connection, and says nothing.
+    Mute,
+}
+
+impl Wrong {
+    /// What a subject must be able to do for it.
+    #[must_use]
+    pub const fn needs(self) -> Ability {
+        match self {
+            Self::Password => Ability::WrongPassword,
+            Self::Permission => Ability::NoPermission,
+            Self::Address | Self::Stranger | Self::Mute => Ability::WrongAddress,
+        }
+    }
+}
+
 /// What happens outside the assumptions of most stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -82,6 +115,8 @@ pub enum Mishap {
     StoppedClient,
     /// The server is restarted.
     Restart,
+    /// An operator makes the server forget everything.
+    Forgetting,
     /// A replica takes over that missed the grant.
     FailOver,
     /// The server's clock is stepped forward.
@@ -90,8 +125,14 @@ pub enum Mishap {
 
 impl Mishap {
     /// Every one of them.
-    pub const ALL: [Self; 5] =
-        [Self::Eviction, Self::StoppedClient, Self::Restart, Self::FailOver, Self::ClockStep];
+    pub const ALL: [Self; 6] = [
+        Self::Eviction,
+        Self::StoppedClient,
+        Self::Restart,
+        Self::Forgetting,
+        Self::FailOver,
+        Self::ClockStep,
+    ];
 
     /// What happens.
     #[must_use]
@@ -100,6 +141,7 @@ impl Mishap {
             Self::Eviction => "an eviction",
             Self::StoppedClient => "a client stopped past its ttl",
             Self::Restart => "a restart of the server",
+            Self::Forgetting => "an operator who makes the server forget everything",
             Self::FailOver => "a failover that missed the grant",
             Self::ClockStep => "a step of the server's clock",
         }
@@ -126,6 +168,8 @@ pub struct Cost {
     pub release: u64,
     /// To pass it on to a waiter: commands, without the release itself.
     pub hand_off: u64,
+    /// To keep one more name alive, each time.
+    pub renewal: u64,
 }
 
 /// What was sent and told.
@@ -135,6 +179,13 @@ pub struct Counts {
     pub commands: u64,
     /// What the server told by itself.
     pub signals: u64,
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { commands: self.commands + other.commands, signals: self.signals + other.signals }
+    }
 }
 
 impl std::ops::Sub for Counts {

@@ -44,6 +44,7 @@ pub(crate) struct Trouble {
 
 #[derive(Debug)]
 struct Opened {
+    id: SessionId,
     session: Weak<dyn Session>,
     signals: Arc<dyn Signals>,
 }
@@ -98,6 +99,12 @@ impl Wire {
     /// How many sessions somebody still has.
     pub(crate) fn open_sessions(&self) -> usize {
         self.opened().iter().filter(|opened| opened.session.strong_count() > 0).count()
+    }
+
+    /// Which these are.
+    pub(crate) fn open_ids(&self) -> Vec<SessionId> {
+        let opened = self.opened();
+        opened.iter().filter(|opened| opened.session.strong_count() > 0).map(|opened| opened.id).collect()
     }
 
     fn opened(&self) -> std::sync::MutexGuard<'_, Vec<Opened>> {
@@ -180,11 +187,12 @@ impl Layer for Wire {
         self.there(None).await?;
         let session = to.open(id, options, signals.clone()).await?;
         self.back().await?;
-        self.opened().push(Opened { session: Arc::downgrade(&session), signals });
+        self.opened().push(Opened { id, session: Arc::downgrade(&session), signals });
         Ok(session)
     }
 
     async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
+        let sent = self.clock.now(); // the backend sees it only when it arrives
         let join = LateJoin { session: to.clone(), claim: claim.clone(), patience };
         let mut on_its_way = OnItsWay { wire: self, join: Some(join) };
         let there = self.there(Some(&claim.name)).await;
@@ -192,7 +200,12 @@ impl Layer for Wire {
         there?;
         let place = to.join(claim, patience).await;
         self.back().await?;
-        place
+        let by = sent + to.ttl();
+        place.map(|place| match place {
+            Place::Held { grant, until } => Place::Held { grant, until: until.min(by) },
+            Place::Waiting { until, look_in } => Place::Waiting { until: until.min(by), look_in },
+            other => other,
+        })
     }
 
     async fn look(&self, to: &Arc<dyn Session>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {

@@ -2,26 +2,32 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lexopt::ValueExt;
+use tidelock::Options;
 use tidelock_conformance::report::{POINTS, Painter, table};
+use tidelock_conformance::subjects::{Control, Remote};
 use tidelock_conformance::{
-    LESSONS, ONLY_SERVERS, Settings, Subject, Trial, prove, run_with, subjects, trials,
+    LESSONS, ONLY_SERVERS, Settings, Subject, Trial, prove, run_with, serve_as_child, subjects, trials,
 };
 
 const USAGE: &str = "\
 The contract of Tidelock as trials, on a backend.
 
-Usage: conformance [--backend memory] [--url URL] [--filter PART] [--deep] [--report FILE] [--seed N]
+Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [--seed N]
+       conformance --backend redis --url URL [--control PROGRAM --deployment NAME] [the same]
        conformance --list          which trial proves what
        conformance --prove         the suite's own proof: what is broken on purpose is caught
        conformance --table FILE…   the table of guarantees from these reports, as README has it
 
   --backend NAME  what to try; memory if it is not said
   --url URL       the server to try it on
+  --control PROGRAM --deployment NAME
+                  who has started that server, and stops, starts and pauses it and sets its clock when asked to:
+                  PROGRAM servers act NAME MEMBER stop|kill|start|pause|resume|clock [MILLISECONDS]
   --filter PART   only trials whose name contains this; with --prove only such faults, with their histories
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   writes a report as JSON
@@ -35,11 +41,23 @@ const DEEP_TIME_OUT: Duration = Duration::from_secs(600);
 struct Flags {
     backend: Option<String>,
     url: Option<String>,
+    control: Option<PathBuf>,
+    deployment: Option<String>,
     filter: Option<String>,
     deep: bool,
     report: Option<PathBuf>,
     seed: Option<u64>,
+    /// Not for people: this is a client of a trial, in a process of its own.
+    child: Option<Child>,
     what: What,
+}
+
+/// What a child is told on its command line.
+#[derive(Default)]
+struct Child {
+    label: String,
+    namespace: String,
+    ttl: Duration,
 }
 
 #[derive(Default)]
@@ -70,6 +88,13 @@ fn parse() -> Result<Flags, lexopt::Error> {
         match arg {
             Long("backend") => flags.backend = Some(parser.value()?.string()?),
             Long("url") => flags.url = Some(parser.value()?.string()?),
+            Long("control") => flags.control = Some(parser.value()?.into()),
+            Long("deployment") => flags.deployment = Some(parser.value()?.string()?),
+            Long("as-child") => {
+                let (label, namespace) = (parser.value()?.string()?, parser.value()?.string()?);
+                let ttl = Duration::from_millis(parser.value()?.parse()?);
+                flags.child = Some(Child { label, namespace, ttl });
+            }
             Long("filter") => flags.filter = Some(parser.value()?.string()?),
             Long("deep") => flags.deep = true,
             Long("report") => flags.report = Some(parser.value()?.into()),
@@ -89,6 +114,9 @@ fn parse() -> Result<Flags, lexopt::Error> {
 }
 
 fn act(flags: &Flags) -> Result<bool, lexopt::Error> {
+    if let Some(child) = &flags.child {
+        return be_child(flags, child);
+    }
     match &flags.what {
         What::Help => say(USAGE.trim_end()),
         What::List => list(flags),
@@ -170,16 +198,88 @@ fn say(text: &str) {
 }
 
 fn subject(flags: &Flags) -> Result<Arc<dyn Subject>, lexopt::Error> {
-    match (flags.backend.as_deref().unwrap_or("memory"), &flags.url) {
+    match (backend(flags), &flags.url) {
         ("memory", None) => Ok(Arc::new(subjects::memory())),
         ("memory-in-real-time", None) => Ok(Arc::new(subjects::memory_in_real_time())),
         ("memory" | "memory-in-real-time", Some(_)) => {
             Err("the memory backend has no server, and so no URL".into())
         }
-        (other, _) => {
-            Err(format!("there is no backend {other:?}; there are: memory, memory-in-real-time").into())
-        }
+        _ => Ok(Arc::new(remote(flags)?)),
     }
+}
+
+fn backend(flags: &Flags) -> &str {
+    flags.backend.as_deref().unwrap_or("memory")
+}
+
+/// The server at the URL, with what was said of it.
+fn remote(flags: &Flags) -> Result<Remote, lexopt::Error> {
+    let mut remote = match (backend(flags), &flags.url) {
+        ("redis", None) => {
+            return Err(format!("{} needs a server: give --url URL", backend(flags)).into());
+        }
+        ("redis", Some(url)) => redis(url)?,
+        (other, _) => {
+            return Err(format!(
+                "there is no backend {other:?}; there are: memory, memory-in-real-time, redis"
+            )
+            .into());
+        }
+    };
+    remote = match (&flags.control, &flags.deployment) {
+        (Some(program), Some(deployment)) => remote.controlled_by(Control::new(program, deployment)),
+        (None, None) => remote,
+        _ => return Err("--control and --deployment go together".into()),
+    };
+    if let (Ok(program), Some(url)) = (std::env::current_exe(), flags.url.clone()) {
+        let backend = backend(flags).to_owned();
+        remote = remote.with_children(move |options| child(&program, &backend, &url, options));
+    }
+    Ok(remote)
+}
+
+#[cfg(feature = "redis")]
+fn redis(url: &str) -> Result<Remote, lexopt::Error> {
+    Ok(Remote::new(subjects::Redis::at(url).map_err(|error| error.to_string())?))
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis(_: &str) -> Result<Remote, lexopt::Error> {
+    Err(without("redis"))
+}
+
+/// What to do about a backend that was left out.
+#[cfg(not(feature = "redis"))]
+fn without(backend: &str) -> lexopt::Error {
+    format!(
+        "this program was built without {backend}; \
+         `cargo run -p tidelock-conformance --features {backend} -- --backend {backend} …` builds it in, \
+         and so does `cargo xtask conformance --backend {backend}`"
+    )
+    .into()
+}
+
+/// What runs this program again, as a client.
+fn child(program: &Path, backend: &str, url: &str, options: &Options) -> Command {
+    let ttl = options.ttl.as_millis().to_string();
+    let mut command = Command::new(program);
+    command.args([
+        "--backend",
+        backend,
+        "--url",
+        url,
+        "--as-child",
+        &options.label,
+        &options.namespace,
+        &ttl,
+    ]);
+    command
+}
+
+fn be_child(flags: &Flags, child: &Child) -> Result<bool, lexopt::Error> {
+    let options = Options::new().ttl(child.ttl).label(&child.label).namespace(&child.namespace);
+    let served = serve_as_child(remote(flags)?.connect(options));
+    served.map(|()| true).map_err(|error| error.to_string().into())
 }
 
 fn settings(flags: &Flags) -> Settings {

@@ -37,6 +37,7 @@ fn declare(memory: Seam) -> Seam {
             Belief::MayOverlap("whoever is stopped between looking at its guard and writing does not look again".into()),
         )
         .believing(Mishap::Restart, Belief::NeverOverlaps)
+        .believing(Mishap::Forgetting, Belief::CannotHappen("nobody else reaches a process's memory".into()))
         .believing(Mishap::FailOver, Belief::CannotHappen("a process's memory has no replica".into()))
         .believing(
             Mishap::ClockStep,

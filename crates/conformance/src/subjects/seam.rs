@@ -1,21 +1,23 @@
 //! A backend inside this process, tried at the seam.
 //!
 //! Each client gets a wire between core and the backend, and whatever goes wrong, goes wrong on the wires: refusals,
-//! lost replies, delays, stalls, deaths. Time is turned by hand, unless the backend goes by the boot clock. A restart is what a server does that keeps its
-//! counter of tokens and nothing else: every session ends, its clients are told, and lines are empty.
+//! lost replies, delays, stalls, deaths. Time is turned by hand, unless the backend goes by the boot clock. A restart
+//! is what a server does that keeps its counter of tokens and nothing else: every session ends, its clients are told,
+//! and lines are empty.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock::{Backend, ClaimId, Error, ErrorKind, Grant, Locks, Name, Options, Result, SessionId, Signals};
 
-use crate::wire::{Trouble, Wire};
+use crate::wires::Wires;
 use crate::{
     Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, RealTime, Server, Subject,
-    Time, Whom,
+    Time, Whom, Wrong,
 };
 
 /// How long claims live where a ttl takes no time.
@@ -49,7 +51,7 @@ impl Seam {
             bend: None,
             assumptions: Vec::new(),
             beliefs: BTreeMap::new(),
-            cost: Cost { acquire: 1, release: 1, hand_off: 0 },
+            cost: Cost { acquire: 1, release: 1, hand_off: 0, renewal: 0 },
             real_ttl: None,
         }
     }
@@ -115,6 +117,10 @@ impl Subject for Seam {
             Ability::WrongPassword => no("there is no password"),
             Ability::WrongAddress => no("there is no address"),
             Ability::Sleep if self.real_ttl.is_some() => no("real time cannot be made to jump"),
+            Ability::Pause | Ability::Forget => no("a process's memory has no server"),
+            Ability::Cut | Ability::CutPush | Ability::Stall => no("there is no network in a process"),
+            Ability::Child => no("a process's memory is not another process's"),
+            Ability::NoPermission => no("there are no permissions"),
             _ => Can::Yes,
         }
     }
@@ -135,14 +141,14 @@ impl Subject for Seam {
         false
     }
 
-    async fn server(&self) -> Result<Box<dyn Server>> {
+    async fn server(&self, _: &[Ability]) -> Result<Box<dyn Server>> {
         let turned = ManualTime::new();
         let (backend, bend) = ((self.make)(&turned), self.bend.as_ref().map(|bend| bend(&turned)));
         let time: Arc<dyn Time> = match self.real_ttl {
             Some(_) => Arc::new(RealTime),
             None => Arc::new(turned.clone()),
         };
-        Ok(Box::new(SeamServer { time, turned, backend, bend, wires: Mutex::default() }))
+        Ok(Box::new(SeamServer { time, turned, backend, bend, wires: Wires::default() }))
     }
 }
 
@@ -151,36 +157,10 @@ struct SeamServer {
     turned: ManualTime,
     backend: Arc<dyn Backend>,
     bend: Option<Bend>,
-    wires: Mutex<Vec<Arc<Wire>>>,
+    wires: Wires,
 }
 
 impl SeamServer {
-    fn wires(&self) -> Vec<Arc<Wire>> {
-        self.wires.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn wires_of(&self, whom: &Whom) -> Vec<Arc<Wire>> {
-        let mut wires = self.wires();
-        wires.retain(|wire| match whom {
-            Whom::Everyone => true,
-            Whom::Client(label) => wire.label == *label,
-        });
-        wires
-    }
-
-    fn change(&self, whom: &Whom, change: impl Fn(&mut Trouble)) {
-        self.wires_of(whom).iter().for_each(|wire| wire.change(&change));
-    }
-
-    async fn end_sessions(&self, whom: &Whom) -> Result<()> {
-        // All are told before anyone's place is given away.
-        let sessions: Vec<_> = self.wires_of(whom).iter().flat_map(|wire| wire.give_up_sessions()).collect();
-        for session in sessions {
-            session.close().await?;
-        }
-        Ok(())
-    }
-
     /// The names in use, as a session that looks only once sees them.
     async fn names(&self) -> Result<Vec<Name>> {
         let id = SessionId::from_bits(u64::MAX);
@@ -205,8 +185,7 @@ impl Server for SeamServer {
     }
 
     async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
-        let wire = Arc::new(Wire::new(&options.label, self.backend.clock(), Trouble::default()));
-        self.wires.lock().unwrap_or_else(PoisonError::into_inner).push(wire.clone());
+        let wire = self.wires.add(&options.label, self.backend.clock());
         let mut backend: Arc<dyn Backend> = Arc::new(Layered::new(self.backend.clone(), wire));
         if let Some(bend) = &self.bend {
             backend = Arc::new(Layered::new(backend, bend(&options.label)));
@@ -214,45 +193,33 @@ impl Server for SeamServer {
         tidelock::attach(backend, options)
     }
 
-    async fn connect_wrongly(&self, what: Ability, _: Options) -> Result<Arc<dyn Locks>> {
-        Err(Error::new(ErrorKind::Unsupported, format!("this subject cannot {what}")))
+    async fn connect_wrongly(&self, wrong: Wrong, _: Options) -> Result<Arc<dyn Locks>> {
+        Err(cannot(wrong.needs()))
+    }
+
+    fn program(&self, _: Options) -> Result<Command> {
+        Err(cannot(Ability::Child))
     }
 
     async fn act(&self, act: Act) -> Result<()> {
+        let Some(act) = self.wires.act(act).await? else {
+            return Ok(());
+        };
         match act {
-            Act::Refuse(whom) => self.change(&whom, |trouble| trouble.refuses = true),
-            Act::LoseReplies(whom, count) => self.change(&whom, |trouble| trouble.lose_replies = count),
-            Act::Delay(whom, delay) => self.change(&whom, |trouble| trouble.delay = delay),
-            Act::HoldRequests(whom) => self.change(&whom, |trouble| trouble.holds_requests = true),
-            Act::HoldReplies(whom) => self.change(&whom, |trouble| trouble.holds_replies = true),
-            Act::StallName(name) => {
-                self.change(&Whom::Everyone, |trouble| trouble.stalled = Some(name.clone()));
-            }
-            Act::DropSignals(whom) => self.change(&whom, |trouble| trouble.drops_signals = true),
-            Act::Kill(whom) => self.change(&whom, |trouble| trouble.is_dead = true),
-            Act::EndSession(whom) => self.end_sessions(&whom).await?,
             Act::Sleep(by) => self.turned.jump(by),
-            Act::Restart => self.end_sessions(&Whom::Everyone).await?,
-            Act::FailOver | Act::StepClock(_) | Act::SkewClients(_) => {
-                return Err(Error::new(ErrorKind::Unsupported, format!("this subject cannot {act:?}")));
+            Act::Restart | Act::Crash => self.wires.end_sessions(&Whom::Everyone).await?,
+            Act::Stop => {
+                self.wires.change(&Whom::Everyone, |trouble| trouble.refuses = true);
+                self.wires.end_sessions(&Whom::Everyone).await?;
             }
-            Act::Heal => {
-                for wire in self.wires() {
-                    wire.heal().await;
-                }
-            }
+            Act::Heal => self.wires.heal().await,
+            other => return Err(cannot(other)),
         }
         Ok(())
     }
 
     async fn counts(&self) -> Result<Counts> {
-        let mut sum = Counts::default();
-        for wire in self.wires().iter().filter(|wire| wire.label != "watcher") {
-            let counts = wire.counts();
-            sum.commands += counts.commands;
-            sum.signals += counts.signals;
-        }
-        Ok(sum)
+        Ok(self.wires.counts())
     }
 
     async fn leftovers(&self) -> Result<Vec<String>> {
@@ -262,12 +229,7 @@ impl Server for SeamServer {
             .iter()
             .map(|name| format!("somebody stands in the line of {name:?}"))
             .collect();
-        for wire in self.wires().iter().filter(|wire| wire.label != "watcher") {
-            let open = wire.open_sessions();
-            if open > 0 {
-                left.push(format!("{} still has {open} session(s), kept by a task or a guard", wire.label));
-            }
-        }
+        left.extend(self.wires.open_sessions());
         Ok(left)
     }
 }
@@ -276,6 +238,10 @@ impl fmt::Debug for SeamServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SeamServer({:?})", self.backend)
     }
+}
+
+fn cannot(what: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this subject does not serve for this: {what}"))
 }
 
 /// Hears nothing.

@@ -17,6 +17,7 @@ trials! {
     an_acquire_dropped_before_its_first_poll_asks_nothing: points [6], lessons [5, 17], needs [Count];
     an_acquire_dropped_with_its_request_held_back_leaves_nothing: points [6, 7], lessons [5], needs [HoldBack];
     an_acquire_dropped_with_its_reply_held_back_leaves_nothing: points [6], lessons [5], needs [HoldBack];
+    an_acquire_dropped_with_its_reply_arrived_leaves_nothing: points [6], lessons [5], needs [];
     a_lost_reply_to_an_acquire_strands_no_claim: points [6], lessons [6], needs [LoseReplies];
     a_lost_reply_to_an_acquire_is_no_answer: points [6, 1], lessons [6], needs [LoseReplies];
     patience_that_ends_leaves_the_line: points [6], lessons [19], needs [];
@@ -123,6 +124,25 @@ async fn an_acquire_dropped_with_its_reply_held_back_leaves_nothing(stage: &Stag
     for want in Want::ALONE {
         let name = format!("unanswered {want}");
         give_up_under(stage, &a, Act::HoldReplies(client(0)), &name, want).await?;
+        stage.until_empty(&name).await?;
+        ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next one");
+    }
+    Ok(())
+}
+
+async fn an_acquire_dropped_with_its_reply_arrived_leaves_nothing(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    a.take("warm", Want::Lock).await?.release().await?;
+    for want in Want::ALONE {
+        let name = format!("arrived {want}");
+        let mut asked = Box::pin(a.take(&name, want));
+        if asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            // Nobody polls it while its reply comes in.
+            let stands = async || !stage.watcher().is_empty(&name).await;
+            stage.until(Duration::from_secs(1), "its claim stands in line", stands).await?;
+            stage.pass(Duration::from_millis(20)).await;
+        }
+        drop(asked);
         stage.until_empty(&name).await?;
         ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next one");
     }

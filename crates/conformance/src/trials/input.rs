@@ -6,7 +6,7 @@ use tidelock::{ErrorKind, Name, Options};
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
-use crate::{Ability, Act, Stage, Want};
+use crate::{Act, Stage, Want, Wrong};
 
 trials! {
     bad_names_are_refused_and_change_nothing: points [11], lessons [27], needs [];
@@ -19,7 +19,10 @@ trials! {
     a_server_that_refuses_is_told_within_the_deadline: points [11], lessons [], needs [Refuse];
     a_server_that_is_silent_is_told_within_the_deadline: points [11], lessons [], needs [HoldBack];
     a_wrong_password_is_told_and_never_shown: points [11], lessons [25], needs [WrongPassword];
+    a_missing_permission_is_told_at_once: points [11], lessons [], needs [NoPermission];
     a_wrong_address_is_told_within_the_deadline: points [11], lessons [], needs [WrongAddress];
+    something_else_at_the_address_is_told: points [11], lessons [], needs [WrongAddress];
+    somebody_who_never_answers_is_told_within_the_deadline: points [11], lessons [], needs [WrongAddress];
 }
 
 /// Whether nothing at all is in use.
@@ -270,7 +273,7 @@ async fn a_server_that_is_silent_is_told_within_the_deadline(stage: &Stage) -> O
 }
 
 async fn a_wrong_password_is_told_and_never_shown(stage: &Stage) -> Outcome {
-    let refused = stage.server().connect_wrongly(Ability::WrongPassword, stage.options()).await;
+    let refused = stage.server().connect_wrongly(Wrong::Password, stage.options()).await;
     let Err(error) = refused else {
         return Err(crate::Failure::new("a wrong password was let in"));
     };
@@ -280,17 +283,42 @@ async fn a_wrong_password_is_told_and_never_shown(stage: &Stage) -> Outcome {
     nothing_changed(stage).await
 }
 
-async fn a_wrong_address_is_told_within_the_deadline(stage: &Stage) -> Outcome {
-    let deadline = stage.ttl();
-    let options = stage.options().connect_deadline(deadline);
+async fn a_missing_permission_is_told_at_once(stage: &Stage) -> Outcome {
+    let kind = connect_in_vain(stage, Wrong::Permission).await?;
+    ensure!(kind == ErrorKind::Denied, "a missing permission was told as {kind:?}");
+    nothing_changed(stage).await
+}
+
+/// What comes of connecting so, which has to be told within the deadline.
+async fn connect_in_vain(stage: &Stage, wrong: Wrong) -> Outcome<ErrorKind> {
+    let deadline = stage.ttl() / 2;
+    let options = stage.options().connect_deadline(deadline).command_deadline(deadline);
     let asked = stage.now();
-    let refused = stage.server().connect_wrongly(Ability::WrongAddress, options).await;
+    let refused = stage.server().connect_wrongly(wrong, options).await;
     let took = stage.now().since(asked);
-    let kind = refused.map(drop).map_err(|error| error.kind());
-    ensure!(
-        matches!(kind, Err(ErrorKind::Unavailable | ErrorKind::Timeout)),
-        "a wrong address was told as {kind:?}"
-    );
-    ensure!(took < deadline * 2, "it took {took:?} to be told, with a deadline of {deadline:?}");
+    let Err(error) = refused else {
+        return Err(crate::Failure::new(format!("a client was let in with a wrong {wrong:?}")));
+    };
+    ensure!(took < deadline * 2, "it took {took:?} to be told, with a deadline of {deadline:?}: {error}");
+    Ok(error.kind())
+}
+
+async fn a_wrong_address_is_told_within_the_deadline(stage: &Stage) -> Outcome {
+    let kind = connect_in_vain(stage, Wrong::Address).await?;
+    let fits = matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout);
+    ensure!(fits, "a wrong address was told as {kind:?}");
+    Ok(())
+}
+
+async fn something_else_at_the_address_is_told(stage: &Stage) -> Outcome {
+    let kind = connect_in_vain(stage, Wrong::Stranger).await?;
+    ensure!(kind == ErrorKind::Protocol, "another server than the store's was told as {kind:?}");
+    Ok(())
+}
+
+async fn somebody_who_never_answers_is_told_within_the_deadline(stage: &Stage) -> Outcome {
+    let kind = connect_in_vain(stage, Wrong::Mute).await?;
+    let fits = matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout);
+    ensure!(fits, "a server that says nothing was told as {kind:?}");
     Ok(())
 }

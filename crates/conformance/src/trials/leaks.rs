@@ -14,7 +14,7 @@ trials! {
 }
 
 /// No name is in use any more, as the store itself lists them.
-async fn until_no_names(stage: &Stage) -> Outcome {
+pub(super) async fn until_no_names(stage: &Stage) -> Outcome {
     let none = async || stage.watcher().locks().names("", None).await.is_ok_and(|names| names.is_empty());
     stage.until(Duration::from_secs(1), "no name is in use any more", none).await
 }

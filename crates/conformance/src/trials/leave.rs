@@ -1,5 +1,7 @@
 //! Point 7. A leave takes out the claim it names and no other, however often and however late it comes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidelock::{ErrorKind, State};
@@ -7,7 +9,7 @@ use tidelock::{ErrorKind, State};
 use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
-use crate::{Act, Stage, Want};
+use crate::{Act, Client, Stage, Want};
 
 trials! {
     a_repeated_leave_frees_no_successor: points [7], lessons [7], needs [LoseReplies];
@@ -16,6 +18,7 @@ trials! {
     a_join_that_arrives_after_its_leave_does_not_come_alive: points [7, 6], lessons [5], needs [HoldBack];
     a_leave_is_repeated_until_the_store_is_back: points [7, 6], lessons [17], needs [Refuse];
     no_lock_is_kept_alive_for_nobody: points [7, 6], lessons [4], needs [];
+    many_short_holds_outlive_many_renewals: points [7, 4, 10], lessons [4], needs [];
     closing_gives_everything_back_before_it_returns: points [7, 10], lessons [24], needs [];
     the_last_handle_that_goes_gives_everything_back: points [7, 10], lessons [24], needs [];
 }
@@ -137,6 +140,50 @@ async fn no_lock_is_kept_alive_for_nobody(stage: &Stage) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Takes and gives back until it is told to stop, and says how often.
+async fn take_shortly(client: Client, name: String, stop: Arc<AtomicBool>) -> Outcome<u64> {
+    let mut taken = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let hold = client.take(&name, Want::Lock).await?;
+        tokio::task::yield_now().await;
+        ensure!(
+            hold.state() == State::Held,
+            "a short hold of {name} is {:?} after {taken} others",
+            hold.state()
+        );
+        match taken % 3 {
+            0 => drop(hold),
+            _ => hold.release().await?,
+        }
+        taken += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await; // so that the history stays short
+    }
+    Ok(taken)
+}
+
+async fn many_short_holds_outlive_many_renewals(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    let kept = a.take("kept", Want::Lock).await?; // so that there is something to be renewed
+    let stop = Arc::new(AtomicBool::new(false));
+    let shared = (0..4).map(|_| "shared".to_owned());
+    let names = shared.chain((0..4).map(|number| format!("own {number}")));
+    let tasks: Vec<_> = names.map(|name| tokio::spawn(take_shortly(a.clone(), name, stop.clone()))).collect();
+    let is_over = async || tasks.iter().any(tokio::task::JoinHandle::is_finished);
+    for _ in 0..stage.many(24, 240) {
+        stage.pass(stage.ttl() / 8).await;
+        ensure!(kept.state() == State::Held, "a hold was lost beside many short ones");
+        if is_over().await {
+            break; // in an error, which is told below
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        ensure!(stage.drive(task).await?? > 0, "somebody never had its turn");
+    }
+    drop(kept);
+    crate::trials::leaks::until_no_names(stage).await
 }
 
 async fn closing_gives_everything_back_before_it_returns(stage: &Stage) -> Outcome {

@@ -1,4 +1,5 @@
-//! The trials, a file for each point of the contract, each with a table that says what its trials are about.
+//! The trials: a file for each point of the contract, and two for what touches most of them, networks and processes.
+//! Each has a table that says what its trials are about.
 
 mod cancellation;
 mod cost;
@@ -9,7 +10,9 @@ mod isolation;
 mod leaks;
 mod leave;
 mod loss;
+mod network;
 mod order;
+mod processes;
 mod restart;
 mod signals;
 mod tokens;
@@ -36,6 +39,8 @@ pub fn all() -> &'static [Trial] {
             input::TRIALS,
             cost::TRIALS,
             restart::TRIALS,
+            network::TRIALS,
+            processes::TRIALS,
         ];
         files.concat()
     })

@@ -1,5 +1,7 @@
 //! Point 13. What a restart, a failover or a step of the clock costs is declared; an old token never comes again.
 
+use std::time::Duration;
+
 use tidelock::State;
 
 use crate::failure::{Outcome, ensure};
@@ -11,6 +13,12 @@ trials! {
     a_restart_leaves_every_lock_usable: points [13, 5], lessons [], needs [Restart];
     a_server_that_refused_for_a_while_keeps_every_hold: points [13, 4], lessons [2], needs [Refuse];
     waiters_outlast_a_server_that_refuses_for_a_while: points [13, 8], lessons [8], needs [Refuse];
+    a_restart_under_a_holder_is_fenced: points [13, 1, 2], lessons [], needs [Restart];
+    a_server_that_is_down_is_told_and_used_when_it_is_back: points [13, 11], lessons [], needs [Restart];
+    a_paused_server_misleads_nobody: points [13, 4, 1], lessons [3, 23], needs [Pause];
+    a_server_that_forgets_under_a_holder_is_fenced: points [13, 1, 2], lessons [22], needs [Forget];
+    tokens_grow_although_the_server_has_forgotten: points [13, 2], lessons [22], needs [Forget];
+    tokens_grow_when_the_servers_clock_goes_back: points [13, 2], lessons [], needs [StepClock];
     a_failover_leaves_the_lock_usable_and_the_fence_refuses: points [13, 1, 2], lessons [23], needs [FailOver];
     a_step_of_the_servers_clock_is_fenced: points [13, 1, 2], lessons [23], needs [StepClock];
 }
@@ -29,7 +37,7 @@ async fn tokens_grow_over_a_restart(stage: &Stage) -> Outcome {
             );
             last = Some(hold.token());
             overlap(stage, Mishap::Restart);
-            stage.act(Act::Restart).await?;
+            stage.act(if round % 2 == 0 { Act::Restart } else { Act::Crash }).await?;
             drop(hold);
             let hold = stage.drive(b.take_within(&name, want, stage.ttl() * 11 / 10)).await?;
             let Some(hold) = hold else {
@@ -122,6 +130,103 @@ async fn given_away(stage: &Stage, mishap: Mishap, act: Act) -> Outcome {
         }
     }
     Ok(())
+}
+
+async fn a_restart_under_a_holder_is_fenced(stage: &Stage) -> Outcome {
+    given_away(stage, Mishap::Restart, Act::Restart).await
+}
+
+async fn a_server_that_forgets_under_a_holder_is_fenced(stage: &Stage) -> Outcome {
+    given_away(stage, Mishap::Forgetting, Act::Forget).await
+}
+
+async fn a_server_that_is_down_is_told_and_used_when_it_is_back(stage: &Stage) -> Outcome {
+    let deadline = stage.ttl() / 2;
+    let options = stage.options().command_deadline(deadline).connect_deadline(deadline).label("client 0");
+    stage.act(Act::Stop).await?;
+    let asked = stage.now();
+    let refused = stage.drive(async {
+        let locks = stage.server().connect(options).await?; // or at first use
+        locks.mutex("anything")?.lock().await.map(drop)
+    });
+    let refused = refused.await;
+    let took = stage.now().since(asked);
+    let can_retry = refused.as_ref().is_err_and(tidelock::Error::can_retry);
+    ensure!(can_retry, "a server that is down was told as {refused:?}");
+    ensure!(took < deadline * 3, "it took {took:?} to be told, with a deadline of {deadline:?}");
+    stage.act(Act::Heal).await?;
+    let a = stage.client(1).await?;
+    stage.drive(a.take("anything", Want::Lock)).await?.release().await?;
+    Ok(())
+}
+
+async fn a_paused_server_misleads_nobody(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    let resource = Resource::new(stage.recorder(), "stock");
+    let hold = a.take("stock", Want::Lock).await?;
+    let waiting = stage.waiter(&b, "stock", Want::Lock).await?;
+    ensure!(resource.write(&hold), "the holder's write was refused");
+    let paused = stage.now();
+    stage.act(Act::Pause).await?;
+    while hold.state() != State::Lost {
+        let passed = stage.now().since(paused);
+        ensure!(
+            passed < stage.ttl() * 11 / 10,
+            "{passed:?} after the server stood still, a guard still believes"
+        );
+        stage.pass(stage.ttl() / 100).await;
+    }
+    stage.pass(stage.ttl() / 2).await;
+    ensure!(!waiting.is_done(), "a server that stands still has granted something");
+    stage.act(Act::Heal).await?;
+    let next = stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
+    ensure!(resource.write(&next), "the next holder's write was refused");
+    ensure!(!resource.write(&hold), "the write of a holder that has lost was accepted");
+    let late = stage.drive(hold.release()).await;
+    ensure!(late.is_err(), "releasing what was lost is told as success");
+    ensure!(next.state() == State::Held, "a late release took the successor's hold");
+    next.release().await?;
+    Ok(())
+}
+
+async fn tokens_grow_although_the_server_has_forgotten(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    for want in Want::ALONE {
+        let (name, mut last) = (format!("forgotten {want}"), None);
+        for client in [&a, &b, &a, &b] {
+            let hold = stage.drive(client.take(&name, want)).await?;
+            ensure!(Some(hold.token()) > last, "{name}: token {} after {last:?}", hold.token());
+            last = Some(hold.token());
+            hold.release().await?;
+            stage.act(Act::Forget).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn tokens_grow_when_the_servers_clock_goes_back(stage: &Stage) -> Outcome {
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    let [a, b] = stage.clients().await?;
+    let kept = a.take("kept", Want::Lock).await?;
+    let waiting = stage.waiter(&b, "kept", Want::Lock).await?;
+    let mut last = None;
+    for (step, client) in
+        [None, Some(Act::StepClockBack(HOUR)), Some(Act::StepClock(HOUR / 2))].into_iter().zip([&a, &b, &a])
+    {
+        if let Some(step) = step {
+            overlap(stage, Mishap::ClockStep);
+            stage.act(step).await?;
+        }
+        let hold = stage.drive(client.take("stepped", Want::Lock)).await?;
+        ensure!(Some(hold.token()) > last, "token {} after {last:?}", hold.token());
+        last = Some(hold.token());
+        hold.release().await?;
+    }
+    let before = kept.token();
+    drop(kept);
+    let next = stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
+    ensure!(next.token() > before, "token {} after {before}", next.token());
+    stage.act(Act::StepClock(HOUR / 2)).await // as it was
 }
 
 async fn a_failover_leaves_the_lock_usable_and_the_fence_refuses(stage: &Stage) -> Outcome {

@@ -1,0 +1,111 @@
+//! What a child is told and what it says, a line each.
+
+use std::fmt;
+
+/// What a child is told to do, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Lock that name, however long it takes.
+    Lock(String),
+    /// Look at the guard, and write under its token if it can be trusted.
+    Write,
+    /// Write under the token of the guard, for it has been looked at before.
+    WriteOn,
+    /// Give back.
+    Release,
+    /// So many times: lock the name, read the number in the file, write one more, give back.
+    Count { times: u64, name: String, file: String },
+}
+
+/// What a child says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// It is connected.
+    Ready,
+    /// It holds, under this token.
+    Held(u64),
+    /// It writes, under this token.
+    Wrote(u64),
+    /// It does not write: its guard is lost.
+    Lost,
+    /// It has given back, or counted.
+    Done,
+    /// It could not.
+    Failed(String),
+}
+
+impl Order {
+    pub(super) fn read(line: &str) -> Option<Self> {
+        let (verb, rest) = line.split_once('\t').unwrap_or((line, ""));
+        Some(match verb {
+            "lock" => Self::Lock(rest.to_owned()),
+            "write" => Self::Write,
+            "write on" => Self::WriteOn,
+            "release" => Self::Release,
+            "count" => {
+                let mut parts = rest.splitn(3, '\t');
+                let times = parts.next()?.parse().ok()?;
+                Self::Count { times, name: parts.next()?.to_owned(), file: parts.next()?.to_owned() }
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(name) => write!(f, "lock\t{name}"),
+            Self::Write => f.write_str("write"),
+            Self::WriteOn => f.write_str("write on"),
+            Self::Release => f.write_str("release"),
+            Self::Count { times, name, file } => write!(f, "count\t{times}\t{name}\t{file}"),
+        }
+    }
+}
+
+impl Word {
+    pub(super) fn read(line: &str) -> Option<Self> {
+        let (verb, rest) = line.split_once('\t').unwrap_or((line, ""));
+        Some(match verb {
+            "ready" => Self::Ready,
+            "held" => Self::Held(rest.parse().ok()?),
+            "wrote" => Self::Wrote(rest.parse().ok()?),
+            "lost" => Self::Lost,
+            "done" => Self::Done,
+            "failed" => Self::Failed(rest.to_owned()),
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Held(token) => write!(f, "held\t{token}"),
+            Self::Wrote(token) => write!(f, "wrote\t{token}"),
+            Self::Lost => f.write_str("lost"),
+            Self::Done => f.write_str("done"),
+            Self::Failed(why) => write!(f, "failed\t{}", why.replace(['\n', '\t'], " ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let count = Order::Count { times: 3, name: "a b".into(), file: "/tmp/x y".into() };
+        for order in [Order::Lock("a b".into()), Order::Write, Order::WriteOn, Order::Release, count] {
+            assert_eq!(Order::read(&order.to_string()), Some(order));
+        }
+        let failed = Word::Failed("no".into());
+        for word in [Word::Ready, Word::Held(32), Word::Wrote(64), Word::Lost, Word::Done, failed] {
+            assert_eq!(Word::read(&word.to_string()), Some(word));
+        }
+        assert_eq!((Order::read("dance"), Word::read("held\tx")), (None, None));
+    }
+}

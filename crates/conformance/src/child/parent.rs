@@ -1,0 +1,209 @@
+//! The child as a trial has it: what it is told and says is written down as of any other client.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{self, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::order::{Order, Word};
+use crate::Want;
+use crate::failure::{Failure, Outcome};
+use crate::history::{Author, Recorder, What};
+use tidelock::Token;
+
+/// How long a child may take for what needs no waiting.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A client in a process of its own. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Child {
+    label: Arc<str>,
+    process: process::Child,
+    orders: ChildStdin,
+    words: UnboundedReceiver<String>,
+    recorder: Arc<Recorder>,
+    /// Its latest claim.
+    author: Option<Author>,
+}
+
+impl Child {
+    /// Starts it, and waits until it is connected.
+    pub(crate) async fn start(mut command: Command, label: &str, recorder: Arc<Recorder>) -> Outcome<Self> {
+        let failed = |why: &str| Failure::new(format!("{label} could not be started: {why}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().map_err(|error| failed(&error.to_string()))?;
+        let (Some(orders), Some(said)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(failed("it has no standard input or output"));
+        };
+        let (sender, words) = unbounded_channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(said).lines().map_while(Result::ok) {
+                let _ = sender.send(line); // whoever listened may be gone
+            }
+        });
+        let mut child = Self { label: label.into(), process, orders, words, recorder, author: None };
+        match child.hear(SOON).await? {
+            Word::Ready => Ok(child),
+            other => Err(failed(&other.to_string())),
+        }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Locks that name, which is free.
+    pub async fn lock(&mut self, name: &str) -> Outcome<Token> {
+        self.ask(name)?;
+        self.granted(SOON).await
+    }
+
+    /// Stands in the line of that name.
+    pub fn ask(&mut self, name: &str) -> Outcome {
+        let author = self.recorder.author(&self.label, name);
+        let (weight, capacity) = (Want::Lock.weight(), Want::Lock.capacity());
+        self.recorder.note(&author, What::Asked { weight, capacity });
+        self.author = Some(author);
+        self.tell(&Order::Lock(name.to_owned()))
+    }
+
+    /// Waits until what was asked for is granted.
+    pub async fn granted(&mut self, within: Duration) -> Outcome<Token> {
+        match self.hear(within).await? {
+            Word::Held(token) => {
+                self.note(What::Granted { token });
+                Token::from_u64(token).ok_or_else(|| self.unexpected(&Word::Held(token)))
+            }
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Looks at its guard, and writes if that can be trusted: under which token. None: it is lost.
+    pub async fn write(&mut self) -> Outcome<Option<Token>> {
+        self.begin_to_write()?;
+        self.written().await
+    }
+
+    /// Is told to look at its guard and to write, even if it does not run at the moment.
+    pub fn begin_to_write(&mut self) -> Outcome {
+        self.tell(&Order::Write)
+    }
+
+    /// The outcome of a write.
+    pub async fn written(&mut self) -> Outcome<Option<Token>> {
+        match self.hear(SOON).await? {
+            Word::Wrote(token) => Ok(Token::from_u64(token)),
+            Word::Lost => {
+                self.note(What::Lost);
+                Ok(None)
+            }
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Writes without looking at its guard again: under which token.
+    pub async fn write_on(&mut self) -> Outcome<Option<Token>> {
+        self.tell(&Order::WriteOn)?;
+        self.written().await
+    }
+
+    /// Gives back what it holds.
+    pub async fn release(&mut self) -> Outcome {
+        self.note(What::LetGo);
+        self.tell(&Order::Release)?;
+        self.done(SOON).await
+    }
+
+    /// Is told to count under the lock of that name, in that file.
+    pub fn count(&mut self, times: u64, name: &str, file: &str) -> Outcome {
+        self.tell(&Order::Count { times, name: name.to_owned(), file: file.to_owned() })
+    }
+
+    /// Waits until it has done what it was told.
+    pub async fn done(&mut self, within: Duration) -> Outcome {
+        match self.hear(within).await? {
+            Word::Done => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Kills it: it relies on nothing any more, and gives nothing back.
+    pub fn kill(&mut self) -> Outcome {
+        self.note(What::LetGo);
+        self.recorder.note_for_all(What::Fault { act: format!("the process of {} is killed", self.label) });
+        let trouble = |error: std::io::Error| Failure::new(format!("{}: {error}", self.label));
+        self.process.kill().map_err(trouble)?;
+        self.process.wait().map(drop).map_err(trouble)
+    }
+
+    /// Stops its process where it stands.
+    pub fn stop(&self) -> Outcome {
+        self.recorder
+            .note_for_all(What::Fault { act: format!("the process of {} stands still", self.label) });
+        self.signal(Signal::Stop)
+    }
+
+    /// Lets it go on as if nothing had happened.
+    pub fn go_on(&self) -> Outcome {
+        self.recorder.note_for_all(What::Fault { act: format!("the process of {} goes on", self.label) });
+        self.signal(Signal::GoOn)
+    }
+
+    fn tell(&mut self, order: &Order) -> Outcome {
+        let told = writeln!(self.orders, "{order}").and_then(|()| self.orders.flush());
+        told.map_err(|error| Failure::new(format!("{} does not listen: {error}", self.label)))
+    }
+
+    async fn hear(&mut self, within: Duration) -> Outcome<Word> {
+        match tokio::time::timeout(within, self.words.recv()).await {
+            Ok(Some(line)) => {
+                Word::read(&line).ok_or_else(|| Failure::new(format!("{} said {line:?}", self.label)))
+            }
+            Ok(None) => Err(Failure::new(format!("{} has ended", self.label))),
+            Err(_) => Err(Failure::new(format!("within {within:?} {} said nothing", self.label))),
+        }
+    }
+
+    fn note(&self, what: What) {
+        if let Some(author) = &self.author {
+            self.recorder.note(author, what);
+        }
+    }
+
+    fn unexpected(&self, word: &Word) -> Failure {
+        Failure::new(format!("{} said: {word}", self.label))
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: Signal) -> Outcome {
+        use rustix::process::{Pid, kill_process};
+        let signal = match signal {
+            Signal::Stop => rustix::process::Signal::STOP,
+            Signal::GoOn => rustix::process::Signal::CONT,
+        };
+        kill_process(Pid::from_child(&self.process), signal)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.label)))
+    }
+
+    #[cfg(not(unix))]
+    fn signal(&self, signal: Signal) -> Outcome {
+        Err(Failure::new(format!("{}: no {signal:?} here", self.label)))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Signal {
+    Stop,
+    GoOn,
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.process.kill(); // it may have ended
+        let _ = self.process.wait();
+    }
+}

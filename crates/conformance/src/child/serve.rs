@@ -1,0 +1,95 @@
+//! The child's own side.
+
+use std::future::Future;
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use tidelock::{Error, ErrorKind, Guard, Locks, Result, State};
+
+use super::order::{Order, Word};
+
+/// Is a client in a process of its own: connects, and does what standard input says until that ends, and with it
+/// this process.
+///
+/// # Errors
+/// When it cannot connect, or have a runtime; this is said on standard output too.
+pub fn serve_as_child(connect: impl Future<Output = Result<Arc<dyn Locks>>>) -> Result<()> {
+    let orders = read_orders();
+    let no_runtime = |error| Error::new(ErrorKind::Unsupported, "there is no runtime").because(error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)?;
+    let locks = runtime.block_on(connect).inspect_err(|error| say(&Word::Failed(error.to_string())))?;
+    say(&Word::Ready);
+    let mut client = Client { locks, guard: None };
+    for order in orders {
+        let word = runtime.block_on(client.obey(order));
+        say(&word.unwrap_or_else(|error| Word::Failed(error.to_string())));
+    }
+    Ok(())
+}
+
+/// Orders, as they come. A thread waits for them, so that the end of the input is seen whatever else is waited for.
+fn read_orders() -> Receiver<Order> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
+            let Some(order) = Order::read(&line) else { break };
+            let _ = sender.send(order); // the receiver lives as long as the process
+        }
+        std::process::exit(0);
+    });
+    receiver
+}
+
+/// Whoever listened may be gone: then the input ends too.
+fn say(word: &Word) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{word}").and_then(|()| out.flush());
+}
+
+struct Client {
+    locks: Arc<dyn Locks>,
+    guard: Option<Guard>,
+}
+
+impl Client {
+    async fn obey(&mut self, order: Order) -> Result<Word> {
+        match order {
+            Order::Lock(name) => {
+                let guard = self.locks.mutex(&name)?.lock().await?;
+                let token = guard.token().get();
+                self.guard = Some(guard);
+                Ok(Word::Held(token))
+            }
+            Order::Write if self.guard()?.state() == State::Lost => Ok(Word::Lost),
+            Order::Write | Order::WriteOn => Ok(Word::Wrote(self.guard()?.token().get())),
+            Order::Release => {
+                if let Some(guard) = self.guard.take() {
+                    guard.release().await?;
+                }
+                Ok(Word::Done)
+            }
+            Order::Count { times, name, file } => {
+                for _ in 0..times {
+                    self.count(&name, &file).await?;
+                }
+                Ok(Word::Done)
+            }
+        }
+    }
+
+    fn guard(&self) -> Result<&Guard> {
+        self.guard.as_ref().ok_or_else(|| Error::new(ErrorKind::Conflict, "this child holds nothing"))
+    }
+
+    /// What only a lock makes safe: whoever reads between another's read and write loses that one's count.
+    async fn count(&self, name: &str, file: &str) -> Result<()> {
+        let trouble = |error| Error::new(ErrorKind::Unavailable, format!("the file {file}")).because(error);
+        let guard = self.locks.mutex(name)?.lock().await?;
+        let read = std::fs::read_to_string(file).map_err(trouble)?;
+        tokio::task::yield_now().await;
+        let counted: u64 = read.trim().parse().unwrap_or(0);
+        std::fs::write(file, (counted + 1).to_string()).map_err(trouble)?;
+        guard.release().await
+    }
+}

@@ -1,0 +1,196 @@
+//! What one stage has of a server: a namespace, its clients' wires and ways, and the means to do things to it.
+
+use std::fmt;
+use std::process::Command;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{Backend, Error, ErrorKind, Locks, Options, Result};
+
+use super::address::Address;
+use super::elsewhere::Elsewhere;
+use super::network::Network;
+use super::{Control, Program, Remote, Site};
+use crate::stage::WATCHER;
+use crate::wires::Wires;
+use crate::{Act, Counts, Layered, RealTime, Server, Time, Wrong};
+
+/// The password of somebody who is made known for a trial.
+const PASSWORD: &str = "right-password";
+/// What is given in its place.
+const WRONG_PASSWORD: &str = "wrong-password";
+
+pub(super) struct RemoteServer {
+    site: Arc<dyn Site>,
+    control: Option<Arc<Control>>,
+    program: Option<Program>,
+    address: Address,
+    namespace: String,
+    wires: Wires,
+    /// None: clients go straight to the server.
+    network: Option<Network>,
+}
+
+impl RemoteServer {
+    pub(super) fn new(remote: &Remote, namespace: String, is_networked: bool) -> Result<Self> {
+        Ok(Self {
+            site: remote.site.clone(),
+            control: remote.control.clone(),
+            program: remote.program.clone(),
+            address: Address::of(remote.site.url(), remote.site.default_port())?,
+            namespace,
+            wires: Wires::default(),
+            network: is_networked.then(Network::default),
+        })
+    }
+
+    /// Options within the namespace of the stage.
+    fn within(&self, options: Options) -> Options {
+        let namespace = match &*options.namespace {
+            own if *own == *Options::new().namespace => self.namespace.clone(),
+            other => format!("{}.{other}", self.namespace),
+        };
+        options.namespace(&namespace)
+    }
+
+    async fn connect_at(&self, url: &str, options: Options) -> Result<Arc<dyn Locks>> {
+        let backend = self.site.backend(url)?;
+        let wire = self.wires.add(&options.label, backend.clock());
+        let backend: Arc<dyn Backend> = Arc::new(Layered::new(backend, wire));
+        tidelock::connect(backend, self.within(options)).await
+    }
+
+    /// As somebody who is made known for this alone.
+    async fn connect_as_somebody(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>> {
+        let user = &self.namespace;
+        self.site.add_user(user, PASSWORD, wrong == Wrong::Password).await?;
+        let outcome = match wrong {
+            Wrong::Password => {
+                // The right one has to do, or the wrong one shows nothing.
+                let right = self.address.as_user(user, PASSWORD).url();
+                let let_in = self.connect_at(&right, options.clone()).await;
+                match let_in {
+                    Ok(locks) => {
+                        locks.close().await?;
+                        self.connect_at(&self.address.as_user(user, WRONG_PASSWORD).url(), options).await
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            _ => self.connect_at(&self.address.as_user(user, PASSWORD).url(), options).await,
+        };
+        self.site.remove_user(user).await?;
+        outcome
+    }
+
+    async fn connect_elsewhere(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>> {
+        let elsewhere = match wrong {
+            Wrong::Stranger => Elsewhere::stranger().await,
+            Wrong::Mute => Elsewhere::mute().await,
+            _ => Elsewhere::nobody().await,
+        };
+        let no_port = |error| Error::new(ErrorKind::Unavailable, "there is no free port").because(error);
+        let elsewhere = elsewhere.map_err(no_port)?;
+        self.connect_at(&self.address.by(elsewhere.address).url(), options).await
+    }
+
+    /// Does what whoever has started the server can do.
+    async fn act_on_server(&self, act: Act) -> Result<()> {
+        let member = self.site.member();
+        let cannot = |act: &Act| {
+            Error::new(ErrorKind::Unsupported, format!("this subject does not serve for this: {act}"))
+        };
+        let control = self.control.as_ref().ok_or_else(|| cannot(&act))?;
+        match act {
+            Act::Stop => control.stop(member).await,
+            Act::Pause => control.pause(member).await,
+            Act::Restart => {
+                control.stop(member).await?;
+                control.mend().await
+            }
+            Act::Crash => {
+                control.kill(member).await?;
+                control.mend().await
+            }
+            Act::StepClock(by) => control.step_clock(member, by, true).await,
+            Act::StepClockBack(by) => control.step_clock(member, by, false).await,
+            other => Err(cannot(&other)),
+        }
+    }
+
+    async fn heal(&self) -> Result<()> {
+        if let Some(control) = &self.control {
+            control.mend().await?;
+        }
+        if let Some(network) = &self.network {
+            network.heal();
+        }
+        self.wires.heal().await;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Server for RemoteServer {
+    fn time(&self) -> Arc<dyn Time> {
+        Arc::new(RealTime)
+    }
+
+    async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        let url = match &self.network {
+            // Whoever looks on has to see what is, whatever befalls the others.
+            Some(network) if *options.label != *WATCHER => {
+                network.way(&options.label, &self.address, self.site.push_mark()).await?.url()
+            }
+            _ => self.site.url().to_owned(),
+        };
+        self.connect_at(&url, options).await
+    }
+
+    async fn connect_wrongly(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>> {
+        match wrong {
+            Wrong::Password | Wrong::Permission => self.connect_as_somebody(wrong, options).await,
+            Wrong::Address | Wrong::Stranger | Wrong::Mute => self.connect_elsewhere(wrong, options).await,
+        }
+    }
+
+    fn program(&self, options: Options) -> Result<Command> {
+        let none = || Error::new(ErrorKind::Unsupported, "no program runs clients of this server");
+        let program = self.program.as_ref().ok_or_else(none)?;
+        Ok(program(&self.within(options)))
+    }
+
+    async fn act(&self, act: Act) -> Result<()> {
+        if act == Act::Heal {
+            return self.heal().await;
+        }
+        let Some(act) = self.wires.act(act).await? else {
+            return Ok(());
+        };
+        let act = match &self.network {
+            Some(network) => network.act(act),
+            None => Some(act),
+        };
+        match act {
+            None => Ok(()),
+            Some(Act::Forget) => self.site.forget().await,
+            Some(act) => self.act_on_server(act).await,
+        }
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        self.site.counts().await
+    }
+
+    async fn leftovers(&self) -> Result<Vec<String>> {
+        let mut left = self.site.leftovers(&self.namespace, &self.wires.open_ids()).await?;
+        left.extend(self.wires.open_sessions());
+        Ok(left)
+    }
+}
+
+impl fmt::Debug for RemoteServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteServer({:?}, {})", self.site, self.namespace)
+    }
+}

@@ -1,0 +1,77 @@
+//! One kind of server, as far as the suite has to know it: how clients reach it, and what its operator can do.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{Backend, Result, SessionId};
+
+use crate::{Ability, Belief, Can, Cost, Counts, Mishap};
+
+/// A server of one kind, at one URL.
+#[async_trait]
+pub trait Site: fmt::Debug + Send + Sync + 'static {
+    /// What it is called in reports.
+    fn name(&self) -> &str;
+
+    /// Where it is.
+    fn url(&self) -> &str;
+
+    /// The port of a URL that says none.
+    fn default_port(&self) -> u16;
+
+    /// What its promises rest on, a sentence each.
+    fn assumptions(&self) -> Vec<String>;
+
+    /// What this kind of server cannot do, or have done to it, wherever it is.
+    fn can(&self, ability: Ability) -> Can;
+
+    /// Whether two guards may both be believed under that mishap.
+    fn belief(&self, mishap: Mishap) -> Belief;
+
+    /// What its operations cost, in commands as [`Site::counts`] counts them.
+    fn cost(&self) -> Cost;
+
+    /// What whoever has started it calls the server that commands go to.
+    fn member(&self) -> &str;
+
+    /// What a client says on the connection that it is told things on, and on no other.
+    fn push_mark(&self) -> Option<&'static str>;
+
+    /// One more client's store, at that URL. Nothing is sent.
+    ///
+    /// # Errors
+    /// What the URL is refused for.
+    fn backend(&self, url: &str) -> Result<Arc<dyn Backend>>;
+
+    /// What the server has been asked and has told since it started, by everyone.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn counts(&self) -> Result<Counts>;
+
+    /// What is left in the namespaces that begin with `namespace`, a line each. Sessions in `open` may have what a
+    /// session needs.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn leftovers(&self, namespace: &str, open: &[SessionId]) -> Result<Vec<String>>;
+
+    /// Makes the server forget everything.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn forget(&self) -> Result<()>;
+
+    /// Makes somebody known, who may do everything, or only log in.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn add_user(&self, user: &str, password: &str, may_everything: bool) -> Result<()>;
+
+    /// Makes somebody unknown again.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn remove_user(&self, user: &str) -> Result<()>;
+}

@@ -1,0 +1,316 @@
+//! What a network does to a client: connections end with a word or without, and stall or lag either way. It touches
+//! most points of the contract; none of them may give way.
+
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tidelock::{Error, Options, State};
+
+use crate::failure::{Outcome, ensure};
+use crate::stage::client;
+use crate::trial::trials;
+use crate::{Act, Client, Stage, Waiter, Want, Way, Whom};
+
+trials! {
+    a_connection_that_ends_while_acquiring_strands_no_claim: points [6, 13], lessons [5, 6], needs [Cut, Stall];
+    a_connection_that_ends_while_holding_costs_no_hold: points [4, 13], lessons [2], needs [Cut];
+    a_connection_that_ends_while_waiting_costs_no_place: points [3, 13], lessons [8], needs [Cut];
+    a_connection_that_ends_while_releasing_gives_back: points [7, 13], lessons [7], needs [Cut, Stall];
+    a_stalled_network_is_told_in_time: points [4, 1], lessons [1, 3], needs [Stall];
+    a_stalled_network_delays_no_other: points [9], lessons [3], needs [Stall];
+    a_slow_network_only_slows: points [4, 3], lessons [1], needs [Stall];
+    an_acquire_dropped_on_a_stalled_network_leaves_nothing: points [6, 7], lessons [5], needs [Stall];
+    waiters_look_again_when_they_can_be_told_again: points [8], lessons [8], needs [CutPush];
+    waiters_get_on_while_they_cannot_be_told: points [8], lessons [8], needs [CutPush];
+}
+
+/// Every way in which connections end; each is done to a client of its own.
+fn endings() -> [fn(Whom) -> Act; 3] {
+    [Act::Cut, Act::Reset, Act::HalfOpen]
+}
+
+/// Options under which what nobody answers is given up well within a ttl.
+fn brisk(stage: &Stage) -> Options {
+    let deadline = stage.ttl() / 5;
+    let options = stage.options().command_deadline(deadline).connect_deadline(deadline);
+    options.back_off(stage.ttl() / 100, stage.ttl() / 20)
+}
+
+/// A client for each ending.
+async fn brisk_clients(stage: &Stage) -> Outcome<Vec<Client>> {
+    let mut clients = Vec::new();
+    for number in 0..endings().len() {
+        let one = stage.client_with(number, brisk(stage)).await?;
+        one.take(&format!("warm {number}"), Want::Lock).await?.release().await?;
+        clients.push(one);
+    }
+    Ok(clients)
+}
+
+/// Ends every client's connections, each in its own way, and lets new ones through.
+async fn end_connections(stage: &Stage) -> Outcome {
+    for (number, ending) in endings().into_iter().enumerate() {
+        stage.act(ending(client(number))).await?;
+    }
+    stage.pass(stage.ttl() / 50).await;
+    stage.act(Act::Heal).await
+}
+
+async fn a_connection_that_ends_while_acquiring_strands_no_claim(stage: &Stage) -> Outcome {
+    let clients = brisk_clients(stage).await?;
+    let other = stage.client(clients.len()).await?;
+    for is_taken in [false, true] {
+        let name = |number: usize| format!("asked {number}, taken: {is_taken}");
+        let (mut holds, mut asked) = (Vec::new(), Vec::new());
+        for (number, one) in clients.iter().enumerate() {
+            if is_taken {
+                holds.push(other.take(&name(number), Want::Lock).await?);
+            }
+            // The request arrives, and its reply does not.
+            stage.act(Act::Stall(client(number), Way::Back)).await?;
+            asked.push(Waiter::spawn(one, &name(number), Want::Lock));
+            let stands = async || {
+                let line = stage.watcher().line(&name(number)).await;
+                line.is_ok_and(|line| line.claims.len() == 1 + usize::from(is_taken))
+            };
+            stage.until(stage.ttl() / 5, "the claim stands in line", stands).await?;
+        }
+        end_connections(stage).await?;
+        drop(holds);
+        for (number, waiter) in asked.into_iter().enumerate() {
+            let ended = async || waiter.is_done();
+            stage.until(stage.ttl() * 2, "an acquire ends after its connection", ended).await?;
+            match waiter.hold().await {
+                Ok(hold) => hold.release().await?,
+                Err(error) => {
+                    ensure!(error.can_retry(), "a connection that ended was told as {error:?}");
+                }
+            }
+            stage.until_empty(&name(number)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn a_connection_that_ends_while_holding_costs_no_hold(stage: &Stage) -> Outcome {
+    let clients = brisk_clients(stage).await?;
+    let other = stage.client(clients.len()).await?;
+    let (mut holds, mut waiting) = (Vec::new(), Vec::new());
+    for (number, one) in clients.iter().enumerate() {
+        let name = format!("held {number}");
+        holds.push(one.take(&name, Want::Lock).await?);
+        waiting.push(stage.waiter(&other, &name, Want::Lock).await?);
+    }
+    end_connections(stage).await?;
+    for _ in 0..40 {
+        stage.pass(stage.ttl() / 20).await;
+        for hold in &holds {
+            ensure!(hold.state() != State::Lost, "{hold:?}: a connection ended, and the hold with it");
+        }
+    }
+    for (hold, waiter) in holds.into_iter().zip(waiting) {
+        ensure!(hold.state() == State::Held, "{hold:?}: it is not renewed over a new connection");
+        ensure!(!waiter.is_done(), "a waiter got in while the lock was held");
+        hold.release().await?;
+        stage.turn(waiter).await?;
+    }
+    Ok(())
+}
+
+async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> Outcome {
+    let clients = brisk_clients(stage).await?;
+    let other = stage.client(clients.len()).await?;
+    let mut lines = Vec::new();
+    for (number, one) in clients.iter().enumerate() {
+        let name = format!("line {number}");
+        let hold = other.take(&name, Want::Lock).await?;
+        let first = stage.waiter(one, &name, Want::Lock).await?;
+        let second = stage.waiter(&other, &name, Want::Lock).await?;
+        lines.push((name, hold, first, second));
+    }
+    end_connections(stage).await?;
+    stage.pass(stage.ttl() * 3 / 2).await;
+    for (number, (name, hold, first, second)) in lines.into_iter().enumerate() {
+        let line = stage.watcher().line(&name).await?;
+        let waiters: Vec<&str> = line.waiters().map(|stander| stander.label.as_str()).collect();
+        let (ended, other) = (clients[number].label(), other.label());
+        ensure!(waiters == [ended, other], "the connection of {ended} has ended, and {waiters:?} wait");
+        hold.release().await?;
+        stage.turn(first).await?.release().await?;
+        stage.turn(second).await?.release().await?;
+    }
+    Ok(())
+}
+
+async fn a_connection_that_ends_while_releasing_gives_back(stage: &Stage) -> Outcome {
+    let clients = brisk_clients(stage).await?;
+    for way in [Way::There, Way::Back] {
+        let mut releasing = Vec::new();
+        for (number, one) in clients.iter().enumerate() {
+            let (released, dropped) = (format!("released {number} {way}"), format!("dropped {number} {way}"));
+            let hold = one.take(&released, Want::Lock).await?;
+            let other = one.take(&dropped, Want::Lock).await?;
+            stage.act(Act::Stall(client(number), way)).await?;
+            releasing.push((tokio::spawn(hold.release()), released, dropped));
+            drop(other);
+        }
+        stage.pass(stage.ttl() / 50).await;
+        end_connections(stage).await?;
+        for (release, released, dropped) in releasing {
+            stage.until_empty(&released).await?;
+            stage.until_empty(&dropped).await?;
+            let told = stage.drive(release).await?;
+            let fits = told.as_ref().map_or_else(Error::can_retry, |()| true);
+            ensure!(fits, "a release whose connection ended was told as {told:?}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_stalled_network_is_told_in_time(stage: &Stage) -> Outcome {
+    let [there, back, other] = stage.clients().await?;
+    let (mut holds, mut waiting) = (Vec::new(), Vec::new());
+    for (number, (one, way)) in [(&there, Way::There), (&back, Way::Back)].into_iter().enumerate() {
+        let name = format!("stalled {way}");
+        holds.push(one.take(&name, Want::Lock).await?);
+        waiting.push(stage.waiter(&other, &name, Want::Lock).await?);
+        stage.act(Act::Stall(client(number), way)).await?;
+    }
+    let stalled = stage.now();
+    while holds.iter().any(|hold| hold.state() != State::Lost) {
+        let passed = stage.now().since(stalled);
+        ensure!(passed < stage.ttl(), "{passed:?} after the network has stalled, a guard still believes");
+        stage.pass(stage.ttl() / 100).await;
+    }
+    let bound = stage.ttl() * 2; // what is renewed without an answer lives on: one way nothing is told
+    let mut next = Vec::new();
+    for waiter in waiting {
+        next.push(stage.turn_within(bound.saturating_sub(stage.now().since(stalled)), waiter).await?);
+    }
+    stage.act(Act::Heal).await?;
+    drop(holds); // late: nobody's claim goes with them
+    stage.pass(stage.ttl() / 2).await;
+    ensure!(next.iter().all(|hold| hold.state() == State::Held), "a late leave took a successor's hold");
+    drop(next);
+    for (one, way) in [(&there, Way::There), (&back, Way::Back)] {
+        let again = stage.drive(one.take_within(&format!("stalled {way}"), Want::Lock, stage.ttl())).await?;
+        ensure!(again.is_some(), "a client whose network was stalled {way} takes no locks any more");
+    }
+    Ok(())
+}
+
+async fn a_stalled_network_delays_no_other(stage: &Stage) -> Outcome {
+    let [stalled, other] = stage.clients().await?;
+    let _kept = stalled.take("kept", Want::Lock).await?;
+    for way in [Way::There, Way::Back] {
+        stage.act(Act::Stall(client(0), way)).await?;
+        for round in 0..20 {
+            let asked = stage.now();
+            let hold = stage.drive(other.take(&format!("other {}", round % 4), Want::Lock)).await?;
+            stage.drive(hold.release()).await?;
+            let took = stage.now().since(asked);
+            ensure!(took < stage.ttl() / 5, "a network that stalls {way} delayed another client by {took:?}");
+        }
+        stage.act(Act::Heal).await?;
+    }
+    Ok(())
+}
+
+async fn a_slow_network_only_slows(stage: &Stage) -> Outcome {
+    let [slow, other] = stage.clients().await?;
+    let (lag, both) = (stage.ttl() / 20, stage.ttl() / 10);
+    slow.take("warm", Want::Lock).await?.release().await?;
+    for way in [Way::There, Way::Back] {
+        stage.act(Act::Lag(client(0), way, lag)).await?;
+    }
+    let asked = stage.now();
+    let hold = slow.take("slow", Want::Lock).await?;
+    let (took, remaining) = (stage.now().since(asked), hold.guard().remaining());
+    ensure!(took >= both, "a network that takes {both:?} there and back has answered after {took:?}");
+    ensure!(
+        remaining + took <= stage.ttl(),
+        "asked {took:?} ago, and it is believed for {remaining:?} more, with a ttl of {:?}",
+        stage.ttl()
+    );
+    let waiting = stage.waiter(&other, "slow", Want::Lock).await?;
+    for _ in 0..80 {
+        stage.pass(stage.ttl() / 40).await;
+        let remaining = hold.guard().remaining();
+        ensure!(hold.state() == State::Held, "a network that is slow brought a hold in jeopardy");
+        ensure!(
+            remaining + both <= stage.ttl(),
+            "a renewal that took {both:?} is believed for {remaining:?} after its reply, with a ttl of {:?}",
+            stage.ttl()
+        );
+    }
+    hold.release().await?;
+    let next = stage.turn(waiting).await?;
+    let waiting = Waiter::spawn(&slow, "slow", Want::Lock);
+    stage.until_waiting("slow", 1).await?;
+    next.release().await?;
+    stage.turn(waiting).await?.release().await?;
+    Ok(())
+}
+
+async fn an_acquire_dropped_on_a_stalled_network_leaves_nothing(stage: &Stage) -> Outcome {
+    let [a, b] = stage.clients().await?;
+    a.take("warm", Want::Lock).await?.release().await?;
+    for way in [Way::There, Way::Back] {
+        for want in Want::ALONE {
+            let name = format!("stalled {way}: {want}");
+            stage.act(Act::Stall(client(0), way)).await?;
+            let mut asked = Box::pin(a.take(&name, want));
+            for _ in 0..4 {
+                let polled = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                ensure!(polled.is_pending(), "an answer came although the network stalls {way}");
+                stage.pass(Duration::from_millis(5)).await;
+            }
+            drop(asked);
+            stage.pass(Duration::from_millis(20)).await;
+            stage.act(Act::Heal).await?;
+            stage.until_empty(&name).await?;
+            stage.pass(stage.ttl() / 10).await;
+            ensure!(
+                b.try_take(&name, want).await?.is_some(),
+                "what was given up under {name:?} has come alive"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A holder and a waiter whose leases are so long that nothing but being told, or looking, helps the waiter soon.
+async fn long_leases(stage: &Stage) -> Outcome<[Client; 2]> {
+    let options = stage.options().ttl(stage.ttl() * 20);
+    Ok([stage.client_with(0, options.clone()).await?, stage.client_with(1, options).await?])
+}
+
+async fn waiters_look_again_when_they_can_be_told_again(stage: &Stage) -> Outcome {
+    let [a, b] = long_leases(stage).await?;
+    for want in Want::ALONE {
+        let name = format!("untold {want}");
+        let hold = a.take(&name, want).await?;
+        let waiting = stage.waiter(&b, &name, want).await?;
+        stage.act(Act::CutPush(client(1))).await?;
+        hold.release().await?; // whatever is told now is lost
+        stage.pass(stage.ttl() / 10).await;
+        stage.act(Act::Heal).await?;
+        stage.turn_within(stage.ttl() * 2, waiting).await?.release().await?;
+    }
+    Ok(())
+}
+
+async fn waiters_get_on_while_they_cannot_be_told(stage: &Stage) -> Outcome {
+    let [a, b, c] = stage.clients().await?;
+    let hold = a.take("untold", Want::Lock).await?;
+    let first = stage.waiter(&b, "untold", Want::Lock).await?;
+    let second = stage.waiter(&c, "untold", Want::Lock).await?;
+    stage.act(Act::CutPush(client(1))).await?;
+    hold.release().await?;
+    // Whoever cannot be told gets its turn or makes way; nobody behind it waits for ever.
+    stage.pass(stage.ttl()).await;
+    stage.act(Act::Heal).await?;
+    stage.turn_within(stage.ttl() * 2, first).await?.release().await?;
+    stage.turn_within(stage.ttl() * 2, second).await?.release().await?;
+    Ok(())
+}
