@@ -200,6 +200,25 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
+    fn a_process_that_is_down_is_started_as_it_was_and_one_that_is_up_stays() {
+        let folder = crate::place::Scratch::new("state").unwrap();
+        let mut state = State { folder: folder.path().to_owned(), ..State::default() };
+        let mut command = std::process::Command::new("sleep");
+        let recipe = Recipe::of(command.arg("60").current_dir(folder.path()));
+        let first = Process::spawn("sleeper", 7, recipe, &state.log("sleeper")).unwrap().unwrap();
+        state.processes.push(first.clone());
+        state.start("sleeper").unwrap();
+        assert_eq!(state.process("sleeper").unwrap(), &first);
+        first.kill().unwrap();
+        state.start("sleeper").unwrap();
+        let second = state.process("sleeper").unwrap();
+        assert!(second.is_alive() && !first.is_alive());
+        assert_eq!((second.port, &second.recipe), (7, &first.recipe));
+        second.kill().unwrap();
+    }
+
+    #[test]
     fn nonsense_names_no_process() {
         assert_eq!(State::parse("etcd", "process member eleven 1 2\nprocess\n").processes, []);
     }
