@@ -18,7 +18,7 @@ pub(crate) fn line(reply: &Value, from: &str) -> Result<Line> {
     };
     let now: u64 = text(now).and_then(|now| now.parse().ok()).ok_or_else(|| strange(reply, from))?;
     let (held, wait) = (Fields::of(held, now), Fields::of(wait, now));
-    let (Some(kind), Some(size)) = (held.kind(), held.number("size").and_then(Weight::new)) else {
+    let Some((kind, size)) = held.kind_and_size() else {
         return Ok(Line::default());
     };
     let mut claims = held.holders();
@@ -30,7 +30,7 @@ pub(crate) fn line(reply: &Value, from: &str) -> Result<Line> {
 /// The fields of a hash.
 struct Fields<'a> {
     all: HashMap<&'a str, &'a str>,
-    /// In µs.
+    /// In ticks of 10 µs.
     now: u64,
 }
 
@@ -40,9 +40,12 @@ impl<'a> Fields<'a> {
         Self { all: parts(flat).chunks(2).filter_map(pair).collect(), now }
     }
 
-    fn kind(&self) -> Option<Kind> {
-        let kind = self.all.get("kind")?;
-        [Kind::Mutex, Kind::RwLock, Kind::Semaphore].into_iter().find(|known| known.as_str() == *kind)
+    fn kind_and_size(&self) -> Option<(Kind, Weight)> {
+        let mut words = self.all.get("line")?.split(' ');
+        let kind = words.next()?;
+        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
+        let kind = kinds.into_iter().find(|known| known.as_str() == kind)?;
+        Some((kind, Weight::new(words.next()?.parse().ok()?)?))
     }
 
     fn number(&self, field: &str) -> Option<u32> {
@@ -51,9 +54,11 @@ impl<'a> Fields<'a> {
 
     /// The label of a session that lives.
     fn label(&self, session: SessionId) -> Option<String> {
-        let mut words = self.all.get(format!("s:{session}").as_str())?.splitn(4, ' ');
-        let till: u64 = words.next()?.parse().ok()?;
-        (till.saturating_mul(1_000) > self.now).then(|| words.nth(2).unwrap_or_default().to_owned())
+        let mut words = self.all.get(format!("s:{session}").as_str())?.splitn(5, ' ');
+        let from: u64 = words.next()?.parse().ok()?;
+        let lasts: u64 = words.next()?.parse().ok()?;
+        let is_alive = from.saturating_add(lasts.saturating_mul(100)) > self.now;
+        is_alive.then(|| words.nth(2).unwrap_or_default().to_owned())
     }
 
     fn holders(&self) -> Vec<Stander> {
@@ -64,8 +69,9 @@ impl<'a> Fields<'a> {
         let id = id(claim)?;
         let mut words = value.split(' ').map(|word| word.parse::<u64>().ok());
         let weight = Weight::new(u32::try_from(words.next()??).ok()?)?;
-        let token = Token::from_u64(words.next()??)?;
-        let since = self.since(words.next()??.saturating_mul(1_000));
+        let order = words.next()??;
+        let since = self.since(words.next().flatten().unwrap_or(order)); // its token is the time of its grant
+        let token = Token::from_order(order)?;
         Some(Stander::new(id, weight, Some(token), self.label(id.session)?, Some(since)))
     }
 
@@ -79,7 +85,7 @@ impl<'a> Fields<'a> {
     }
 
     fn since(&self, then: u64) -> Duration {
-        Duration::from_micros(self.now.saturating_sub(then))
+        Duration::from_micros(self.now.saturating_sub(then).saturating_mul(10))
     }
 }
 

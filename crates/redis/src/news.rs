@@ -56,14 +56,14 @@ impl News {
         }
     }
 
-    fn held(&self, number: u64, token: u64, size: u64) {
-        if let Some(grant) = grant(token, size) {
+    fn held(&self, number: u64, order: u64, size: u64) {
+        if let Some(grant) = grant(order, size) {
             self.signals.held(ClaimId { session: self.session, number }, grant);
         }
     }
 }
 
-/// A grant as the scripts tell it.
-pub(crate) fn grant(token: u64, size: u64) -> Option<Grant> {
-    Some(Grant { token: Token::from_u64(token)?, capacity: Weight::new(u32::try_from(size).ok()?)? })
+/// A grant as the scripts tell it: their tokens are the store's order.
+pub(crate) fn grant(order: u64, size: u64) -> Option<Grant> {
+    Some(Grant { token: Token::from_order(order)?, capacity: Weight::new(u32::try_from(size).ok()?)? })
 }

@@ -15,30 +15,22 @@ pub(crate) struct Script {
 }
 
 macro_rules! script {
-    ($name:ident, $keys:literal, $file:literal) => {
+    ($name:ident, $keys:literal, $($file:literal),+) => {
         pub(crate) static $name: Script = Script {
-            text: include_str!($file),
-            hash: LazyLock::new(|| redis::Script::new(include_str!($file)).get_hash().to_owned()),
-            keys: $keys,
-        };
-    };
-    ($name:ident, on the line, $file:literal) => {
-        pub(crate) static $name: Script = Script {
-            text: concat!(include_str!("lua/line.lua"), include_str!($file)),
+            text: concat!($(include_str!($file)),+),
             hash: LazyLock::new(|| {
-                let text = concat!(include_str!("lua/line.lua"), include_str!($file));
-                redis::Script::new(text).get_hash().to_owned()
+                redis::Script::new(concat!($(include_str!($file)),+)).get_hash().to_owned()
             }),
-            keys: 4,
+            keys: $keys,
         };
     };
 }
 
-script!(JOIN, on the line, "lua/join.lua");
-script!(LEAVE, on the line, "lua/leave.lua");
-script!(LIGHTEN, on the line, "lua/lighten.lua");
-script!(RESIZE, on the line, "lua/resize.lua");
-script!(LOOK, on the line, "lua/look.lua");
+script!(JOIN, 4, "lua/join-free.lua", "lua/line.lua", "lua/join.lua");
+script!(LEAVE, 4, "lua/leave-last.lua", "lua/line.lua", "lua/leave.lua");
+script!(LIGHTEN, 4, "lua/line.lua", "lua/lighten.lua");
+script!(RESIZE, 4, "lua/line.lua", "lua/resize.lua");
+script!(LOOK, 4, "lua/line.lua", "lua/look.lua");
 script!(RENEW, 3, "lua/renew.lua");
 script!(INSPECT, 3, "lua/inspect.lua");
 script!(CHECK, 4, "lua/check.lua");

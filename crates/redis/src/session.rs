@@ -57,7 +57,7 @@ impl RedisSession {
     }
 
     fn idle_millis(&self) -> u64 {
-        millis(MEMORY.max(self.ttl * 2))
+        millis(MEMORY.max(self.ttl * 4))
     }
 
     fn look_command(&self, name: &Name, claims: &[ClaimId], strays: bool) -> Cmd {

@@ -1,8 +1,5 @@
--- leave: takes one claim out of the line, wherever it stands, and grants whoever fits now.
--- ARGV caller channels claim how ttl idle
--- replies {held | waiting | absent, the caller's grants}; other clients are told on their channels.
--- Absent is success: a leave may be repeated, or come after the claim's lifetime ended. A void leave also keeps the
--- claim from coming alive if its join arrives later.
+
+-- leave, where others stand too, or of a claim of which nothing is known.
 local claim, how, ttl, idle = ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 
 local left = 'absent'
@@ -11,11 +8,7 @@ if mine then
   left = 'held'
   at.used = at.used - tonumber(string.match(mine, '^%d+'))
   drop('h:' .. claim)
-  if at.used == 0 and not at.seq then
-    drop('s:' .. session_of(claim)) -- the last one needs no count: most leaves end here
-  else
-    count(held, claim, -1)
-  end
+  count(held, claim, -1)
 elseif at.seq and redis.call('ZSCORE', line, claim) then
   left = 'waiting'
   stop_waiting(claim)
@@ -30,11 +23,12 @@ if left ~= 'absent' then
 end
 
 if how == 'void' then
-  local till = math.max(at.void, now() + ttl)
-  redis.call('ZREMRANGEBYSCORE', void, '-inf', text(now()))
-  redis.call('ZADD', void, text(now() + ttl), claim)
-  redis.call('PEXPIRE', void, text(till - now()))
-  redis.call('HSET', held, 'void', text(till))
-  redis.call('PEXPIRE', held, text(math.max(at.keep, idle)))
+  local this_ms = math.floor(now())
+  local forget_all = math.max(at.void, this_ms + ttl)
+  redis.call('ZREMRANGEBYSCORE', void, '-inf', this_ms)
+  redis.call('ZADD', void, this_ms + ttl, claim)
+  redis.call('PEXPIRE', void, forget_all - this_ms)
+  redis.call('HSET', held, 'void', forget_all)
+  redis.call('PEXPIRE', held, math.max(at.ttl * 2, idle))
 end
 return { left, own }

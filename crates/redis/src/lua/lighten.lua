@@ -1,3 +1,4 @@
+
 -- lighten: makes a held claim weigh less where it stands, and grants whoever fits now.
 -- ARGV caller channels claim weight
 -- replies {done, the caller's grants} | {absent} | {permits, weight}.

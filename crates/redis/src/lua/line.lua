@@ -1,36 +1,37 @@
 -- The line of one name, as every script sees it.
 --
 -- held   hash: who holds, and what is known of the line. An idle name keeps `last` alone, for a while.
---          kind size         mutex, rwlock or semaphore, and its capacity
---          used              the weights of all who hold
+--          line              kind, capacity, the weights of all who hold, the longest ttl of anyone here, and the moment
+--                            before which no holder's lifetime ends
 --          last              the newest token
---          ends              no holder's lifetime ends before it (ms)
---          keep              how long the keys are kept once nobody renews (ms)
 --          seq               the place of the last who came to wait; absent when nobody can be waiting
 --          void              until when there may be void claims (ms)
---          h:CLAIM           weight token since
+--          h:CLAIM           weight, token, and the place it waited at, if it did
 --          s:SESSION         until when it lives, how many claims it has here, the sum of their numbers, its label
--- line   sorted set: who waits, by place. A place is the time of the join in µs, or one more than the last place.
+-- line   sorted set: who waits, by place. A place is the time of the join, or one more than the last place.
 -- wait   hash of those who wait: s:SESSION as above, and w:CLAIM its weight, when that is not 1.
 -- void   sorted set: claims that must not come alive any more, by when that can be forgotten (ms).
 --
--- A claim is SESSION-NUMBER, the session in 16 hex digits. Time is the server's.
--- No function here walks the line.
+-- A claim is SESSION-NUMBER, the session in 16 hex digits. Time is the server's. Tokens and places count it in ticks of
+-- 10 µs, since 1970: 15 digits, which Lua's own way of writing numbers would round. A moment is a tick and the ms after
+-- it, two numbers, so that a lifetime can be written down without arithmetic. Nothing here walks the line.
 local held, line, wait, void = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- Who calls, and what the channels of clients begin with.
 local caller, channels = ARGV[1], ARGV[2]
 
-local micros -- the server's time, once it was asked for
+local tick, ticks -- the server's time, as a text and as a number, once it was asked for
 
+-- The server's time in ms.
 local function now()
-  if not micros then
+  if not ticks then
     local time = redis.call('TIME')
-    micros = time[1] * 1000000 + time[2]
+    tick = time[1] .. string.format('%05d', time[2] / 10)
+    ticks = tonumber(tick)
   end
-  return math.floor(micros / 1000)
+  return ticks / 100
 end
 
-local function text(number)
+local function long(number)
   return string.format('%.0f', number)
 end
 
@@ -42,7 +43,7 @@ local function number_of(claim)
   return tonumber(string.sub(claim, 18))
 end
 
--- The line's own fields, and what is to be written in the end.
+-- What is known of the line, and what is to be written in the end.
 local at = {}
 local puts, drops = {}, {}
 
@@ -55,13 +56,18 @@ local function drop(field)
   drops[#drops + 1] = field
 end
 
--- Reads the fields of the line; answers what `field` holds, if one more is asked for.
+-- Reads what is known of the line; answers what `field` holds, if one more is asked for.
 local function read(field)
-  local found = redis.call('HMGET', held, 'kind', 'size', 'used', 'last', 'ends', 'keep', 'seq', 'void', field)
-  at.kind, at.size, at.used = found[1], tonumber(found[2] or 0), tonumber(found[3] or 0)
-  at.last, at.ends, at.keep = tonumber(found[4] or 0), tonumber(found[5] or 0), tonumber(found[6] or 0)
-  at.seq, at.void = tonumber(found[7] or nil), tonumber(found[8] or 0)
-  return found[9]
+  local found = redis.call('HMGET', held, 'line', 'last', 'seq', 'void', field)
+  local size, used, ttl, from, lasts
+  if found[1] then
+    at.kind, size, used, ttl, from, lasts = string.match(found[1], '^(%a+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  end
+  at.size, at.used, at.ttl = tonumber(size or 0), tonumber(used or 0), tonumber(ttl or 0)
+  at.ends = (from or 0) / 100 + (lasts or 0)
+  at.last, at.seq, at.void = tonumber(found[2] or 0), found[3] and tonumber(found[3]), tonumber(found[4] or 0)
+  at.old_seq = at.seq
+  return found[5]
 end
 
 -- How sessions live here, by key, as they were read or are to be written.
@@ -71,18 +77,29 @@ local function life(key, session)
   local known = lives[key][session]
   if not known then
     local entry = redis.call('HGET', key, 's:' .. session)
-    local till, count, sum, label
+    local from, lasts, count, sum, label
     if entry then
-      till, count, sum, label = string.match(entry, '^(%d+) (%d+) (%d+) (.*)$')
+      from, lasts, count, sum, label = string.match(entry, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
     end
-    known = { till = tonumber(till or 0), count = tonumber(count or 0), sum = tonumber(sum or 0), label = label or '' }
+    known = { from = from or 0, lasts = lasts or 0, count = tonumber(count or 0), sum = tonumber(sum or 0),
+      label = label or '' }
     lives[key][session] = known
   end
   return known
 end
 
+local function till(life)
+  return life.from / 100 + life.lasts
+end
+
+-- A lifetime of `ttl` begins now.
+local function begin(life, ttl, label)
+  now()
+  life.from, life.lasts, life.label, life.changed = tick, ttl, label, true
+end
+
 local function life_text(life)
-  return text(life.till) .. ' ' .. text(life.count) .. ' ' .. text(life.sum) .. ' ' .. life.label
+  return life.from .. ' ' .. life.lasts .. ' ' .. life.count .. ' ' .. long(life.sum) .. ' ' .. life.label
 end
 
 -- One claim more (by = 1) or less (by = -1) of a session.
@@ -110,19 +127,15 @@ local function save()
   end
   if at.used == 0 then -- whoever waits first always fits into nothing: so nobody does
     puts = {}
+    drop('line')
+    drop('seq')
     for session in pairs(lives[held]) do
       drop('s:' .. session)
     end
-    for _, field in ipairs({ 'kind', 'size', 'used', 'ends', 'keep', 'seq' }) do
-      drop(field)
-    end
   else
-    put('used', text(at.used))
-    put('ends', text(at.ends))
-    if at.seq then
-      put('seq', text(at.seq))
-    else
-      drop('seq')
+    put('line', at.kind .. ' ' .. at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends * 100) .. ' 0')
+    if at.seq ~= at.old_seq then
+      if at.seq then put('seq', long(at.seq)) else drop('seq') end
     end
     for session, known in pairs(lives[held]) do
       if known.changed and known.count == 0 then
@@ -132,10 +145,10 @@ local function save()
       end
     end
   end
-  in_pieces('HDEL', held, drops)
   if at.last_is_new then
-    put('last', text(at.last))
+    put('last', long(at.last))
   end
+  in_pieces('HDEL', held, drops)
   in_pieces('HSET', held, puts)
   for session, known in pairs(lives[wait]) do
     if known.changed and known.count > 0 then
@@ -148,17 +161,19 @@ end
 -- Grants that the caller hears of by this script's reply, of which they are the last part: number, token, size, …
 local own = {}
 
--- Writes a claim down as held, under a token of its own.
-local function grant(claim, weight, since, till)
+-- Writes a claim down as held, under a token of its own, by a session that lives like that.
+local function grant(claim, weight, alive, place)
   now()
-  at.last = math.max(at.last + 32, math.floor(micros / 10) * 32)
+  at.last = math.max(at.last + 1, ticks)
   at.last_is_new = true
   at.used = at.used + weight
-  at.ends = math.min(at.ends, till)
-  put('h:' .. claim, text(weight) .. ' ' .. text(at.last) .. ' ' .. text(since))
+  at.ends = math.min(at.ends, till(alive))
+  put('h:' .. claim, weight .. ' ' .. long(at.last) .. (place and ' ' .. place or ''))
   local known = count(held, claim, 1)
-  known.till = math.max(known.till, till)
-  return known
+  if till(known) < till(alive) then
+    known.from, known.lasts = alive.from, alive.lasts
+  end
+  known.label = alive.label
 end
 
 local function tell(claim, word)
@@ -183,23 +198,23 @@ local function settle()
       at.seq = nil
       return
     end
-    local weight = tonumber(redis.call('HGET', wait, 'w:' .. claim) or 1)
+    local weight = at.kind == 'mutex' and 1 or tonumber(redis.call('HGET', wait, 'w:' .. claim) or 1)
     local known = life(wait, session_of(claim))
-    if known.till <= now() then
+    if till(known) <= now() then
       stop_waiting(claim)
     elseif at.used + weight <= at.size then
       stop_waiting(claim)
-      grant(claim, weight, math.floor(first[2] / 1000), known.till).label = known.label
+      grant(claim, weight, known, first[2])
       local number = number_of(claim)
       if session_of(claim) == caller then
         own[#own + 1] = number
         own[#own + 1] = at.last
         own[#own + 1] = at.size
       else
-        tell(claim, 'held ' .. text(number) .. ' ' .. text(at.last) .. ' ' .. text(at.size))
+        tell(claim, 'held ' .. long(number) .. ' ' .. long(at.last) .. ' ' .. at.size)
       end
     else
-      at.next_ends = known.till -- when it dies, those behind it may go on
+      at.next_ends = till(known) -- when it dies, those behind it may go on
       return
     end
   end
@@ -215,14 +230,15 @@ local function sweep()
   at.ends = math.huge
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 2) == 's:' then
-      local till = tonumber(string.match(all[i + 1], '^%d+'))
-      if till <= now() then
+      local from, lasts = string.match(all[i + 1], '^(%d+) (%d+)')
+      local ends = from / 100 + lasts
+      if ends <= now() then
         local session = string.sub(all[i], 3)
         dead[session] = true
         drop(all[i])
-        lives[held][session] = { till = 0, count = 0, sum = 0, label = '' }
+        lives[held][session] = { from = 0, lasts = 0, count = 0, sum = 0, label = '' }
       else
-        at.ends = math.min(at.ends, till)
+        at.ends = math.min(at.ends, ends)
       end
     end
   end
@@ -236,14 +252,11 @@ end
 
 -- In how many ms a lifetime ends that those who wait depend on.
 local function look_in()
-  return math.max(math.min(at.ends, at.next_ends or math.huge) - now(), 0) + 1
+  return math.max(math.ceil(math.min(at.ends, at.next_ends or math.huge) - now()), 0) + 1
 end
 
 -- The keys of a line that is in use outlive everyone who renews; those of an idle name keep the newest token.
 local function keep(ttl, idle)
-  if ttl * 2 > at.keep then
-    at.keep = ttl * 2
-    put('keep', text(at.keep))
-  end
-  redis.call('PEXPIRE', held, text(math.max(at.keep, idle)))
+  at.ttl = math.max(at.ttl, ttl)
+  redis.call('PEXPIRE', held, math.max(at.ttl * 2, idle))
 end

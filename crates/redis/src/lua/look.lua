@@ -1,3 +1,4 @@
+
 -- look: where these claims of the caller stand now; on the way it takes out the dead, and grants whoever comes next.
 -- ARGV caller channels ttl strays NUMBER…
 -- replies {1 if anybody stands here, look_in, size, {number, token, … of the held}, {numbers of the gone},
@@ -7,8 +8,8 @@ local ttl, strays = tonumber(ARGV[3]), ARGV[4] == '1'
 read()
 if at.seq then
   local known = life(wait, caller)
-  if known.count > 0 and known.till <= now() then -- late, but here it is, before anyone has passed it by
-    known.till, known.changed = now() + ttl, true
+  if known.count > 0 and till(known) <= now() then -- late, but here it is, before anyone has passed it by
+    begin(known, ttl, known.label)
   end
 end
 sweep()

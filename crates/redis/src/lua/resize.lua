@@ -1,3 +1,4 @@
+
 -- resize: changes the capacity of a semaphore that is in use, and grants whoever fits now.
 -- ARGV caller channels from to
 -- replies {done, the caller's grants} | {kind, kind} | {size, size} | {waits, weight of the heaviest who waits}.
@@ -7,30 +8,29 @@ local from, to = tonumber(ARGV[3]), tonumber(ARGV[4])
 read()
 sweep()
 settle()
-if not at.kind or at.used == 0 then
-  save()
-  return { 'done', own }
+
+local function answer(word, what)
+  if at.kind then
+    save()
+  end
+  return { word, what or own, own }
 end
 
-local function refuse(word, what)
-  save()
-  return { word, what }
+if at.used == 0 then
+  return answer('done')
 end
-
 if at.kind ~= 'semaphore' then
-  return refuse('kind', at.kind)
+  return answer('kind', at.kind)
 end
 if at.size ~= from then
-  return refuse('size', at.size)
+  return answer('size', at.size)
 end
 local weights = redis.call('HGETALL', wait)
 for i = 1, #weights, 2 do
   if string.sub(weights[i], 1, 2) == 'w:' and tonumber(weights[i + 1]) > to then
-    return refuse('waits', tonumber(weights[i + 1]))
+    return answer('waits', tonumber(weights[i + 1]))
   end
 end
 at.size = to
-put('size', ARGV[4])
 settle()
-save()
-return { 'done', own }
+return answer('done')
