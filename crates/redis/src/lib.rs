@@ -22,6 +22,7 @@
 //!
 //! Everything of `tidelock` is exported again here, so this is the one crate to depend on.
 
+mod address;
 mod check;
 mod dial;
 mod inspection;
@@ -30,6 +31,7 @@ mod link;
 mod news;
 mod reply;
 mod script;
+mod sentinels;
 mod session;
 mod store;
 mod trouble;

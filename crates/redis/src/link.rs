@@ -345,6 +345,9 @@ impl Sending {
 
     /// Gives everyone the answers to what it asked. Grants are told first, whether anyone reads the answer or not.
     fn share(self, values: Vec<Value>) {
+        if values.iter().any(is_read_only) {
+            self.is_broken.notify_one(); // it was master once: whoever is now has to be found
+        }
         let mut values = values.into_iter();
         for request in self.batch {
             let own: Vec<Value> = values.by_ref().take(request.count).collect();
@@ -358,6 +361,10 @@ impl Sending {
             let _ = request.reply.send(Err(error.clone())); // unless nobody waits any more
         }
     }
+}
+
+fn is_read_only(value: &Value) -> bool {
+    matches!(value, Value::ServerError(error) if error.code() == "READONLY")
 }
 
 async fn answer<T>(reply: Answer<T>, place: &str) -> Result<T> {

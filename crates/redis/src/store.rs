@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{Client, ConnectionInfo, RedisError};
 use tidelock::{
     Backend, Clock, Error, ErrorKind, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
 };
 
+use crate::address::{self, Address};
+use crate::check;
 use crate::dial::Dial;
 use crate::keys::Keys;
 use crate::link::{Link, Patience};
 use crate::news::News;
+use crate::sentinels::Sentinels;
 use crate::session::{Leaving, RedisSession};
-use crate::check;
 
 /// A Redis to keep lines in. Cloning it is cheap; each client that connects has connections of its own.
 ///
@@ -33,26 +35,35 @@ pub struct Store {
 }
 
 impl Store {
-    /// The server at `url`; nothing is connected yet. `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]`, `rediss://`
-    /// with TLS (feature `tls`), or `redis+unix:///PATH[?db=DATABASE][&user=USER][&pass=PASSWORD]`.
+    /// The server at `url`; nothing is connected yet.
+    ///
+    /// | | |
+    /// |---|---|
+    /// | one server | `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` |
+    /// | with TLS (feature `tls`) | `rediss://…` |
+    /// | by a socket | `redis+unix:///PATH[?db=DATABASE][&user=USER][&pass=PASSWORD]` |
+    /// | sentinels | `redis-sentinel://[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE]#MASTER` |
     ///
     /// # Errors
     /// [`ErrorKind::InvalidOption`] when that is no such URL.
     pub fn open(url: &str) -> Result<Self> {
-        // What the library says of a bad URL may quote it, password and all.
-        let wrong = || Error::new(ErrorKind::InvalidOption, NO_URL);
-        let info = url.into_connection_info().map_err(|_| wrong())?;
-        let tcp = info.tcp_settings().clone().set_nodelay(true);
-        Self::of(info.set_tcp_settings(tcp))
+        match Address::parse(url)? {
+            Address::One(info) => Self::of(info),
+            Address::Sentinels { sentinels, master, server } => {
+                let name = format!("redis sentinel {master}/{}", server.redis_settings().db()).into();
+                let sentinels = Sentinels::new(sentinels, master, server).map_err(unusable)?;
+                Ok(Self { dial: Arc::new(sentinels), name })
+            }
+        }
     }
 
-    /// The server that this client of the `redis` crate leads to: with its TLS configuration, for instance. It should
-    /// have TCP_NODELAY set.
+    /// The server that this client of the `redis` crate leads to: with its TLS configuration, for instance. It is
+    /// connected to with RESP3 and TCP_NODELAY.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] when it cannot be used with RESP3.
+    /// [`ErrorKind::InvalidOption`] when it cannot be connected to so.
     pub fn from_client(client: &Client) -> Result<Self> {
-        Self::of(client.get_connection_info().clone())
+        Self::of(address::tuned(client.get_connection_info().clone()))
     }
 
     /// Locks of this store, their session opened now.
@@ -64,19 +75,14 @@ impl Store {
     }
 
     fn of(info: ConnectionInfo) -> Result<Self> {
-        // Only so a connection that waits for commands' replies hears of grants as well.
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let name = format!("redis {}/{}", info.addr(), settings.db()).into();
-        let wrong = |error| {
-            Error::new(ErrorKind::InvalidOption, "such a server cannot be connected to").because(error)
-        };
-        let client = Client::open(info.set_redis_settings(settings)).map_err(wrong)?;
-        Ok(Self { dial: Arc::new(client), name })
+        let name = format!("redis {}/{}", info.addr(), info.redis_settings().db()).into();
+        Ok(Self { dial: Arc::new(Client::open(info).map_err(unusable)?), name })
     }
 }
 
-const NO_URL: &str =
-    "that is no URL of a Redis; they look like redis://USER:PASSWORD@HOST:PORT/DATABASE";
+fn unusable(error: RedisError) -> Error {
+    Error::new(ErrorKind::InvalidOption, "such a server cannot be connected to").because(error)
+}
 
 #[async_trait]
 impl Backend for Store {

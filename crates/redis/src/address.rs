@@ -1,0 +1,103 @@
+//! URLs, read: one server, sentinels, or a cluster.
+//!
+//! What the library says of a bad URL may quote it, password and all, so nothing of it is passed on.
+
+use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use tidelock::{Error, ErrorKind, Result};
+
+/// Where the servers are.
+#[derive(Debug)]
+pub(crate) enum Address {
+    One(ConnectionInfo),
+    /// The sentinels, what they call the master, and how its servers are connected to.
+    Sentinels { sentinels: Vec<ConnectionInfo>, master: String, server: ConnectionInfo },
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return Err(wrong("a URL begins with redis://, rediss://, redis+unix:// or redis-sentinel://"));
+        };
+        match scheme {
+            "redis-sentinel" => sentinels("redis", rest),
+            "rediss-sentinel" => sentinels("rediss", rest),
+            _ => Ok(Self::One(server(url)?)),
+        }
+    }
+}
+
+/// How a server is connected to, whatever the user has left to us.
+pub(crate) fn tuned(info: ConnectionInfo) -> ConnectionInfo {
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    // Only with RESP3 a connection that waits for commands' replies hears of grants as well.
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    info.set_tcp_settings(tcp).set_redis_settings(settings)
+}
+
+/// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE]#MASTER`. The user is the servers'; sentinels are asked without.
+fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
+    let Some((rest, master)) = rest.rsplit_once('#').filter(|(_, master)| !master.is_empty()) else {
+        return Err(wrong("a URL of sentinels ends with # and the name of the master: redis-sentinel://HOST:PORT,HOST:PORT#NAME"));
+    };
+    let (user, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let user = if user.is_empty() { String::new() } else { format!("{user}@") };
+    let hosts: Vec<&str> = hosts.split(',').filter(|host| !host.is_empty()).collect();
+    let Some(first) = hosts.first() else {
+        return Err(wrong("a URL of sentinels names at least one"));
+    };
+    let server = server(&format!("{scheme}://{user}{first}/{database}"))?;
+    let one = |host: &&str| format!("{scheme}://{host}").into_connection_info().map_err(|_| wrong(NO_URL));
+    let sentinels = hosts.iter().map(one).collect::<Result<_>>()?;
+    Ok(Address::Sentinels { sentinels, master: master.to_owned(), server })
+}
+
+fn server(url: &str) -> Result<ConnectionInfo> {
+    let feature = "TLS needs the feature `tls` of tidelock-redis";
+    let info = url.into_connection_info();
+    match info {
+        Ok(info) if !info.addr().is_supported() => Err(Error::new(ErrorKind::Unsupported, feature)),
+        Ok(info) => Ok(tuned(info)),
+        Err(_) if url.starts_with("rediss://") && !cfg!(feature = "tls") => {
+            Err(Error::new(ErrorKind::Unsupported, feature))
+        }
+        Err(_) => Err(wrong(NO_URL)),
+    }
+}
+
+const NO_URL: &str = "that is no URL of a Redis; they look like redis://USER:PASSWORD@HOST:PORT/DATABASE";
+
+fn wrong(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server() {
+        for url in ["redis://127.0.0.1", "redis://u:p@h:7/3", "redis+unix:///tmp/redis.sock?db=1"] {
+            assert!(matches!(Address::parse(url), Ok(Address::One(_))), "{url}");
+        }
+    }
+
+    #[test]
+    fn sentinels_and_the_masters_name() {
+        let parsed = Address::parse("redis-sentinel://me:secret@a:1,b:2/3#main").unwrap();
+        let Address::Sentinels { sentinels, master, server } = parsed else { panic!("not sentinels") };
+        assert_eq!((sentinels.len(), master.as_str()), (2, "main"));
+        assert_eq!(sentinels[1].addr().to_string(), "b:2");
+        assert_eq!(sentinels[1].redis_settings().password(), None);
+        assert_eq!((server.redis_settings().db(), server.redis_settings().password()), (3, Some("secret")));
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_without_its_password() {
+        for url in ["", "127.0.0.1", "http://x", "redis://u:secret@:x", "redis-sentinel://a:1", "redis-sentinel://#m"] {
+            let error = Address::parse(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
+            assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+        }
+    }
+}

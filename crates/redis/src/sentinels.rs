@@ -1,0 +1,124 @@
+//! Sentinels: they are asked who is master, each time a connection is made.
+//!
+//! All of them are asked at once, so that one that is paused delays nobody. Of the answers that come in time the one
+//! of the latest election counts, and whom it names must call itself master.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
+    RedisResult, Value,
+};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
+
+use crate::dial::Dial;
+use crate::reply;
+
+/// The sentinels of one master.
+#[derive(Debug)]
+pub(crate) struct Sentinels {
+    sentinels: Vec<Client>,
+    master: String,
+    /// How its servers are connected to, but for the address.
+    server: ConnectionInfo,
+}
+
+/// What a sentinel says.
+struct Said {
+    host: String,
+    port: u16,
+    /// Which election made it master.
+    epoch: u64,
+}
+
+impl Sentinels {
+    pub(crate) fn new(
+        sentinels: Vec<ConnectionInfo>,
+        master: String,
+        server: ConnectionInfo,
+    ) -> RedisResult<Self> {
+        let sentinels = sentinels.into_iter().map(Client::open).collect::<RedisResult<_>>()?;
+        Ok(Self { sentinels, master, server })
+    }
+
+    /// Who is master by the latest election that more than half of the sentinels, or all that answer, know of.
+    async fn find(&self, within: Duration) -> RedisResult<ConnectionInfo> {
+        let mut asking = JoinSet::new();
+        for sentinel in &self.sentinels {
+            asking.spawn(ask(sentinel.clone(), self.master.clone(), within));
+        }
+        let (mut newest, mut answers, mut trouble) = (None, 0, None);
+        while let Some(asked) = asking.join_next().await {
+            match asked {
+                Ok(Ok(said)) => {
+                    answers += 1;
+                    newest = newest.into_iter().chain([said]).max_by_key(|said: &Said| said.epoch);
+                }
+                Ok(Err(error)) => trouble = Some(error),
+                Err(_) => {}
+            }
+            if answers * 2 > self.sentinels.len() {
+                break;
+            }
+        }
+        let Some(said) = newest else {
+            return Err(trouble.unwrap_or_else(|| unknown("no sentinel answered")));
+        };
+        Ok(self.server.clone().set_addr(at(self.server.addr(), said.host, said.port)))
+    }
+}
+
+#[async_trait]
+impl Dial for Sentinels {
+    async fn dial(
+        &self,
+        within: Duration,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> RedisResult<MultiplexedConnection> {
+        // A sentinel that does not answer may take half of the time at most.
+        let client = Client::open(self.find(within / 2).await?)?;
+        let mut connection = client.dial(within, pushes).await?;
+        let role: Value = redis::cmd("ROLE").query_async(&mut connection).await?;
+        match reply::parts(&role).first().and_then(reply::text) {
+            Some("master") => Ok(connection),
+            _ => Err(unknown("whom the sentinels name is not master yet")),
+        }
+    }
+
+    fn place(&self) -> String {
+        format!("Redis master {:?}", self.master)
+    }
+}
+
+async fn ask(sentinel: Client, master: String, within: Duration) -> RedisResult<Said> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(within))
+        .set_response_timeout(Some(within));
+    let mut connection = sentinel.get_multiplexed_async_connection_with_config(&config).await?;
+    let mut command = redis::cmd("SENTINEL");
+    let said: HashMap<String, String> = command.arg("MASTER").arg(&master).query_async(&mut connection).await?;
+    let number = |field: &str| said.get(field)?.parse::<u64>().ok();
+    let known = || {
+        let port = u16::try_from(number("port")?).ok()?;
+        Some(Said { host: said.get("ip")?.clone(), port, epoch: number("config-epoch")? })
+    };
+    known().ok_or_else(|| unknown("a sentinel does not say where the master is"))
+}
+
+/// Another address to be reached in the same way.
+fn at(like: &ConnectionAddr, host: String, port: u16) -> ConnectionAddr {
+    match like.clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    }
+}
+
+fn unknown(what: &'static str) -> RedisError {
+    RedisError::from((ErrorKind::Io, what))
+}
