@@ -41,11 +41,12 @@ impl<'a> Fields<'a> {
     }
 
     fn kind_and_size(&self) -> Option<(Kind, Weight)> {
-        let mut words = self.all.get("line")?.split(' ');
-        let kind = words.next()?;
+        let mut words = self.all.get("line")?.splitn(6, ' ');
+        let size = words.next()?.parse().ok()?;
+        let kind = words.nth(4)?;
         let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
         let kind = kinds.into_iter().find(|known| known.as_str() == kind)?;
-        Some((kind, Weight::new(words.next()?.parse().ok()?)?))
+        Some((kind, Weight::new(size)?))
     }
 
     fn number(&self, field: &str) -> Option<u32> {

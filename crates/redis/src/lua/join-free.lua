@@ -20,7 +20,7 @@ do
     local ttl, weight = ARGV[7], ARGV[5]
     local moment = tick .. ' ' .. ttl -- until when it lives
     redis.call('HSET', KEYS[1],
-      'line', ARGV[4] .. ' ' .. ARGV[6] .. ' ' .. weight .. ' ' .. ttl .. ' ' .. moment,
+      'line', ARGV[6] .. ' ' .. weight .. ' ' .. ttl .. ' ' .. moment .. ' ' .. ARGV[4],
       'last', token,
       'h:' .. ARGV[3], weight .. ' ' .. token,
       's:' .. ARGV[1], moment .. ' 1 ' .. string.sub(ARGV[3], 18) .. ' ' .. ARGV[9])

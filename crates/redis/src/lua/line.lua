@@ -1,8 +1,8 @@
 -- The line of one name, as every script sees it.
 --
 -- held   hash: who holds, and what is known of the line. An idle name keeps `last` alone, for a while.
---          line              kind, capacity, the weights of all who hold, the longest ttl of anyone here, and the moment
---                            before which no holder's lifetime ends
+--          line              capacity, the weights of all who hold, the longest ttl of anyone here, the moment before
+--                            which no holder's lifetime ends, and the kind
 --          last              the newest token
 --          seq               the place of the last who came to wait; absent when nobody can be waiting
 --          void              until when there may be void claims (ms)
@@ -58,10 +58,10 @@ end
 
 -- Reads what is known of the line; answers what `field` holds, if one more is asked for.
 local function read(field)
-  local found = redis.call('HMGET', held, 'line', 'last', 'seq', 'void', field)
+  local found = redis.call('HMGET', held, 'line', 'last', 'seq', 'void', field or 'line')
   local size, used, ttl, from, lasts
   if found[1] then
-    at.kind, size, used, ttl, from, lasts = string.match(found[1], '^(%a+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    size, used, ttl, from, lasts, at.kind = string.match(found[1], '^(%d+) (%d+) (%d+) (%d+) (%d+) (.+)$')
   end
   at.size, at.used, at.ttl = tonumber(size or 0), tonumber(used or 0), tonumber(ttl or 0)
   at.ends = (from or 0) / 100 + (lasts or 0)
@@ -133,7 +133,7 @@ local function save()
       drop('s:' .. session)
     end
   else
-    put('line', at.kind .. ' ' .. at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends * 100) .. ' 0')
+    put('line', at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends * 100) .. ' 0 ' .. at.kind)
     if at.seq ~= at.old_seq then
       if at.seq then put('seq', long(at.seq)) else drop('seq') end
     end

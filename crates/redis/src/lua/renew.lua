@@ -23,7 +23,7 @@ if found[1] then
   renew(held, found[1], false)
 end
 local waits = found[2] and redis.call('HGET', wait, field)
-local keep = 2 * (found[3] and string.match(found[3], '^%a+ %d+ %d+ (%d+)') or 0)
+local keep = 2 * (found[3] and string.match(found[3], '^%d+ %d+ (%d+)') or 0)
 if waits then
   renew(wait, waits, true)
   redis.call('PEXPIRE', line, keep)
