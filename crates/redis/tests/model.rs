@@ -1,0 +1,771 @@
+//! The scripts against the rule: after every operation of many short random sequences the server says, tells and shows
+//! what `tidelock_model::World` does, and its books are right: sums, counts, and no key without an expiry.
+//!
+//! Sequences run side by side, each on names of its own, by four clients of which some may die on the way. Nobody
+//! sleeps: a lifetime is ended by setting it to the past where the server wrote it down. Tokens are compared by order.
+//!
+//! By design the server differs from the model in this, and only in this:
+//! - It has no sessions, only claims with lifetimes. So no join is refused because a session is over, and a void leave
+//!   is remembered longer than its session. Here who died says nothing more, except to learn that it lost all it held.
+//! - Who is dead is taken out when somebody meets them. A dead waiter that nobody has met yet is not shown; but a
+//!   leave still finds it, and a resize to less than it asked for is still refused, since it may yet turn out to be
+//!   late only: one that nobody has passed by may go on waiting. That is tried too, as if nothing had happened.
+//! - Only a holder can be made lighter.
+//!
+//! A failure prints its sequence and its seed: `TIDELOCK_MODEL_SEED=SEED` runs that one alone.
+
+mod site;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use redis::aio::MultiplexedConnection;
+use site::{Caller, Told, name, weight};
+use tidelock_model::{Event, Join, Op, Refusal, World};
+use tidelock_redis::{
+    Claim, ClaimId, ErrorKind, Kind, Leave, Left, Line, Name, Options, Patience, Place, SessionId, Shard,
+    Store, Token, Weight, boot_clock, escape,
+};
+use tokio::task::JoinSet;
+
+const SEQUENCES: u64 = 10_000;
+const AT_ONCE: u64 = 24;
+const TTL: Duration = Duration::from_secs(10 * 60);
+const NAMES: [&str; 3] = ["}", "a/b", "é {"];
+
+/// Chance that can be replayed: SplitMix64.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % sides as u64).unwrap()
+    }
+
+    fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+
+    fn pick<T: Clone>(&mut self, things: &[T]) -> T {
+        things[self.below(things.len())].clone()
+    }
+
+    fn weight(&mut self, most: usize) -> Weight {
+        weight(u32::try_from(self.below(most)).unwrap() + 1)
+    }
+}
+
+/// Four clients, and somebody who looks at the keys themselves.
+struct Crew {
+    callers: Vec<Caller>,
+    label: String,
+    namespace: String,
+    keys: MultiplexedConnection,
+    last_number: u64,
+}
+
+impl Crew {
+    async fn open(store: &Store, which: u64) -> Self {
+        let namespace = format!("model {{{which}}}: {}", std::process::id());
+        let mut callers = Vec::new();
+        let label = format!("crew {which}");
+        let options = Options::new().ttl(TTL).namespace(&namespace).label(&label);
+        for session in 1..=4 {
+            callers.push(Caller::open(store, which << 8 | session, &options).await);
+        }
+        Self { callers, label, namespace, keys: site::plain().await, last_number: 0 }
+    }
+
+    fn caller(&self, session: SessionId) -> &Caller {
+        self.callers.iter().find(|caller| caller.id == session).unwrap()
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    fn channel(&self) -> String {
+        format!("{}:", escape(&self.namespace, |c| "{}:".contains(c)))
+    }
+
+    fn key(&self, name: &Name, part: &str) -> String {
+        format!("{}{{{}}}:{part}", self.channel(), escape(name, |c| "{}".contains(c)))
+    }
+
+    /// Runs a script of the test's on the keys of a name.
+    async fn script<T: redis::FromRedisValue>(&self, text: &str, name: &Name, arguments: &[String]) -> T {
+        let mut command = redis::cmd("EVAL");
+        command.arg(text).arg(4);
+        for part in ["held", "line", "wait", "void"] {
+            command.arg(self.key(name, part));
+        }
+        command.arg(arguments);
+        command.query_async(&mut self.keys.clone()).await.unwrap()
+    }
+}
+
+/// What the keys hold. Whoever is told is told a last word by it, behind which nothing older can arrive.
+const PEEK: &str = "
+    for i = 2, #ARGV do redis.call('PUBLISH', ARGV[i], 'gone ' .. ARGV[1]) end
+    local left = {}
+    for i = 1, 4 do left[i] = redis.call('PTTL', KEYS[i]) end
+    return { redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[3]), left }";
+
+/// Sets a session's lifetime on one name to the past; only that of its waiters, if it is to be late.
+const EXPIRE: &str = "
+    local function expire(key)
+      local life = redis.call('HGET', key, 's:' .. ARGV[1])
+      if life then redis.call('HSET', key, 's:' .. ARGV[1], (string.gsub(life, '^%d+ %d+', '1 0'))) end
+      return life
+    end
+    expire(KEYS[3])
+    if ARGV[2] == 'dead' and expire(KEYS[1]) then
+      local line = redis.call('HGET', KEYS[1], 'line')
+      redis.call('HSET', KEYS[1], 'line', (string.gsub(line, '^(%d+ %d+ %d+) %d+ %d+', '%1 1 0')))
+    end";
+
+type Peek = (BTreeMap<String, String>, BTreeMap<String, String>, [i64; 4]);
+
+/// One sequence: the model and the server, side by side.
+struct Pair<'a> {
+    seed: u64,
+    dice: Dice,
+    crew: &'a mut Crew,
+    names: Vec<Name>,
+    world: World<Name>,
+    log: Vec<String>,
+    /// Every claim there ever was, and where.
+    known: Vec<(Name, ClaimId)>,
+    void: BTreeSet<(Name, ClaimId)>,
+    dead: BTreeSet<SessionId>,
+    /// Waiters that had died, and that the server may not have met yet.
+    unmet: Vec<(Name, ClaimId, Weight)>,
+    /// Where something may have changed since it was last compared.
+    touched: BTreeSet<Name>,
+    /// What clients are to be told by now.
+    expected: Vec<(SessionId, Expected)>,
+    /// Grants that were answered or told since it was last compared.
+    grants: Vec<(Token, Name, ClaimId)>,
+    tokens: BTreeMap<ClaimId, Token>,
+    newest: BTreeMap<Name, Token>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Expected {
+    Held(ClaimId, Weight),
+    Gone(ClaimId),
+}
+
+impl Drop for Pair<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("\nsequence TIDELOCK_MODEL_SEED={} on {:?}:", self.seed, self.names);
+            self.log.iter().for_each(|line| eprintln!("    {line}"));
+        }
+    }
+}
+
+impl<'a> Pair<'a> {
+    fn new(crew: &'a mut Crew, seed: u64) -> Self {
+        let mut world = World::new();
+        for caller in &crew.callers {
+            world.step(Op::Open { session: caller.id, ttl: 1 });
+        }
+        Self {
+            seed,
+            dice: Dice(seed),
+            crew,
+            names: NAMES.iter().map(|odd| name(&format!("{odd}{seed:x}"))).collect(),
+            world,
+            log: Vec::new(),
+            known: Vec::new(),
+            void: BTreeSet::new(),
+            dead: BTreeSet::new(),
+            unmet: Vec::new(),
+            touched: BTreeSet::new(),
+            expected: Vec::new(),
+            grants: Vec::new(),
+            tokens: BTreeMap::new(),
+            newest: BTreeMap::new(),
+        }
+    }
+
+    async fn run(mut self) {
+        let steps = 6 + self.dice.below(9);
+        for _ in 0..steps {
+            self.step().await;
+        }
+        self.end().await;
+    }
+
+    async fn step(&mut self) {
+        match self.dice.below(100) {
+            0..40 => {
+                let name = self.name();
+                self.join_new(&name).await;
+            }
+            40..47 => self.join_again().await,
+            47..74 => self.leave().await,
+            74..79 => self.lighten().await,
+            79..85 => self.resize().await,
+            85..89 => self.look().await,
+            89..93 => self.renew().await,
+            93..96 => self.come_late().await,
+            _ => self.die().await,
+        }
+    }
+
+    // What to do, by chance.
+
+    fn name(&mut self) -> Name {
+        let which = [0, 0, 0, 0, 0, 1, 1, 2][self.dice.below(8)];
+        self.names[which].clone()
+    }
+
+    fn alive(&mut self) -> SessionId {
+        let alive: Vec<_> =
+            self.crew.callers.iter().map(|caller| caller.id).filter(|id| !self.dead.contains(id)).collect();
+        self.dice.pick(&alive)
+    }
+
+    /// Mostly somebody who stands in line, sometimes somebody who did or never will.
+    fn anyone(&mut self) -> (Name, ClaimId) {
+        let standing: Vec<_> = self
+            .world
+            .lines()
+            .flat_map(|(name, line)| line.claims.iter().map(|claim| (name.clone(), claim.id)))
+            .collect();
+        match self.dice.below(10) {
+            0..7 if !standing.is_empty() => self.dice.pick(&standing),
+            7..9 if !self.known.is_empty() => {
+                let known = self.known.clone();
+                self.dice.pick(&known)
+            }
+            _ => (self.name(), ClaimId { session: self.alive(), number: self.crew.number() }),
+        }
+    }
+
+    fn wish(&mut self, name: &Name, id: ClaimId) -> Join<Name> {
+        let in_use = self.world.line(name).map(|line| line.kind);
+        let kind = match in_use {
+            Some(kind) if !self.dice.one_in(16) => kind,
+            _ => self.dice.pick(&[Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Semaphore]),
+        };
+        let (weight, capacity) = match kind {
+            Kind::Mutex => (Weight::ONE, Weight::ONE),
+            Kind::RwLock => (self.dice.pick(&[Weight::ONE, Weight::ONE, Weight::MAX]), Weight::MAX),
+            _ => (self.dice.weight(4), self.dice.weight(5)),
+        };
+        let patience = if self.dice.one_in(5) { Patience::Now } else { Patience::Wait };
+        Join { name: name.clone(), id, kind, weight, capacity, patience }
+    }
+
+    async fn join_new(&mut self, name: &Name) {
+        let id = ClaimId { session: self.alive(), number: self.crew.number() };
+        let wish = self.wish(name, id);
+        self.join(wish).await;
+        self.compare().await;
+    }
+
+    async fn join_again(&mut self) {
+        let (name, id) = self.anyone();
+        if !self.dead.contains(&id.session) {
+            let wish = self.wish(&name, id);
+            self.join(wish).await;
+            self.compare().await;
+        }
+    }
+
+    async fn leave(&mut self) {
+        let (name, id) = self.anyone();
+        let is_eviction = self.dead.contains(&id.session) || self.dice.one_in(4);
+        let by = if is_eviction { self.alive() } else { id.session };
+        let how = if self.dice.one_in(4) { Leave::Void } else { Leave::Done };
+        for _ in 0..=usize::from(self.dice.one_in(8)) {
+            self.leave_one(by, &name, id, how).await;
+            self.compare().await;
+        }
+    }
+
+    async fn lighten(&mut self) {
+        let (name, id) = self.anyone();
+        if self.dead.contains(&id.session) {
+            return;
+        }
+        let (weight, is_same) = (self.dice.weight(3), self.dice.one_in(4));
+        let mine = self.world.line(&name).and_then(|line| line.claim(id)).map(|claim| claim.weight);
+        self.lighten_one(&name, id, mine.filter(|_| is_same).unwrap_or(weight)).await;
+        self.compare().await;
+    }
+
+    async fn resize(&mut self) {
+        let name = self.name();
+        let capacity = self.world.line(&name).map(|line| line.capacity);
+        let guess = self.dice.weight(5);
+        let from = capacity.filter(|_| !self.dice.one_in(6)).unwrap_or(guess);
+        let to = self.dice.weight(6);
+        self.resize_one(&name, from, to).await;
+        self.compare().await;
+    }
+
+    async fn look(&mut self) {
+        let (name, id) = self.anyone();
+        if !self.dead.contains(&id.session) {
+            self.look_at(&name, id.session, &[id]).await;
+            self.compare().await;
+        }
+    }
+
+    async fn renew(&mut self) {
+        let session = self.alive();
+        self.renew_one(session).await;
+        self.compare().await;
+    }
+
+    // Each operation, asked of both.
+
+    fn say(&mut self, name: &Name, what: String) {
+        self.log.push(what);
+        self.touched.insert(name.clone());
+    }
+
+    async fn join(&mut self, join: Join<Name>) {
+        self.say(&join.name, format!("{join:?}"));
+        self.known.push((join.name.clone(), join.id));
+        let claim = Claim::new(join.id, join.name.clone(), join.kind, join.weight, join.capacity);
+        let before = boot_clock().now();
+        let reply = self.crew.caller(join.id.session).session.join(&claim, join.patience).await;
+        if let Ok(Place::Held { until, .. } | Place::Waiting { until, .. }) = reply {
+            assert!(before + TTL <= until && until <= boot_clock().now() + TTL);
+        }
+        let name = join.name.clone();
+        let events = self.world.step(Op::Join(join));
+        match (&events[0], reply) {
+            (Event::Held { id, .. }, Ok(Place::Held { grant, .. })) => {
+                assert_eq!(grant.capacity, self.world.line(&name).unwrap().capacity);
+                self.granted(&name, *id, grant.token);
+            }
+            (Event::Waiting { .. }, Ok(Place::Waiting { look_in, .. })) => {
+                assert!(look_in <= TTL + Duration::from_millis(1), "{look_in:?}");
+            }
+            (Event::Refused { why: Refusal::Busy, .. }, Ok(Place::Refused))
+            | (Event::Refused { why: Refusal::Void, .. }, Ok(Place::Gone)) => {}
+            (Event::Refused { why, .. }, Err(error)) => {
+                assert_eq!(Some(error.kind()), refused(*why), "{error}")
+            }
+            (event, reply) => panic!("{event:?}, but {reply:?}"),
+        }
+        self.expect(&events[1..]);
+    }
+
+    async fn leave_one(&mut self, by: SessionId, name: &Name, id: ClaimId, how: Leave) {
+        self.say(name, format!("{by} has {id} leave {name:?}, {how:?}"));
+        self.known.push((name.clone(), id));
+        let reply = self.crew.caller(by).session.leave(name, id, how).await.unwrap();
+        if how == Leave::Void {
+            self.void.insert((name.clone(), id));
+        }
+        let events = self.world.step(Op::Leave { name: name.clone(), id, how });
+        let Event::Left { left, .. } = events[0] else { panic!("{events:?}") };
+        self.tokens.remove(&id);
+        let is_unmet = self.unmet.iter().any(|(_, unmet, _)| *unmet == id);
+        assert!(reply == left || is_unmet && reply == Left::Waiting, "{left:?}, but {reply:?}");
+        if by != id.session && left != Left::Absent {
+            self.expected.push((id.session, Expected::Gone(id)));
+        }
+        self.expect(&events[1..]);
+    }
+
+    async fn lighten_one(&mut self, name: &Name, id: ClaimId, to: Weight) {
+        self.say(name, format!("{id} on {name:?} becomes {to}"));
+        let claim = Claim::new(id, name.clone(), Kind::Semaphore, to, to);
+        let reply = self.crew.caller(id.session).session.lighten(&claim, to).await;
+        let line = self.world.line(name);
+        if line.is_some_and(|line| line.waiting().any(|claim| claim.id == id)) {
+            assert_eq!(reply.unwrap_err().kind(), ErrorKind::Conflict);
+            return;
+        }
+        let events = self.world.step(Op::Lighten { name: name.clone(), id, weight: to });
+        match (&events[0], reply) {
+            (Event::Lightened { .. }, Ok(())) => {}
+            (Event::Absent { .. }, Err(error)) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
+            (Event::Refused { why, .. }, Err(error)) => {
+                assert_eq!(Some(error.kind()), refused(*why), "{error}")
+            }
+            (event, reply) => panic!("{event:?}, but {reply:?}"),
+        }
+        self.expect(&events[1..]);
+    }
+
+    async fn resize_one(&mut self, name: &Name, from: Weight, to: Weight) {
+        let by = self.alive();
+        self.say(name, format!("{by} resizes {name:?} from {from} to {to}"));
+        if self.unmet.iter().any(|(place, _, weight)| place == name && *weight > to) {
+            return;
+        }
+        let reply = self.crew.caller(by).session.resize(name, from, to).await;
+        let events = self.world.step(Op::Resize { name: name.clone(), from, to });
+        match (&events[0], reply) {
+            (Event::Resized { .. } | Event::Refused { why: Refusal::NoLine, .. }, Ok(())) => {}
+            (Event::Refused { why, .. }, Err(error)) => {
+                assert_eq!(Some(error.kind()), refused(*why), "{error}")
+            }
+            (event, reply) => panic!("{event:?}, but {reply:?}"),
+        }
+        self.expect(&events[1..]);
+    }
+
+    /// One client looks for these claims of its own.
+    async fn look_at(&mut self, name: &Name, session: SessionId, claims: &[ClaimId]) {
+        self.say(name, format!("{session} looks at {name:?} for {claims:?}"));
+        let sight = self.crew.caller(session).session.look(name, claims).await.unwrap();
+        assert!(sight.look_in <= TTL + Duration::from_millis(1), "{sight:?}");
+        let (mut held, mut gone) = (Vec::new(), Vec::new());
+        for id in claims {
+            match self.world.step(Op::Look { name: name.clone(), id: *id })[0] {
+                Event::Held { .. } => held.push(*id),
+                Event::Waiting { .. } => {}
+                _ => gone.push(*id),
+            }
+        }
+        assert_eq!(sight.held.iter().map(|(id, _)| *id).collect::<Vec<_>>(), held);
+        assert_eq!(sight.gone, gone);
+        for (id, grant) in sight.held {
+            assert_eq!(grant.capacity, self.world.line(name).unwrap().capacity);
+            self.granted(name, id, grant.token);
+        }
+    }
+
+    /// One client names what it thinks it has, and may be wrong.
+    async fn renew_one(&mut self, session: SessionId) {
+        let (mut standing, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
+        for name in self.names.clone() {
+            let Some(line) = self.world.line(&name) else { continue };
+            let mine = line.claims.iter().filter(|claim| claim.id.session == session);
+            let mut named = Vec::new();
+            for claim in mine {
+                if !self.dice.one_in(6) {
+                    named.push(claim.id);
+                } else if claim.token.is_some() {
+                    strays.push((name.clone(), claim.id));
+                }
+            }
+            if self.dice.one_in(6) {
+                let id = ClaimId { session, number: u64::from(u32::MAX) + self.crew.number() };
+                named.push(id);
+                gone.push(id);
+            }
+            standing.push((name, named));
+        }
+        self.log.push(format!("{session} renews {standing:?}"));
+        self.touched.extend(standing.iter().map(|(name, _)| name.clone()));
+        let before = boot_clock().now();
+        let mut renewal = self.crew.caller(session).session.renew(Shard(0), &standing).await.unwrap();
+        assert!(before + TTL <= renewal.until && renewal.until <= boot_clock().now() + TTL);
+        renewal.strays.sort();
+        strays.sort();
+        assert_eq!((renewal.gone, renewal.unsure, renewal.strays), (gone, vec![], strays));
+    }
+
+    /// A client's waiters are late, and it renews, looks or asks again before anybody else has met them.
+    async fn come_late(&mut self) {
+        let (name, id) = self.anyone();
+        let line = self.world.line(&name);
+        if !line.is_some_and(|line| line.waiting().any(|claim| claim.id == id)) {
+            return;
+        }
+        self.say(&name, format!("{} is late on {name:?}", id.session));
+        let () = self.crew.script(EXPIRE, &name, &[id.session.to_string(), "late".into()]).await;
+        match self.dice.below(2) {
+            0 => self.look_at(&name, id.session, &[id]).await,
+            _ => {
+                let claims = &self.world.line(&name).unwrap().claims;
+                let mine = claims.iter().map(|claim| claim.id).filter(|mine| mine.session == id.session);
+                let standing = [(name.clone(), mine.collect())];
+                let caller = self.crew.caller(id.session);
+                let renewal = caller.session.renew(Shard(0), &standing).await.unwrap();
+                assert_eq!((renewal.gone, renewal.strays), (vec![], vec![]));
+            }
+        }
+        self.compare().await;
+    }
+
+    /// A client dies, and whoever comes next on each name has to see it.
+    async fn die(&mut self) {
+        if self.dead.len() + 2 > self.crew.callers.len() {
+            return;
+        }
+        let dying = self.alive();
+        self.log.push(format!("{dying} dies"));
+        let theirs = |name: &Name, is_held: bool| {
+            let claims = self.world.line(name).map(|line| &line.claims[..]).unwrap_or_default();
+            let theirs = |claim: &&tidelock_model::Claim| {
+                claim.id.session == dying && claim.token.is_some() == is_held
+            };
+            claims.iter().filter(theirs).map(|claim| (claim.id, claim.weight)).collect::<Vec<_>>()
+        };
+        let had: Vec<_> = self
+            .names
+            .iter()
+            .map(|name| (name.clone(), theirs(name, true), theirs(name, false)))
+            .filter(|(_, held, waiting)| held.len() + waiting.len() > 0)
+            .collect();
+        self.dead.insert(dying);
+        let events = self.world.step(Op::Close(dying));
+        self.expect(&events);
+        for (name, held, waiting) in had {
+            self.touched.insert(name.clone());
+            let () = self.crew.script(EXPIRE, &name, &[dying.to_string(), "dead".into()]).await;
+            self.unmet.extend(waiting.iter().map(|(id, weight)| (name.clone(), *id, *weight)));
+            self.meet(&name).await;
+            if waiting.is_empty() {
+                let held: Vec<_> = held.into_iter().map(|(id, _)| id).collect();
+                let standing = [(name.clone(), held.clone())];
+                let renewal = self.crew.caller(dying).session.renew(Shard(0), &standing).await.unwrap();
+                assert_eq!(renewal.gone, held, "the dead stay dead");
+            }
+        }
+        self.compare().await;
+    }
+
+    async fn meet(&mut self, name: &Name) {
+        let id = ClaimId { session: self.alive(), number: self.crew.number() };
+        match self.dice.below(3) {
+            0 => {
+                let wish = self.wish(name, id);
+                self.join(wish).await;
+            }
+            1 => self.look_at(name, id.session, &[id]).await,
+            _ => {
+                let capacity = self.world.line(name).map_or(Weight::ONE, |line| line.capacity);
+                // Refused or not, it has looked.
+                let reply = self.crew.caller(id.session).session.resize(name, capacity, capacity).await;
+                let is_other = self.world.line(name).is_some_and(|line| line.kind != Kind::Semaphore);
+                assert_eq!(
+                    reply.err().map(|error| error.kind()),
+                    is_other.then_some(ErrorKind::KindMismatch)
+                );
+            }
+        }
+    }
+
+    /// Everyone leaves, and nothing is left but the newest token and what is void, for a while.
+    async fn end(mut self) {
+        let names = self.names.clone();
+        for name in &names {
+            while let Some(line) = self.world.line(name) {
+                let id = line.claims[self.dice.below(line.claims.len())].id;
+                self.leave_one(id.session, name, id, Leave::Done).await;
+            }
+        }
+        let everyone: Vec<_> = self.crew.callers.iter().map(|caller| caller.id).collect();
+        let expected = std::mem::take(&mut self.expected);
+        self.touched.insert(names[0].clone());
+        self.compare_all(&everyone, &expected).await;
+        for name in &names {
+            let (held, wait, left): Peek = self.crew.script(PEEK, name, &["0".into()]).await;
+            let what = "an idle name remembers nothing else";
+            assert!(held.keys().all(|field| field == "last" || field == "void"), "{what}: {held:?}");
+            assert!(wait.is_empty() && left[1] == -2, "{what}: {wait:?}");
+            let () = self.crew.script("redis.call('DEL', unpack(KEYS))", name, &[]).await;
+        }
+    }
+
+    // What has to agree.
+
+    fn expect(&mut self, events: &[Event<Name>]) {
+        for event in events {
+            if let Event::Held { name, id, .. } = event {
+                let capacity = self.world.line(name).unwrap().capacity;
+                self.expected.push((id.session, Expected::Held(*id, capacity)));
+            }
+        }
+    }
+
+    fn granted(&mut self, name: &Name, id: ClaimId, token: Token) {
+        self.grants.push((token, name.clone(), id));
+    }
+
+    /// The token of a claim stays the same, and is newer than all before on its name. (Of those that came together the
+    /// order is compared with the line.)
+    fn compare_tokens(&mut self) {
+        self.grants.sort();
+        for (token, name, id) in std::mem::take(&mut self.grants) {
+            if self.tokens.insert(id, token) != Some(token) {
+                let before = self.newest.insert(name.clone(), token);
+                assert!(
+                    before.is_none_or(|before| before < token),
+                    "the token of {id} on {name:?} did not grow"
+                );
+                assert_eq!(token.get() % 32, 0, "the low bits are the process's own");
+            }
+        }
+    }
+
+    /// Whoever is to be told anything is waited for; whoever was told without a reason shows when it is next, or at
+    /// the latest when everyone is.
+    async fn compare(&mut self) {
+        let expected = std::mem::take(&mut self.expected);
+        let listening = |caller: &&Caller| expected.iter().any(|(session, _)| *session == caller.id);
+        let listeners: Vec<_> = self.crew.callers.iter().filter(listening).map(|caller| caller.id).collect();
+        self.compare_all(&listeners, &expected).await;
+    }
+
+    async fn compare_all(&mut self, listeners: &[SessionId], expected: &[(SessionId, Expected)]) {
+        let last = u64::MAX - self.crew.number();
+        let mut arguments = vec![last.to_string()];
+        arguments.extend(listeners.iter().map(|id| format!("{}{id}", self.crew.channel())));
+        let is_thorough = self.dice.one_in(3); // a wrong book stays wrong
+        let mut seen = Vec::new();
+        for name in std::mem::take(&mut self.touched) {
+            let arguments = if seen.is_empty() { &arguments[..] } else { &arguments[..1] };
+            let by = &self.crew.callers[self.dice.below(self.crew.callers.len())];
+            let books = async {
+                if arguments.len() > 1 || is_thorough {
+                    Some(self.crew.script::<Peek>(PEEK, &name, arguments).await)
+                } else {
+                    None
+                }
+            };
+            let (peek, line) = tokio::join!(books, by.session.line(&name));
+            seen.push((name, peek, line.unwrap()));
+        }
+        for listener in listeners {
+            self.compare_told(*listener, last, expected).await;
+        }
+        self.compare_tokens();
+        for (name, peek, line) in seen {
+            peek.iter().for_each(|peek| self.compare_books(&name, peek));
+            self.compare_line(&name, &line);
+        }
+    }
+
+    /// One client was told what it had to be. (In no order: of its own grants it hears by replies.)
+    async fn compare_told(&mut self, listener: SessionId, last: u64, expected: &[(SessionId, Expected)]) {
+        let heard = self.crew.caller(listener).heard.clone();
+        let told = heard.up_to(|told| matches!(told, Told::Gone(id) if id.number == last)).await;
+        if self.dead.contains(&listener) {
+            return;
+        }
+        let mut was_told = Vec::new();
+        for told in told {
+            match told {
+                Told::Held(id, grant) => {
+                    let (name, _) = self.known.iter().find(|(_, known)| *known == id).unwrap().clone();
+                    self.granted(&name, id, grant.token);
+                    was_told.push(Expected::Held(id, grant.capacity));
+                }
+                Told::Gone(id) => was_told.push(Expected::Gone(id)),
+                other => panic!("{listener} was told {other:?}"),
+            }
+        }
+        let mine = expected.iter().filter(|(session, _)| *session == listener);
+        let mut wanted: Vec<_> = mine.map(|(_, what)| *what).collect();
+        wanted.sort();
+        was_told.sort();
+        assert_eq!(was_told, wanted, "{listener} was told");
+    }
+
+    fn compare_line(&self, name: &Name, ours: &Line) {
+        let theirs = self.world.line(name);
+        assert_eq!(
+            (ours.kind, ours.capacity),
+            (theirs.map(|line| line.kind), theirs.map(|line| line.capacity))
+        );
+        let theirs = theirs.map(|line| &line.claims[..]).unwrap_or_default();
+        let shown: Vec<_> = ours.claims.iter().map(|claim| (claim.id, claim.weight, claim.token)).collect();
+        let right: Vec<_> = theirs
+            .iter()
+            .map(|claim| {
+                (claim.id, claim.weight, claim.token.and_then(|_| self.tokens.get(&claim.id).copied()))
+            })
+            .collect();
+        assert_eq!(shown, right, "the line of {name:?}");
+        assert!(theirs.iter().all(|claim| claim.token.is_some() == self.tokens.contains_key(&claim.id)));
+        assert!(ours.claims.iter().all(|claim| claim.label == self.crew.label && claim.since.is_some()));
+    }
+
+    fn compare_books(&self, name: &Name, (held, wait, left): &Peek) {
+        assert!(left.iter().all(|left| *left != -1), "{name:?} has a key without an expiry: {left:?}");
+        let claims = self.world.line(name).map(|line| &line.claims[..]).unwrap_or_default();
+        for (book, is_held) in [(held, true), (wait, false)] {
+            let mut counts = BTreeMap::<SessionId, (u64, u64)>::new();
+            for claim in claims.iter().filter(|claim| claim.token.is_some() == is_held) {
+                let count = counts.entry(claim.id.session).or_default();
+                *count = (count.0 + 1, count.1 + claim.id.number);
+            }
+            let unmet = self.unmet.iter().map(|(_, id, _)| id.session).collect::<BTreeSet<_>>();
+            let written = lives(book).into_iter().filter(|(id, _)| is_held || !unmet.contains(id)).collect();
+            assert_eq!(counts, written, "the counts on {name:?}, held: {is_held}");
+        }
+        let used: u64 = claims
+            .iter()
+            .filter(|claim| claim.token.is_some())
+            .map(|claim| u64::from(claim.weight.get()))
+            .sum();
+        let written = held.get("line").map_or(0, |line| line.split(' ').nth(1).unwrap().parse().unwrap());
+        assert_eq!(written, used, "what is used of {name:?}");
+    }
+}
+
+/// How many claims each session has, and the sum of their numbers, as written down.
+fn lives(book: &BTreeMap<String, String>) -> BTreeMap<SessionId, (u64, u64)> {
+    let life = |(field, value): (&String, &String)| {
+        let session = u64::from_str_radix(field.strip_prefix("s:")?, 16).unwrap();
+        let mut words = value.split(' ').map(|word| word.parse::<u64>());
+        let mut number = || words.next().unwrap().unwrap();
+        let (_, _, count, sum) = (number(), number(), number(), number());
+        Some((SessionId::from_bits(session), (count, sum)))
+    };
+    book.iter().filter_map(life).collect()
+}
+
+/// The kind of error that a refusal is to a client.
+fn refused(why: Refusal) -> Option<ErrorKind> {
+    match why {
+        Refusal::Kind(_) => Some(ErrorKind::KindMismatch),
+        Refusal::Capacity(_) => Some(ErrorKind::Conflict),
+        Refusal::TooHeavy(_) | Refusal::Strands(_) | Refusal::Heavier(_) => Some(ErrorKind::InvalidPermits),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn the_scripts_do_what_the_rule_does() {
+    let store = Store::open(&site::url()).unwrap();
+    if let Ok(seed) = std::env::var("TIDELOCK_MODEL_SEED") {
+        let mut crew = Crew::open(&store, 0).await;
+        Pair::new(&mut crew, seed.parse().unwrap()).run().await;
+        return;
+    }
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let first = u64::try_from(since.as_micros()).unwrap() << 16;
+    println!("{SEQUENCES} sequences, of the seeds from {first} on");
+    let next = Arc::new(AtomicU64::new(first));
+    let mut crews = JoinSet::new();
+    for which in 1..=AT_ONCE {
+        let (store, next) = (store.clone(), next.clone());
+        crews.spawn(async move {
+            let mut crew = Crew::open(&store, which).await;
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= first + SEQUENCES {
+                    return;
+                }
+                Pair::new(&mut crew, seed).run().await;
+            }
+        });
+    }
+    while let Some(crew) = crews.join_next().await {
+        if crew.is_err() {
+            crews.shutdown().await;
+        }
+        crew.unwrap();
+    }
+}
