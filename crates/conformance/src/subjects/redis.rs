@@ -14,6 +14,9 @@ use tidelock_redis::Store;
 use super::Site;
 use crate::{Ability, Belief, Can, Cost, Counts, Mishap};
 
+/// What an idle name may keep, for a while: its newest token, and until when claims are void.
+const REMEMBERED: [&str; 2] = ["last", "void"];
+
 /// The site of one Redis.
 #[derive(Debug)]
 pub struct Redis {
@@ -206,7 +209,10 @@ async fn left_over(connection: &mut MultiplexedConnection, key: String) -> Resul
     let ttl: i64 = ask(connection, cmd("PTTL").arg(&key)).await?;
     let part = key.rsplit(':').next().unwrap_or_default();
     let is_in_use = match part {
-        "held" => ask(connection, cmd("HEXISTS").arg(&key).arg("kind")).await?,
+        "held" => {
+            let fields: Vec<String> = ask(connection, cmd("HKEYS").arg(&key)).await?;
+            fields.iter().any(|field| !REMEMBERED.contains(&field.as_str()))
+        }
         "line" | "wait" => true,
         _ => false,
     };

@@ -1,7 +1,5 @@
 //! Point 1. Two guards that conflict are never both held; where a mishap lets two believe so, the fence refuses one.
 
-use std::time::Duration;
-
 use tidelock::State;
 
 use crate::crowd::Crowd;
@@ -99,7 +97,7 @@ async fn contention_is_a_value_and_no_error(stage: &Stage) -> Outcome {
         let hold = a.take(&name, want).await?;
         for other in [&a, &b] {
             ensure!(other.try_take(&name, want).await?.is_none(), "{name} was granted twice");
-            let patient = other.take_within(&name, want, Duration::from_millis(20));
+            let patient = other.take_within(&name, want, stage.ttl() / 5);
             ensure!(stage.drive(patient).await?.is_none(), "{name} was granted twice");
         }
         hold.release().await?;
@@ -161,7 +159,7 @@ async fn many_names_are_taken_together_or_not_at_all(stage: &Stage) -> Outcome {
     let [a, b] = stage.clients().await?;
     let busy = b.take("name 2", Want::Lock).await?;
     let names = ["name 3", "name 1", "name 2", "name 1"];
-    let taken = stage.drive(a.locks().lock_all_within(&names, Duration::from_millis(50))).await?;
+    let taken = stage.drive(a.locks().lock_all_within(&names, stage.ttl() / 5)).await?;
     ensure!(taken.is_none(), "all were taken although one is held by somebody else");
     for name in ["name 1", "name 3"] {
         stage.until_empty(name).await?;

@@ -32,7 +32,7 @@ fn endings() -> [fn(Whom) -> Act; 3] {
 /// Options under which what nobody answers is given up well within a ttl.
 fn brisk(stage: &Stage) -> Options {
     let deadline = stage.ttl() / 5;
-    let options = stage.options().command_deadline(deadline).connect_deadline(deadline);
+    let options = stage.options().command_deadline(deadline).connect_deadline(stage.ttl() * 2);
     options.back_off(stage.ttl() / 100, stage.ttl() / 20)
 }
 

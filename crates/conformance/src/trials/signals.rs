@@ -73,7 +73,7 @@ async fn a_growing_size_is_seen_with_every_signal_lost(stage: &Stage) -> Outcome
     stage.act(Act::DropSignals(Whom::Everyone)).await?;
     a.resize("pool", 6).await?;
     for waiter in waiting {
-        stage.turn(waiter).await?;
+        stage.turn(waiter).await?.release().await?;
     }
     ensure!(
         stage.drive(b.try_take("pool", Want::Permits(4, 6))).await?.is_some(),
