@@ -54,8 +54,8 @@ mod tests {
     fn what_was_escaped_comes_back() {
         for text in ["", "a", "%", "%25", "a/b", "..", "}{", "é%🚂", "100%7D"] {
             for forbidden in ["", "/.", "{}", "é🚂a"] {
-                let escaped = escape(text, |c| forbidden.contains(c));
-                assert!(!escaped.contains(|c| forbidden.contains(c) && !c.is_ascii()), "{escaped}");
+                let escaped = escape(text, |c: char| forbidden.contains(c));
+                assert!(!escaped.contains(|c: char| forbidden.contains(c) && !c.is_ascii()), "{escaped}");
                 assert_eq!(unescape(&escaped).as_deref(), Some(text));
             }
         }

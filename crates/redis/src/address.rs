@@ -10,7 +10,14 @@ use tidelock::{Error, ErrorKind, Result};
 pub(crate) enum Address {
     One(ConnectionInfo),
     /// The sentinels, what they call the master, and how its servers are connected to.
-    Sentinels { sentinels: Vec<ConnectionInfo>, master: String, server: ConnectionInfo },
+    Sentinels {
+        sentinels: Vec<ConnectionInfo>,
+        master: String,
+        server: ConnectionInfo,
+    },
+    /// Some of a cluster's nodes.
+    #[cfg(feature = "cluster")]
+    Cluster(Vec<ConnectionInfo>),
 }
 
 impl Address {
@@ -21,6 +28,8 @@ impl Address {
         match scheme {
             "redis-sentinel" => sentinels("redis", rest),
             "rediss-sentinel" => sentinels("rediss", rest),
+            "redis-cluster" => cluster("redis", rest),
+            "rediss-cluster" => cluster("rediss", rest),
             _ => Ok(Self::One(server(url)?)),
         }
     }
@@ -37,7 +46,9 @@ pub(crate) fn tuned(info: ConnectionInfo) -> ConnectionInfo {
 /// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE]#MASTER`. The user is the servers'; sentinels are asked without.
 fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
     let Some((rest, master)) = rest.rsplit_once('#').filter(|(_, master)| !master.is_empty()) else {
-        return Err(wrong("a URL of sentinels ends with # and the name of the master: redis-sentinel://HOST:PORT,HOST:PORT#NAME"));
+        return Err(wrong(
+            "a URL of sentinels ends with # and the name of the master: redis-sentinel://HOST:PORT,HOST:PORT#NAME",
+        ));
     };
     let (user, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
     let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
@@ -50,6 +61,25 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
     let one = |host: &&str| format!("{scheme}://{host}").into_connection_info().map_err(|_| wrong(NO_URL));
     let sentinels = hosts.iter().map(one).collect::<Result<_>>()?;
     Ok(Address::Sentinels { sentinels, master: master.to_owned(), server })
+}
+
+/// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT`.
+#[cfg(feature = "cluster")]
+fn cluster(scheme: &str, rest: &str) -> Result<Address> {
+    let (user, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let user = if user.is_empty() { String::new() } else { format!("{user}@") };
+    let hosts = hosts.trim_end_matches('/').split(',').filter(|host| !host.is_empty());
+    let nodes: Vec<_> =
+        hosts.map(|host| server(&format!("{scheme}://{user}{host}"))).collect::<Result<_>>()?;
+    match nodes.is_empty() {
+        true => Err(wrong("a URL of a cluster names at least one of its nodes")),
+        false => Ok(Address::Cluster(nodes)),
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+fn cluster(_: &str, _: &str) -> Result<Address> {
+    Err(Error::new(ErrorKind::Unsupported, "clusters need the feature `cluster` of tidelock-redis"))
 }
 
 fn server(url: &str) -> Result<ConnectionInfo> {
@@ -94,7 +124,14 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused_without_its_password() {
-        for url in ["", "127.0.0.1", "http://x", "redis://u:secret@:x", "redis-sentinel://a:1", "redis-sentinel://#m"] {
+        for url in [
+            "",
+            "127.0.0.1",
+            "http://x",
+            "redis://u:secret@:x",
+            "redis-sentinel://a:1",
+            "redis-sentinel://#m",
+        ] {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
             assert!(!format!("{error:?}").contains("secret"), "{error:?}");

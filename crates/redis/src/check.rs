@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis::Value;
 use tidelock::{Error, ErrorKind, Name, Result, SessionId};
 
+use crate::fleet::{Fleet, WhenDropped};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::script::CHECK;
@@ -14,36 +15,59 @@ use crate::{reply, trouble};
 /// The oldest version that has all that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
 
-pub(crate) async fn server(link: &Link, keys: &Keys, session: SessionId) -> Result<()> {
-    match link.ask(redis::cmd("INFO")).await {
-        Ok(Value::BulkString(text)) => Info(&String::from_utf8_lossy(&text)).check(link.place())?,
-        Ok(Value::VerbatimString { text, .. }) => Info(&text).check(link.place())?,
-        Ok(other) => return Err(trouble::strange(&other, link.place())),
+/// A server that stands alone, or a master.
+pub(crate) async fn server(link: &Link) -> Result<()> {
+    let place = link.place();
+    match trouble::checked(link.ask(redis::cmd("INFO"), WhenDropped::Forget).await?, place) {
+        Ok(info) => Info(text(&info)?).check(place),
         Err(error) if error.kind() == ErrorKind::Denied => {
             tracing::debug!(%error, "INFO is refused, so the server's version and role stay unknown");
+            Ok(())
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error),
     }
-    permissions(link, keys, session).await
+}
+
+/// What a node of a cluster says of itself.
+#[cfg(feature = "cluster")]
+pub(crate) fn cluster_node(info: &Value, place: &str) -> Result<()> {
+    let info = Info(text(info)?);
+    info.check_version(place)?;
+    if info.get("cluster_enabled") == Some("0") {
+        let wrong = format!("{place} is no node of a cluster; give it as redis://HOST:PORT");
+        return Err(Error::new(ErrorKind::Unsupported, wrong));
+    }
+    info.warn_of_eviction(place);
+    Ok(())
+}
+
+fn text(info: &Value) -> Result<&str> {
+    match info {
+        Value::VerbatimString { text, .. } => Ok(text),
+        info => reply::text(info).ok_or_else(|| trouble::strange(info)),
+    }
 }
 
 /// Tries everything once, on a name that nobody else uses.
-async fn permissions(link: &Link, keys: &Keys, session: SessionId) -> Result<()> {
+pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: SessionId) -> Result<()> {
     let name = Name::new(&format!("tidelock check {session}"))?;
     let mut command = CHECK.call();
     keys.put(&mut command, &name, CHECK.keys);
     command.arg(session.to_string()).arg(&keys.channels);
-    let reply = link.ask(command).await?;
+    let reply = fleet.ask(&name, command, WhenDropped::Forget).await?;
     let [command, said] = reply::parts(&reply) else {
         return Ok(());
     };
     let (command, said) = (reply::text(command).unwrap_or_default(), reply::text(said).unwrap_or_default());
-    if !["NOPERM", "can't run this command", "can't access", "No permissions"].iter().any(|no| said.contains(no)) {
-        return Err(Error::new(ErrorKind::Unavailable, format!("{} refused {command}: {said}", link.place())));
+    if !["NOPERM", "can't run this command", "can't access", "No permissions"]
+        .iter()
+        .any(|no| said.contains(no))
+    {
+        return Err(Error::new(ErrorKind::Unavailable, format!("Redis refused {command}: {said}")));
     }
-    let (place, lower, base) = (link.place(), command.to_lowercase(), &keys.channels);
+    let (lower, base) = (command.to_lowercase(), &keys.channels);
     let wrong = format!(
-        "{place} refused {command}; grant it with: ACL SETUSER … +{lower} ~{base}* &{base}* (it said: {said})"
+        "Redis refused {command}; grant it with: ACL SETUSER … +{lower} ~{base}* &{base}* (it said: {said})"
     );
     Err(Error::new(ErrorKind::Denied, wrong))
 }
@@ -54,21 +78,31 @@ struct Info<'a>(&'a str);
 impl Info<'_> {
     fn check(&self, place: &str) -> Result<()> {
         let unsupported = |wrong: String| Err(Error::new(ErrorKind::Unsupported, format!("{place} {wrong}")));
-        if let Some(version) = self.get("redis_version")
-            && numbers(version) < OLDEST
-        {
-            return unsupported(format!("is Redis {version}, and has to be 6.2 or newer"));
-        }
+        self.check_version(place)?;
         if self.get("cluster_enabled") == Some("1") {
-            return unsupported("is a node of a cluster; give its nodes as redis-cluster://HOST:PORT,HOST:PORT".into());
+            return unsupported(
+                "is a node of a cluster; give its nodes as redis-cluster://HOST:PORT,HOST:PORT".into(),
+            );
         }
         if self.get("role") == Some("slave") && self.get("slave_read_only") != Some("0") {
             let (host, port) = (self.get("master_host"), self.get("master_port"));
             let master = format!("{}:{}", host.unwrap_or("?"), port.unwrap_or("?"));
-            return unsupported(format!("is a read-only replica; give its master, {master}, or the sentinels"));
+            return unsupported(format!(
+                "is a read-only replica; give its master, {master}, or the sentinels"
+            ));
         }
         self.warn_of_eviction(place);
         Ok(())
+    }
+
+    fn check_version(&self, place: &str) -> Result<()> {
+        match self.get("redis_version") {
+            Some(version) if numbers(version) < OLDEST => {
+                let wrong = format!("{place} is Redis {version}, and has to be 6.2 or newer");
+                Err(Error::new(ErrorKind::Unsupported, wrong))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A server that evicts keys evicts locks. Said once in a process.
@@ -109,8 +143,11 @@ mod tests {
         assert_eq!(refused("redis_version:6.2.0\r\nrole:master\r\ncluster_enabled:0\r\n"), None);
         assert_eq!(refused("redis_version:10.0.1\r\n"), None);
         assert!(refused("redis_version:6.0.16\r\n").unwrap().contains("6.2 or newer"));
-        assert!(refused("redis_version:7.0.0\r\ncluster_enabled:1\r\n").unwrap().contains("redis-cluster://"));
-        let replica = "redis_version:7.0.0\r\nrole:slave\r\nslave_read_only:1\r\nmaster_host:a\r\nmaster_port:7\r\n";
+        assert!(
+            refused("redis_version:7.0.0\r\ncluster_enabled:1\r\n").unwrap().contains("redis-cluster://")
+        );
+        let replica =
+            "redis_version:7.0.0\r\nrole:slave\r\nslave_read_only:1\r\nmaster_host:a\r\nmaster_port:7\r\n";
         assert!(refused(replica).unwrap().contains("its master, a:7"));
     }
 }

@@ -12,11 +12,11 @@ use crate::reply::{parts, text};
 use crate::trouble::strange;
 
 /// The line that `inspect` answered with.
-pub(crate) fn line(reply: &Value, from: &str) -> Result<Line> {
+pub(crate) fn line(reply: &Value) -> Result<Line> {
     let [now, held, line, wait] = parts(reply) else {
-        return Err(strange(reply, from));
+        return Err(strange(reply));
     };
-    let now: u64 = text(now).and_then(|now| now.parse().ok()).ok_or_else(|| strange(reply, from))?;
+    let now: u64 = text(now).and_then(|now| now.parse().ok()).ok_or_else(|| strange(reply))?;
     let (held, wait) = (Fields::of(held, now), Fields::of(wait, now));
     let Some((kind, size)) = held.kind_and_size() else {
         return Ok(Line::default());

@@ -69,6 +69,12 @@ impl Keys {
     }
 }
 
+/// The slot that a cluster has this name's keys in.
+#[cfg(feature = "cluster")]
+pub(crate) fn slot(name: &Name) -> u16 {
+    crc16::State::<crc16::XMODEM>::calculate(tag(name).as_bytes())
+}
+
 /// A name as it stands between the braces: the first `}` would end the tag.
 fn tag(name: &str) -> String {
     escape(name, |c| "{}".contains(c))

@@ -24,7 +24,10 @@
 
 mod address;
 mod check;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod dial;
+mod fleet;
 mod inspection;
 mod keys;
 mod link;
@@ -32,6 +35,7 @@ mod news;
 mod reply;
 mod script;
 mod sentinels;
+mod server;
 mod session;
 mod store;
 mod trouble;

@@ -20,6 +20,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::dial::Dial;
+use crate::fleet::WhenDropped;
 use crate::news::News;
 use crate::{script, trouble};
 
@@ -49,8 +50,7 @@ struct Request {
     commands: Vec<Cmd>,
     count: usize,
     reply: oneshot::Sender<Result<Vec<Value>>>,
-    /// It is sent also when nobody waits for the answer any more.
-    regardless: bool,
+    when_dropped: WhenDropped,
 }
 
 /// An answer under way. It needs no runtime.
@@ -95,12 +95,18 @@ impl Link {
     ) -> Result<Self> {
         let start = Start::new(dial, news, channel, patience);
         let line = start.task.connect().await?;
-        Ok(start.spawn(Some(line)))
+        Ok(start.spawn(&Handle::current(), Some(line)))
     }
 
     /// Connects when something is asked for the first time.
-    pub(crate) fn lazy(dial: Arc<dyn Dial>, news: Arc<News>, patience: Patience) -> Self {
-        Start::new(dial, news, None, patience).spawn(None)
+    pub(crate) fn lazy(
+        dial: Arc<dyn Dial>,
+        news: Arc<News>,
+        channel: Option<String>,
+        patience: Patience,
+        runtime: &Handle,
+    ) -> Self {
+        Start::new(dial, news, channel, patience).spawn(runtime, None)
     }
 
     /// Where it leads, for messages.
@@ -108,44 +114,35 @@ impl Link {
         &self.place
     }
 
-    /// Asks one thing. Dropped before it was sent, it is not sent.
-    pub(crate) async fn ask(&self, command: Cmd) -> Result<Value> {
-        let reply = self.send(vec![command], false);
-        only(self.answered(reply).await?, &self.place)
-    }
-
-    /// Asks one thing that is sent in any case, from now on.
-    pub(crate) fn ask_regardless(
+    /// Asks one thing, which lies in the queue when this returns. An error of the server's is an answer.
+    pub(crate) fn ask(
         &self,
         command: Cmd,
+        when_dropped: WhenDropped,
     ) -> impl Future<Output = Result<Value>> + Send + use<> {
-        let (reply, place) = (self.send(vec![command], true), self.place.clone());
-        async move { only(answer(reply, &place).await?, &place) }
+        let (reply, place) = (self.send(vec![command], when_dropped), self.place.clone());
+        async move { Ok(answer(reply, &place).await?.pop().unwrap_or_default()) }
     }
 
-    /// Asks several things at once; errors of single ones are among the answers.
+    /// Asks several things at once, next to each other.
     pub(crate) async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>> {
-        let reply = self.send(commands, false);
-        self.answered(reply).await
+        let reply = self.send(commands, WhenDropped::Forget);
+        answer(reply, &self.place).await
     }
 
     /// Sees to it that a connection on which nothing was heard since the last time is found out if it is dead.
     pub(crate) fn beat(&self) {
         if !self.was_heard.swap(false, Ordering::Relaxed) {
-            drop(self.ask_regardless(redis::cmd("PING")));
+            drop(self.ask(redis::cmd("PING"), WhenDropped::Send));
         }
     }
 
-    fn send(&self, commands: Vec<Cmd>, regardless: bool) -> Answer<Vec<Value>> {
+    fn send(&self, commands: Vec<Cmd>, when_dropped: WhenDropped) -> Answer<Vec<Value>> {
         let (reply, answer) = oneshot::channel();
         // Without a task the reply is dropped here, and whoever waits for it hears that.
         let count = commands.len();
-        let _ = self.queue.send(Request { commands, count, reply, regardless });
+        let _ = self.queue.send(Request { commands, count, reply, when_dropped });
         answer
-    }
-
-    async fn answered(&self, reply: Answer<Vec<Value>>) -> Result<Vec<Value>> {
-        answer(reply, &self.place).await
     }
 }
 
@@ -168,9 +165,9 @@ impl Start {
         Self { task: Task { dial, place, news, channel, patience, queue, was_heard }, queue: sender }
     }
 
-    fn spawn(self, line: Option<Line>) -> Link {
+    fn spawn(self, runtime: &Handle, line: Option<Line>) -> Link {
         let (place, was_heard) = (self.task.place.clone(), self.task.was_heard.clone());
-        let task = Handle::current().spawn(self.task.run(line)).abort_handle();
+        let task = runtime.spawn(self.task.run(line)).abort_handle();
         Link { queue: self.queue, place, was_heard, task }
     }
 }
@@ -220,7 +217,7 @@ impl Task {
 
     /// Sends a batch, and leaves the wait for its answers to a task of its own.
     async fn send(&self, line: &Line, mut batch: Vec<Request>) {
-        batch.retain(|request| request.regardless || !request.reply.is_closed());
+        batch.retain(|request| request.when_dropped == WhenDropped::Send || !request.reply.is_closed());
         if batch.is_empty() {
             return;
         }
@@ -326,7 +323,8 @@ impl Sending {
     async fn values(&mut self) -> RedisResult<Vec<Value>> {
         let count = self.pipeline.len();
         let mut values = self.connection.send_packed_commands(&self.pipeline, 0, count).await?;
-        let is_unknown = |value: &Value| matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT");
+        let is_unknown =
+            |value: &Value| matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT");
         let unknown: Vec<usize> = (0..values.len()).filter(|i| is_unknown(&values[*i])).collect();
         if unknown.is_empty() {
             return Ok(values);
@@ -334,7 +332,9 @@ impl Sending {
         let mut by_text = redis::pipe();
         let commands: Vec<&Cmd> = self.pipeline.cmd_iter().collect();
         for i in &unknown {
-            by_text.add_command(commands.get(*i).and_then(|command| script::by_text(command)).unwrap_or_default());
+            by_text.add_command(
+                commands.get(*i).and_then(|command| script::by_text(command)).unwrap_or_default(),
+            );
         }
         let answers = self.connection.send_packed_commands(&by_text, 0, unknown.len()).await?;
         for (i, answer) in unknown.into_iter().zip(answers) {
@@ -369,10 +369,6 @@ fn is_read_only(value: &Value) -> bool {
 
 async fn answer<T>(reply: Answer<T>, place: &str) -> Result<T> {
     reply.await.unwrap_or_else(|_| Err(silent(place)))
-}
-
-fn only(mut values: Vec<Value>, place: &str) -> Result<Value> {
-    trouble::checked(values.pop().unwrap_or(Value::Nil), place)
 }
 
 fn silent(place: &str) -> Error {

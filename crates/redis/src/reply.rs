@@ -9,7 +9,7 @@ use crate::news::grant;
 use crate::trouble::strange;
 
 /// A claim's place, as `join` answers it. It lives until `until` from here on.
-pub(crate) fn place(reply: &Value, until: Moment, from: &str) -> Result<Place> {
+pub(crate) fn place(reply: &Value, until: Moment) -> Result<Place> {
     let place = match parts(reply) {
         [word, Value::Int(token), Value::Int(size), ..] if is(word, "held") => {
             let grant = grant(token.unsigned_abs(), size.unsigned_abs());
@@ -27,21 +27,21 @@ pub(crate) fn place(reply: &Value, until: Moment, from: &str) -> Result<Place> {
         }
         _ => None,
     };
-    place.ok_or_else(|| strange(reply, from))
+    place.ok_or_else(|| strange(reply))
 }
 
 /// What `leave` found.
-pub(crate) fn left(reply: &Value, from: &str) -> Result<Left> {
+pub(crate) fn left(reply: &Value) -> Result<Left> {
     match parts(reply) {
         [word, ..] if is(word, "held") => Ok(Left::Held),
         [word, ..] if is(word, "waiting") => Ok(Left::Waiting),
         [word, ..] if is(word, "absent") => Ok(Left::Absent),
-        _ => Err(strange(reply, from)),
+        _ => Err(strange(reply)),
     }
 }
 
 /// How `lighten` went.
-pub(crate) fn lightened(reply: &Value, claim: ClaimId, from: &str) -> Result<()> {
+pub(crate) fn lightened(reply: &Value, claim: ClaimId) -> Result<()> {
     match parts(reply) {
         [word, ..] if is(word, "done") => Ok(()),
         [word, ..] if is(word, "absent") => {
@@ -51,12 +51,12 @@ pub(crate) fn lightened(reply: &Value, claim: ClaimId, from: &str) -> Result<()>
             let wrong = format!("the claim weighs {weight}, so it cannot be made lighter to more");
             Err(Error::new(ErrorKind::InvalidPermits, wrong))
         }
-        _ => Err(strange(reply, from)),
+        _ => Err(strange(reply)),
     }
 }
 
 /// How `resize` went.
-pub(crate) fn resized(reply: &Value, from: &str) -> Result<()> {
+pub(crate) fn resized(reply: &Value) -> Result<()> {
     match parts(reply) {
         [word, ..] if is(word, "done") => Ok(()),
         [word, kind, ..] if is(word, "kind") => Err(other_kind(kind)),
@@ -67,7 +67,7 @@ pub(crate) fn resized(reply: &Value, from: &str) -> Result<()> {
             let wrong = format!("somebody waits for {heaviest}, which would never fit that size");
             Err(Error::new(ErrorKind::InvalidPermits, wrong))
         }
-        _ => Err(strange(reply, from)),
+        _ => Err(strange(reply)),
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Seen {
     pub(crate) strays: Vec<ClaimId>,
 }
 
-pub(crate) fn seen(reply: &Value, session: SessionId, from: &str) -> Result<Seen> {
+pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
     let [
         Value::Int(used),
         Value::Int(millis),
@@ -91,16 +91,14 @@ pub(crate) fn seen(reply: &Value, session: SessionId, from: &str) -> Result<Seen
         ..,
     ] = parts(reply)
     else {
-        return Err(strange(reply, from));
+        return Err(strange(reply));
     };
     let id = |number: &Value| match number {
         Value::Int(number) => Some(ClaimId { session, number: number.unsigned_abs() }),
         _ => None,
     };
     let one = |pair: &[Value]| match pair {
-        [number, Value::Int(token)] => {
-            Some((id(number)?, grant(token.unsigned_abs(), size.unsigned_abs())?))
-        }
+        [number, Value::Int(token)] => Some((id(number)?, grant(token.unsigned_abs(), size.unsigned_abs())?)),
         _ => None,
     };
     let sight = Sight {

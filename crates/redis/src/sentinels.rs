@@ -95,12 +95,12 @@ impl Dial for Sentinels {
 }
 
 async fn ask(sentinel: Client, master: String, within: Duration) -> RedisResult<Said> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(within))
-        .set_response_timeout(Some(within));
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(Some(within)).set_response_timeout(Some(within));
     let mut connection = sentinel.get_multiplexed_async_connection_with_config(&config).await?;
     let mut command = redis::cmd("SENTINEL");
-    let said: HashMap<String, String> = command.arg("MASTER").arg(&master).query_async(&mut connection).await?;
+    let said: HashMap<String, String> =
+        command.arg("MASTER").arg(&master).query_async(&mut connection).await?;
     let number = |field: &str| said.get(field)?.parse::<u64>().ok();
     let known = || {
         let port = u16::try_from(number("port")?).ok()?;

@@ -1,23 +1,22 @@
 //! One client's session: each call is one script, or one pipeline of them.
 //!
-//! What users ask goes down one connection, in order, so that a leave never overtakes its join; renewals go down
-//! another, so that no crowd delays them. The server knows sessions only by the claims they have: a session that has
-//! none costs it nothing.
+//! The server knows sessions only by the claims they have: a session that has none costs it nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Cmd;
+use redis::{Cmd, Value};
 use tidelock::{
-    Claim, ClaimId, Clock, Leave, Left, Line, Moment, Name, Patience, Place, Renewal, Reply,
-    Result, Session, SessionId, Shard, Sight, Weight,
+    Claim, ClaimId, Clock, Leave, Left, Line, Moment, Name, Patience, Place, Renewal, Reply, Result, Session,
+    SessionId, Shard, Sight, Weight,
 };
 
+use crate::fleet::{Fleet, WhenDropped};
 use crate::keys::Keys;
-use crate::link::Link;
 use crate::script::{INSPECT, JOIN, LEAVE, LIGHTEN, LOOK, RENEW, RESIZE, Script};
+use crate::server::Server;
 use crate::{inspection, reply, trouble};
 
 /// How long an idle name remembers its newest token, at least.
@@ -32,8 +31,7 @@ pub(crate) struct RedisSession {
     pub(crate) label: Arc<str>,
     pub(crate) keys: Keys,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) commands: Link,
-    pub(crate) renewals: Link,
+    pub(crate) fleet: Arc<dyn Fleet>,
     /// Claims whose leaves are not confirmed.
     pub(crate) leaving: Leaving,
 }
@@ -50,6 +48,10 @@ impl RedisSession {
             command.arg(self.id.to_string()).arg(&self.keys.channels);
         }
         command
+    }
+
+    async fn ask(&self, name: &Name, command: Cmd) -> Result<Value> {
+        self.fleet.ask(name, command, WhenDropped::Forget).await
     }
 
     fn ttl_millis(&self) -> u64 {
@@ -83,63 +85,71 @@ impl RedisSession {
     }
 
     /// Renews these names, and looks where the server counts other claims than we do.
-    async fn renew_some(&self, some: &[(Name, Vec<ClaimId>)], renewal: &mut Renewal) -> Result<()> {
+    async fn renew_some(
+        &self,
+        server: &Server,
+        some: &[(Name, Vec<ClaimId>)],
+        renewal: &mut Renewal,
+    ) -> Result<()> {
         let commands = some.iter().map(|(name, _)| self.renew_command(name)).collect();
-        let replies = self.renewals.ask_all(commands).await?;
+        let replies = server.renewals.ask_all(commands).await?;
         for ((name, claims), reply) in some.iter().zip(replies) {
-            match trouble::checked(reply, self.renewals.place()) {
-                Ok(reply) if reply::counted(&reply) == Some(sum(claims)) => {}
-                Ok(_) => self.compare(name, claims, renewal).await?,
-                Err(error) => {
-                    tracing::warn!(lock.name = %name, %error, "the claims on one name could not be renewed");
-                    renewal.unsure.extend(claims);
-                }
+            let renewed = match reply {
+                // Perhaps its slot has moved.
+                Value::ServerError(_) => self.ask(name, self.renew_command(name)).await,
+                reply => Ok(reply),
+            };
+            let compared = match renewed {
+                Ok(reply) if reply::counted(&reply) == Some(sum(claims)) => Ok(()),
+                Ok(_) => self.compare(name, claims, renewal).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = compared {
+                tracing::warn!(lock.name = %name, %error, "the claims on one name could not be renewed");
+                renewal.unsure.extend(claims);
             }
         }
         Ok(())
     }
 
     async fn compare(&self, name: &Name, claims: &[ClaimId], renewal: &mut Renewal) -> Result<()> {
-        let reply = self.renewals.ask(self.look_command(name, claims, true)).await?;
-        let seen = reply::seen(&reply, self.id, self.renewals.place())?;
+        let reply = self.ask(name, self.look_command(name, claims, true)).await?;
+        let seen = reply::seen(&reply, self.id)?;
         renewal.gone.extend(seen.sight.gone);
         renewal.strays.extend(seen.strays.into_iter().map(|id| (name.clone(), id)));
         Ok(())
     }
 
-    /// All names in use that begin with `prefix`, in order.
-    async fn all_names(&self, prefix: &str) -> Result<Vec<Name>> {
+    /// The names in use on one server that begin with `prefix`, in any order.
+    async fn names_on(&self, server: &Server, prefix: &str) -> Result<Vec<Name>> {
         let (mut cursor, pattern) = ("0".to_owned(), self.keys.pattern(prefix));
         let mut names = Vec::new();
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
-            let reply = self.commands.ask(scan).await?;
+            let reply = trouble::checked(
+                server.commands.ask(scan, WhenDropped::Forget).await?,
+                server.commands.place(),
+            )?;
             let [next, found] = reply::parts(&reply) else {
-                return Err(trouble::strange(&reply, self.commands.place()));
+                return Err(trouble::strange(&reply));
             };
-            let found: Vec<Name> = reply::parts(found)
-                .iter()
-                .filter_map(|key| self.keys.name(reply::text(key)?))
-                .collect();
-            names.extend(self.in_use(found).await?);
+            let found = reply::parts(found).iter().filter_map(|key| self.keys.name(reply::text(key)?));
+            names.extend(self.in_use(server, found.collect()).await?);
             match reply::text(next) {
                 Some(next) if next != "0" => cursor = next.to_owned(),
-                _ => break,
+                _ => return Ok(names),
             }
         }
-        names.sort_unstable();
-        names.dedup(); // a scan may meet a key twice
-        Ok(names)
     }
 
     /// Those of these names on which somebody stands who is alive.
-    async fn in_use(&self, names: Vec<Name>) -> Result<Vec<Name>> {
+    async fn in_use(&self, server: &Server, names: Vec<Name>) -> Result<Vec<Name>> {
         let commands = names.iter().map(|name| self.look_command(name, &[], false)).collect();
-        let replies = self.commands.ask_all(commands).await?;
+        let replies = server.commands.ask_all(commands).await?;
         let is_in_use = |reply| {
-            let reply = trouble::checked(reply, self.commands.place())?;
-            Ok(reply::seen(&reply, self.id, self.commands.place())?.is_in_use)
+            let reply = trouble::checked(reply, server.commands.place())?;
+            Ok(reply::seen(&reply, self.id)?.is_in_use)
         };
         let mut used = Vec::new();
         for (name, reply) in names.into_iter().zip(replies) {
@@ -157,8 +167,8 @@ impl Session for RedisSession {
         self.ttl
     }
 
-    fn shard(&self, _: &Name) -> Shard {
-        Shard(0)
+    fn shard(&self, name: &Name) -> Shard {
+        self.fleet.shard(name)
     }
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
@@ -168,22 +178,22 @@ impl Session for RedisSession {
         command.arg(self.ttl_millis()).arg(self.idle_millis()).arg(&*self.label);
         command.arg(u8::from(patience == Patience::Wait));
         let until = self.clock.now() + self.ttl; // from before it is sent; asked again, the script renews
-        let reply = self.commands.ask(command).await?;
-        reply::place(&reply, until, self.commands.place())
+        let reply = self.ask(&claim.name, command).await?;
+        reply::place(&reply, until)
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        let reply = self.commands.ask(self.look_command(name, waiting, false)).await?;
-        Ok(reply::seen(&reply, self.id, self.commands.place())?.sight)
+        let reply = self.ask(name, self.look_command(name, waiting, false)).await?;
+        Ok(reply::seen(&reply, self.id)?.sight)
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        let reply = self.commands.ask_regardless(self.leave_command(name, id, how));
+        let reply = self.fleet.ask(name, self.leave_command(name, id, how), WhenDropped::Send);
         let surely_over = self.clock.now() + self.ttl * 2;
         lock(&self.leaving).insert(id, (name.clone(), surely_over));
-        let (leaving, place) = (self.leaving.clone(), Arc::<str>::from(self.commands.place()));
+        let leaving = self.leaving.clone();
         Box::pin(async move {
-            let left = reply::left(&reply.await?, &place)?;
+            let left = reply::left(&reply.await?)?;
             lock(&leaving).remove(&id);
             Ok(left)
         })
@@ -192,53 +202,53 @@ impl Session for RedisSession {
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
         let mut command = self.call(&LIGHTEN, &claim.name);
         command.arg(claim.id.to_string()).arg(weight.get());
-        let reply = self.commands.ask(command).await?;
-        reply::lightened(&reply, claim.id, self.commands.place())
+        let reply = self.ask(&claim.name, command).await?;
+        reply::lightened(&reply, claim.id)
     }
 
     async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
         let mut command = self.call(&RESIZE, name);
         command.arg(from.get()).arg(to.get());
-        let reply = self.commands.ask(command).await?;
-        reply::resized(&reply, self.commands.place())
+        let reply = self.ask(name, command).await?;
+        reply::resized(&reply)
     }
 
-    async fn renew(&self, _: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
-        let until = self.clock.now() + self.ttl; // from before the first is sent
-        let mut renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
-        let now = self.clock.now();
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        let now = self.clock.now(); // from before the first is sent
+        let until = now + self.ttl;
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
-        if standing.is_empty() {
-            return Ok(renewal);
-        }
-        self.commands.beat();
-        for some in standing.chunks(PIPELINE) {
-            self.renew_some(some, &mut renewal).await?;
+        let mut renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
+        if let Some(server) = self.fleet.of_shard(shard).filter(|_| !standing.is_empty()) {
+            server.commands.beat();
+            for some in standing.chunks(PIPELINE) {
+                self.renew_some(&server, some, &mut renewal).await?;
+            }
         }
         Ok(renewal)
     }
 
     async fn line(&self, name: &Name) -> Result<Line> {
-        let reply = self.commands.ask(self.call(&INSPECT, name)).await?;
-        inspection::line(&reply, self.commands.place())
+        let reply = self.ask(name, self.call(&INSPECT, name)).await?;
+        inspection::line(&reply)
     }
 
+    /// There is no index of names: the servers' keys are walked, and the page is all that there are.
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
-        let mut names = self.all_names(prefix).await?;
+        let mut names = Vec::new();
+        for server in self.fleet.all() {
+            names.extend(self.names_on(&server, prefix).await?);
+        }
         names.retain(|name| after.is_none_or(|after| name > after));
+        names.sort_unstable();
+        names.dedup(); // a scan may meet a key twice
         Ok(names)
     }
 
     /// Core has given every claim back; what the server did not confirm is given back once more.
     async fn close(&self) -> Result<()> {
         let left = std::mem::take(&mut *lock(&self.leaving));
-        let commands: Vec<Cmd> =
-            left.iter().map(|(id, (name, _))| self.leave_command(name, *id, Leave::Void)).collect();
-        if commands.is_empty() {
-            return Ok(());
-        }
-        for reply in self.commands.ask_all(commands).await? {
-            trouble::checked(reply, self.commands.place())?;
+        for (id, (name, _)) in left {
+            self.ask(&name, self.leave_command(&name, id, Leave::Void)).await?;
         }
         Ok(())
     }

@@ -7,14 +7,19 @@ use redis::{Client, ConnectionInfo, RedisError};
 use tidelock::{
     Backend, Clock, Error, ErrorKind, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
 };
+use tokio::runtime::Handle;
 
 use crate::address::{self, Address};
 use crate::check;
+#[cfg(feature = "cluster")]
+use crate::cluster::Cluster;
 use crate::dial::Dial;
+use crate::fleet::{Alone, Fleet};
 use crate::keys::Keys;
-use crate::link::{Link, Patience};
+use crate::link::Patience;
 use crate::news::News;
 use crate::sentinels::Sentinels;
+use crate::server::{Reach, Server};
 use crate::session::{Leaving, RedisSession};
 
 /// A Redis to keep lines in. Cloning it is cheap; each client that connects has connections of its own.
@@ -30,8 +35,18 @@ use crate::session::{Leaving, RedisSession};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    dial: Arc<dyn Dial>,
+    site: Site,
     name: Arc<str>,
+}
+
+/// Where lines are kept.
+#[derive(Clone, Debug)]
+enum Site {
+    /// On one server, whichever it is at the moment.
+    One(Arc<dyn Dial>),
+    /// On the masters of a cluster that has these nodes.
+    #[cfg(feature = "cluster")]
+    Cluster(Vec<ConnectionInfo>),
 }
 
 impl Store {
@@ -42,6 +57,7 @@ impl Store {
     /// | one server | `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` |
     /// | with TLS (feature `tls`) | `rediss://…` |
     /// | by a socket | `redis+unix:///PATH[?db=DATABASE][&user=USER][&pass=PASSWORD]` |
+    /// | a cluster (feature `cluster`), some of its nodes | `redis-cluster://[USER[:PASSWORD]@]HOST:PORT,HOST:PORT` |
     /// | sentinels | `redis-sentinel://[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE]#MASTER` |
     ///
     /// # Errors
@@ -52,7 +68,16 @@ impl Store {
             Address::Sentinels { sentinels, master, server } => {
                 let name = format!("redis sentinel {master}/{}", server.redis_settings().db()).into();
                 let sentinels = Sentinels::new(sentinels, master, server).map_err(unusable)?;
-                Ok(Self { dial: Arc::new(sentinels), name })
+                Ok(Self { site: Site::One(Arc::new(sentinels)), name })
+            }
+            #[cfg(feature = "cluster")]
+            Address::Cluster(nodes) => {
+                let mut addresses: Vec<_> = nodes.iter().map(|node| node.addr().to_string()).collect();
+                addresses.sort_unstable();
+                Ok(Self {
+                    name: format!("redis cluster {}", addresses.join(",")).into(),
+                    site: Site::Cluster(nodes),
+                })
             }
         }
     }
@@ -76,7 +101,21 @@ impl Store {
 
     fn of(info: ConnectionInfo) -> Result<Self> {
         let name = format!("redis {}/{}", info.addr(), info.redis_settings().db()).into();
-        Ok(Self { dial: Arc::new(Client::open(info).map_err(unusable)?), name })
+        Ok(Self { site: Site::One(Arc::new(Client::open(info).map_err(unusable)?)), name })
+    }
+}
+
+impl Site {
+    async fn reach(&self, reach: Reach) -> Result<Arc<dyn Fleet>> {
+        match self {
+            Self::One(dial) => {
+                let server = Server::connect(dial.clone(), &reach).await?;
+                check::server(&server.commands).await?;
+                Ok(Arc::new(Alone(Arc::new(server))))
+            }
+            #[cfg(feature = "cluster")]
+            Self::Cluster(nodes) => Ok(Arc::new(Cluster::open(nodes.clone(), reach).await?)),
+        }
     }
 }
 
@@ -100,20 +139,22 @@ impl Backend for Store {
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
-        let (keys, news) = (Keys::of(&options.namespace), Arc::new(News { session: id, signals }));
-        let patience = Patience::of(options);
-        let channel = Some(keys.channel(id));
-        let commands = Link::connect(self.dial.clone(), news.clone(), channel, patience).await?;
-        check::server(&commands, &keys, id).await?;
-        let renewals = Link::lazy(self.dial.clone(), news, patience);
+        let keys = Keys::of(&options.namespace);
+        let reach = Reach {
+            news: Arc::new(News { session: id, signals }),
+            channel: keys.channel(id),
+            patience: Patience::of(options),
+            runtime: Handle::current(),
+        };
+        let fleet = self.site.reach(reach).await?;
+        check::permissions(&*fleet, &keys, id).await?;
         Ok(Arc::new(RedisSession {
             id,
             ttl: options.ttl,
             label: options.label.clone(),
             keys,
             clock: boot_clock(),
-            commands,
-            renewals,
+            fleet,
             leaving: Leaving::default(),
         }))
     }

@@ -15,7 +15,9 @@ pub(crate) fn from(error: RedisError, place: &str) -> Error {
         Said::Io if error.is_timeout() => (ErrorKind::Timeout, "did not answer in time".into()),
         Said::Io => (ErrorKind::Unavailable, format!("cannot be reached: {error}")),
         Said::RESP3NotSupported => (ErrorKind::Unsupported, "is older than Redis 6.2".into()),
-        Said::InvalidClientConfig => (ErrorKind::InvalidOption, format!("cannot be connected to so: {error}")),
+        Said::InvalidClientConfig => {
+            (ErrorKind::InvalidOption, format!("cannot be connected to so: {error}"))
+        }
         Said::Parse | Said::UnexpectedReturnType => {
             (ErrorKind::Protocol, "does not answer as Redis does; is it one?".into())
         }
@@ -33,8 +35,8 @@ pub(crate) fn checked(value: Value, place: &str) -> Result<Value> {
 }
 
 /// A reply that is not what a script of ours answers.
-pub(crate) fn strange(value: &Value, place: &str) -> Error {
-    Error::new(ErrorKind::Protocol, format!("{place} answered strangely: {value:?}"))
+pub(crate) fn strange(value: &Value) -> Error {
+    Error::new(ErrorKind::Protocol, format!("Redis answered strangely: {value:?}"))
 }
 
 fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) {
@@ -48,7 +50,8 @@ fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) 
         | ServerErrorKind::ClusterDown
         | ServerErrorKind::MasterDown => (ErrorKind::Unavailable, format!("is not ready: {code} {detail}")),
         ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot => {
-            let wrong = "is a node of a cluster; give all of its nodes as redis-cluster://HOST:PORT,HOST:PORT";
+            let wrong =
+                "is a node of a cluster; give all of its nodes as redis-cluster://HOST:PORT,HOST:PORT";
             (ErrorKind::Unsupported, wrong.into())
         }
         ServerErrorKind::ResponseError if detail.contains("can't run this command") => {

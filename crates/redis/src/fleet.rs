@@ -1,0 +1,56 @@
+//! The servers that a session's names lie on: one, or the masters of a cluster.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use redis::{Cmd, Value};
+use tidelock::{Name, Reply, Shard};
+
+use crate::server::Server;
+use crate::trouble;
+
+pub(crate) trait Fleet: Debug + Send + Sync {
+    /// Which of the servers has this name, as far as is known.
+    fn shard(&self, name: &Name) -> Shard;
+
+    /// The server of a shard, if it is still one of them.
+    fn of_shard(&self, shard: Shard) -> Option<Arc<Server>>;
+
+    /// All that have names.
+    fn all(&self) -> Vec<Arc<Server>>;
+
+    /// Asks the server that has this name: it lies in the queue there when this returns.
+    fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value>;
+}
+
+/// What becomes of a command whose asker has lost interest before it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenDropped {
+    /// It is not sent.
+    Forget,
+    /// It is sent all the same.
+    Send,
+}
+
+/// One server has everything.
+#[derive(Debug)]
+pub(crate) struct Alone(pub(crate) Arc<Server>);
+
+impl Fleet for Alone {
+    fn shard(&self, _: &Name) -> Shard {
+        self.0.shard
+    }
+
+    fn of_shard(&self, _: Shard) -> Option<Arc<Server>> {
+        Some(self.0.clone())
+    }
+
+    fn all(&self) -> Vec<Arc<Server>> {
+        vec![self.0.clone()]
+    }
+
+    fn ask(&self, _: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
+        let (server, reply) = (self.0.clone(), self.0.commands.ask(command, when_dropped));
+        Box::pin(async move { trouble::checked(reply.await?, server.commands.place()) })
+    }
+}
