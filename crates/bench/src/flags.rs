@@ -62,6 +62,7 @@ impl Flags {
             slices: self.slices,
             slice: Duration::from_millis(300),
             hand_offs: 1_000,
+            long_hand_offs: 250,
             parked: 1_000,
             buyers: 100_000,
             names: 100_000,
@@ -70,6 +71,7 @@ impl Flags {
         let small = Plan {
             slice: Duration::from_millis(30),
             hand_offs: 100,
+            long_hand_offs: 25,
             buyers: 10_000,
             names: 2_000,
             held: 500,

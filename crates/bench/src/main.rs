@@ -6,6 +6,7 @@
 
 mod count;
 mod crowd;
+mod effort;
 mod exclusion;
 mod figure;
 mod flags;

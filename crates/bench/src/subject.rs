@@ -76,6 +76,8 @@ pub(crate) struct Load {
     pub(crate) memory: f64,
     /// Everything that it has done so far, the asking for this included. Only that it grows means something.
     pub(crate) done: f64,
+    /// Seconds of processor that it has used so far.
+    pub(crate) cpu: f64,
 }
 
 /// A number in a store: what a sale takes from.

@@ -67,7 +67,11 @@ impl Server {
     pub(super) async fn load(&self) -> Result<Load> {
         let info: InfoDict = cmd("INFO").query_async(&mut self.aside.clone()).await?;
         let figure = |name: &str| info.get::<f64>(name).ok_or_else(|| format!("this server has no `{name}`"));
-        Ok(Load { memory: figure("used_memory")?, done: figure("total_commands_processed")? })
+        Ok(Load {
+            memory: figure("used_memory")?,
+            done: figure("total_commands_processed")?,
+            cpu: figure("used_cpu_user")? + figure("used_cpu_sys")?,
+        })
     }
 
     /// Takes away every key that begins like this.

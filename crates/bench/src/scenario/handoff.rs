@@ -37,7 +37,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
     let mut long = Pair::start(subject, &clients, plan.parked).await?;
     // All four by turns: the long line is compared with the short one, too.
     let found = turns(plan.slices, async || {
-        Ok((short.turn(plan.hand_offs).await?, long.turn(plan.hand_offs).await?))
+        Ok((short.turn(plan.hand_offs).await?, long.turn(plan.long_hand_offs).await?))
     });
     let (in_short, in_long): (Vec<_>, Vec<_>) = found.await?.into_iter().unzip();
     short.end().await?;

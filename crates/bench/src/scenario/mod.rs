@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) slice: Duration,
     /// How many hand-offs one is.
     pub(crate) hand_offs: usize,
+    /// How many where many stand in line: to see that the line is full again takes longer than the hand-off.
+    pub(crate) long_hand_offs: usize,
     /// How many more stand in line where many do.
     pub(crate) parked: usize,
     /// How many want to buy.

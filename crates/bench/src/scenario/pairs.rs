@@ -7,6 +7,8 @@ use tidelock::Locks;
 use super::Plan;
 use crate::Result;
 use crate::count::Counts;
+use crate::effort::Effort;
+use crate::exclusion::Exclusion;
 use crate::figure::Unit;
 use crate::ours::{self, Ours};
 use crate::rate::{pairs_each, pairs_per_second};
@@ -16,6 +18,14 @@ use crate::subject::{Subject, Twin};
 
 /// Enough to count by.
 const COUNTED: usize = 100;
+
+/// One side's slice.
+#[derive(Clone, Copy)]
+struct Slice {
+    rate: f64,
+    /// Of one pair.
+    effort: Effort,
+}
 
 /// A case: how many clients there are, and what their tasks lock.
 pub(super) struct Case<F> {
@@ -35,24 +45,28 @@ impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
     ) -> Result<Vec<Row>> {
         let clients = ours::clients(subject, self.clients).await?;
         let locks = (self.locks)(&clients)?;
-        let rates = turns(plan.slices, async || {
+        let slices = turns(plan.slices, async || {
             let mut bare = Vec::with_capacity(twins.len());
             for twin in twins {
-                bare.push(pairs_per_second(&twin.tasks, plan.slice).await?);
+                bare.push(slice(subject, &twin.tasks, plan).await?);
             }
-            Ok((bare, pairs_per_second(&locks, plan.slice).await?))
+            Ok((bare, slice(subject, &locks, plan).await?))
         });
-        let rates = rates.await?;
+        let slices = slices.await?;
         ours::close(clients).await?;
-        let row = |(i, twin): (usize, &Twin<S::Bare>)| {
-            let row = Row::new(self.beside(i, twin.called), Unit::Rate);
-            row.bare(rates.iter().map(|(bare, _)| bare[i])).ours(rates.iter().map(|(_, ours)| *ours))
+        let row = |called: String, unit, i: usize, pick: fn(&Slice) -> Option<f64>| {
+            let row = Row::new(called, unit).bare(slices.iter().filter_map(|(bare, _)| pick(&bare[i])));
+            row.ours(slices.iter().filter_map(|(_, ours)| pick(ours)))
         };
-        let mut rows: Vec<Row> = twins.iter().enumerate().map(row).collect();
-        let counts = self.count(subject).await?;
-        if let Some(first) = rows.first_mut() {
-            first.counts = Some(counts);
-        }
+        let rate = |(i, twin): (usize, &Twin<S::Bare>)| {
+            row(self.beside(i, twin.called), Unit::Rate, i, |slice| Some(slice.rate))
+        };
+        let mut rows: Vec<Row> = twins.iter().enumerate().map(rate).collect();
+        rows[0].counts = Some(self.count(subject).await?);
+        let effort = |whose: &str, pick| row(format!("{}, {whose}", self.called), Unit::Time, 0, pick);
+        rows.push(effort("processor time here", |slice| Some(slice.effort.here)));
+        rows.push(effort("processor time at the server", |slice| slice.effort.at_the_server));
+        rows.retain(|row| row.ours.is_some());
         Ok(rows)
     }
 
@@ -72,4 +86,11 @@ impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
         ours::close(clients).await?;
         Ok(counts.per(locks.len() * COUNTED))
     }
+}
+
+async fn slice<S: Subject, E: Exclusion>(subject: &S, tasks: &[E], plan: &Plan) -> Result<Slice> {
+    let before = Effort::so_far(subject).await?;
+    let rate = pairs_per_second(tasks, plan.slice).await?;
+    let effort = Effort::so_far(subject).await?.since(before);
+    Ok(Slice { rate, effort: effort.per(rate * plan.slice.as_secs_f64()) })
 }
