@@ -9,6 +9,7 @@ mod drops_notifications;
 mod forgets_a_leave;
 mod frees_a_permit_too_many;
 mod frees_another;
+mod gives_strays_back;
 mod grants_on_a_lost_reply;
 mod grants_twice;
 mod keeps_renewing;
@@ -114,6 +115,11 @@ pub fn all() -> Vec<Broken> {
             mixes_up_names::bend,
         ),
         broken("keeps renewing after a release", "no_lock_is_kept_alive_for_nobody", keeps_renewing::bend),
+        broken(
+            "gives back what was joined while a renewal was under way",
+            "many_short_holds_outlive_many_renewals",
+            gives_strays_back::bend,
+        ),
         broken(
             "serves the line last come first",
             "waiters_are_served_in_the_order_they_came",

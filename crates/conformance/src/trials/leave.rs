@@ -147,7 +147,7 @@ async fn take_shortly(client: Client, name: String, stop: Arc<AtomicBool>) -> Ou
     let mut taken = 0;
     while !stop.load(Ordering::Relaxed) {
         let hold = client.take(&name, Want::Lock).await?;
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await; // so that renewals begin and end meanwhile
         ensure!(
             hold.state() == State::Held,
             "a short hold of {name} is {:?} after {taken} others",

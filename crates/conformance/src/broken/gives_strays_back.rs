@@ -1,0 +1,35 @@
+//! Gives strays back by itself: a renewal takes claims that core did not name for forgotten ones, and those that were
+//! joined while it was under way with them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{ClaimId, Clock, Leave, Name, Renewal, Result, Session, Shard, Sleep};
+
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime};
+
+#[derive(Debug)]
+struct GivesStraysBack(Arc<dyn Clock>);
+
+pub(super) fn bend(time: &ManualTime) -> Bend {
+    let clock = time.clock();
+    super::each(move || GivesStraysBack(clock.clone()))
+}
+
+#[async_trait]
+impl Layer for GivesStraysBack {
+    async fn renew(
+        &self,
+        to: &Arc<dyn Session>,
+        shard: Shard,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> Result<Renewal> {
+        Sleep::until(&self.0, self.0.now() + to.ttl() / 10).await; // on its way
+        let renewal = to.renew(shard, standing).await?;
+        for (name, id) in &renewal.strays {
+            to.leave(name, *id, Leave::Done).await?;
+        }
+        Ok(Renewal { strays: Vec::new(), ..renewal })
+    }
+}
