@@ -19,17 +19,18 @@ local function renew(key, entry, may_be_late)
   sum = sum + numbers
 end
 
+local waits = found[2] and redis.call('HGET', wait, field)
+local keep = 2 * (found[3] and string.match(found[3], '^%d+ %d+ (%d+)') or 0)
+-- This comes first: a server whose memory is full refuses only the first write of a script, and never this one.
+if found[1] or waits then
+  redis.call('PEXPIRE', held, math.max(keep, tonumber(ARGV[3])))
+end
 if found[1] then
   renew(held, found[1], false)
 end
-local waits = found[2] and redis.call('HGET', wait, field)
-local keep = 2 * (found[3] and string.match(found[3], '^%d+ %d+ (%d+)') or 0)
 if waits then
   renew(wait, waits, true)
   redis.call('PEXPIRE', line, keep)
   redis.call('PEXPIRE', wait, keep)
-end
-if claims > 0 then
-  redis.call('PEXPIRE', held, math.max(keep, tonumber(ARGV[3])))
 end
 return { claims, sum }
