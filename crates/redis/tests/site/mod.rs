@@ -1,6 +1,9 @@
 //! The server that these tests have for themselves while they run, a plain connection to it, and clients at the seam.
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
+pub(crate) mod alone;
+pub(crate) mod fake;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -30,12 +33,15 @@ pub(crate) async fn plain() -> MultiplexedConnection {
 
 /// Asks one thing, given as people type it; no word of it has a blank.
 pub(crate) async fn ask<T: FromRedisValue>(server: &mut MultiplexedConnection, words: &str) -> T {
-    let mut words_of = words.split(' ');
-    let mut command = redis::cmd(words_of.next().unwrap());
-    for word in words_of {
+    command(words).query_async(server).await.unwrap_or_else(|error| panic!("{words}: {error}"))
+}
+
+fn command(words: &str) -> redis::Cmd {
+    let mut command = redis::Cmd::new();
+    for word in words.split(' ') {
         command.arg(word);
     }
-    command.query_async(server).await.unwrap_or_else(|error| panic!("{words}: {error}"))
+    command
 }
 
 /// Waits for something that takes others a moment.
