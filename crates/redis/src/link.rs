@@ -126,6 +126,9 @@ impl Link {
 
     /// Asks several things at once, next to each other.
     pub(crate) async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>> {
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
         let reply = self.send(commands, WhenDropped::Forget);
         answer(reply, &self.place).await
     }

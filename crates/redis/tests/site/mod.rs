@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, FromRedisValue};
 use tidelock_redis::{
-    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Session, SessionId, Signals, Store, Weight,
+    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Result, Session, SessionId, Signals, Store, Weight,
 };
 use tokio::sync::Notify;
 
@@ -73,9 +73,13 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) async fn open(store: &Store, id: u64, options: &Options) -> Self {
+        Self::try_open(store, id, options).await.unwrap()
+    }
+
+    pub(crate) async fn try_open(store: &Store, id: u64, options: &Options) -> Result<Self> {
         let (id, heard) = (SessionId::from_bits(id), Arc::new(Heard::default()));
-        let session = store.open(id, options, heard.clone()).await.unwrap();
-        Self { id, session, heard }
+        let session = store.open(id, options, heard.clone()).await?;
+        Ok(Self { id, session, heard })
     }
 
     pub(crate) fn claim(&self, number: u64) -> ClaimId {

@@ -1,0 +1,140 @@
+//! The least that a user must be granted: with exactly that everything works, and without any part of it a client is
+//! told at once what is missing.
+
+mod site;
+
+use site::alone::Alone;
+use site::{Caller, name, url_of, weight};
+use tidelock_redis::{
+    Claim, Error, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, Result, Shard, Store, Weight,
+};
+
+/// What the guide tells people to grant, for the namespace `tidelock`.
+const RULE: &str = "resetkeys ~tidelock:* resetchannels &tidelock:* -@all \
+    +eval +evalsha +subscribe +publish +time \
+    +hset +hget +hmget +hgetall +hkeys +hdel +zadd +zscore +zrange +zrem +zremrangebyscore +pexpire +del \
+    +scan +info +ping";
+/// What is useful, and can be done without: INFO shows which server it is, PING finds out dead connections earlier.
+const OPTIONAL: [&str; 2] = ["+info", "+ping"];
+
+fn grant(alone: &mut Alone, rule: &str) {
+    alone.ask("SCRIPT FLUSH");
+    alone.ask(&format!("ACL SETUSER app reset on >secret {rule}"));
+    alone.ask("ACL LOG RESET");
+}
+
+/// Every operation there is, once, by a user of that rule.
+async fn everything() -> Result<()> {
+    let store = Store::open(&url_of("app", "secret"))?;
+    let (one, other) = (open(&store, 1).await?, open(&store, 2).await?);
+    hand_off(&one, &other, &name("mutex")).await?;
+    share(&one, &other, &name("shared")).await?;
+    resize(&one, &other, &name("seats")).await?;
+    administrate(&one, &other, &name("seen")).await?;
+    one.session.close().await?;
+    other.session.close().await
+}
+
+async fn open(store: &Store, id: u64) -> Result<Caller> {
+    Caller::try_open(store, id, &Options::new()).await
+}
+
+async fn hand_off(one: &Caller, other: &Caller, name: &Name) -> Result<()> {
+    one.session.join(&one.mutex(name, 1), Patience::Wait).await?;
+    other.session.join(&other.mutex(name, 1), Patience::Wait).await?;
+    other.session.look(name, &[other.claim(1)]).await?;
+    one.session.renew(Shard(0), &[(name.clone(), vec![one.claim(1)])]).await?;
+    one.session.leave(name, one.claim(1), Leave::Done).await?;
+    other.heard.grant(other.claim(1)).await;
+    other.session.leave(name, other.claim(1), Leave::Void).await?;
+    assert_eq!(other.session.join(&other.mutex(name, 1), Patience::Wait).await?, Place::Gone);
+    other.session.look(name, &[other.claim(2)]).await.map(drop)
+}
+
+async fn share(one: &Caller, other: &Caller, name: &Name) -> Result<()> {
+    let claim = |id, weight| Claim::new(id, name.clone(), Kind::RwLock, weight, Weight::MAX);
+    let (write, read) = (claim(one.claim(11), Weight::MAX), claim(other.claim(11), Weight::ONE));
+    one.session.join(&write, Patience::Wait).await?;
+    other.session.join(&read, Patience::Wait).await?;
+    one.session.lighten(&write, Weight::ONE).await?;
+    other.heard.grant(read.id).await;
+    one.session.leave(name, write.id, Leave::Done).await?;
+    other.session.leave(name, read.id, Leave::Done).await.map(drop)
+}
+
+async fn resize(one: &Caller, other: &Caller, name: &Name) -> Result<()> {
+    let claim = |id| Claim::new(id, name.clone(), Kind::Semaphore, weight(2), weight(3));
+    let (first, second) = (claim(one.claim(21)), claim(other.claim(21)));
+    one.session.join(&first, Patience::Wait).await?;
+    other.session.join(&second, Patience::Wait).await?;
+    other.session.renew(Shard(0), &[(name.clone(), vec![second.id])]).await?;
+    one.session.resize(name, weight(3), weight(4)).await?;
+    other.heard.grant(second.id).await;
+    one.session.leave(name, first.id, Leave::Done).await?;
+    other.session.leave(name, second.id, Leave::Done).await.map(drop)
+}
+
+async fn administrate(one: &Caller, other: &Caller, name: &Name) -> Result<()> {
+    one.session.join(&one.mutex(name, 31), Patience::Wait).await?;
+    assert_eq!(other.session.line(name).await?.claims.len(), 1);
+    assert_eq!(other.session.names("", None).await?, [name.clone()]);
+    let renewal = one.session.renew(Shard(0), &[(name.clone(), vec![])]).await?;
+    assert_eq!(renewal.strays, [(name.clone(), one.claim(31))]);
+    assert_eq!(other.session.leave(name, one.claim(31), Leave::Done).await?, Left::Held);
+    let id = one.claim(31);
+    one.heard.up_to(|told| *told == site::Told::Gone(id)).await;
+    Ok(())
+}
+
+fn denied(outcome: Result<()>, without: &str) -> Error {
+    let error = outcome.expect_err(without);
+    assert_eq!(error.kind(), ErrorKind::Denied, "without {without}: {error:?}");
+    assert!(!error.can_retry());
+    error
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn the_rule_is_enough() {
+    let mut alone = Alone::new().await;
+    grant(&mut alone, RULE);
+    everything().await.unwrap();
+    assert_eq!(alone.ask("ACL LOG"), redis::Value::Array(vec![]), "something was refused, and nobody saw");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn each_command_of_the_rule_is_needed_and_named_when_it_is_missing() {
+    let mut alone = Alone::new().await;
+    for missing in RULE.split(' ').filter(|word| word.starts_with('+') && !OPTIONAL.contains(word)) {
+        let rule: Vec<_> = RULE.split(' ').filter(|word| *word != missing).collect();
+        grant(&mut alone, &rule.join(" "));
+        let error = denied(everything().await, missing).to_string();
+        assert!(error.to_lowercase().contains(&missing[1..]), "without {missing}: {error}");
+        assert!(error.contains("ACL SETUSER") && error.contains(missing), "without {missing}: {error}");
+        alone.ask("FLUSHDB");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn keys_and_channels_of_the_namespace_are_needed_and_named_when_they_are_missing() {
+    let mut alone = Alone::new().await;
+    for missing in ["~tidelock:*", "&tidelock:*"] {
+        grant(&mut alone, &RULE.replace(missing, &missing.replace("tidelock", "others")));
+        let error = denied(everything().await, missing).to_string();
+        assert!(error.contains("ACL SETUSER") && error.contains(missing), "without {missing}: {error}");
+    }
+    assert_eq!(alone.contents(), []);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn the_rest_can_be_done_without() {
+    let mut alone = Alone::new().await;
+    for missing in OPTIONAL {
+        grant(&mut alone, &RULE.replace(&format!(" {missing}"), ""));
+        everything().await.unwrap();
+        alone.ask("FLUSHDB");
+    }
+}
