@@ -41,7 +41,7 @@ pub(crate) fn strange(value: &Value) -> Error {
 
 fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) {
     match kind {
-        ServerErrorKind::NoPerm => (ErrorKind::Denied, format!("refused for want of a permission: {detail}")),
+        ServerErrorKind::NoPerm => (ErrorKind::Denied, denied(detail)),
         ServerErrorKind::ReadOnly => {
             (ErrorKind::Unavailable, "is a read-only replica; locks need its master".into())
         }
@@ -59,6 +59,16 @@ fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) 
         }
         _ => (ErrorKind::Protocol, format!("said: {code} {detail}")),
     }
+}
+
+/// What to grant, as far as it is said: `this user has no permissions to run the 'eval' command`.
+fn denied(detail: &str) -> String {
+    let missing = match detail.split('\'').nth(1) {
+        Some(command) => format!("+{command}"),
+        None if detail.contains("channel") => "&NAMESPACE:*".into(),
+        None => "~NAMESPACE:*".into(),
+    };
+    format!("refused for want of a permission; grant it with: ACL SETUSER … {missing} (it said: {detail})")
 }
 
 fn extension(code: &str, detail: &str) -> (ErrorKind, String) {
