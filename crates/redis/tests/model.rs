@@ -533,7 +533,10 @@ impl<'a> Pair<'a> {
             self.touched.insert(name.clone());
             let () = self.crew.script(EXPIRE, &name, &[dying.to_string(), "dead".into()]).await;
             self.unmet.extend(waiting.iter().map(|(id, weight)| (name.clone(), *id, *weight)));
-            self.meet(&name).await;
+            let is_first = self.dice.one_in(2);
+            if !is_first || !waiting.is_empty() {
+                self.meet(&name).await;
+            }
             if waiting.is_empty() {
                 let held: Vec<_> = held.into_iter().map(|(id, _)| id).collect();
                 let standing = [(name.clone(), held.clone())];
