@@ -22,7 +22,8 @@ fn every_scenario_runs_and_is_in_the_json() {
     let scenarios = report["scenarios"].as_array().expect("a list");
     let names: Vec<_> = scenarios.iter().map(|scenario| scenario["scenario"].as_str()).collect();
     assert_eq!(names, ["own", "hot", "handoff", "procs", "sale", "held"].map(Some));
-    for case in scenarios[0]["cases"].as_array().expect("a list") {
+    let cases = scenarios[0]["cases"].as_array().expect("a list").iter();
+    for case in cases.filter(|case| case["unit"] == "a second") {
         assert_eq!(case["counts"]["commands"], 2.0, "one to take and one to give back: {case}");
         assert!(case["ratio"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0), "{case}");
     }
