@@ -59,6 +59,9 @@ pub enum Act {
     CutPush(Whom),
     /// The network carries nothing that way; at the heal it arrives.
     Stall(Whom, Way),
+    /// What is sent on the connections that there are stays on its way; at the heal it arrives, even if they were
+    /// given up. New ones work.
+    Strand(Whom),
     /// What the network carries that way takes so much longer.
     Lag(Whom, Way, Duration),
     /// The server is stopped in good order, and started again at once.
@@ -99,7 +102,7 @@ impl Act {
             Self::Sleep(_) => Ability::Sleep,
             Self::Cut(_) | Self::Reset(_) | Self::HalfOpen(_) => Ability::Cut,
             Self::CutPush(_) => Ability::CutPush,
-            Self::Stall(..) | Self::Lag(..) => Ability::Stall,
+            Self::Stall(..) | Self::Strand(_) | Self::Lag(..) => Ability::Stall,
             Self::Restart | Self::Crash | Self::Stop => Ability::Restart,
             Self::Pause => Ability::Pause,
             Self::Forget => Ability::Forget,
@@ -132,6 +135,7 @@ impl fmt::Display for Act {
             Self::HalfOpen(whom) => write!(f, "the connections of {whom} die without a word"),
             Self::CutPush(whom) => write!(f, "the connection that {whom} is told things on is cut"),
             Self::Stall(whom, way) => write!(f, "the network of {whom} stalls {way}"),
+            Self::Strand(whom) => write!(f, "what {whom} sends on its connections stays on its way"),
             Self::Lag(whom, way, by) => write!(f, "the network of {whom} takes {by:?} longer {way}"),
             Self::Restart => f.write_str("the server is restarted"),
             Self::Crash => f.write_str("the server dies, and is started again"),

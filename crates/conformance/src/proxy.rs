@@ -63,6 +63,8 @@ struct Weather {
     push_cut: (u64, Option<Ending>),
     /// Connections that began before this age carry nothing.
     half_open: u64,
+    /// Nor do those before this one, before the heal.
+    stranded: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -149,11 +151,17 @@ impl Proxy {
         self.weather.send_modify(|weather| weather.half_open = weather.next_age());
     }
 
+    /// What is sent on the connections that there are stays on its way, even if they are given up; at the heal it
+    /// arrives. New connections work.
+    pub fn strand(&self) {
+        self.weather.send_modify(|weather| weather.stranded = weather.next_age());
+    }
+
     /// Everything gets through again. Connections that were ended stay so.
     pub fn heal(&self) {
         self.weather.send_modify(|weather| {
             (weather.there, weather.back) = Default::default();
-            (weather.cut.1, weather.push_cut.1) = (None, None);
+            (weather.cut.1, weather.push_cut.1, weather.stranded) = (None, None, 0);
         });
     }
 
@@ -177,7 +185,7 @@ impl Weather {
     }
 
     fn carries(&self, born: u64, way: Way) -> bool {
-        !self.direction(way).is_held && self.half_open <= born
+        !self.direction(way).is_held && self.half_open.max(self.stranded) <= born
     }
 
     /// How a connection of that age ends now, if it does.

@@ -192,18 +192,18 @@ impl Layer for Wire {
     }
 
     async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
-        let sent = self.clock.now(); // the backend sees it only when it arrives
+        let sent = self.clock.now(); // the backend counts from when it arrives: by so much too late, and no more
         let join = LateJoin { session: to.clone(), claim: claim.clone(), patience };
         let mut on_its_way = OnItsWay { wire: self, join: Some(join) };
         let there = self.there(Some(&claim.name)).await;
         on_its_way.join = None;
         there?;
+        let late = self.clock.now().since(sent);
         let place = to.join(claim, patience).await;
         self.back().await?;
-        let by = sent + to.ttl();
         place.map(|place| match place {
-            Place::Held { grant, until } => Place::Held { grant, until: until.min(by) },
-            Place::Waiting { until, look_in } => Place::Waiting { until: until.min(by), look_in },
+            Place::Held { grant, until } => Place::Held { grant, until: until - late },
+            Place::Waiting { until, look_in } => Place::Waiting { until: until - late, look_in },
             other => other,
         })
     }
@@ -251,11 +251,12 @@ impl Layer for Wire {
         shard: Shard,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
-        let sent = self.clock.now(); // the backend sees it only when it arrives
+        let sent = self.clock.now(); // as of a join
         self.there(None).await?;
+        let late = self.clock.now().since(sent);
         let renewal = to.renew(shard, standing).await;
         self.back().await?;
-        renewal.map(|renewal| Renewal { until: renewal.until.min(sent + to.ttl()), ..renewal })
+        renewal.map(|renewal| Renewal { until: renewal.until - late, ..renewal })
     }
 
     async fn line(&self, to: &Arc<dyn Session>, name: &Name) -> Result<Line> {

@@ -20,6 +20,7 @@ trials! {
     a_stalled_network_delays_no_other: points [9], lessons [3], needs [Stall];
     a_slow_network_only_slows: points [4, 3], lessons [1], needs [Stall];
     an_acquire_dropped_on_a_stalled_network_leaves_nothing: points [6, 7], lessons [5], needs [Stall];
+    a_join_that_arrives_by_an_old_connection_does_not_come_alive: points [7, 6], lessons [5, 17], needs [Stall];
     waiters_look_again_when_they_can_be_told_again: points [8], lessons [8], needs [CutPush];
     waiters_get_on_while_they_cannot_be_told: points [8], lessons [8], needs [CutPush];
 }
@@ -275,6 +276,27 @@ async fn an_acquire_dropped_on_a_stalled_network_leaves_nothing(stage: &Stage) -
                 "what was given up under {name:?} has come alive"
             );
         }
+    }
+    Ok(())
+}
+
+async fn a_join_that_arrives_by_an_old_connection_does_not_come_alive(stage: &Stage) -> Outcome {
+    let a = stage.client_with(0, brisk(stage)).await?;
+    let b = stage.client(1).await?;
+    a.take("warm", Want::Lock).await?.release().await?;
+    for want in Want::ALONE {
+        let name = format!("stranded {want}");
+        stage.act(Act::Strand(client(0))).await?;
+        let told = stage.drive(a.try_take(&name, want)).await.map(|hold| hold.is_some());
+        let fits = told.as_ref().map_or_else(Error::can_retry, |is_held| *is_held);
+        ensure!(fits, "an acquire whose request is on its way was told as {told:?}");
+        // Whatever came of it is given back, over a new connection.
+        stage.pass(stage.ttl() / 2).await;
+        stage.act(Act::Heal).await?;
+        stage.pass(stage.ttl() / 10).await;
+        let line = stage.watcher().line(&name).await?;
+        ensure!(line.claims.is_empty(), "a request of an old connection has come alive: {:?}", line.claims);
+        ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next one");
     }
     Ok(())
 }

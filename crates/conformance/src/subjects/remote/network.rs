@@ -34,6 +34,7 @@ impl Network {
             Act::HalfOpen(whom) => self.of(&whom).iter().for_each(|proxy| proxy.break_quietly()),
             Act::CutPush(whom) => self.of(&whom).iter().for_each(|proxy| proxy.cut_push()),
             Act::Stall(whom, way) => self.of(&whom).iter().for_each(|proxy| proxy.hold(way)),
+            Act::Strand(whom) => self.of(&whom).iter().for_each(|proxy| proxy.strand()),
             Act::Lag(whom, way, by) => self.of(&whom).iter().for_each(|proxy| proxy.delay(way, by)),
             other => return Some(other),
         }
