@@ -84,7 +84,7 @@ impl Cluster {
                 Some(Elsewhere::Moved { slot, host, port }) => {
                     let there = self.0.moved(slot, host, port)?;
                     self.read_again();
-                    let reply = there.commands.ask(command.clone(), WhenDropped::Send).await;
+                    let reply = there.ask(command.clone(), WhenDropped::Send).await;
                     (there, reply)
                 }
                 Some(Elsewhere::Ask { host, port }) => {
@@ -130,7 +130,7 @@ impl Fleet for Cluster {
 
     fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         let (cluster, first) = (self.clone(), self.server(name));
-        let reply = first.commands.ask(command.clone(), when_dropped);
+        let reply = first.ask(command.clone(), when_dropped);
         Box::pin(async move { cluster.follow(command, first, reply.await).await })
     }
 }

@@ -50,7 +50,7 @@ impl Fleet for Alone {
     }
 
     fn ask(&self, _: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
-        let (server, reply) = (self.0.clone(), self.0.commands.ask(command, when_dropped));
+        let (server, reply) = (self.0.clone(), self.0.ask(command, when_dropped));
         Box::pin(async move { trouble::checked(reply.await?, server.commands.place()) })
     }
 }

@@ -31,6 +31,7 @@ mod fleet;
 mod inspection;
 mod keys;
 mod link;
+mod local;
 mod news;
 mod reply;
 mod script;

@@ -3,12 +3,13 @@
 //! Requests lie in a queue until the link's task takes whatever has come and hands it over as one write; several
 //! batches may be under way. A batch that is not answered in time, or a connection that ends, ends both: everyone
 //! under way is told that the outcome is unknown, and the task connects anew. While it cannot, whoever asks hears why
-//! at once. All of it runs on the runtime on which the session was opened.
+//! at once. All of it runs on one runtime, mostly that of the keeper.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -33,6 +34,7 @@ pub(crate) struct Link {
     queue: UnboundedSender<Request>,
     place: Arc<str>,
     was_heard: Arc<AtomicBool>,
+    stands: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
@@ -51,10 +53,15 @@ struct Request {
     count: usize,
     reply: oneshot::Sender<Result<Vec<Value>>>,
     when_dropped: WhenDropped,
+    /// Whether somebody else may send it, and has begun to.
+    is_taken: Option<Arc<AtomicBool>>,
 }
 
 /// An answer under way. It needs no runtime.
-pub(crate) type Answer<T> = oneshot::Receiver<Result<T>>;
+pub(crate) struct Answer {
+    reply: oneshot::Receiver<Result<Vec<Value>>>,
+    place: Arc<str>,
+}
 
 struct Task {
     dial: Arc<dyn Dial>,
@@ -64,6 +71,7 @@ struct Task {
     patience: Patience,
     queue: UnboundedReceiver<Request>,
     was_heard: Arc<AtomicBool>,
+    stands: Arc<AtomicBool>,
 }
 
 /// A connection, and what comes from it.
@@ -109,6 +117,23 @@ impl Link {
         Start::new(dial, news, channel, patience).spawn(runtime, None)
     }
 
+    /// Connects soon, and is not used before.
+    pub(crate) fn eager(dial: Arc<dyn Dial>, news: Arc<News>, patience: Patience, runtime: &Handle) -> Self {
+        let link = Self::lazy(dial, news, None, patience, runtime);
+        link.beat();
+        link
+    }
+
+    /// Whether it is connected, as far as is known.
+    pub(crate) fn stands(&self) -> bool {
+        self.stands.load(Ordering::Acquire)
+    }
+
+    /// Whether its runtime has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
     /// Where it leads, for messages.
     pub(crate) fn place(&self) -> &str {
         &self.place
@@ -120,8 +145,8 @@ impl Link {
         command: Cmd,
         when_dropped: WhenDropped,
     ) -> impl Future<Output = Result<Value>> + Send + use<> {
-        let (reply, place) = (self.send(vec![command], when_dropped), self.place.clone());
-        async move { Ok(answer(reply, &place).await?.pop().unwrap_or_default()) }
+        let reply = self.send(vec![command], when_dropped);
+        async move { Ok(reply.await?.pop().unwrap_or_default()) }
     }
 
     /// Asks several things at once, next to each other.
@@ -129,8 +154,7 @@ impl Link {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        let reply = self.send(commands, WhenDropped::Forget);
-        answer(reply, &self.place).await
+        self.send(commands, WhenDropped::Forget).await
     }
 
     /// Sees to it that a connection on which nothing was heard since the last time is found out if it is dead.
@@ -140,12 +164,46 @@ impl Link {
         }
     }
 
-    fn send(&self, commands: Vec<Cmd>, when_dropped: WhenDropped) -> Answer<Vec<Value>> {
-        let (reply, answer) = oneshot::channel();
-        // Without a task the reply is dropped here, and whoever waits for it hears that.
+    /// Asks several things, which lie in the queue when this returns.
+    pub(crate) fn send(&self, commands: Vec<Cmd>, when_dropped: WhenDropped) -> Answer {
+        self.put(commands, when_dropped, None)
+    }
+
+    /// Asks one thing unless somebody else takes it before it is sent.
+    pub(crate) fn send_unless(&self, is_taken: Arc<AtomicBool>, command: Cmd) -> Answer {
+        self.put(vec![command], WhenDropped::Send, Some(is_taken))
+    }
+
+    fn put(
+        &self,
+        commands: Vec<Cmd>,
+        when_dropped: WhenDropped,
+        is_taken: Option<Arc<AtomicBool>>,
+    ) -> Answer {
+        let (sender, reply) = oneshot::channel();
         let count = commands.len();
-        let _ = self.queue.send(Request { commands, count, reply, when_dropped });
-        answer
+        // Without a task the sender is dropped here, and whoever waits hears that.
+        let _ = self.queue.send(Request { commands, count, reply: sender, when_dropped, is_taken });
+        Answer { reply, place: self.place.clone() }
+    }
+}
+
+impl Future for Answer {
+    type Output = Result<Vec<Value>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = std::task::ready!(Pin::new(&mut self.reply).poll(cx));
+        Poll::Ready(reply.unwrap_or_else(|_| Err(silent(&self.place))))
+    }
+}
+
+impl Request {
+    /// Whether it is to be sent; whoever says so sends it.
+    fn take(&self) -> bool {
+        match &self.is_taken {
+            Some(is_taken) => !is_taken.swap(true, Ordering::AcqRel),
+            None => self.when_dropped == WhenDropped::Send || !self.reply.is_closed(),
+        }
     }
 }
 
@@ -165,13 +223,16 @@ impl Start {
     fn new(dial: Arc<dyn Dial>, news: Arc<News>, channel: Option<String>, patience: Patience) -> Self {
         let (sender, queue) = unbounded_channel();
         let (place, was_heard) = (dial.place().into(), Arc::new(AtomicBool::new(true)));
-        Self { task: Task { dial, place, news, channel, patience, queue, was_heard }, queue: sender }
+        let stands = Arc::new(AtomicBool::new(false));
+        let task = Task { dial, place, news, channel, patience, queue, was_heard, stands };
+        Self { task, queue: sender }
     }
 
     fn spawn(self, runtime: &Handle, line: Option<Line>) -> Link {
         let (place, was_heard) = (self.task.place.clone(), self.task.was_heard.clone());
+        let stands = self.task.stands.clone();
         let task = runtime.spawn(self.task.run(line)).abort_handle();
-        Link { queue: self.queue, place, was_heard, task }
+        Link { queue: self.queue, place, was_heard, stands, task }
     }
 }
 
@@ -191,12 +252,16 @@ impl Task {
             }
         };
         loop {
+            self.stands.store(true, Ordering::Release);
             if !self.serve(&mut line, &mut batch).await {
                 return;
             }
+            self.stands.store(false, Ordering::Release);
             let Some(next) = self.reconnect(&mut batch).await else { return };
             line = next;
-            self.news.missed();
+            if self.channel.is_some() {
+                self.news.missed();
+            }
         }
     }
 
@@ -220,7 +285,7 @@ impl Task {
 
     /// Sends a batch, and leaves the wait for its answers to a task of its own.
     async fn send(&self, line: &Line, mut batch: Vec<Request>) {
-        batch.retain(|request| request.when_dropped == WhenDropped::Send || !request.reply.is_closed());
+        batch.retain(Request::take);
         if batch.is_empty() {
             return;
         }
@@ -287,6 +352,12 @@ impl Task {
             Err(_) => return Err(silent(&self.place)),
         };
         Ok(Line { connection, pushes, is_broken: Arc::new(Notify::new()) })
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.stands.store(false, Ordering::Release); // its runtime has ended
     }
 }
 
@@ -368,10 +439,6 @@ impl Sending {
 
 fn is_read_only(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.code() == "READONLY")
-}
-
-async fn answer<T>(reply: Answer<T>, place: &str) -> Result<T> {
-    reply.await.unwrap_or_else(|_| Err(silent(place)))
 }
 
 fn silent(place: &str) -> Error {

@@ -1,22 +1,26 @@
-//! One server, with the two ways to it.
+//! One server, with the ways to it.
 //!
-//! What users ask goes down one connection, in order, so that a leave never overtakes its join, and on it the server's
-//! news are heard; renewals go down another, so that no crowd delays them.
+//! On the keeper's runtime lie two: one for questions, on which the server's news are heard too, and one for renewals,
+//! so that no crowd delays them. A runtime that asks often has one more, of its own.
 
 use std::sync::Arc;
 
-use tidelock::Shard;
+use redis::{Cmd, Value};
+use tidelock::{Reply, Shard};
 use tokio::runtime::Handle;
 
 use crate::dial::Dial;
+use crate::fleet::WhenDropped;
 use crate::link::{Link, Patience};
+use crate::local::{Locals, Rescued};
 use crate::news::News;
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) shard: Shard,
-    pub(crate) commands: Link,
+    pub(crate) commands: Arc<Link>,
     pub(crate) renewals: Link,
+    locals: Locals,
 }
 
 /// What every server of a session is reached with.
@@ -34,7 +38,7 @@ impl Server {
     pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: &Reach) -> tidelock::Result<Self> {
         let (news, channel) = (reach.news.clone(), Some(reach.channel.clone()));
         let commands = Link::connect(dial.clone(), news, channel, reach.patience).await?;
-        Ok(Self { shard: Shard(0), commands, renewals: renewals(dial, reach) })
+        Ok(Self::new(Shard(0), commands, dial, reach))
     }
 
     /// Connects when something is asked for the first time.
@@ -42,10 +46,22 @@ impl Server {
     pub(crate) fn lazy(shard: Shard, dial: Arc<dyn Dial>, reach: &Reach) -> Self {
         let (news, channel) = (reach.news.clone(), Some(reach.channel.clone()));
         let commands = Link::lazy(dial.clone(), news, channel, reach.patience, &reach.runtime);
-        Self { shard, commands, renewals: renewals(dial, reach) }
+        Self::new(shard, commands, dial, reach)
     }
-}
 
-fn renewals(dial: Arc<dyn Dial>, reach: &Reach) -> Link {
-    Link::lazy(dial, reach.news.clone(), None, reach.patience, &reach.runtime)
+    fn new(shard: Shard, commands: Link, dial: Arc<dyn Dial>, reach: &Reach) -> Self {
+        let news = reach.news.clone();
+        let renewals = Link::lazy(dial.clone(), news, None, reach.patience, &reach.runtime);
+        Self { shard, commands: Arc::new(commands), renewals, locals: Locals::new(dial, reach.clone()) }
+    }
+
+    /// Asks one thing, by the shortest way from here; it lies in a queue when this returns. An error of the server's is
+    /// an answer.
+    pub(crate) fn ask(&self, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
+        match (self.locals.mine(), when_dropped) {
+            (Some((local, _)), WhenDropped::Forget) => Box::pin(local.ask(command, when_dropped)),
+            (Some(local), WhenDropped::Send) => Box::pin(Rescued::ask(command, local, self.commands.clone())),
+            (None, _) => Box::pin(self.commands.ask(command, when_dropped)),
+        }
+    }
 }

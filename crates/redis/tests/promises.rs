@@ -1,0 +1,265 @@
+//! What it costs, counted at the server, and what a token survives.
+
+mod site;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use site::alone::Alone;
+use site::{Caller, name, url, weight};
+use tidelock_redis::{
+    Claim, Kind, Leave, Left, Locks, Name, Options, Patience, Place, Renewal, Shard, Store, Token,
+};
+use tokio::task::JoinSet;
+
+fn options() -> Options {
+    Options::new().ttl(Duration::from_secs(600)) // nothing is renewed while it is counted
+}
+
+async fn locks() -> Arc<dyn Locks> {
+    Store::open(&url()).unwrap().connect(options()).await.unwrap()
+}
+
+async fn callers() -> [Caller; 2] {
+    let store = Store::open(&url()).unwrap();
+    [Caller::open(&store, 1, &options()).await, Caller::open(&store, 2, &options()).await]
+}
+
+/// What the server did since it was last asked: how often it ran each command, and for how many µs scripts ran.
+fn counted(alone: &mut Alone) -> (BTreeMap<String, u64>, f64) {
+    let redis::Value::BulkString(stats) = alone.ask("INFO commandstats") else { panic!() };
+    alone.ask("CONFIG RESETSTAT");
+    let stats = String::from_utf8(stats).unwrap();
+    let (mut calls, mut scripts) = (BTreeMap::new(), 0.0);
+    for line in stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")) {
+        let (command, figures) = line.split_once(":calls=").unwrap();
+        let mut figures = figures.split([',', '=']);
+        let count = figures.next().unwrap().parse().unwrap();
+        let micros: f64 = figures.nth(1).unwrap().parse().unwrap();
+        if command.starts_with("evalsha") {
+            scripts += micros;
+        }
+        if !["info", "config|resetstat"].contains(&command) {
+            calls.insert(command.to_owned(), count);
+        }
+    }
+    (calls, scripts)
+}
+
+/// Of what was counted, what clients have sent and were sent.
+fn sent(alone: &mut Alone) -> Vec<(String, u64)> {
+    let calls = counted(alone).0;
+    calls.into_iter().filter(|(command, _)| !INSIDE.contains(&command.as_str())).collect()
+}
+
+/// What only scripts do.
+const INSIDE: [&str; 12] = [
+    "time", "hget", "hset", "hmget", "hdel", "hgetall", "zadd", "zrange", "zrem", "zscore", "pexpire", "del",
+];
+
+fn only(these: &[(&str, u64)]) -> Vec<(String, u64)> {
+    these.iter().map(|(command, count)| ((*command).to_owned(), *count)).collect()
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn to_take_and_to_give_back_is_one_command_each() {
+    let mut alone = Alone::new().await;
+    let locks = locks().await;
+    let (mutex, rwlock) = (locks.mutex("m").unwrap(), locks.rwlock("rw").unwrap());
+    let semaphore = locks.semaphore("s", 3).unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap(); // the scripts are known from here on
+    sent(&mut alone);
+
+    let guard = mutex.lock().await.unwrap();
+    assert_eq!(sent(&mut alone), only(&[("evalsha", 1)]));
+    guard.release().await.unwrap();
+    assert_eq!(sent(&mut alone), only(&[("evalsha", 1)]));
+    let guards =
+        [rwlock.read().await.unwrap(), rwlock.read().await.unwrap(), semaphore.acquire(2).await.unwrap()];
+    assert_eq!(sent(&mut alone), only(&[("evalsha", 3)]));
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    assert_eq!(sent(&mut alone), only(&[("evalsha", 3)]));
+    let held = mutex.lock().await.unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    assert_eq!(sent(&mut alone), only(&[("evalsha", 2)]));
+    held.release().await.unwrap();
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn to_pass_on_is_one_command_and_one_push_or_none_within_a_client() {
+    let mut alone = Alone::new().await;
+    let (here, there) = (locks().await, locks().await);
+    here.mutex("other").unwrap().lock().await.unwrap().release().await.unwrap(); // the scripts are known from here on
+    for (next, told) in [(&there, true), (&here, false), (&there, true)] {
+        let holds = here.mutex("stock").unwrap().lock().await.unwrap();
+        let mutex = next.mutex("stock").unwrap();
+        let waits = tokio::spawn(async move { mutex.lock().await.unwrap() });
+        let stands = async || (here.inspect("stock").await.unwrap().claims.len() == 2).then_some(());
+        site::until("the second waits", stands).await;
+        sent(&mut alone);
+        holds.release().await.unwrap();
+        let granted = waits.await.unwrap();
+        let expected: &[_] = if told { &[("evalsha", 1), ("publish", 1)] } else { &[("evalsha", 1)] };
+        assert_eq!(sent(&mut alone), only(expected));
+        granted.release().await.unwrap();
+    }
+    here.close().await.unwrap();
+    there.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_renewal_that_finds_everything_is_one_command_for_each_name() {
+    let mut alone = Alone::new().await;
+    let [one, _] = callers().await;
+    let (stock, seats) = (name("stock"), name("seats"));
+    one.session.join(&one.mutex(&stock, 1), Patience::Wait).await.unwrap();
+    for number in 2..=5 {
+        let seat = Claim::new(one.claim(number), seats.clone(), Kind::Semaphore, weight(1), weight(2));
+        one.session.join(&seat, Patience::Wait).await.unwrap(); // two hold, two wait
+    }
+    let standing = [(stock, vec![one.claim(1)]), (seats, (2..=5).map(|number| one.claim(number)).collect())];
+    one.session.renew(Shard(0), &standing).await.unwrap(); // on a connection that is made now
+    sent(&mut alone);
+    let Renewal { gone, strays, .. } = one.session.renew(Shard(0), &standing).await.unwrap();
+    assert_eq!((gone, strays), (vec![], vec![]));
+    let sent = sent(&mut alone);
+    assert_eq!(
+        sent.into_iter().filter(|(command, _)| command != "ping").collect::<Vec<_>>(),
+        only(&[("evalsha", 2)])
+    );
+}
+
+/// A line of a mutex in which two clients stand by turns.
+struct Long<'a> {
+    callers: &'a [Caller; 2],
+    name: Name,
+    /// Who holds, and who came last.
+    first: u64,
+    last: u64,
+}
+
+impl<'a> Long<'a> {
+    async fn new(callers: &'a [Caller; 2], text: &str, waiters: u64) -> Self {
+        let mut line = Self { callers, name: name(text), first: 1, last: 0 };
+        for _ in 0..=waiters {
+            line.come().await; // one after the other, so that they stand in this order
+        }
+        line
+    }
+
+    fn of(&self, number: u64) -> &'a Caller {
+        &self.callers[usize::try_from(number % 2).unwrap()]
+    }
+
+    /// The holder leaves, and one more comes.
+    async fn move_on(&mut self) {
+        let (leaver, number) = (self.of(self.first), self.first);
+        let left = leaver.session.leave(&self.name, leaver.claim(number), Leave::Done).await.unwrap();
+        assert_eq!(left, Left::Held);
+        self.first += 1;
+        self.come().await;
+    }
+
+    async fn come(&mut self) {
+        self.last += 1;
+        let comer = self.of(self.last);
+        comer.session.join(&comer.mutex(&self.name, self.last), Patience::Wait).await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_long_line_costs_no_more_than_a_short_one() {
+    let mut alone = Alone::new().await;
+    let callers = callers().await;
+    let mut short = Long::new(&callers, "short", 10).await;
+    let mut long = Long::new(&callers, "long", 10_000).await;
+    let (mut least_short, mut least_long) = (f64::MAX, f64::MAX);
+    for _ in 0..15 {
+        let mut calls = Vec::new();
+        for (line, least) in [(&mut short, &mut least_short), (&mut long, &mut least_long)] {
+            line.move_on().await;
+            counted(&mut alone);
+            for _ in 0..60 {
+                line.move_on().await;
+            }
+            let (done, micros) = counted(&mut alone);
+            *least = micros.min(*least); // the others were disturbed
+            calls.push(done);
+        }
+        assert_eq!(calls[0], calls[1], "as many of each command, whatever the length of the line");
+        assert_eq!((calls[0]["evalsha"], calls[0]["publish"]), (120, 60));
+    }
+    println!("60 hand-offs and joins: {least_short} µs with 10 who wait, {least_long} µs with 10 000");
+    assert!(least_long <= least_short * 1.5, "{least_long} µs against {least_short} µs");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_forgets_its_scripts_all_the_time_disturbs_nobody() {
+    let mut alone = Alone::new().await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut work = JoinSet::new();
+    for client in [locks().await, locks().await] {
+        for name in ["one", "one", "two", "three"] {
+            let mutex = client.mutex(name).unwrap();
+            let is_over = is_over.clone();
+            work.spawn(async move {
+                let mut newest = None;
+                while !is_over.load(Ordering::Relaxed) {
+                    let guard = mutex.lock().await.unwrap();
+                    assert!(newest < Some(guard.token()));
+                    newest = Some(guard.token());
+                    guard.release().await.unwrap();
+                }
+            });
+        }
+    }
+    let mut server = site::plain().await;
+    for _ in 0..400 {
+        let () = site::ask(&mut server, "SCRIPT FLUSH").await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    work.join_all().await;
+    let (calls, _) = counted(&mut alone);
+    assert!(calls["eval"] > 50, "scripts were forgotten in between: {calls:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn tokens_grow_whatever_is_forgotten() {
+    let mut alone = Alone::new().await;
+    let [caller, _] = callers().await;
+    let stock = name("stock");
+    let mut newest = Token::from_u64(0).unwrap();
+    for (i, forget) in
+        ["FLUSHALL", "DEL tidelock:{stock}:held", "PEXPIRE tidelock:{stock}:held 1"].iter().enumerate()
+    {
+        for (number, leaves) in [(2 * i as u64 + 1, true), (2 * i as u64 + 2, false)] {
+            let place = caller.session.join(&caller.mutex(&stock, number), Patience::Now).await.unwrap();
+            let Place::Held { grant, .. } = place else { panic!("{place:?}") };
+            assert!(newest < grant.token, "after {forget}");
+            newest = grant.token;
+            if leaves {
+                caller.session.leave(&stock, caller.claim(number), Leave::Done).await.unwrap();
+            }
+        }
+        alone.ask(forget);
+        let mut server = site::plain().await;
+        site::until("the key is gone", async || {
+            let there: u32 = site::ask(&mut server.clone(), "EXISTS tidelock:{stock}:held").await;
+            (there == 0).then_some(())
+        })
+        .await;
+    }
+    let place = caller.session.join(&caller.mutex(&stock, 99), Patience::Now).await.unwrap();
+    assert!(matches!(place, Place::Held { grant, .. } if newest < grant.token), "{place:?}");
+}
