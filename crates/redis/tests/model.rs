@@ -13,6 +13,7 @@
 //! - Only a holder can be made lighter.
 //!
 //! A failure prints its sequence and its seed: `TIDELOCK_MODEL_SEED=SEED` runs that one alone.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
 
@@ -360,7 +361,7 @@ impl<'a> Pair<'a> {
             (Event::Refused { why: Refusal::Busy, .. }, Ok(Place::Refused))
             | (Event::Refused { why: Refusal::Void, .. }, Ok(Place::Gone)) => {}
             (Event::Refused { why, .. }, Err(error)) => {
-                assert_eq!(Some(error.kind()), refused(*why), "{error}")
+                assert_eq!(Some(error.kind()), refused(*why), "{error}");
             }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -399,7 +400,7 @@ impl<'a> Pair<'a> {
             (Event::Lightened { .. }, Ok(())) => {}
             (Event::Absent { .. }, Err(error)) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
             (Event::Refused { why, .. }, Err(error)) => {
-                assert_eq!(Some(error.kind()), refused(*why), "{error}")
+                assert_eq!(Some(error.kind()), refused(*why), "{error}");
             }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -417,7 +418,7 @@ impl<'a> Pair<'a> {
         match (&events[0], reply) {
             (Event::Resized { .. } | Event::Refused { why: Refusal::NoLine, .. }, Ok(())) => {}
             (Event::Refused { why, .. }, Err(error)) => {
-                assert_eq!(Some(error.kind()), refused(*why), "{error}")
+                assert_eq!(Some(error.kind()), refused(*why), "{error}");
             }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -731,7 +732,7 @@ impl<'a> Pair<'a> {
 fn lives(book: &BTreeMap<String, String>) -> BTreeMap<SessionId, (u64, u64)> {
     let life = |(field, value): (&String, &String)| {
         let session = u64::from_str_radix(field.strip_prefix("s:")?, 16).unwrap();
-        let mut words = value.split(' ').map(|word| word.parse::<u64>());
+        let mut words = value.split(' ').map(str::parse::<u64>);
         let mut number = || words.next().unwrap().unwrap();
         let (_, _, count, sum) = (number(), number(), number(), number());
         Some((SessionId::from_bits(session), (count, sum)))

@@ -1,4 +1,5 @@
 //! What it costs, counted at the server, and what a token survives.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
 
@@ -253,7 +254,7 @@ async fn tokens_grow_whatever_is_forgotten() {
             }
         }
         alone.ask(forget);
-        let mut server = site::plain().await;
+        let server = site::plain().await;
         site::until("the key is gone", async || {
             let there: u32 = site::ask(&mut server.clone(), "EXISTS tidelock:{stock}:held").await;
             (there == 0).then_some(())

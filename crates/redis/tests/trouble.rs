@@ -1,5 +1,6 @@
 //! Whatever can be wrong with a server is a typed error at once: it says what to do, it holds no password, nothing in
 //! the store has changed, and nothing hangs past its deadline.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
 

@@ -1,5 +1,5 @@
 //! The server that these tests have for themselves while they run, a plain connection to it, and clients at the seam.
-#![allow(dead_code, reason = "each test program uses what it needs")]
+#![allow(dead_code)] // each test program uses what it needs
 
 pub(crate) mod alone;
 pub(crate) mod fake;
