@@ -17,7 +17,7 @@ pub(crate) fn line(reply: &Value) -> Result<Line> {
         return Err(strange(reply));
     };
     let now: u64 = text(now).and_then(|now| now.parse().ok()).ok_or_else(|| strange(reply))?;
-    let (held, wait) = (Fields::of(held, now), Fields::of(wait, now));
+    let (held, wait) = (Fields::of(held, now, 2), Fields::of(wait, now, 0));
     let Some((kind, size)) = held.kind_and_size() else {
         return Ok(Line::default());
     };
@@ -32,12 +32,14 @@ struct Fields<'a> {
     all: HashMap<&'a str, &'a str>,
     /// In ticks of 10 µs.
     now: u64,
+    /// How many numbers stand between a session's lifetime and its label.
+    counts: usize,
 }
 
 impl<'a> Fields<'a> {
-    fn of(flat: &'a Value, now: u64) -> Self {
+    fn of(flat: &'a Value, now: u64, counts: usize) -> Self {
         let pair = |pair: &'a [Value]| Some((text(pair.first()?)?, text(pair.get(1)?)?));
-        Self { all: parts(flat).chunks(2).filter_map(pair).collect(), now }
+        Self { all: parts(flat).chunks(2).filter_map(pair).collect(), now, counts }
     }
 
     fn kind_and_size(&self) -> Option<(Kind, Weight)> {
@@ -55,11 +57,11 @@ impl<'a> Fields<'a> {
 
     /// The label of a session that lives.
     fn label(&self, session: SessionId) -> Option<String> {
-        let mut words = self.all.get(format!("s:{session}").as_str())?.splitn(5, ' ');
+        let mut words = self.all.get(format!("s:{session}").as_str())?.splitn(3 + self.counts, ' ');
         let from: u64 = words.next()?.parse().ok()?;
         let lasts: u64 = words.next()?.parse().ok()?;
         let is_alive = from.saturating_add(lasts.saturating_mul(100)) > self.now;
-        is_alive.then(|| words.nth(2).unwrap_or_default().to_owned())
+        is_alive.then(|| words.nth(self.counts).unwrap_or_default().to_owned())
     }
 
     fn holders(&self) -> Vec<Stander> {

@@ -109,10 +109,13 @@ pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
     Ok(Seen { is_in_use: *used == 1, sight, strays: strays.iter().filter_map(id).collect() })
 }
 
-/// How many claims `renew` found, and the sum of their numbers.
+/// How many claims `renew` found, and the sum of their numbers; `None` where some may be waiting, which it does not
+/// count.
 pub(crate) fn counted(reply: &Value) -> Option<(u64, u64)> {
     match parts(reply) {
-        [Value::Int(count), Value::Int(sum)] => Some((count.unsigned_abs(), sum.unsigned_abs())),
+        [Value::Int(count), Value::Int(sum), Value::Int(0)] => {
+            Some((count.unsigned_abs(), sum.unsigned_abs()))
+        }
         _ => None,
     }
 }

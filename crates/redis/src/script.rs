@@ -26,8 +26,8 @@ macro_rules! script {
     };
 }
 
-script!(JOIN, 4, "lua/join-free.lua", "lua/line.lua", "lua/join.lua");
-script!(LEAVE, 4, "lua/leave-last.lua", "lua/line.lua", "lua/leave.lua");
+script!(JOIN, 4, "lua/join-usual.lua", "lua/line.lua", "lua/join.lua");
+script!(LEAVE, 4, "lua/leave-usual.lua", "lua/line.lua", "lua/leave.lua");
 script!(LIGHTEN, 4, "lua/line.lua", "lua/lighten.lua");
 script!(RESIZE, 4, "lua/line.lua", "lua/resize.lua");
 script!(LOOK, 4, "lua/line.lua", "lua/look.lua");

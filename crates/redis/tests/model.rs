@@ -585,7 +585,7 @@ impl<'a> Pair<'a> {
         for name in &names {
             let (held, wait, left): Peek = self.crew.script(PEEK, name, &["0".into()]).await;
             let what = "an idle name remembers nothing else";
-            assert!(held.keys().all(|field| field == "last" || field == "void"), "{what}: {held:?}");
+            assert!(held.keys().all(|field| ["last", "kept", "void"].contains(&field.as_str())), "{what}: {held:?}");
             assert!(wait.is_empty() && left[1] == -2, "{what}: {wait:?}");
             let () = self.crew.script("redis.call('DEL', unpack(KEYS))", name, &[]).await;
         }
@@ -708,16 +708,22 @@ impl<'a> Pair<'a> {
     fn compare_books(&self, name: &Name, (held, wait, left): &Peek) {
         assert!(left.iter().all(|left| *left != -1), "{name:?} has a key without an expiry: {left:?}");
         let claims = self.world.line(name).map(|line| &line.claims[..]).unwrap_or_default();
-        for (book, is_held) in [(held, true), (wait, false)] {
-            let mut counts = BTreeMap::<SessionId, (u64, u64)>::new();
-            for claim in claims.iter().filter(|claim| claim.token.is_some() == is_held) {
-                let count = counts.entry(claim.id.session).or_default();
-                *count = (count.0 + 1, count.1 + claim.id.number);
-            }
-            let unmet = self.unmet.iter().map(|(_, id, _)| id.session).collect::<BTreeSet<_>>();
-            let written = lives(book).into_iter().filter(|(id, _)| is_held || !unmet.contains(id)).collect();
-            assert_eq!(counts, written, "the counts on {name:?}, held: {is_held}");
+        let mut counts = BTreeMap::<SessionId, (u64, u64)>::new();
+        for claim in claims.iter().filter(|claim| claim.token.is_some()) {
+            let count = counts.entry(claim.id.session).or_default();
+            *count = (count.0 + 1, count.1 + claim.id.number);
         }
+        assert_eq!(counts, lives(held), "the counts on {name:?}");
+        for claim in claims.iter().filter(|claim| claim.token.is_none()) {
+            assert!(
+                wait.contains_key(&format!("s:{}", claim.id.session)),
+                "nothing says how {claim:?} lives"
+            );
+        }
+        assert!(
+            !claims.is_empty() || wait.is_empty() || self.unmet.iter().any(|(on, ..)| on == name),
+            "{wait:?}"
+        );
         let used: u64 = claims
             .iter()
             .filter(|claim| claim.token.is_some())

@@ -13,6 +13,8 @@ local tries = {
   { 'ZSCORE', KEYS[2], 'a' },
   { 'ZRANGE', KEYS[2], '0', '0' },
   { 'ZREM', KEYS[2], 'a' },
+  { 'ZPOPMIN', KEYS[2] },
+  { 'HRANDFIELD', KEYS[1], '1', 'WITHVALUES' },
   { 'ZREMRANGEBYSCORE', KEYS[2], '-inf', '0' },
   { 'PEXPIRE', KEYS[2], '1' },
   { 'DEL', KEYS[1], KEYS[2] },

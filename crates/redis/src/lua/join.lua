@@ -16,20 +16,20 @@ local function answer(word, first, second)
   return { word, first or false, second or false, own }
 end
 
-local function renew(key)
-  begin(life(key, caller), ttl, label)
+local function renew(life)
+  begin(life, ttl, label)
   keep(ttl, idle)
 end
 
 sweep()
 settle()
 
-if mine and till(life(held, caller)) > now() then
-  renew(held)
+if mine and till(holder(caller)) > now() then
+  renew(holder(caller))
   return answer('held', tonumber(string.match(mine, '^%d+ (%d+)')), at.size)
 end
 if at.seq and redis.call('ZSCORE', line, claim) then
-  renew(wait)
+  renew(waiter(caller))
   return answer('waiting', look_in())
 end
 
@@ -45,9 +45,8 @@ end
 
 if not at.seq and at.used + weight <= at.size then
   grant(claim, weight, { from = tick, lasts = ttl, label = label })
-  local answered = answer('held', at.last, at.size)
   keep(ttl, idle)
-  return answered
+  return answer('held', at.last, at.size)
 end
 if not patient then
   return answer('refused')
@@ -58,8 +57,7 @@ redis.call('ZADD', line, long(at.seq), claim)
 if weight ~= 1 then
   redis.call('HSET', wait, 'w:' .. claim, ARGV[5])
 end
-count(wait, claim, 1)
-renew(wait)
+renew(waiter(caller))
 local soon = look_in()
 save()
 redis.call('PEXPIRE', line, at.ttl * 2)

@@ -8,7 +8,7 @@ if mine then
   left = 'held'
   at.used = at.used - tonumber(string.match(mine, '^%d+'))
   drop('h:' .. claim)
-  count(held, claim, -1)
+  count(claim, -1)
 elseif at.seq and redis.call('ZSCORE', line, claim) then
   left = 'waiting'
   stop_waiting(claim)

@@ -1,6 +1,6 @@
 -- The line of one name, as every script sees it.
 --
--- held   hash: who holds, and what is known of the line. An idle name keeps `last` alone, for a while.
+-- held   hash: who holds, and what is known of the line. An idle name keeps `last` and `kept`, for a while.
 --          line              capacity, the weights of all who hold, the longest ttl of anyone here, the moment before
 --                            which no holder's lifetime ends, and the kind
 --          last              the newest token
@@ -9,7 +9,9 @@
 --          h:CLAIM           weight, token, and the place it waited at, if it did
 --          s:SESSION         until when it lives, how many claims it has here, the sum of their numbers, its label
 -- line   sorted set: who waits, by place. A place is the time of the join, or one more than the last place.
--- wait   hash of those who wait: s:SESSION as above, and w:CLAIM its weight, when that is not 1.
+--          kept              when this key was last given its expiry
+-- wait   hash of those who wait: s:SESSION until when it lives, and its label, and w:CLAIM its weight, when that is
+--        not 1. What it still knows of sessions that wait no more goes with the line, or is met by chance.
 -- void   sorted set: claims that must not come alive any more, by when that can be forgotten (ms).
 --
 -- A claim is SESSION-NUMBER, the session in 16 hex digits. Time is the server's. Tokens and places count it in ticks of
@@ -70,20 +72,34 @@ local function read(field)
   return found[5]
 end
 
--- How sessions live here, by key, as they were read or are to be written.
-local lives = { [held] = {}, [wait] = {} }
+-- How sessions live that hold, and that wait, as they were read or are to be written.
+local holders, waiters = {}, {}
 
-local function life(key, session)
-  local known = lives[key][session]
+local function holder(session)
+  local known = holders[session]
   if not known then
-    local entry = redis.call('HGET', key, 's:' .. session)
+    local entry = redis.call('HGET', held, 's:' .. session)
     local from, lasts, count, sum, label
     if entry then
       from, lasts, count, sum, label = string.match(entry, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
     end
     known = { from = from or 0, lasts = lasts or 0, count = tonumber(count or 0), sum = tonumber(sum or 0),
       label = label or '' }
-    lives[key][session] = known
+    holders[session] = known
+  end
+  return known
+end
+
+local function waiter(session)
+  local known = waiters[session]
+  if not known then
+    local entry = redis.call('HGET', wait, 's:' .. session)
+    local from, lasts, label
+    if entry then
+      from, lasts, label = string.match(entry, '^(%d+) (%d+) (.*)$')
+    end
+    known = { from = from or 0, lasts = lasts or 0, label = label or '' }
+    waiters[session] = known
   end
   return known
 end
@@ -98,13 +114,9 @@ local function begin(life, ttl, label)
   life.from, life.lasts, life.label, life.changed = tick, ttl, label, true
 end
 
-local function life_text(life)
-  return life.from .. ' ' .. life.lasts .. ' ' .. life.count .. ' ' .. long(life.sum) .. ' ' .. life.label
-end
-
--- One claim more (by = 1) or less (by = -1) of a session.
-local function count(key, claim, by)
-  local known = life(key, session_of(claim))
+-- One held claim more (by = 1) or less (by = -1) of a session.
+local function count(claim, by)
+  local known = holder(session_of(claim))
   known.count = known.count + by
   known.sum = known.sum + by * number_of(claim)
   known.changed = true
@@ -120,16 +132,11 @@ end
 -- What drops comes before what is put: a server whose memory is full refuses only the first write of a script,
 -- and nobody may be kept from leaving.
 local function save()
-  for session, known in pairs(lives[wait]) do
-    if known.changed and known.count == 0 then
-      redis.call('HDEL', wait, 's:' .. session)
-    end
-  end
   if at.used == 0 then -- whoever waits first always fits into nothing: so nobody does
     puts = {}
     drop('line')
     drop('seq')
-    for session in pairs(lives[held]) do
+    for session in pairs(holders) do
       drop('s:' .. session)
     end
   else
@@ -137,11 +144,12 @@ local function save()
     if at.seq ~= at.old_seq then
       if at.seq then put('seq', long(at.seq)) else drop('seq') end
     end
-    for session, known in pairs(lives[held]) do
+    for session, known in pairs(holders) do
       if known.changed and known.count == 0 then
         drop('s:' .. session)
       elseif known.changed then
-        put('s:' .. session, life_text(known))
+        put('s:' .. session,
+          known.from .. ' ' .. known.lasts .. ' ' .. known.count .. ' ' .. long(known.sum) .. ' ' .. known.label)
       end
     end
   end
@@ -150,12 +158,12 @@ local function save()
   end
   in_pieces('HDEL', held, drops)
   in_pieces('HSET', held, puts)
-  for session, known in pairs(lives[wait]) do
-    if known.changed and known.count > 0 then
-      redis.call('HSET', wait, 's:' .. session, life_text(known))
+  for session, known in pairs(waiters) do
+    if known.changed then
+      redis.call('HSET', wait, 's:' .. session, known.from .. ' ' .. known.lasts .. ' ' .. known.label)
     end
   end
-  puts, drops, lives = {}, {}, { [held] = {}, [wait] = {} }
+  puts, drops, holders, waiters = {}, {}, {}, {}
 end
 
 -- Grants that the caller hears of by this script's reply, of which they are the last part: number, token, size, …
@@ -169,7 +177,7 @@ local function grant(claim, weight, alive, place)
   at.used = at.used + weight
   at.ends = math.min(at.ends, till(alive))
   put('h:' .. claim, weight .. ' ' .. long(at.last) .. (place and ' ' .. place or ''))
-  local known = count(held, claim, 1)
+  local known = count(claim, 1)
   if till(known) < till(alive) then
     known.from, known.lasts = alive.from, alive.lasts
   end
@@ -186,7 +194,6 @@ local function stop_waiting(claim)
   if at.kind ~= 'mutex' then -- all of a mutex weigh 1
     redis.call('HDEL', wait, 'w:' .. claim)
   end
-  count(wait, claim, -1)
 end
 
 -- Grants whoever comes next and fits, and tells them. The dead are taken out as they are met.
@@ -196,10 +203,11 @@ local function settle()
     local claim = first[1]
     if not claim then
       at.seq = nil
+      redis.call('DEL', wait)
       return
     end
     local weight = at.kind == 'mutex' and 1 or tonumber(redis.call('HGET', wait, 'w:' .. claim) or 1)
-    local known = life(wait, session_of(claim))
+    local known = waiter(session_of(claim))
     if till(known) <= now() then
       stop_waiting(claim)
     elseif at.used + weight <= at.size then
@@ -220,6 +228,17 @@ local function settle()
   end
 end
 
+-- Forgets those of some waiters' sessions that are dead: by and by of all that have not come back.
+local function forget_some()
+  local some = redis.call('HRANDFIELD', wait, 16, 'WITHVALUES')
+  for i = 1, #some, 2 do
+    local from, lasts = string.match(some[i + 1], '^(%d+) (%d+) ')
+    if from and from / 100 + lasts <= now() then
+      redis.call('HDEL', wait, some[i])
+    end
+  end
+end
+
 -- Takes out whoever holds and is dead. It walks the holders, and does so at most once in a lifetime.
 local function sweep()
   if not at.kind or now() < at.ends then
@@ -236,7 +255,7 @@ local function sweep()
         local session = string.sub(all[i], 3)
         dead[session] = true
         drop(all[i])
-        lives[held][session] = { from = 0, lasts = 0, count = 0, sum = 0, label = '' }
+        holders[session] = { from = 0, lasts = 0, count = 0, sum = 0, label = '' }
       else
         at.ends = math.min(at.ends, ends)
       end
@@ -247,6 +266,9 @@ local function sweep()
       at.used = at.used - tonumber(string.match(all[i + 1], '^%d+'))
       drop(all[i])
     end
+  end
+  if at.seq then
+    forget_some()
   end
 end
 
@@ -259,4 +281,5 @@ end
 local function keep(ttl, idle)
   at.ttl = math.max(at.ttl, ttl)
   redis.call('PEXPIRE', held, math.max(at.ttl * 2, idle))
+  put('kept', tick)
 end

@@ -7,8 +7,8 @@ local ttl, strays = tonumber(ARGV[3]), ARGV[4] == '1'
 
 read()
 if at.seq then
-  local known = life(wait, caller)
-  if known.count > 0 and till(known) <= now() then -- late, but here it is, before anyone has passed it by
+  local known = waiter(caller)
+  if till(known) > 0 and till(known) <= now() then -- late, but here it is, before anyone has passed it by
     begin(known, ttl, known.label)
   end
 end
