@@ -77,13 +77,25 @@ impl<'a> Column<'a> {
                 _ => writeln!(text, "- There is no such thing as {}: {}.", of("mishap"), of("why")),
             };
         }
-        let mut skipped = self.list("trials").filter(|trial| trial["ending"] == "skipped").peekable();
-        if skipped.peek().is_some() {
+        self.write_skipped(text);
+    }
+
+    /// What was skipped, by the reason: one reason often skips several trials.
+    fn write_skipped(&self, text: &mut String) {
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        for trial in self.list("trials").filter(|trial| trial["ending"] == "skipped") {
+            let of = |key: &str| trial[key].as_str().unwrap_or_default();
+            let (name, why) = (format!("`{}`", of("name")), of("why"));
+            match reasons.iter_mut().find(|(reason, _)| *reason == why) {
+                Some((_, names)) => names.push(name),
+                None => reasons.push((why, vec![name])),
+            }
+        }
+        if !reasons.is_empty() {
             let _ = writeln!(text, "\nSkipped on {}:\n", self.backend);
         }
-        for trial in skipped {
-            let of = |key: &str| trial[key].as_str().unwrap_or_default();
-            let _ = writeln!(text, "- `{}`: {}", of("name"), of("why"));
+        for (why, names) in reasons {
+            let _ = writeln!(text, "- {why}: {}", names.join(", "));
         }
     }
 
@@ -107,7 +119,11 @@ mod tests {
                 "assumptions": ["One process."],
                 "beliefs": [{ "mishap": "an eviction", "overlap": "fenced", "why": "it is told late" }],
                 "points": [{ "point": 1, "passed": 3, "failed": 0, "skipped": 1 }],
-                "trials": [{ "name": "a_trial", "ending": "skipped", "why": "there is no clock" }],
+                "trials": [
+                    { "name": "a_trial", "ending": "skipped", "why": "there is no clock" },
+                    { "name": "played", "ending": "passed" },
+                    { "name": "another", "ending": "skipped", "why": "there is no clock" },
+                ],
             })
         };
         let text = table(&[report("one"), report("two")]).unwrap();
@@ -116,7 +132,7 @@ mod tests {
             text.contains("| 1 | Exclusion | holds: 3 trials, 1 skipped | holds: 3 trials, 1 skipped |"),
             "{text}"
         );
-        assert!(text.contains("- `a_trial`: there is no clock"), "{text}");
+        assert!(text.contains("- there is no clock: `a_trial`, `another`\n"), "{text}");
         assert!(table(&[json!({})]).is_err());
     }
 }

@@ -41,10 +41,10 @@ async fn a_stalled_name_delays_no_other(stage: &Stage) -> Outcome {
         stage.pass(Duration::from_millis(1)).await;
         let asked = stage.now();
         let free =
-            stage.drive(a.take_within(&format!("other {}", round % 4), Want::Lock, stage.ttl() / 5)).await?;
+            stage.drive(a.take_within(&format!("other {}", round % 4), Want::Lock, stage.ttl() / 10)).await?;
         let took = stage.now().since(asked);
         ensure!(free.is_some(), "a stalled name kept another from being locked for {took:?}");
-        ensure!(took < stage.ttl() / 5, "a stalled name delayed another by {took:?}");
+        ensure!(took < stage.ttl() / 10, "a stalled name delayed another by {took:?}");
     }
     drop((stuck, hold));
     stage.act(Act::Heal).await

@@ -1,7 +1,7 @@
 //! Point 7. A leave takes out the claim it names and no other, however often and however late it comes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidelock::{ErrorKind, State};
@@ -142,45 +142,53 @@ async fn no_lock_is_kept_alive_for_nobody(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-/// Takes and gives back until it is told to stop, and says how often.
-async fn take_shortly(client: Client, name: String, stop: Arc<AtomicBool>) -> Outcome<u64> {
-    let mut taken = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let hold = client.take(&name, Want::Lock).await?;
-        tokio::time::sleep(Duration::from_millis(1)).await; // so that renewals begin and end meanwhile
-        ensure!(
-            hold.state() == State::Held,
-            "a short hold of {name} is {:?} after {taken} others",
-            hold.state()
-        );
-        match taken % 3 {
-            0 => drop(hold),
-            _ => hold.release().await?,
+/// Short holds by many tasks, until they are told to stop.
+#[derive(Default)]
+struct ShortHolds {
+    taken: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl ShortHolds {
+    /// One task: takes and gives back.
+    async fn take(self: Arc<Self>, client: Client, name: String) -> Outcome {
+        while !self.is_over.load(Ordering::Relaxed) {
+            let hold = client.take(&name, Want::Lock).await?;
+            tokio::time::sleep(Duration::from_millis(1)).await; // so that renewals begin and end meanwhile
+            let (state, taken) = (hold.state(), self.taken.fetch_add(1, Ordering::Relaxed));
+            ensure!(state == State::Held, "a short hold of {name} is {state:?} after {taken} others");
+            match taken % 3 {
+                0 => drop(hold),
+                _ => hold.release().await?,
+            }
+            tokio::task::yield_now().await;
         }
-        taken += 1;
-        tokio::time::sleep(Duration::from_millis(1)).await; // so that the history stays short
+        Ok(())
     }
-    Ok(taken)
 }
 
 async fn many_short_holds_outlive_many_renewals(stage: &Stage) -> Outcome {
     let [a] = stage.clients().await?;
     let kept = a.take("kept", Want::Lock).await?; // so that there is something to be renewed
-    let stop = Arc::new(AtomicBool::new(false));
+    let short = Arc::new(ShortHolds::default());
     let shared = (0..4).map(|_| "shared".to_owned());
     let names = shared.chain((0..4).map(|number| format!("own {number}")));
-    let tasks: Vec<_> = names.map(|name| tokio::spawn(take_shortly(a.clone(), name, stop.clone()))).collect();
-    let is_over = async || tasks.iter().any(tokio::task::JoinHandle::is_finished);
-    for _ in 0..stage.many(24, 240) {
-        stage.pass(stage.ttl() / 8).await;
+    let tasks: Vec<_> = names.map(|name| tokio::spawn(short.clone().take(a.clone(), name))).collect();
+    let has_failed = || tasks.iter().any(tokio::task::JoinHandle::is_finished);
+    for _ in 0..stage.many(300, 3_000) {
+        // However fast time is turned, the tasks keep up with it.
+        let before = short.taken.load(Ordering::Relaxed);
+        stage.pass(stage.ttl() / 100).await;
+        let goes_on = async || short.taken.load(Ordering::Relaxed) > before || has_failed();
+        stage.until(stage.ttl(), "short holds go on", goes_on).await?;
         ensure!(kept.state() == State::Held, "a hold was lost beside many short ones");
-        if is_over().await {
-            break; // in an error, which is told below
+        if has_failed() {
+            break; // which is told below
         }
     }
-    stop.store(true, Ordering::Relaxed);
+    short.is_over.store(true, Ordering::Relaxed);
     for task in tasks {
-        ensure!(stage.drive(task).await?? > 0, "somebody never had its turn");
+        stage.drive(task).await??;
     }
     drop(kept);
     crate::trials::leaks::until_no_names(stage).await

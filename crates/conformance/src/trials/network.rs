@@ -313,7 +313,9 @@ async fn waiters_look_again_when_they_can_be_told_again(stage: &Stage) -> Outcom
         let name = format!("untold {want}");
         let hold = a.take(&name, want).await?;
         let waiting = stage.waiter(&b, &name, want).await?;
+        stage.pass(stage.ttl() / 10).await; // it knows that it waits, and asks no more
         stage.act(Act::CutPush(client(1))).await?;
+        stage.pass(stage.ttl() / 20).await;
         hold.release().await?; // whatever is told now is lost
         stage.pass(stage.ttl() / 10).await;
         stage.act(Act::Heal).await?;
