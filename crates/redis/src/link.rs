@@ -34,7 +34,6 @@ pub(crate) struct Link {
     queue: UnboundedSender<Request>,
     place: Arc<str>,
     was_heard: Arc<AtomicBool>,
-    stands: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
@@ -53,8 +52,6 @@ struct Request {
     count: usize,
     reply: oneshot::Sender<Result<Vec<Value>>>,
     when_dropped: WhenDropped,
-    /// Whether somebody else may send it, and has begun to.
-    is_taken: Option<Arc<AtomicBool>>,
 }
 
 /// An answer under way. It needs no runtime.
@@ -71,7 +68,6 @@ struct Task {
     patience: Patience,
     queue: UnboundedReceiver<Request>,
     was_heard: Arc<AtomicBool>,
-    stands: Arc<AtomicBool>,
 }
 
 /// A connection, and what comes from it.
@@ -117,23 +113,6 @@ impl Link {
         Start::new(dial, news, channel, patience).spawn(runtime, None)
     }
 
-    /// Connects soon, and is not used before.
-    pub(crate) fn eager(dial: Arc<dyn Dial>, news: Arc<News>, patience: Patience, runtime: &Handle) -> Self {
-        let link = Self::lazy(dial, news, None, patience, runtime);
-        link.beat();
-        link
-    }
-
-    /// Whether it is connected, as far as is known.
-    pub(crate) fn stands(&self) -> bool {
-        self.stands.load(Ordering::Acquire)
-    }
-
-    /// Whether its runtime has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.task.is_finished()
-    }
-
     /// Where it leads, for messages.
     pub(crate) fn place(&self) -> &str {
         &self.place
@@ -164,26 +143,11 @@ impl Link {
         }
     }
 
-    /// Asks several things, which lie in the queue when this returns.
-    pub(crate) fn send(&self, commands: Vec<Cmd>, when_dropped: WhenDropped) -> Answer {
-        self.put(commands, when_dropped, None)
-    }
-
-    /// Asks one thing unless somebody else takes it before it is sent.
-    pub(crate) fn send_unless(&self, is_taken: Arc<AtomicBool>, command: Cmd) -> Answer {
-        self.put(vec![command], WhenDropped::Send, Some(is_taken))
-    }
-
-    fn put(
-        &self,
-        commands: Vec<Cmd>,
-        when_dropped: WhenDropped,
-        is_taken: Option<Arc<AtomicBool>>,
-    ) -> Answer {
+    fn send(&self, commands: Vec<Cmd>, when_dropped: WhenDropped) -> Answer {
         let (sender, reply) = oneshot::channel();
         let count = commands.len();
         // Without a task the sender is dropped here, and whoever waits hears that.
-        let _ = self.queue.send(Request { commands, count, reply: sender, when_dropped, is_taken });
+        let _ = self.queue.send(Request { commands, count, reply: sender, when_dropped });
         Answer { reply, place: self.place.clone() }
     }
 }
@@ -198,12 +162,9 @@ impl Future for Answer {
 }
 
 impl Request {
-    /// Whether it is to be sent; whoever says so sends it.
-    fn take(&self) -> bool {
-        match &self.is_taken {
-            Some(is_taken) => !is_taken.swap(true, Ordering::AcqRel),
-            None => self.when_dropped == WhenDropped::Send || !self.reply.is_closed(),
-        }
+    /// Whether anybody cares that it is sent.
+    fn is_wanted(&self) -> bool {
+        self.when_dropped == WhenDropped::Send || !self.reply.is_closed()
     }
 }
 
@@ -223,16 +184,14 @@ impl Start {
     fn new(dial: Arc<dyn Dial>, news: Arc<News>, channel: Option<String>, patience: Patience) -> Self {
         let (sender, queue) = unbounded_channel();
         let (place, was_heard) = (dial.place().into(), Arc::new(AtomicBool::new(true)));
-        let stands = Arc::new(AtomicBool::new(false));
-        let task = Task { dial, place, news, channel, patience, queue, was_heard, stands };
+        let task = Task { dial, place, news, channel, patience, queue, was_heard };
         Self { task, queue: sender }
     }
 
     fn spawn(self, runtime: &Handle, line: Option<Line>) -> Link {
         let (place, was_heard) = (self.task.place.clone(), self.task.was_heard.clone());
-        let stands = self.task.stands.clone();
         let task = runtime.spawn(self.task.run(line)).abort_handle();
-        Link { queue: self.queue, place, was_heard, stands, task }
+        Link { queue: self.queue, place, was_heard, task }
     }
 }
 
@@ -252,11 +211,9 @@ impl Task {
             }
         };
         loop {
-            self.stands.store(true, Ordering::Release);
             if !self.serve(&mut line, &mut batch).await {
                 return;
             }
-            self.stands.store(false, Ordering::Release);
             let Some(next) = self.reconnect(&mut batch).await else { return };
             line = next;
             if self.channel.is_some() {
@@ -285,7 +242,7 @@ impl Task {
 
     /// Sends a batch, and leaves the wait for its answers to a task of its own.
     async fn send(&self, line: &Line, mut batch: Vec<Request>) {
-        batch.retain(Request::take);
+        batch.retain(Request::is_wanted);
         if batch.is_empty() {
             return;
         }
@@ -355,12 +312,6 @@ impl Task {
     }
 }
 
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.stands.store(false, Ordering::Release); // its runtime has ended
-    }
-}
-
 /// A batch under way.
 struct Sending {
     connection: MultiplexedConnection,
@@ -419,7 +370,7 @@ impl Sending {
 
     /// Gives everyone the answers to what it asked. Grants are told first, whether anyone reads the answer or not.
     fn share(self, values: Vec<Value>) {
-        if values.iter().any(is_read_only) {
+        if values.iter().any(trouble::is_read_only) {
             self.is_broken.notify_one(); // it was master once: whoever is now has to be found
         }
         let mut values = values.into_iter();
@@ -435,10 +386,6 @@ impl Sending {
             let _ = request.reply.send(Err(error.clone())); // unless nobody waits any more
         }
     }
-}
-
-fn is_read_only(value: &Value) -> bool {
-    matches!(value, Value::ServerError(error) if error.code() == "READONLY")
 }
 
 fn silent(place: &str) -> Error {

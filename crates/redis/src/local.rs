@@ -4,27 +4,33 @@
 //! server takes for its answer. So a runtime that asks often gets a connection of its own, in the background; until it
 //! stands, whenever it does not, and where there is no runtime, the keeper's is used.
 //!
-//! A runtime may be blocked by its user, or end. What has to arrive all the same is therefore taken back by whoever
-//! waits for it elsewhere, which is the keeper: from a queue that nobody empties, to a connection that is served.
+//! A runtime may be blocked by its user. What has to arrive all the same is therefore asked once more by whoever waits
+//! for it elsewhere, which is the keeper. A leave is harmless twice, and its answer is the first that comes.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use redis::{Cmd, Value};
-use tidelock::Result;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisResult, Value};
+use tidelock::{Moment, Reply, Result, Sleep, boot_clock};
 use tokio::runtime::{Handle, Id};
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::dial::Dial;
 use crate::fleet::WhenDropped;
-use crate::link::{Answer, Link};
+use crate::link::Link;
 use crate::server::Reach;
+use crate::{script, trouble};
 
 /// After how many questions a runtime gets a connection of its own: programs that end soon do without.
 const OFTEN: u32 = 32;
 /// How many runtimes have one at most.
 const MOST: usize = 8;
+/// How long whoever waits elsewhere trusts the runtime that has the question.
+const TRUST: Duration = Duration::from_millis(100);
 
 /// The ways to one server that lie on callers' runtimes.
 #[derive(Debug)]
@@ -38,7 +44,17 @@ pub(crate) struct Locals {
 struct Local {
     runtime: Id,
     asked: u32,
-    link: Option<Arc<Link>>,
+    way: Option<Arc<Way>>,
+}
+
+/// A connection that lives on one runtime, and ends with it.
+#[derive(Debug)]
+pub(crate) struct Way {
+    runtime: Id,
+    connection: OnceLock<MultiplexedConnection>,
+    is_broken: AtomicBool,
+    reach: Reach,
+    place: String,
 }
 
 impl Locals {
@@ -47,7 +63,7 @@ impl Locals {
     }
 
     /// The way on the runtime of whoever calls, if there is one and it stands.
-    pub(crate) fn mine(&self) -> Option<(Arc<Link>, Id)> {
+    pub(crate) fn mine(&self) -> Option<Arc<Way>> {
         let here = Handle::try_current().ok()?;
         let id = here.id();
         if id == self.reach.runtime.id() {
@@ -55,55 +71,148 @@ impl Locals {
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(local) = known.iter_mut().find(|local| local.runtime == id) else {
-            known.retain(|local| local.link.as_ref().is_some_and(|link| !link.has_ended()));
+            known.retain(|local| local.way.as_ref().is_some_and(|way| !way.is_broken()));
             if known.len() < MOST {
-                known.push(Local { runtime: id, asked: 1, link: None });
+                known.push(Local { runtime: id, asked: 1, way: None });
             }
             return None;
         };
-        if let Some(link) = &local.link {
-            return link.stands().then(|| (link.clone(), id));
+        match &local.way {
+            Some(way) if way.is_broken() => (local.way, local.asked) = (None, 0),
+            Some(way) => return way.connection.get().is_some().then(|| way.clone()),
+            None => local.asked += 1,
         }
-        local.asked += 1;
         if local.asked >= OFTEN {
-            let Reach { news, patience, .. } = self.reach.clone();
-            local.link = Some(Arc::new(Link::eager(self.dial.clone(), news, patience, &here)));
+            local.way = Some(Way::open(self.dial.clone(), self.reach.clone(), &here));
         }
         None
     }
 }
 
-/// A question that lies on a runtime which may not come to it.
-pub(crate) struct Rescued {
-    /// Until it is taken back.
-    command: Option<Cmd>,
-    /// Whether somebody has begun to send it.
-    is_taken: Arc<AtomicBool>,
-    runtime: Id,
-    reply: Answer,
-    otherwise: Arc<Link>,
-}
+impl Way {
+    /// Connects in the background.
+    fn open(dial: Arc<dyn Dial>, reach: Reach, here: &Handle) -> Arc<Self> {
+        let (connection, is_broken) = (OnceLock::new(), AtomicBool::new(false));
+        let way = Arc::new(Self { runtime: here.id(), connection, is_broken, reach, place: dial.place() });
+        let opening = way.clone();
+        here.spawn(async move {
+            // Nothing is subscribed to on it, so nothing is told.
+            match dial.dial(opening.reach.patience.connect, unbounded_channel().0).await {
+                Ok(connection) => drop(opening.connection.set(connection)),
+                Err(_) => opening.give_up(),
+            }
+        });
+        way
+    }
 
-impl Rescued {
-    /// Asks by way of `local`, and of `otherwise` if that does not come to it.
-    pub(crate) fn ask(command: Cmd, (local, runtime): (Arc<Link>, Id), otherwise: Arc<Link>) -> Self {
-        let is_taken = Arc::new(AtomicBool::new(false));
-        let reply = local.send_unless(is_taken.clone(), command.clone());
-        Self { command: Some(command), is_taken, runtime, reply, otherwise }
+    fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Acquire)
+    }
+
+    fn give_up(&self) {
+        self.is_broken.store(true, Ordering::Release);
+    }
+
+    /// Asks one thing. What is to be sent in any case is under way when this returns, and goes by `otherwise` too if
+    /// this runtime does not come to it.
+    pub(crate) fn ask(
+        self: Arc<Self>,
+        command: Cmd,
+        when_dropped: WhenDropped,
+        otherwise: &Arc<Link>,
+    ) -> Reply<Value> {
+        let again = (when_dropped == WhenDropped::Send).then(|| (command.clone(), otherwise.clone()));
+        // A little before core gives up, so that this one knows why it is dropped.
+        let given_up_at = boot_clock().now() + self.reach.patience.answer * 9 / 10;
+        let sending = Box::pin(send(self.connection.get().cloned(), command));
+        let mut asking = Asking { way: self, sending, again, rescue: None, given_up_at, is_done: false };
+        if when_dropped == WhenDropped::Send {
+            // Its first poll hands it to the connection; whoever waits polls it again.
+            if let Poll::Ready(reply) = asking.sending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
+                let reply = asking.finish(reply);
+                return Box::pin(std::future::ready(reply));
+            }
+        }
+        Box::pin(asking)
     }
 }
 
-impl Future for Rescued {
+async fn send(connection: Option<MultiplexedConnection>, command: Cmd) -> RedisResult<Value> {
+    let Some(mut connection) = connection else {
+        return Err(redis::RedisError::from((redis::ErrorKind::Io, "not connected yet")));
+    };
+    let reply = connection.send_packed_command(&command).await?;
+    match &reply {
+        Value::ServerError(error) if error.code() == "NOSCRIPT" => match script::by_text(&command) {
+            Some(by_text) => connection.send_packed_command(&by_text).await,
+            None => Ok(reply),
+        },
+        _ => Ok(reply),
+    }
+}
+
+/// A question under way.
+struct Asking<F> {
+    way: Arc<Way>,
+    sending: Pin<Box<F>>,
+    /// What is asked once more if the runtime does not come to it, and by which way.
+    again: Option<(Cmd, Arc<Link>)>,
+    rescue: Option<(Sleep, Option<Reply<Value>>)>,
+    given_up_at: Moment,
+    is_done: bool,
+}
+
+impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
+    fn finish(&mut self, reply: RedisResult<Value>) -> Result<Value> {
+        self.is_done = true;
+        if reply.as_ref().map_or(true, trouble::is_read_only) {
+            self.way.give_up();
+        }
+        let reply = reply.map_err(|error| trouble::from(error, &self.way.place))?;
+        self.way.reach.news.replied(&reply);
+        Ok(reply)
+    }
+
+    /// Asks once more, when whoever waits elsewhere has waited for long enough.
+    fn rescue(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value>> {
+        let is_elsewhere = || Handle::try_current().map_or(true, |here| here.id() != self.way.runtime);
+        if self.again.is_none() || (self.rescue.is_none() && !is_elsewhere()) {
+            return Poll::Pending;
+        }
+        let clock = boot_clock();
+        let (sleep, asked) =
+            self.rescue.get_or_insert_with(|| (Sleep::until(&clock, clock.now() + TRUST), None));
+        if asked.is_none() {
+            std::task::ready!(Pin::new(sleep).poll(cx));
+            let again = self.again.clone().map(|(command, link)| link.ask(command, WhenDropped::Send));
+            *asked = again.map(|again| Box::pin(again) as Reply<Value>);
+        }
+        match asked {
+            Some(asked) => asked.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
     type Output = Result<Value>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let is_elsewhere = || Handle::try_current().map_or(true, |here| here.id() != self.runtime);
-        if self.command.is_some() && is_elsewhere() {
-            let command = self.command.take();
-            if !self.is_taken.swap(true, Ordering::AcqRel) {
-                self.reply = self.otherwise.send(command.into_iter().collect(), WhenDropped::Send);
-            }
+        if let Poll::Ready(reply) = self.sending.as_mut().poll(cx) {
+            return Poll::Ready(self.finish(reply));
         }
-        Pin::new(&mut self.reply).poll(cx).map(|replies| Ok(replies?.pop().unwrap_or_default()))
+        let reply = std::task::ready!(self.rescue(cx));
+        self.is_done = true;
+        Poll::Ready(reply)
+    }
+}
+
+impl<F> Drop for Asking<F> {
+    /// A connection that has not answered for as long as anyone waits is not asked again.
+    fn drop(&mut self) {
+        if !self.is_done && boot_clock().now() >= self.given_up_at {
+            self.way.give_up();
+        }
     }
 }

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::dial::Dial;
 use crate::fleet::WhenDropped;
 use crate::link::{Link, Patience};
-use crate::local::{Locals, Rescued};
+use crate::local::Locals;
 use crate::news::News;
 
 #[derive(Debug)]
@@ -58,10 +58,9 @@ impl Server {
     /// Asks one thing, by the shortest way from here; it lies in a queue when this returns. An error of the server's is
     /// an answer.
     pub(crate) fn ask(&self, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
-        match (self.locals.mine(), when_dropped) {
-            (Some((local, _)), WhenDropped::Forget) => Box::pin(local.ask(command, when_dropped)),
-            (Some(local), WhenDropped::Send) => Box::pin(Rescued::ask(command, local, self.commands.clone())),
-            (None, _) => Box::pin(self.commands.ask(command, when_dropped)),
+        match self.locals.mine() {
+            Some(way) => way.ask(command, when_dropped, &self.commands),
+            None => Box::pin(self.commands.ask(command, when_dropped)),
         }
     }
 }

@@ -34,6 +34,11 @@ pub(crate) fn checked(value: Value, place: &str) -> Result<Value> {
     }
 }
 
+/// Whether a server was asked that may not write: it was master once.
+pub(crate) fn is_read_only(value: &Value) -> bool {
+    matches!(value, Value::ServerError(error) if error.code() == "READONLY")
+}
+
 /// A reply that is not what a script of ours answers.
 pub(crate) fn strange(value: &Value) -> Error {
     Error::new(ErrorKind::Protocol, format!("Redis answered strangely: {value:?}"))

@@ -585,7 +585,10 @@ impl<'a> Pair<'a> {
         for name in &names {
             let (held, wait, left): Peek = self.crew.script(PEEK, name, &["0".into()]).await;
             let what = "an idle name remembers nothing else";
-            assert!(held.keys().all(|field| ["last", "kept", "void"].contains(&field.as_str())), "{what}: {held:?}");
+            assert!(
+                held.keys().all(|field| ["last", "kept", "void"].contains(&field.as_str())),
+                "{what}: {held:?}"
+            );
             assert!(wait.is_empty() && left[1] == -2, "{what}: {wait:?}");
             let () = self.crew.script("redis.call('DEL', unpack(KEYS))", name, &[]).await;
         }
