@@ -88,7 +88,9 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// while a claim waits that could then never fit. A line that nobody stands in has no capacity: nothing happens.
     async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()>;
 
-    /// Keeps the standing claims of one shard alive. Also called with none, for a session that must be kept itself.
+    /// Keeps the standing claims of one shard alive; those whose time ends first come first. Also called with none, for
+    /// a session that must be kept itself. It has no longer than a command, or a third of the ttl: whom a backend does
+    /// not come to in that time it is unsure of, and they are asked about again soon.
     async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal>;
 
     /// The whole line of a name, for people to look at.

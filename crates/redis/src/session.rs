@@ -28,6 +28,8 @@ const PIPELINE: usize = 256;
 pub(crate) struct RedisSession {
     pub(crate) id: SessionId,
     pub(crate) ttl: Duration,
+    /// After how long a renewal begins no more pipelines.
+    pub(crate) renew_within: Duration,
     pub(crate) label: Arc<str>,
     pub(crate) keys: Keys,
     pub(crate) clock: Arc<dyn Clock>,
@@ -220,8 +222,21 @@ impl Session for RedisSession {
         let mut renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
         if let Some(server) = self.fleet.of_shard(shard).filter(|_| !standing.is_empty()) {
             server.commands.beat();
-            for some in standing.chunks(PIPELINE) {
-                self.renew_some(&server, some, &mut renewal).await?;
+            for (i, some) in standing.chunks(PIPELINE).enumerate() {
+                let is_late = self.clock.now() > now + self.renew_within;
+                let renewed = match is_late {
+                    true => None,
+                    false => Some(self.renew_some(&server, some, &mut renewal).await),
+                };
+                match renewed {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) if i == 0 => return Err(error),
+                    // What is done stays done. The others' time ends first now, so they come first the next time.
+                    Some(Err(_)) | None => {
+                        renewal.unsure.extend(standing[i * PIPELINE..].iter().flat_map(|(_, claims)| claims));
+                        break;
+                    }
+                }
             }
         }
         Ok(renewal)

@@ -151,6 +151,7 @@ impl Backend for Store {
         Ok(Arc::new(RedisSession {
             id,
             ttl: options.ttl,
+            renew_within: options.command_deadline.min(options.ttl / 3) / 2,
             label: options.label.clone(),
             keys,
             clock: boot_clock(),

@@ -61,6 +61,15 @@ struct Renewing {
     failed: Option<Failed>,
 }
 
+impl Renewing {
+    /// When to try again after one more failure.
+    fn pause(&self, now: Moment, options: &Options, session: &dyn Session) -> Failed {
+        let pause = self.failed.as_ref().map_or(options.first_pause, |failed| failed.pause);
+        let longest = options.longest_pause.min(session.ttl() / 10);
+        Failed { retry_at: now + pause, pause: (pause * 2).min(longest) }
+    }
+}
+
 /// A renewal has failed: when to try again, and how long to pause if that fails too.
 struct Failed {
     retry_at: Moment,
@@ -247,7 +256,10 @@ impl Keeper {
         renewing.under_way = false;
         match answer {
             Ok(renewal) => {
-                if renewing.failed.take().is_some() {
+                // Of some nothing was learnt: they are asked about again soon, and before all others.
+                let again =
+                    (!renewal.unsure.is_empty()).then(|| renewing.pause(now, &self.options, &*self.session));
+                if std::mem::replace(&mut renewing.failed, again).is_some() && renewal.unsure.is_empty() {
                     telling::renewed_again(shard);
                 }
                 self.registry.renewed(shard, asked, &renewal);
@@ -256,9 +268,7 @@ impl Keeper {
             Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
             Err(error) => {
                 let is_news = renewing.failed.is_none() && !asked.is_empty();
-                let pause = renewing.failed.as_ref().map_or(self.options.first_pause, |failed| failed.pause);
-                let longest = self.options.longest_pause.min(self.session.ttl() / 10);
-                renewing.failed = Some(Failed { retry_at: now + pause, pause: (pause * 2).min(longest) });
+                renewing.failed = Some(renewing.pause(now, &self.options, &*self.session));
                 telling::jeopardy(shard, &error, is_news);
                 self.registry.in_jeopardy(asked);
             }

@@ -185,17 +185,23 @@ impl Registry {
         self.wake_keeper_by(at.unwrap_or(Moment::NEVER));
     }
 
-    /// Everyone who is known to stand in the store, by the shard that each name is in now.
+    /// Everyone who is known to stand in the store, by the shard that each name is in now. Those whose time ends first
+    /// come first: a store that cannot renew all of them in time leaves the others for the next round.
     pub(crate) fn roll(&self, shard_of: impl Fn(&Name) -> Shard) -> Roll {
-        let mut by_name: HashMap<Name, Vec<ClaimId>> = HashMap::new();
+        let mut by_name: HashMap<Name, (Moment, Vec<ClaimId>)> = HashMap::new();
         for standing in self.table.lock().standing.values() {
             // While a join is under way the store may or may not know the claim: it must not be missed there.
             if matches!(standing.stands(), Some(Footing::Waiting | Footing::Held)) {
-                by_name.entry(standing.claim.name.clone()).or_default().push(standing.claim.id);
+                let (first, ids) =
+                    by_name.entry(standing.claim.name.clone()).or_insert((Moment::NEVER, Vec::new()));
+                *first = (*first).min(standing.until());
+                ids.push(standing.claim.id);
             }
         }
+        let mut by_end: Vec<_> = by_name.into_iter().collect();
+        by_end.sort_unstable_by_key(|(_, (first, _))| *first);
         let mut roll = Roll::new();
-        for (name, ids) in by_name {
+        for (name, (_, ids)) in by_end {
             roll.entry(shard_of(&name)).or_default().push((name, ids));
         }
         roll
