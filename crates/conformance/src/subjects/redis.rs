@@ -14,8 +14,9 @@ use tidelock_redis::Store;
 use super::Site;
 use crate::{Ability, Belief, Can, Cost, Counts, Mishap};
 
-/// What an idle name may keep, for a while: its newest token, and until when claims are void.
-const REMEMBERED: [&str; 2] = ["last", "void"];
+/// What an idle name may keep, for a while: its newest token, when that was last given an expiry, and until when
+/// claims are void.
+const REMEMBERED: [&str; 3] = ["last", "kept", "void"];
 
 /// The site of one Redis.
 #[derive(Debug)]

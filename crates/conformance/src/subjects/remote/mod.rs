@@ -29,6 +29,10 @@ use server::RemoteServer;
 /// How long claims live: the least that options allow, for every trial waits for some of them.
 const SHORT_TTL: Duration = Duration::from_secs(1);
 
+/// How long a server has to be asked nothing to be quiet, and how often that is tried.
+const QUIET: Duration = Duration::from_millis(100);
+const LOOKS_FOR_QUIET: u32 = 30;
+
 /// What runs a client in a process of its own, with these options.
 pub type Program = Arc<dyn Fn(&Options) -> Command + Send + Sync>;
 
@@ -66,6 +70,19 @@ impl Remote {
     pub fn with_children(mut self, program: impl Fn(&Options) -> Command + Send + Sync + 'static) -> Self {
         self.program = Some(Arc::new(program));
         self
+    }
+
+    /// Waits until the server is asked nothing any more: what a trial before has left to do would be counted. Others
+    /// may never be quiet; that is then seen as it is.
+    async fn wait_for_quiet(&self) -> Result<()> {
+        for _ in 0..LOOKS_FOR_QUIET {
+            let before = self.site.counts().await?;
+            tokio::time::sleep(QUIET).await;
+            if self.site.counts().await? == before {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// A client of this server, as its users make one.
@@ -126,6 +143,9 @@ impl Subject for Remote {
     async fn server(&self, needs: &[Ability]) -> Result<Box<dyn Server>> {
         if let Some(control) = &self.control {
             control.mend().await?; // a trial before may never have come to its end
+        }
+        if needs.contains(&Ability::Count) {
+            self.wait_for_quiet().await?;
         }
         let number = self.stages.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{}-{number}", self.run);
