@@ -103,7 +103,7 @@ impl RedisSession {
             };
             let compared = match renewed {
                 Ok(reply) if reply::counted(&reply) == Some(sum(claims)) => Ok(()),
-                Ok(_) => self.compare(name, claims, renewal).await,
+                Ok(_) => self.compare(server, name, claims, renewal).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = compared {
@@ -114,8 +114,19 @@ impl RedisSession {
         Ok(())
     }
 
-    async fn compare(&self, name: &Name, claims: &[ClaimId], renewal: &mut Renewal) -> Result<()> {
-        let reply = self.ask(name, self.look_command(name, claims, true)).await?;
+    /// Looks by the way that renewals take: nothing that happens to the other may cost a hold.
+    async fn compare(
+        &self,
+        server: &Server,
+        name: &Name,
+        claims: &[ClaimId],
+        renewal: &mut Renewal,
+    ) -> Result<()> {
+        let look = self.look_command(name, claims, true);
+        let reply = match server.renewals.ask(look.clone(), WhenDropped::Forget).await? {
+            Value::ServerError(_) => self.ask(name, look).await?,
+            reply => reply,
+        };
         let seen = reply::seen(&reply, self.id)?;
         renewal.gone.extend(seen.sight.gone);
         renewal.strays.extend(seen.strays.into_iter().map(|id| (name.clone(), id)));
