@@ -83,6 +83,8 @@ fn cluster(_: &str, _: &str) -> Result<Address> {
 }
 
 fn server(url: &str) -> Result<ConnectionInfo> {
+    #[cfg(feature = "tls")]
+    let _ = rustls::crypto::ring::default_provider().install_default(); // unless the program has chosen one
     let feature = "TLS needs the feature `tls` of tidelock-redis";
     let info = url.into_connection_info();
     match info {
