@@ -256,10 +256,18 @@ impl Keeper {
         renewing.under_way = false;
         match answer {
             Ok(renewal) => {
-                // Of some nothing was learnt: they are asked about again soon, and before all others.
+                let had_failed = renewing.failed.is_some();
+                // Of some nothing was learnt: they are asked about again, and before all others. Soon, unless it is
+                // the first of them that the store stumbles over each time.
+                let is_first_unsure =
+                    |(_, ids): &(Name, Vec<ClaimId>)| ids.iter().any(|id| renewal.unsure.contains(id));
+                if !asked.first().is_some_and(is_first_unsure) {
+                    renewing.failed = None;
+                }
                 let again =
                     (!renewal.unsure.is_empty()).then(|| renewing.pause(now, &self.options, &*self.session));
-                if std::mem::replace(&mut renewing.failed, again).is_some() && renewal.unsure.is_empty() {
+                renewing.failed = again;
+                if had_failed && renewal.unsure.is_empty() {
                     telling::renewed_again(shard);
                 }
                 self.registry.renewed(shard, asked, &renewal);

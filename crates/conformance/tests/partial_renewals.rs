@@ -1,0 +1,46 @@
+//! A store that never renews more than two names at a time keeps thirty: whom a renewal did not come to is asked about
+//! again soon, and those whose time ends first come first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock::{ClaimId, Name, Options, Renewal, Result, Session, Shard, State};
+use tidelock_conformance::{Layer, Layered};
+use tidelock_memory::{Clock, Store};
+
+/// How many names it renews at a time.
+const AT_ONCE: usize = 2;
+
+#[derive(Debug)]
+struct Slow;
+
+#[async_trait]
+impl Layer for Slow {
+    async fn renew(
+        &self,
+        to: &Arc<dyn Session>,
+        shard: Shard,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> Result<Renewal> {
+        let mut renewal = to.renew(shard, standing).await?;
+        renewal.unsure = standing.iter().skip(AT_ONCE).flat_map(|(_, ids)| ids).copied().collect();
+        Ok(renewal)
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_renews_a_few_names_at_a_time_keeps_them_all() -> Result<()> {
+    let clock = Clock::manual();
+    let slow = Layered::new(Arc::new(Store::with_clock(&clock)), Arc::new(Slow));
+    let ttl = Duration::from_secs(15);
+    let locks = tidelock::connect(Arc::new(slow), Options::new().ttl(ttl)).await?;
+    let mut held = Vec::new();
+    for i in 0..30 {
+        held.push(locks.mutex(&format!("name {i}"))?.lock().await?);
+    }
+    clock.pass(ttl * 5).await;
+    assert_eq!(held.iter().filter(|guard| guard.state() == State::Lost).count(), 0);
+    drop(held);
+    locks.close().await
+}
