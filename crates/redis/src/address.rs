@@ -37,6 +37,8 @@ impl Address {
 
 /// How a server is connected to, whatever the user has left to us.
 pub(crate) fn tuned(info: ConnectionInfo) -> ConnectionInfo {
+    #[cfg(feature = "tls")]
+    let _ = rustls::crypto::ring::default_provider().install_default(); // unless the program has chosen one
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     // Only with RESP3 a connection that waits for commands' replies hears of grants as well.
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
@@ -83,8 +85,6 @@ fn cluster(_: &str, _: &str) -> Result<Address> {
 }
 
 fn server(url: &str) -> Result<ConnectionInfo> {
-    #[cfg(feature = "tls")]
-    let _ = rustls::crypto::ring::default_provider().install_default(); // unless the program has chosen one
     let feature = "TLS needs the feature `tls` of tidelock-redis";
     let info = url.into_connection_info();
     match info {

@@ -91,8 +91,10 @@ impl Cluster {
                     let there = self.0.at(host, port)?;
                     // By its text: a script that is not known there would have to be sent after another ASKING.
                     let by_text = script::by_text(&command).unwrap_or_else(|| command.clone());
-                    let asked = there.commands.ask_all(vec![redis::cmd("ASKING"), by_text]).await;
-                    (there, asked.map(|mut replies| replies.pop().unwrap_or_default()))
+                    let asked = there.commands.ask_all(vec![redis::cmd("ASKING"), by_text]).await?;
+                    let mut replies = asked.into_iter();
+                    trouble::checked(replies.next().unwrap_or_default(), there.commands.place())?;
+                    (there, Ok(replies.next().unwrap_or_default()))
                 }
             };
         }

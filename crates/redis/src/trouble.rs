@@ -59,6 +59,10 @@ fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) 
                 "is a node of a cluster; give all of its nodes as redis-cluster://HOST:PORT,HOST:PORT";
             (ErrorKind::Unsupported, wrong.into())
         }
+        // What the handshake is refused is said so.
+        ServerErrorKind::ResponseError if detail.contains("no permissions to run") => {
+            (ErrorKind::Denied, denied(detail))
+        }
         ServerErrorKind::ResponseError if detail.contains("can't run this command") => {
             (ErrorKind::Denied, format!("refused a command for want of a permission: {detail}"))
         }

@@ -5,11 +5,11 @@
 --                            which no holder's lifetime ends, and the kind
 --          last              the newest token
 --          seq               the place of the last who came to wait; absent when nobody can be waiting
+--          kept              when this key was last given its expiry
 --          void              until when there may be void claims (ms)
 --          h:CLAIM           weight, token, and the place it waited at, if it did
 --          s:SESSION         until when it lives, how many claims it has here, the sum of their numbers, its label
 -- line   sorted set: who waits, by place. A place is the time of the join, or one more than the last place.
---          kept              when this key was last given its expiry
 -- wait   hash of those who wait: s:SESSION until when it lives, and its label, and w:CLAIM its weight, when that is
 --        not 1. What it still knows of sessions that wait no more goes with the line, or is met by chance.
 -- void   sorted set: claims that must not come alive any more, by when that can be forgotten (ms).
