@@ -204,6 +204,7 @@ impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
         }
         let reply = std::task::ready!(self.rescue(cx));
         self.is_done = true;
+        self.way.give_up(); // silent, or on a runtime that is blocked: a new one is soon made
         Poll::Ready(reply)
     }
 }

@@ -1,12 +1,15 @@
-//! Every example of every crate is run: an example ends by itself, within a time limit, and without an error.
+//! Every example of every crate is run: an example ends by itself, within a time limit, and without an error. One of a
+//! backend that needs a server is given the URL of one.
 //!
 //! They are built with the profile of the tests, so that nothing below them is built twice.
 
 use std::time::{Duration, Instant};
 
 use super::Job;
+use crate::backend;
 use crate::call::{Call, Show};
 use crate::cargo::{self, Artifact};
+use crate::servers::Loan;
 use crate::tally::Tally;
 use crate::trouble::Result;
 
@@ -24,14 +27,28 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         return Err(format!("{} examples were built of {expected} in the manifests", examples.len()).into());
     }
     for example in &examples {
-        run_one(job, example, tally)?;
+        let server = server_for(job, example)?;
+        run_one(job, example, server.as_ref(), tally)?;
     }
     Ok(())
 }
 
-fn run_one(job: &Job, example: &Artifact, tally: &mut Tally) -> Result<()> {
+/// The server that an example needs.
+fn server_for(job: &Job, example: &Artifact) -> Result<Option<Loan>> {
+    for backend in backend::called("all")? {
+        if let [deployment, ..] = backend.deployments
+            && job.workspace.package(&format!("tidelock-{}", backend.name))?.dir == example.folder
+        {
+            return Loan::of(deployment).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn run_one(job: &Job, example: &Artifact, server: Option<&Loan>, tally: &mut Tally) -> Result<()> {
     let began = Instant::now();
-    let outcome = Call::new(&example.executable).dir(&job.workspace.root).limit(LIMIT).run()?;
+    let call = Call::new(&example.executable).args(server.map(Loan::url));
+    let outcome = call.dir(&job.workspace.root).limit(LIMIT).run()?;
     if outcome.success() {
         println!("ok {} ({:.1} s)", example.target, began.elapsed().as_secs_f32());
         tally.pass(1);

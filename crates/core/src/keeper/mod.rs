@@ -176,7 +176,9 @@ impl Keeper {
         self.shards.retain(|shard, renewing| renewing.under_way || roll.contains_key(shard));
         for (shard, asked) in roll {
             let renewing = self.shards.entry(shard).or_default();
-            if renewing.under_way || !which(renewing) {
+            // A name that was in another shard when its renewal failed is to be tried again in this one.
+            let has_moved = renewing.failed.is_none() && self.registry.is_any_in_jeopardy(&asked);
+            if renewing.under_way || !(has_moved || which(renewing)) {
                 continue;
             }
             renewing.under_way = true;

@@ -295,6 +295,11 @@ impl Registry {
         self.nudge.notified().await;
     }
 
+    /// Whether the last renewal of any of these claims failed.
+    pub(crate) fn is_any_in_jeopardy(&self, asked: &[(Name, Vec<ClaimId>)]) -> bool {
+        self.find(asked).iter().any(|standing| standing.is_in_jeopardy())
+    }
+
     fn find(&self, asked: &[(Name, Vec<ClaimId>)]) -> Vec<Arc<Standing>> {
         let table = self.table.lock();
         let numbers = asked.iter().flat_map(|(_, ids)| ids).map(|id| id.number);

@@ -23,6 +23,7 @@ local tries = {
 for _, words in ipairs(tries) do
   local answer = redis.pcall(unpack(words))
   if type(answer) == 'table' and answer.err then
+    redis.pcall('DEL', KEYS[1], KEYS[2])
     return { words[1], answer.err }
   end
 end

@@ -24,6 +24,10 @@ end
 sweep()
 settle()
 
+if granted[claim] then -- just now, by this very script
+  renew(holder(caller))
+  return answer('held', granted[claim], at.size)
+end
 if mine and till(holder(caller)) > now() then
   renew(holder(caller))
   return answer('held', tonumber(string.match(mine, '^%d+ (%d+)')), at.size)

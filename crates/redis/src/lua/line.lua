@@ -1,11 +1,10 @@
 -- The line of one name, as every script sees it.
 --
--- held   hash: who holds, and what is known of the line. An idle name keeps `last` and `kept`, for a while.
+-- held   hash: who holds, and what is known of the line. An idle name keeps `last` alone, for a while.
 --          line              capacity, the weights of all who hold, the longest ttl of anyone here, the moment before
 --                            which no holder's lifetime ends, and the kind
 --          last              the newest token
 --          seq               the place of the last who came to wait; absent when nobody can be waiting
---          kept              when this key was last given its expiry
 --          void              until when there may be void claims (ms)
 --          h:CLAIM           weight, token, and the place it waited at, if it did
 --          s:SESSION         until when it lives, how many claims it has here, the sum of their numbers, its label
@@ -159,8 +158,9 @@ local function save()
   in_pieces('HDEL', held, drops)
   in_pieces('HSET', held, puts)
   for session, known in pairs(waiters) do
-    if known.changed then
+    if known.changed and at.seq then
       redis.call('HSET', wait, 's:' .. session, known.from .. ' ' .. known.lasts .. ' ' .. known.label)
+      redis.call('PEXPIRE', wait, at.ttl * 2) -- the key may be new
     end
   end
   puts, drops, holders, waiters = {}, {}, {}, {}
@@ -168,12 +168,15 @@ end
 
 -- Grants that the caller hears of by this script's reply, of which they are the last part: number, token, size, …
 local own = {}
+-- The tokens of all that this script grants, by claim.
+local granted = {}
 
 -- Writes a claim down as held, under a token of its own, by a session that lives like that.
 local function grant(claim, weight, alive, place)
   now()
   at.last = math.max(at.last + 1, ticks)
   at.last_is_new = true
+  granted[claim] = at.last
   at.used = at.used + weight
   at.ends = math.min(at.ends, till(alive))
   put('h:' .. claim, weight .. ' ' .. long(at.last) .. (place and ' ' .. place or ''))
@@ -239,9 +242,10 @@ local function forget_some()
   end
 end
 
--- Takes out whoever holds and is dead. It walks the holders, and does so at most once in a lifetime.
+-- Takes out whoever holds and is dead. It walks the holders, and does so at most once in a lifetime; and when the clock
+-- was set back, for nobody lives longer than the longest ttl.
 local function sweep()
-  if not at.kind or now() < at.ends then
+  if not at.kind or (now() < at.ends and at.ends <= now() + at.ttl) then
     return
   end
   local all = redis.call('HGETALL', held)
@@ -281,5 +285,4 @@ end
 local function keep(ttl, idle)
   at.ttl = math.max(at.ttl, ttl)
   redis.call('PEXPIRE', held, math.max(at.ttl * 2, idle))
-  put('kept', tick)
 end

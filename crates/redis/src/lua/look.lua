@@ -17,6 +17,7 @@ settle()
 local is_in_use = at.kind and at.used > 0
 local size, soon = at.size, is_in_use and look_in() or ttl
 if at.kind then
+  redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script, never this
   save()
 else
   redis.call('DEL', line, wait) -- the server has evicted `held` alone: nobody would ever be granted here
@@ -36,7 +37,7 @@ local function look(from, to)
     if entry then
       are_held[#are_held + 1] = tonumber(ARGV[i])
       are_held[#are_held + 1] = tonumber(string.match(entry, '^%d+ (%d+)'))
-    elseif not redis.call('ZSCORE', line, caller .. '-' .. ARGV[i]) then
+    elseif not (at.seq and redis.call('ZSCORE', line, caller .. '-' .. ARGV[i])) then
       are_gone[#are_gone + 1] = tonumber(ARGV[i])
     end
   end
