@@ -30,7 +30,7 @@ pub enum Ability {
     Pause,
     /// The server forgets everything, and goes on.
     Forget,
-    /// A replica takes over from a master whose last writes it missed.
+    /// A replica takes over from a master, whose last writes it may have missed.
     FailOver,
     /// The server's clock is set to another time.
     StepClock,
@@ -96,6 +96,12 @@ impl Ability {
     #[must_use]
     pub const fn is_of_the_network(self) -> bool {
         matches!(self, Self::Cut | Self::CutPush | Self::Stall)
+    }
+
+    /// Whether it takes its time: servers that serve together wait before they believe that another is gone, or back.
+    #[must_use]
+    pub const fn is_slow(self) -> bool {
+        matches!(self, Self::FailOver | Self::Restart)
     }
 
     /// What it is, to finish the sentence "cannot …".

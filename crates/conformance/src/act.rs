@@ -74,7 +74,9 @@ pub enum Act {
     Pause,
     /// The server forgets everything it was told.
     Forget,
-    /// A replica that missed the last writes takes over.
+    /// Replicas miss what is written from now on, until one takes over.
+    FallBehind,
+    /// The server dies, and a replica takes over.
     FailOver,
     /// The server's clock is set so much later, for good.
     StepClock(Duration),
@@ -106,7 +108,7 @@ impl Act {
             Self::Restart | Self::Crash | Self::Stop => Ability::Restart,
             Self::Pause => Ability::Pause,
             Self::Forget => Ability::Forget,
-            Self::FailOver => Ability::FailOver,
+            Self::FallBehind | Self::FailOver => Ability::FailOver,
             Self::StepClock(_) | Self::StepClockBack(_) => Ability::StepClock,
             Self::SkewClients(_) => Ability::SkewClients,
             Self::Heal => return None,
@@ -142,7 +144,8 @@ impl fmt::Display for Act {
             Self::Stop => f.write_str("the server is stopped"),
             Self::Pause => f.write_str("the server stands still"),
             Self::Forget => f.write_str("the server forgets everything"),
-            Self::FailOver => f.write_str("a replica takes over"),
+            Self::FallBehind => f.write_str("replicas miss what is written"),
+            Self::FailOver => f.write_str("the server dies, and a replica takes over"),
             Self::StepClock(by) => write!(f, "the server's clock is set {by:?} forward"),
             Self::StepClockBack(by) => write!(f, "the server's clock is set {by:?} back"),
             Self::SkewClients(by) => write!(f, "clients' clocks are {by:?} apart"),

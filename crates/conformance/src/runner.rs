@@ -122,6 +122,9 @@ pub(crate) fn play_one(subject: &Arc<dyn Subject>, trial: Trial, settings: &Sett
     Verdict { trial, ending, took: began.elapsed() }
 }
 
+/// How many times as long a trial may take that needs what takes its time.
+const SLOWER: u32 = 5;
+
 type Notes = Arc<OnceLock<Arc<Recorder>>>;
 
 fn play_in_thread(
@@ -130,6 +133,8 @@ fn play_in_thread(
     settings: &Settings,
 ) -> (Outcome, Option<History>) {
     let notes: Notes = Arc::default();
+    let is_slow = trial.needs.iter().any(|need| need.is_slow());
+    let time_out = settings.time_out * if is_slow { SLOWER } else { 1 };
     let (sender, receiver) = channel();
     let thread = thread::Builder::new().name(format!("trial {}", trial.name)).spawn({
         let (subject, settings, notes) = (subject.clone(), settings.clone(), notes.clone());
@@ -138,10 +143,10 @@ fn play_in_thread(
     let outcome = match thread {
         Err(error) => Err(Failure::new(format!("no thread to run it on: {error}"))),
         // A trial that is stuck for good keeps its thread: nothing can end one from outside.
-        Ok(thread) => match receiver.recv_timeout(settings.time_out) {
+        Ok(thread) => match receiver.recv_timeout(time_out) {
             Ok(outcome) => outcome,
             Err(_) if thread.is_finished() => Err(Failure::new(panic_of(thread))),
-            Err(_) => Err(Failure::new(format!("it did not end within {:?}", settings.time_out))),
+            Err(_) => Err(Failure::new(format!("it did not end within {time_out:?}"))),
         },
     };
     let history = notes.get().map(|recorder| History {

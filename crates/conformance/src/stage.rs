@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{Moment, Options};
+use tidelock::{ErrorKind, Moment, Options};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome, ensure};
@@ -273,7 +273,16 @@ impl Stage {
         let last = self.client(LAST_CLIENT).await?;
         for (name, want) in self.used() {
             let bound = self.ttl() + self.ttl() / 10;
-            let taken = self.drive(last.take_within(&name, want, bound)).await?;
+            let by = self.now() + bound;
+            let taken = loop {
+                match self.drive(last.take_within(&name, want, bound)).await {
+                    // A semaphore of one permit looks like a mutex here, and who stood in it may still be leaving.
+                    Err(error) if error.kind() == ErrorKind::KindMismatch && self.now() < by => {
+                        self.time.breathe(DRIVEN).await;
+                    }
+                    other => break other?,
+                }
+            };
             ensure!(
                 taken.is_some(),
                 "{name:?} cannot be used again within a ttl and a tenth after everything was healed"

@@ -1,21 +1,27 @@
-//! A URL taken apart as far as a proxy and another password need it: `scheme://who@host:port/rest`.
+//! A URL taken apart as far as a proxy and another password need it: `scheme://who@host:port,host:port/rest`.
 
 use std::net::SocketAddr;
 
 use tidelock::{Error, ErrorKind, Result};
 
-/// Where one server is.
+/// Where a server is, or several that serve together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     scheme: String,
     who: Option<String>,
-    host: String,
-    port: u16,
+    /// At least one.
+    places: Vec<Place>,
     rest: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    host: String,
+    port: u16,
+}
+
 impl Address {
-    /// The address in a URL of one server.
+    /// The address in a URL.
     pub(super) fn of(url: &str, default_port: u16) -> Result<Self> {
         let wrong = |what: &str| Error::new(ErrorKind::InvalidOption, format!("the URL {what}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
@@ -24,33 +30,25 @@ impl Address {
             Some((who, place)) => (Some(who.to_owned()), place),
             None => (None, authority),
         };
-        if place.contains(',') {
-            return Err(wrong("names several servers"));
-        }
-        let colon = place.rfind(':').filter(|colon| !place[*colon..].contains(']'));
-        let (host, port) = match colon {
-            Some(colon) => {
-                (&place[..colon], place[colon + 1..].parse().map_err(|_| wrong("has a strange port"))?)
-            }
-            None => (place, default_port),
-        };
-        let owned = |text: &str| text.to_owned();
-        Ok(Self { scheme: owned(scheme), who, host: owned(host), port, rest: owned(rest) })
+        let places = place.split(',').map(|place| Place::of(place, default_port));
+        let places = places.collect::<Option<_>>().ok_or_else(|| wrong("has a strange port"))?;
+        Ok(Self { scheme: scheme.to_owned(), who, places, rest: rest.to_owned() })
     }
 
-    /// The address as the network knows it.
+    /// The address of the first server, as the network knows it.
     pub(super) async fn resolve(&self) -> Result<SocketAddr> {
-        let host = self.host.trim_matches(['[', ']']);
+        let Place { host, port } = &self.places[0]; // splitting finds at least one
+        let host = host.trim_matches(['[', ']']);
         let nobody = || Error::new(ErrorKind::Unavailable, format!("nobody knows the host {host:?}"));
         let mut found =
-            tokio::net::lookup_host((host, self.port)).await.map_err(|error| nobody().because(error))?;
+            tokio::net::lookup_host((host, *port)).await.map_err(|error| nobody().because(error))?;
         found.next().ok_or_else(nobody)
     }
 
-    /// The same server by another way.
+    /// The same by another way, and by no other.
     pub(super) fn by(&self, way: SocketAddr) -> Self {
         let host = if way.is_ipv6() { format!("[{}]", way.ip()) } else { way.ip().to_string() };
-        Self { host, port: way.port(), ..self.clone() }
+        Self { places: vec![Place { host, port: way.port() }], ..self.clone() }
     }
 
     /// The same as somebody else. Neither may hold what a URL has to escape.
@@ -59,9 +57,23 @@ impl Address {
     }
 
     pub(super) fn url(&self) -> String {
-        let Self { scheme, who, host, port, rest } = self;
+        let Self { scheme, who, places, rest } = self;
         let who = who.as_ref().map(|who| format!("{who}@")).unwrap_or_default();
-        format!("{scheme}://{who}{host}:{port}{rest}")
+        let places: Vec<String> =
+            places.iter().map(|Place { host, port }| format!("{host}:{port}")).collect();
+        format!("{scheme}://{who}{}{rest}", places.join(","))
+    }
+}
+
+impl Place {
+    /// None: its port is no number.
+    fn of(text: &str, default_port: u16) -> Option<Self> {
+        let colon = text.rfind(':').filter(|colon| !text[*colon..].contains(']'));
+        let (host, port) = match colon {
+            Some(colon) => (&text[..colon], text[colon + 1..].parse().ok()?),
+            None => (text, default_port),
+        };
+        Some(Self { host: host.to_owned(), port })
     }
 }
 
@@ -71,7 +83,13 @@ mod tests {
 
     #[test]
     fn a_url_is_put_together_again() {
-        for url in ["redis://h:1", "redis://h:1/0?x=y", "mysql://a:b@c@h:1/db", "redis://:p@[::1]:7/3"] {
+        for url in [
+            "redis://h:1",
+            "redis://h:1/0?x=y",
+            "mysql://a:b@c@h:1/db",
+            "redis://:p@[::1]:7/3",
+            "a://b:1,c:2#d",
+        ] {
             assert_eq!(Address::of(url, 9).unwrap().url(), url);
         }
         assert_eq!(Address::of("redis://h/2", 9).unwrap().url(), "redis://h:9/2");
@@ -83,11 +101,13 @@ mod tests {
         let address = Address::of("redis://a:b@h:1/2", 9).unwrap();
         assert_eq!(address.by(([127, 0, 0, 1], 5).into()).url(), "redis://a:b@127.0.0.1:5/2");
         assert_eq!(address.as_user("c", "d").url(), "redis://c:d@h:1/2");
+        let several = Address::of("s://a:1,b:2#m", 9).unwrap();
+        assert_eq!(several.by(([127, 0, 0, 1], 5).into()).url(), "s://127.0.0.1:5#m");
     }
 
     #[test]
-    fn what_is_not_one_server_is_refused() {
-        for url in ["h:1", "redis://a,b:1", "redis://h:x"] {
+    fn what_is_no_address_is_refused() {
+        for url in ["h:1", "redis://h:x", "redis://a:1,b:y"] {
             assert_eq!(Address::of(url, 9).unwrap_err().kind(), ErrorKind::InvalidOption, "{url}");
         }
     }

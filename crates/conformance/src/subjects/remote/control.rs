@@ -1,4 +1,4 @@
-//! Whoever has started the server, asked to do something to it: a program, once for each act.
+//! Whoever has started the servers, asked to do something to them: a program, once for each act and member.
 //!
 //! What was stopped or paused is known here, so that it is mended even after a trial that never came to its end.
 
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tidelock::{Error, ErrorKind, Result};
 
-/// The program that acts on the servers of one deployment: `PROGRAM servers act DEPLOYMENT MEMBER VERB [ARG]`.
+/// The program that acts on the servers of one deployment: `PROGRAM servers act DEPLOYMENT MEMBER VERB [ARG]`, and
+/// `PROGRAM servers members DEPLOYMENT`, which prints a line for each: what it is called, its port.
 #[derive(Debug)]
 pub struct Control {
     program: PathBuf,
@@ -32,26 +33,60 @@ impl Control {
         Self { program: program.into(), deployment: deployment.to_owned(), state: Mutex::default() }
     }
 
-    /// Stops a server in good order.
-    pub(super) async fn stop(&self, member: &str) -> Result<()> {
-        self.state().stopped.push(member.to_owned());
-        self.tell(member, "stop", None).await
+    /// What the processes are called, each with its port.
+    ///
+    /// # Errors
+    /// What the program has to say about it.
+    pub async fn members(&self) -> Result<Vec<(String, u16)>> {
+        let said = self.call(vec!["members".to_owned(), self.deployment.clone()]).await?;
+        let member = |line: &str| {
+            let (role, rest) = line.split_once(' ')?;
+            Some((role.to_owned(), rest.split(' ').next()?.parse().ok()?))
+        };
+        Ok(said.lines().filter_map(member).collect())
     }
 
-    /// Kills a server.
-    pub(super) async fn kill(&self, member: &str) -> Result<()> {
-        self.state().stopped.push(member.to_owned());
-        self.tell(member, "kill", None).await
+    /// Stops servers in good order.
+    ///
+    /// # Errors
+    /// What the program has to say about it.
+    pub async fn stop(&self, members: &[String]) -> Result<()> {
+        self.state().stopped.extend_from_slice(members);
+        self.tell(members, "stop", None).await
     }
 
-    /// Stops a server's process for a while.
-    pub(super) async fn pause(&self, member: &str) -> Result<()> {
-        self.state().paused.push(member.to_owned());
-        self.tell(member, "pause", None).await
+    /// Kills servers.
+    ///
+    /// # Errors
+    /// What the program has to say about it.
+    pub async fn kill(&self, members: &[String]) -> Result<()> {
+        self.state().stopped.extend_from_slice(members);
+        self.tell(members, "kill", None).await
     }
 
-    /// Sets the clock of a server by so much, later or earlier.
-    pub(super) async fn step_clock(&self, member: &str, by: Duration, is_later: bool) -> Result<()> {
+    /// Stops servers' processes for a while.
+    ///
+    /// # Errors
+    /// What the program has to say about it.
+    pub async fn pause(&self, members: &[String]) -> Result<()> {
+        self.state().paused.extend_from_slice(members);
+        self.tell(members, "pause", None).await
+    }
+
+    /// Every process that was paused goes on.
+    ///
+    /// # Errors
+    /// What the program has to say about it.
+    pub async fn resume(&self) -> Result<()> {
+        let paused = std::mem::take(&mut self.state().paused);
+        self.tell(&paused, "resume", None).await
+    }
+
+    /// Sets the clock of servers by so much, later or earlier.
+    ///
+    /// # Errors
+    /// What the program has to say about it.
+    pub async fn step_clock(&self, members: &[String], by: Duration, is_later: bool) -> Result<()> {
         let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         let offset = {
             let mut state = self.state();
@@ -59,36 +94,48 @@ impl Control {
                 if is_later { state.clock.saturating_add(by) } else { state.clock.saturating_sub(by) };
             state.clock
         };
-        self.tell(member, "clock", Some(offset)).await
+        self.tell(members, "clock", Some(offset)).await
     }
 
-    /// Everything runs again. Clocks stay as they are: setting one back would be one more step.
-    pub(super) async fn mend(&self) -> Result<()> {
-        let (paused, stopped) = {
-            let mut state = self.state();
-            (std::mem::take(&mut state.paused), std::mem::take(&mut state.stopped))
+    /// Everything runs again. Clocks stay as they are: setting one back would be one more step. Says whether there was
+    /// anything to do.
+    pub(super) async fn mend(&self) -> Result<bool> {
+        let had_paused = !self.state().paused.is_empty();
+        self.resume().await?;
+        let stopped = std::mem::take(&mut self.state().stopped);
+        self.tell(&stopped, "start", None).await?;
+        Ok(had_paused || !stopped.is_empty())
+    }
+
+    /// All of them at once.
+    async fn tell(&self, members: &[String], verb: &str, by: Option<i64>) -> Result<()> {
+        let words = |member: &String| {
+            let words = ["act", &self.deployment, member, verb].map(str::to_owned);
+            words.into_iter().chain(by.map(|by| by.to_string())).collect()
         };
-        for member in paused {
-            self.tell(&member, "resume", None).await?;
-        }
-        for member in stopped {
-            self.tell(&member, "start", None).await?;
+        let told: Vec<_> = members.iter().map(|member| tokio::spawn(self.call(words(member)))).collect();
+        for told in told {
+            told.await
+                .map_err(|error| Error::new(ErrorKind::Unavailable, "a call was lost").because(error))??;
         }
         Ok(())
     }
 
-    async fn tell(&self, member: &str, verb: &'static str, by: Option<i64>) -> Result<()> {
+    /// What `PROGRAM servers WORDS` prints.
+    fn call(&self, words: Vec<String>) -> impl Future<Output = Result<String>> + Send + use<> {
+        let what = format!("{} could not {}", self.program.display(), words.join(" "));
         let mut command = Command::new(&self.program);
-        command.args(["servers", "act", &self.deployment, member, verb]).args(by.map(|by| by.to_string()));
-        command.stdin(Stdio::null());
-        let told = tokio::task::spawn_blocking(move || command.output()).await;
-        let what = format!("{} could not {verb} {member}", self.program.display());
-        let failed = |why: String| Error::new(ErrorKind::Unavailable, format!("{what}: {why}"));
-        let output =
-            told.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        command.arg("servers").args(words).stdin(Stdio::null());
+        async move {
+            let failed = |why: String| Error::new(ErrorKind::Unavailable, format!("{what}: {why}"));
+            let called = tokio::task::spawn_blocking(move || command.output()).await;
+            let output = called
+                .map_err(|error| failed(error.to_string()))?
+                .map_err(|error| failed(error.to_string()))?;
+            match output.status.success() {
+                true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+                false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+            }
         }
     }
 

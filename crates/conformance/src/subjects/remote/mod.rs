@@ -142,7 +142,10 @@ impl Subject for Remote {
 
     async fn server(&self, needs: &[Ability]) -> Result<Box<dyn Server>> {
         if let Some(control) = &self.control {
-            control.mend().await?; // a trial before may never have come to its end
+            // A trial before may never have come to its end.
+            if control.mend().await? {
+                self.site.settle().await?;
+            }
         }
         if needs.contains(&Ability::Count) {
             self.wait_for_quiet().await?;

@@ -96,31 +96,41 @@ impl RemoteServer {
 
     /// Does what whoever has started the server can do.
     async fn act_on_server(&self, act: Act) -> Result<()> {
-        let member = self.site.member();
         let cannot = |act: &Act| {
             Error::new(ErrorKind::Unsupported, format!("this subject does not serve for this: {act}"))
         };
         let control = self.control.as_ref().ok_or_else(|| cannot(&act))?;
+        let members = self.site.members(&act, control).await?;
         match act {
-            Act::Stop => control.stop(member).await,
-            Act::Pause => control.pause(member).await,
+            Act::Stop => control.stop(&members).await,
+            Act::Pause => control.pause(&members).await,
             Act::Restart => {
-                control.stop(member).await?;
-                control.mend().await
+                control.stop(&members).await?;
+                self.mend(control).await
             }
             Act::Crash => {
-                control.kill(member).await?;
-                control.mend().await
+                control.kill(&members).await?;
+                self.mend(control).await
             }
-            Act::StepClock(by) => control.step_clock(member, by, true).await,
-            Act::StepClockBack(by) => control.step_clock(member, by, false).await,
+            Act::StepClock(by) => control.step_clock(&members, by, true).await,
+            Act::StepClockBack(by) => control.step_clock(&members, by, false).await,
+            Act::FallBehind => self.site.fall_behind(control).await,
+            Act::FailOver => self.site.fail_over(&self.namespace, control).await,
             other => Err(cannot(&other)),
+        }
+    }
+
+    /// Everything runs again, and in step.
+    async fn mend(&self, control: &Control) -> Result<()> {
+        match control.mend().await? {
+            true => self.site.settle().await,
+            false => Ok(()),
         }
     }
 
     async fn heal(&self) -> Result<()> {
         if let Some(control) = &self.control {
-            control.mend().await?;
+            self.mend(control).await?;
         }
         if let Some(network) = &self.network {
             network.heal();

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{Backend, Result, SessionId};
+use tidelock::{Backend, Error, ErrorKind, Result, SessionId};
 
-use crate::{Ability, Belief, Can, Cost, Counts, Mishap};
+use super::Control;
+use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap};
 
 /// A server of one kind, at one URL.
 #[async_trait]
@@ -34,6 +35,41 @@ pub trait Site: fmt::Debug + Send + Sync + 'static {
 
     /// What whoever has started it calls the server that commands go to.
     fn member(&self) -> &str;
+
+    /// What they call the servers that an act is done to: that one, unless several serve together.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn members(&self, act: &Act, control: &Control) -> Result<Vec<String>> {
+        let _ = (act, control);
+        Ok(vec![self.member().to_owned()])
+    }
+
+    /// Waits until servers that serve together are in step again, after some of them were down.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    async fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Sees to it that replicas miss what is written from now on.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn fall_behind(&self, control: &Control) -> Result<()> {
+        let _ = control;
+        Err(Error::new(ErrorKind::Unsupported, "this server has no replicas"))
+    }
+
+    /// Has a replica take over from the server that has the most of a namespace.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn fail_over(&self, namespace: &str, control: &Control) -> Result<()> {
+        let _ = (namespace, control);
+        Err(Error::new(ErrorKind::Unsupported, "this server has no replicas"))
+    }
 
     /// What a client says on the connection that it is told things on, and on no other.
     fn push_mark(&self) -> Option<&'static str>;
