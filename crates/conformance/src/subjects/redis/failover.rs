@@ -1,0 +1,75 @@
+//! A replica takes over, whether or not it has what its master has.
+//!
+//! A replica that stands still has not missed what is written meanwhile: it lies in its socket, and is read as soon as
+//! it goes on. So the master hangs up on it as well; it cannot come back before the master is dead.
+
+use redis::cmd;
+use tidelock::{Error, ErrorKind, Result};
+
+use super::keys;
+use super::servers::{GLANCE, Node, Servers, in_time};
+use crate::subjects::Control;
+
+impl Servers {
+    /// Replicas miss what is written from now on.
+    pub(super) async fn fall_behind(&self, control: &Control) -> Result<()> {
+        let (masters, replicas): (Vec<_>, Vec<_>) =
+            self.all().await?.into_iter().partition(|node| node.is_master);
+        control.pause(&roles(&replicas, control).await?).await?;
+        for master in masters {
+            master.ask::<i64>(cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica")).await?;
+        }
+        Ok(())
+    }
+
+    /// Kills the master with the most of a namespace, and waits until others have all that it had.
+    pub(super) async fn fail_over(&self, namespace: &str, control: &Control) -> Result<()> {
+        let masters = self.masters().await?;
+        let mut first: Option<(usize, &Node)> = None;
+        for master in &masters {
+            let has = keys::scan(&mut master.connect().await?, namespace).await?.len();
+            if first.is_none_or(|(most, _)| has > most) {
+                first = Some((has, master));
+            }
+        }
+        let nobody = || Error::new(ErrorKind::Unavailable, "there is no master");
+        let (_, old) = first.ok_or_else(nobody)?;
+        control.kill(&roles(std::slice::from_ref(old), control).await?).await?;
+        control.resume().await?;
+        let waiting = async {
+            while !self.has_passed_over(old.port, masters.len()).await.unwrap_or(false) {
+                tokio::time::sleep(GLANCE).await;
+            }
+        };
+        in_time("a replica takes over", waiting).await
+    }
+
+    /// Whether all who are left know of as many masters as before without the one at that port, and each of these knows
+    /// that it is one.
+    async fn has_passed_over(&self, port: u16, count: usize) -> Result<bool> {
+        for masters in self.masters_as_known_to_each().await {
+            if masters.len() != count || masters.iter().any(|master| master.port == port) {
+                return Ok(false);
+            }
+        }
+        for master in self.masters().await? {
+            let info: String = master.ask(cmd("INFO").arg("replication")).await?;
+            if !info.contains("role:master") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What whoever has started these servers calls them.
+pub(super) async fn roles(nodes: &[Node], control: &Control) -> Result<Vec<String>> {
+    let members = control.members().await?;
+    let role = |node: &Node| {
+        let found = members.iter().find(|(_, port)| *port == node.port);
+        let unknown =
+            || Error::new(ErrorKind::Unsupported, format!("nobody has started the server at {}", node.port));
+        found.map(|(role, _)| role.clone()).ok_or_else(unknown)
+    };
+    nodes.iter().map(role).collect()
+}

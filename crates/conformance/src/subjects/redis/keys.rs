@@ -1,0 +1,53 @@
+//! What a stage has left behind: its keys and channels are found by its namespace.
+
+use redis::aio::MultiplexedConnection;
+use redis::cmd;
+use tidelock::Result;
+
+use super::servers::ask;
+
+/// What an idle name may keep, for a while: its newest token, when that was last given an expiry, and until when
+/// claims are void.
+const REMEMBERED: [&str; 3] = ["last", "kept", "void"];
+
+/// What the keys and channels of a stage begin with: its own namespace, or one within it.
+pub(super) fn patterns(namespace: &str) -> [String; 2] {
+    [format!("{namespace}:*"), format!("{namespace}.*")]
+}
+
+pub(super) async fn scan(connection: &mut MultiplexedConnection, namespace: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for pattern in patterns(namespace) {
+        let mut cursor = String::from("0");
+        loop {
+            let page = cmd("SCAN").arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1000).to_owned();
+            let (next, keys): (String, Vec<String>) = ask(connection, &page).await?;
+            found.extend(keys);
+            cursor = next;
+            if cursor == "0" {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What is wrong with a key that is there after everyone has left.
+pub(super) async fn left_over(connection: &mut MultiplexedConnection, key: String) -> Result<Option<String>> {
+    let ttl: i64 = ask(connection, cmd("PTTL").arg(&key)).await?;
+    let part = key.rsplit(':').next().unwrap_or_default();
+    let is_in_use = match part {
+        "held" => {
+            let fields: Vec<String> = ask(connection, cmd("HKEYS").arg(&key)).await?;
+            fields.iter().any(|field| !REMEMBERED.contains(&field.as_str()))
+        }
+        "line" | "wait" => true,
+        _ => false,
+    };
+    Ok(match (is_in_use, ttl) {
+        (_, -2) => None, // it has gone meanwhile
+        (true, _) => Some(format!("{key} is there: somebody stands in line")),
+        (false, -1) => Some(format!("{key} is there, and never expires")),
+        (false, _) => None,
+    })
+}

@@ -1,0 +1,242 @@
+//! A Redis under trial: a server alone, a master with replicas under sentinels, or a cluster.
+//!
+//! What it was asked is counted by the scripts it has run, for every request of a lock is one; what it told, by the
+//! messages it has published. Only masters are counted: replicas are sent on what is published, and repeat it.
+
+mod failover;
+mod keys;
+mod servers;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redis::cmd;
+use tidelock::{Backend, Result, SessionId};
+use tidelock_redis::Store;
+
+use self::servers::{Servers, Shape, ask};
+use super::{Control, Site};
+use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap};
+
+/// The site of one Redis, of whatever shape its URL says.
+#[derive(Debug)]
+pub struct Redis {
+    url: String,
+    servers: Servers,
+}
+
+impl Redis {
+    /// The Redis at that URL, whose user may do everything, an operator's commands too. It is one that
+    /// [`Store::open`] takes.
+    ///
+    /// # Errors
+    /// When that is no URL of a Redis.
+    pub fn at(url: &str) -> Result<Self> {
+        Store::open(url)?; // it says best what is wrong with a URL
+        Ok(Self { url: url.to_owned(), servers: Servers::of(url)? })
+    }
+
+    fn is_alone(&self) -> bool {
+        self.servers.shape == Shape::Alone
+    }
+}
+
+#[async_trait]
+impl Site for Redis {
+    fn name(&self) -> &'static str {
+        match self.servers.shape {
+            Shape::Alone => "redis",
+            Shape::Sentinels(_) => "redis sentinel",
+            Shape::Cluster => "redis cluster",
+        }
+    }
+
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn default_port(&self) -> u16 {
+        match self.servers.shape {
+            Shape::Sentinels(_) => 26_379,
+            Shape::Alone | Shape::Cluster => 6_379,
+        }
+    }
+
+    fn assumptions(&self) -> Vec<String> {
+        let mut assumptions: Vec<String> = vec![
+            "One server has the keys of a name, and its clock does not step.".into(),
+            "A guard is looked at before each write: work that is under way when it is lost may still arrive.".into(),
+            "The server evicts no keys of the namespace: `maxmemory-policy` is `noeviction`.".into(),
+            "After the server has forgotten, its clock is not behind the newest grant: tokens then go by the clock."
+                .into(),
+        ];
+        if !self.is_alone() {
+            assumptions.push(
+                "Whoever takes over from a master has what its lines were granted: replication does not wait.".into(),
+            );
+            assumptions.push(
+                "The clocks of a master and its replicas agree: whoever takes over is not behind the newest grant."
+                    .into(),
+            );
+        }
+        assumptions
+    }
+
+    fn can(&self, ability: Ability) -> Can {
+        let no = |why: &str| Can::No(why.to_owned());
+        match ability {
+            Ability::EndSession => no("a session is its client's own: the server ends claims, one by one"),
+            Ability::FailOver if self.is_alone() => no("a server alone has no replica"),
+            Ability::StepClock if self.servers.shape == Shape::Cluster => {
+                no("nodes whose clocks step take each other for dead: what then happens is a failover")
+            }
+            other if other.is_of_the_network() && !self.is_alone() => {
+                no("clients are told the servers' own addresses, and go past a proxy")
+            }
+            other if other.is_of_the_network() && self.url.starts_with("rediss") => {
+                no("a proxy does not have the server's certificate")
+            }
+            _ => Can::Yes,
+        }
+    }
+
+    fn belief(&self, mishap: Mishap) -> Belief {
+        let may = |why: &str| Belief::MayOverlap(why.to_owned());
+        match mishap {
+            Mishap::Eviction => may("an evicted holder learns of it by a message, or at its next renewal"),
+            Mishap::StoppedClient => {
+                may("whoever is stopped between looking at its guard and writing does not look again")
+            }
+            Mishap::Restart => may(
+                "without persistence the server has forgotten, and its holders learn of it when they ask again",
+            ),
+            Mishap::Forgetting => may("holders learn of it at their next renewal"),
+            Mishap::FailOver if !self.is_alone() => may("a grant is told before the replicas have it"),
+            Mishap::ClockStep if self.servers.shape == Shape::Cluster => Belief::CannotHappen(
+                "it is a failover: nodes whose clocks step take each other for dead".into(),
+            ),
+            Mishap::FailOver => Belief::CannotHappen("a server alone has no replica".into()),
+            _ => may("claims expire by the server's clock, and guards by their clients'"),
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        Cost { acquire: 1, release: 1, hand_off: 0, renewal: 1 }
+    }
+
+    fn member(&self) -> &'static str {
+        "server"
+    }
+
+    fn push_mark(&self) -> Option<&'static str> {
+        Some("subscribe")
+    }
+
+    fn backend(&self, url: &str) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(Store::open(url)?))
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        let mut counts = Counts::default();
+        for master in self.servers.masters().await? {
+            let info: String = master.ask(cmd("INFO").arg("commandstats")).await?;
+            let calls = |commands: &[&str]| commands.iter().map(|command| calls(&info, command)).sum();
+            let commands = calls(&["eval", "evalsha", "fcall"]);
+            counts = counts + Counts { commands, signals: calls(&["publish", "spublish"]) };
+        }
+        Ok(counts)
+    }
+
+    async fn leftovers(&self, namespace: &str, open: &[SessionId]) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        for master in self.servers.masters().await? {
+            let mut connection = master.connect().await?;
+            for key in keys::scan(&mut connection, namespace).await? {
+                left.extend(keys::left_over(&mut connection, key).await?);
+            }
+            for pattern in keys::patterns(namespace) {
+                let channels: Vec<String> =
+                    ask(&mut connection, cmd("PUBSUB").arg("CHANNELS").arg(pattern)).await?;
+                let is_open = |channel: &String| open.iter().any(|id| channel.ends_with(&id.to_string()));
+                left.extend(
+                    channels
+                        .iter()
+                        .filter(|channel| !is_open(channel))
+                        .map(|channel| format!("somebody listens on {channel}, and its session is closed")),
+                );
+            }
+        }
+        Ok(left)
+    }
+
+    async fn forget(&self) -> Result<()> {
+        for master in self.servers.masters().await? {
+            master.ask::<()>(&cmd("FLUSHALL")).await?;
+        }
+        Ok(())
+    }
+
+    /// Rights are each server's own: no replica is told of them.
+    async fn add_user(&self, user: &str, password: &str, may_everything: bool) -> Result<()> {
+        let rights: &[&str] = if may_everything { &["~*", "&*", "+@all"] } else { &["-@all"] };
+        for node in self.servers.all().await? {
+            let mut command = cmd("ACL");
+            command.arg("SETUSER").arg(user).arg("reset").arg("on").arg(format!(">{password}")).arg(rights);
+            node.ask::<()>(&command).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_user(&self, user: &str) -> Result<()> {
+        for node in self.servers.all().await? {
+            node.ask::<i64>(cmd("ACL").arg("DELUSER").arg(user)).await?;
+        }
+        Ok(())
+    }
+
+    /// A master that is back at once has forgotten, and is still master. Were it stopped for longer, a replica would
+    /// take over: that is a failover, and so all of them are stopped.
+    async fn members(&self, act: &Act, control: &Control) -> Result<Vec<String>> {
+        if self.is_alone() {
+            return Ok(vec![self.member().to_owned()]);
+        }
+        let nodes = match act {
+            Act::Restart | Act::Crash => self.servers.masters().await?,
+            Act::FallBehind | Act::FailOver => Vec::new(), // they find their own
+            _ => self.servers.all().await?,
+        };
+        failover::roles(&nodes, control).await
+    }
+
+    async fn settle(&self) -> Result<()> {
+        self.servers.settle().await
+    }
+
+    async fn fall_behind(&self, control: &Control) -> Result<()> {
+        self.servers.fall_behind(control).await
+    }
+
+    async fn fail_over(&self, namespace: &str, control: &Control) -> Result<()> {
+        self.servers.fail_over(namespace, control).await
+    }
+}
+
+/// How often a command was called: `cmdstat_evalsha:calls=12,usec=…`.
+fn calls(info: &str, command: &str) -> u64 {
+    let of = |line: &str| {
+        let stats = line.strip_prefix("cmdstat_")?.strip_prefix(command)?.strip_prefix(":calls=")?;
+        stats.split(',').next()?.parse().ok()
+    };
+    info.lines().find_map(of).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_read_by_whole_names() {
+        let info = "# Commandstats\r\ncmdstat_evalsha:calls=12,usec=1\r\ncmdstat_eval:calls=3,usec=1\r\n";
+        assert_eq!((calls(info, "eval"), calls(info, "evalsha"), calls(info, "fcall")), (3, 12, 0));
+    }
+}

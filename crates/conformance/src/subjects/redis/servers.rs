@@ -1,0 +1,256 @@
+//! Which servers there are: one alone, the master that sentinels name with its replicas, or the nodes of a cluster.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo, cmd};
+use tidelock::{Error, ErrorKind, Result};
+
+/// How long servers may take to be in step again. A sentinel makes a replica of a master that has come back only after
+/// eight seconds, and tries no second failover within ten.
+const IN_STEP: Duration = Duration::from_secs(60);
+pub(super) const GLANCE: Duration = Duration::from_millis(50);
+
+/// How one kind of Redis is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Alone,
+    /// What the master is called.
+    Sentinels(String),
+    Cluster,
+}
+
+#[derive(Debug)]
+pub(super) struct Servers {
+    pub(super) shape: Shape,
+    /// Whom the URL names: servers with data, or sentinels.
+    seeds: Vec<Client>,
+    /// How servers with data are connected to, but for the address.
+    like: ConnectionInfo,
+}
+
+/// One server with data.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) port: u16,
+    pub(super) is_master: bool,
+    client: Client,
+}
+
+impl Servers {
+    /// Whom a URL names that tidelock-redis takes.
+    pub(super) fn of(url: &str) -> Result<Self> {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("redis", url));
+        let (rest, name) = rest.split_once('#').unwrap_or((rest, ""));
+        let (scheme, shape) = match scheme.split_once('-') {
+            Some((scheme, "sentinel")) => (scheme, Shape::Sentinels(name.to_owned())),
+            Some((scheme, "cluster")) => (scheme, Shape::Cluster),
+            _ => {
+                let like = url.into_connection_info().map_err(trouble)?;
+                let seeds = vec![Client::open(like.clone()).map_err(trouble)?];
+                return Ok(Self { shape: Shape::Alone, seeds, like });
+            }
+        };
+        let (who, rest) =
+            rest.rsplit_once('@').map_or((String::new(), rest), |(who, rest)| (format!("{who}@"), rest));
+        let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let at = |who: &str, host: &str| format!("{scheme}://{who}{host}/{database}");
+        // Sentinels are asked as nobody in particular.
+        let whom = if shape == Shape::Cluster { who.as_str() } else { "" };
+        let seeds = hosts.split(',').map(|host| Client::open(at(whom, host)));
+        let seeds = seeds.collect::<redis::RedisResult<_>>().map_err(trouble)?;
+        let first = hosts.split(',').next().unwrap_or_default();
+        Ok(Self { shape, seeds, like: at(&who, first).into_connection_info().map_err(trouble)? })
+    }
+
+    /// All that have data, whether or not they are up.
+    pub(super) async fn all(&self) -> Result<Vec<Node>> {
+        let mut why = Error::new(ErrorKind::Unavailable, "the URL names nobody");
+        for seed in &self.seeds {
+            match self.all_as_known_to(seed).await {
+                Ok(nodes) => return Ok(nodes),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    /// Those that names lie on.
+    pub(super) async fn masters(&self) -> Result<Vec<Node>> {
+        Ok(self.all().await?.into_iter().filter(|node| node.is_master).collect())
+    }
+
+    /// The same as each of those whom the URL names sees it, if it answers.
+    pub(super) async fn masters_as_known_to_each(&self) -> Vec<Vec<Node>> {
+        let mut views = Vec::new();
+        for seed in &self.seeds {
+            let known = self.all_as_known_to(seed).await;
+            views.extend(known.map(|nodes| nodes.into_iter().filter(|node| node.is_master).collect()));
+        }
+        views
+    }
+
+    /// Waits until everyone knows of the same masters, and every replica has what they have.
+    pub(super) async fn settle(&self) -> Result<()> {
+        let waiting = async {
+            while !self.are_in_step().await.unwrap_or(false) {
+                tokio::time::sleep(GLANCE).await;
+            }
+        };
+        in_time("the servers are in step", waiting).await
+    }
+
+    async fn are_in_step(&self) -> Result<bool> {
+        let mut known: Option<Vec<(u16, bool)>> = None;
+        for seed in &self.seeds {
+            if !says_well(seed, &self.shape).await? {
+                return Ok(false);
+            }
+            let mut nodes: Vec<_> =
+                self.all_as_known_to(seed).await?.iter().map(|node| (node.port, node.is_master)).collect();
+            nodes.sort_unstable();
+            if known.get_or_insert_with(|| nodes.clone()) != &nodes {
+                return Ok(false);
+            }
+        }
+        for node in self.all().await? {
+            let info: String = node.ask(cmd("INFO").arg("replication")).await?;
+            let is_fine = match node.is_master {
+                true => info.contains("role:master"),
+                false => info.contains("role:slave") && info.contains("master_link_status:up"),
+            };
+            if !is_fine {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn all_as_known_to(&self, seed: &Client) -> Result<Vec<Node>> {
+        match &self.shape {
+            Shape::Alone => Ok(vec![Node { port: 0, is_master: true, client: seed.clone() }]),
+            Shape::Sentinels(name) => {
+                let mut sentinel = connect(seed).await?;
+                let ask_for = |what: &str| cmd("SENTINEL").arg(what).arg(name).to_owned();
+                let master: HashMap<String, String> = ask(&mut sentinel, &ask_for("MASTER")).await?;
+                let replicas: Vec<HashMap<String, String>> = ask(&mut sentinel, &ask_for("REPLICAS")).await?;
+                let master = self.node(&master["ip"], &master["port"], true);
+                let replicas =
+                    replicas.iter().map(|replica| self.node(&replica["ip"], &replica["port"], false));
+                std::iter::once(master).chain(replicas).collect()
+            }
+            Shape::Cluster => {
+                let nodes: String = ask(&mut connect(seed).await?, cmd("CLUSTER").arg("NODES")).await?;
+                nodes.lines().map(|line| self.line(line)).collect()
+            }
+        }
+    }
+
+    /// `ID HOST:PORT@BUS[,NAME] FLAGS MASTER PING PONG EPOCH LINK [SLOTS…]`
+    fn line(&self, line: &str) -> Result<Node> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let strange =
+            || Error::new(ErrorKind::Unsupported, format!("a strange line of CLUSTER NODES: {line}"));
+        let [_, address, flags, _, _, _, _, _, slots @ ..] = words.as_slice() else { return Err(strange()) };
+        let (host, port) =
+            address.split('@').next().and_then(|place| place.rsplit_once(':')).ok_or_else(strange)?;
+        let is_failed = flags.split(',').any(|flag| flag == "fail");
+        self.node(host, port, flags.contains("master") && !is_failed && !slots.is_empty())
+    }
+
+    fn node(&self, host: &str, port: &str, is_master: bool) -> Result<Node> {
+        let strange = || Error::new(ErrorKind::Unsupported, format!("a node at the port {port:?}"));
+        let port = port.parse().map_err(|_| strange())?;
+        let host = host.to_owned();
+        let addr = match self.like.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        let client = Client::open(self.like.clone().set_addr(addr)).map_err(trouble)?;
+        Ok(Node { port, is_master, client })
+    }
+}
+
+impl Node {
+    /// A connection for a few commands: each trial has a runtime of its own, which connections do not outlive.
+    pub(super) async fn connect(&self) -> Result<MultiplexedConnection> {
+        connect(&self.client).await
+    }
+
+    pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
+        ask(&mut self.connect().await?, command).await
+    }
+}
+
+/// Sees through what servers do by themselves.
+pub(super) async fn in_time(what: &str, waiting: impl Future<Output = ()> + Send) -> Result<()> {
+    let late =
+        |_| Error::new(ErrorKind::Unavailable, format!("within {IN_STEP:?} it never came that {what}"));
+    tokio::time::timeout(IN_STEP, waiting).await.map_err(late)
+}
+
+/// Whether somebody whom the URL names finds nothing wrong with the others.
+async fn says_well(seed: &Client, shape: &Shape) -> Result<bool> {
+    let mut connection = connect(seed).await?;
+    match shape {
+        Shape::Alone => Ok(true),
+        Shape::Sentinels(name) => {
+            let mut asked = cmd("SENTINEL");
+            let master: HashMap<String, String> = ask(&mut connection, asked.arg("MASTER").arg(name)).await?;
+            let mut asked = cmd("SENTINEL");
+            let replicas: Vec<HashMap<String, String>> =
+                ask(&mut connection, asked.arg("REPLICAS").arg(name)).await?;
+            Ok(master["flags"] == "master" && replicas.iter().all(|replica| replica["flags"] == "slave"))
+        }
+        Shape::Cluster => {
+            let info: String = ask(&mut connection, cmd("CLUSTER").arg("INFO")).await?;
+            let nodes: String = ask(&mut connection, cmd("CLUSTER").arg("NODES")).await?;
+            let is_whole =
+                ["cluster_state:ok", "cluster_slots_ok:16384"].iter().all(|line| info.contains(line));
+            Ok(is_whole && !nodes.contains("fail"))
+        }
+    }
+}
+
+pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection> {
+    client.get_multiplexed_async_connection().await.map_err(trouble)
+}
+
+pub(super) async fn ask<T: FromRedisValue>(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+) -> Result<T> {
+    command.query_async(connection).await.map_err(trouble)
+}
+
+fn trouble(error: redis::RedisError) -> Error {
+    Error::new(ErrorKind::Unavailable, "the suite's own connection to Redis").because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_say_what_kind_of_redis_it_is() {
+        let shape = |url: &str| Servers::of(url).unwrap().shape;
+        assert_eq!(shape("redis://127.0.0.1:1"), Shape::Alone);
+        assert_eq!(shape("redis-sentinel://a:b@h:1,i:2/0#main"), Shape::Sentinels("main".to_owned()));
+        assert_eq!(shape("redis-cluster://h:1,i:2"), Shape::Cluster);
+        assert_eq!(Servers::of("redis-cluster://h:1,i:2").unwrap().seeds.len(), 2);
+    }
+
+    #[test]
+    fn a_master_that_has_failed_is_none() {
+        let servers = Servers::of("redis-cluster://h:1").unwrap();
+        let is_master = |line: &str| servers.line(line).unwrap().is_master;
+        assert!(is_master("a1 127.0.0.1:7@17 myself,master - 0 0 1 connected 0-5460"));
+        assert!(!is_master("a2 127.0.0.1:8@18,host master,fail - 0 0 2 disconnected"));
+        assert!(!is_master("a3 127.0.0.1:9@19 slave a1 0 0 1 connected"));
+        assert_eq!(servers.line("a3 127.0.0.1:9@19 slave a1 0 0 1 connected").unwrap().port, 9);
+        assert!(servers.line("nonsense").is_err());
+    }
+}
