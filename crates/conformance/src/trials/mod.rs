@@ -5,6 +5,7 @@ mod cancellation;
 mod cost;
 mod dead_clients;
 mod exclusion;
+mod failover;
 mod input;
 mod isolation;
 mod leaks;
@@ -39,6 +40,7 @@ pub fn all() -> &'static [Trial] {
             input::TRIALS,
             cost::TRIALS,
             restart::TRIALS,
+            failover::TRIALS,
             network::TRIALS,
             processes::TRIALS,
         ];

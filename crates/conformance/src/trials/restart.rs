@@ -19,7 +19,6 @@ trials! {
     a_server_that_forgets_under_a_holder_is_fenced: points [13, 1, 2], lessons [22], needs [Forget];
     tokens_grow_although_the_server_has_forgotten: points [13, 2], lessons [22], needs [Forget];
     tokens_grow_when_the_servers_clock_goes_back: points [13, 2], lessons [], needs [StepClock];
-    a_failover_leaves_the_lock_usable_and_the_fence_refuses: points [13, 1, 2], lessons [23], needs [FailOver];
     a_step_of_the_servers_clock_is_fenced: points [13, 1, 2], lessons [23], needs [StepClock];
 }
 
@@ -63,7 +62,10 @@ fn overlap(stage: &Stage, mishap: Mishap) {
 }
 
 async fn a_restart_leaves_every_lock_usable(stage: &Stage) -> Outcome {
-    let [a, b] = stage.clients().await?;
+    // Whoever has lost its place stands in line anew: a cluster's node takes nobody in its first two seconds.
+    let options = || stage.options().command_deadline(stage.ttl() * 10);
+    let a = stage.client_with(0, options()).await?;
+    let b = stage.client_with(1, options()).await?;
     let (mut holds, mut waiting) = (Vec::new(), Vec::new());
     for number in 0..20 {
         let name = format!("name {number}");
@@ -227,10 +229,6 @@ async fn tokens_grow_when_the_servers_clock_goes_back(stage: &Stage) -> Outcome 
     let next = stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
     ensure!(next.token() > before, "token {} after {before}", next.token());
     stage.act(Act::StepClock(HOUR / 2)).await // as it was
-}
-
-async fn a_failover_leaves_the_lock_usable_and_the_fence_refuses(stage: &Stage) -> Outcome {
-    given_away(stage, Mishap::FailOver, Act::FailOver).await
 }
 
 async fn a_step_of_the_servers_clock_is_fenced(stage: &Stage) -> Outcome {
