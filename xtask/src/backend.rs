@@ -14,7 +14,11 @@ pub(crate) struct Backend {
 
 const BACKENDS: &[Backend] = &[
     Backend { name: "memory", feature: None, deployments: &[] },
-    Backend { name: "redis", feature: Some("redis"), deployments: &["redis"] },
+    Backend {
+        name: "redis",
+        feature: Some("redis"),
+        deployments: &["redis", "redis-sentinel", "redis-cluster"],
+    },
 ];
 
 /// The backends meant by a name, or by `all`.
