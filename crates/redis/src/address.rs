@@ -2,7 +2,7 @@
 //!
 //! What the library says of a bad URL may quote it, password and all, so nothing of it is passed on.
 
-use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use tidelock::{Error, ErrorKind, Result};
 
 /// Where the servers are.
@@ -45,6 +45,17 @@ pub(crate) fn tuned(info: ConnectionInfo) -> ConnectionInfo {
     info.set_tcp_settings(tcp).set_redis_settings(settings)
 }
 
+/// The server at another address, connected to in the same way.
+pub(crate) fn at(like: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
+    let addr = match like.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    like.clone().set_addr(addr)
+}
+
 /// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE]#MASTER`. The user is the servers'; sentinels are asked without.
 fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
     let Some((rest, master)) = rest.rsplit_once('#').filter(|(_, master)| !master.is_empty()) else {
@@ -52,10 +63,9 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
             "a URL of sentinels ends with # and the name of the master: redis-sentinel://HOST:PORT,HOST:PORT#NAME",
         ));
     };
-    let (user, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
-    let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let user = if user.is_empty() { String::new() } else { format!("{user}@") };
-    let hosts: Vec<&str> = hosts.split(',').filter(|host| !host.is_empty()).collect();
+    let (user, rest) = user(rest);
+    let (places, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let hosts = hosts(places);
     let Some(first) = hosts.first() else {
         return Err(wrong("a URL of sentinels names at least one"));
     };
@@ -68,11 +78,10 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
 /// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT`.
 #[cfg(feature = "cluster")]
 fn cluster(scheme: &str, rest: &str) -> Result<Address> {
-    let (user, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
-    let user = if user.is_empty() { String::new() } else { format!("{user}@") };
-    let hosts = hosts.trim_end_matches('/').split(',').filter(|host| !host.is_empty());
-    let nodes: Vec<_> =
-        hosts.map(|host| server(&format!("{scheme}://{user}{host}"))).collect::<Result<_>>()?;
+    let (user, rest) = user(rest);
+    let hosts = hosts(rest.trim_end_matches('/'));
+    let nodes = hosts.iter().map(|host| server(&format!("{scheme}://{user}{host}")));
+    let nodes: Vec<_> = nodes.collect::<Result<_>>()?;
     match nodes.is_empty() {
         true => Err(wrong("a URL of a cluster names at least one of its nodes")),
         false => Ok(Address::Cluster(nodes)),
@@ -82,6 +91,15 @@ fn cluster(scheme: &str, rest: &str) -> Result<Address> {
 #[cfg(not(feature = "cluster"))]
 fn cluster(_: &str, _: &str) -> Result<Address> {
     Err(Error::new(ErrorKind::Unsupported, "clusters need the feature `cluster` of tidelock-redis"))
+}
+
+/// `USER:PASSWORD@`, or nothing, and what comes behind it.
+fn user(rest: &str) -> (&str, &str) {
+    rest.split_at(rest.rfind('@').map_or(0, |at| at + 1))
+}
+
+fn hosts(places: &str) -> Vec<&str> {
+    places.split(',').filter(|host| !host.is_empty()).collect()
 }
 
 fn server(url: &str) -> Result<ConnectionInfo> {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis::Value;
 use tidelock::{Error, ErrorKind, Name, Result, SessionId};
 
-use crate::fleet::{Fleet, WhenDropped};
+use crate::fleet::Fleet;
 use crate::keys::Keys;
-use crate::link::Link;
+use crate::link::{Link, WhenDropped};
 use crate::script::CHECK;
 use crate::{reply, trouble};
 
@@ -19,7 +19,7 @@ const OLDEST: (u32, u32) = (6, 2);
 pub(crate) async fn server(link: &Link) -> Result<()> {
     let place = link.place();
     match trouble::checked(link.ask(redis::cmd("INFO"), WhenDropped::Forget).await?, place) {
-        Ok(info) => Info(text(&info)?).check(place),
+        Ok(info) => Info::of(&info)?.check(place),
         Err(error) if error.kind() == ErrorKind::Denied => {
             tracing::debug!(%error, "INFO is refused, so the server's version and role stay unknown");
             Ok(())
@@ -31,7 +31,7 @@ pub(crate) async fn server(link: &Link) -> Result<()> {
 /// What a node of a cluster says of itself.
 #[cfg(feature = "cluster")]
 pub(crate) fn cluster_node(info: &Value, place: &str) -> Result<()> {
-    let info = Info(text(info)?);
+    let info = Info::of(info)?;
     info.check_version(place)?;
     if info.get("cluster_enabled") == Some("0") {
         let wrong = format!("{place} is no node of a cluster; give it as redis://HOST:PORT");
@@ -41,20 +41,10 @@ pub(crate) fn cluster_node(info: &Value, place: &str) -> Result<()> {
     Ok(())
 }
 
-fn text(info: &Value) -> Result<&str> {
-    match info {
-        Value::VerbatimString { text, .. } => Ok(text),
-        info => reply::text(info).ok_or_else(|| trouble::strange(info)),
-    }
-}
-
 /// Tries everything once, on a name that nobody else uses.
 pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: SessionId) -> Result<()> {
     let name = Name::new(&format!("tidelock check {session}"))?;
-    let mut command = CHECK.call();
-    keys.put(&mut command, &name, CHECK.keys);
-    command.arg(session.to_string()).arg(&keys.channels);
-    let reply = fleet.ask(&name, command, WhenDropped::Forget).await?;
+    let reply = fleet.ask(&name, CHECK.on(&name, keys, session), WhenDropped::Forget).await?;
     let [command, said] = reply::parts(&reply) else {
         return Ok(());
     };
@@ -75,7 +65,11 @@ pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: Session
 /// What a server tells of itself.
 struct Info<'a>(&'a str);
 
-impl Info<'_> {
+impl<'a> Info<'a> {
+    fn of(reply: &'a Value) -> Result<Self> {
+        reply::text(reply).map(Self).ok_or_else(|| trouble::strange(reply))
+    }
+
     fn check(&self, place: &str) -> Result<()> {
         let unsupported = |wrong: String| Err(Error::new(ErrorKind::Unsupported, format!("{place} {wrong}")));
         self.check_version(place)?;

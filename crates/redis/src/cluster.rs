@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, Value};
 use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard};
 
-use crate::fleet::{Fleet, WhenDropped};
-use crate::keys;
+use crate::fleet::Fleet;
+use crate::link::{Reach, WhenDropped};
 use crate::reply::{parts, text};
-use crate::server::{Reach, Server};
-use crate::{check, script, trouble};
+use crate::server::Server;
+use crate::{address, check, dial, keys, script, trouble};
 
 const SLOTS: u16 = 16_384;
 /// How often a command is sent on to where the cluster says that its slot is.
@@ -157,10 +157,7 @@ impl Shared {
         let within = self.reach.patience.answer;
         let asking = async {
             let client = Client::open(node.clone())?;
-            let config = redis::AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(within))
-                .set_response_timeout(Some(within));
-            let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+            let mut connection = dial::briefly(&client, within).await?;
             let info: Value = redis::cmd("INFO").query_async(&mut connection).await?;
             Ok((connection, info))
         };
@@ -210,14 +207,8 @@ impl Shared {
     }
 
     fn info(&self, host: String, port: u16) -> ConnectionInfo {
-        let like = &self.seeds[0]; // there is one, or the map could not have been read
-        let addr = match like.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        like.clone().set_addr(addr)
+        // There is a seed, or the map could not have been read.
+        address::at(&self.seeds[0], host, port)
     }
 
     fn map(&self) -> MutexGuard<'_, Map> {
@@ -240,7 +231,7 @@ impl Map {
         let client = Client::open(shared.info(host.clone(), port)).map_err(unusable)?;
         let index = self.servers.len();
         let shard = Shard(u32::try_from(index).unwrap_or(u32::MAX));
-        self.servers.push(Arc::new(Server::lazy(shard, Arc::new(client), &shared.reach)));
+        self.servers.push(Arc::new(Server::lazy(shard, Arc::new(client), shared.reach.clone())));
         self.by_address.insert((host, port), index);
         Ok(index)
     }

@@ -26,6 +26,13 @@ pub(crate) trait Dial: Debug + Send + Sync {
     fn place(&self) -> String;
 }
 
+/// Connects to ask something once.
+pub(crate) async fn briefly(client: &Client, within: Duration) -> RedisResult<MultiplexedConnection> {
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(Some(within)).set_response_timeout(Some(within));
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
 #[async_trait]
 impl Dial for Client {
     async fn dial(

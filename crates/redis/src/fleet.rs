@@ -6,6 +6,7 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 use tidelock::{Name, Reply, Shard};
 
+use crate::link::WhenDropped;
 use crate::server::Server;
 use crate::trouble;
 
@@ -21,15 +22,6 @@ pub(crate) trait Fleet: Debug + Send + Sync {
 
     /// Asks the server that has this name: it lies in the queue there when this returns.
     fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value>;
-}
-
-/// What becomes of a command whose asker has lost interest before it was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenDropped {
-    /// It is not sent.
-    Forget,
-    /// It is sent all the same.
-    Send,
 }
 
 /// One server has everything.

@@ -21,7 +21,6 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::dial::Dial;
-use crate::fleet::WhenDropped;
 use crate::news::News;
 use crate::{script, trouble};
 
@@ -46,10 +45,28 @@ pub(crate) struct Patience {
     pub(crate) longest_pause: Duration,
 }
 
+/// What every connection of a session is made with.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    pub(crate) news: Arc<News>,
+    /// On which channel news are heard, if they are.
+    pub(crate) channel: Option<String>,
+    pub(crate) patience: Patience,
+    pub(crate) runtime: Handle,
+}
+
+/// What becomes of a command whose asker has lost interest before it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenDropped {
+    /// It is not sent.
+    Forget,
+    /// It is sent all the same.
+    Send,
+}
+
 /// What is asked, and whom to answer.
 struct Request {
     commands: Vec<Cmd>,
-    count: usize,
     reply: oneshot::Sender<Result<Vec<Value>>>,
     when_dropped: WhenDropped,
 }
@@ -63,9 +80,7 @@ pub(crate) struct Answer {
 struct Task {
     dial: Arc<dyn Dial>,
     place: Arc<str>,
-    news: Arc<News>,
-    channel: Option<String>,
-    patience: Patience,
+    reach: Reach,
     queue: UnboundedReceiver<Request>,
     was_heard: Arc<AtomicBool>,
 }
@@ -90,27 +105,16 @@ impl Patience {
 }
 
 impl Link {
-    /// Connects, and keeps connected from then on. On `channel`, if there is one, the server's news are heard.
-    pub(crate) async fn connect(
-        dial: Arc<dyn Dial>,
-        news: Arc<News>,
-        channel: Option<String>,
-        patience: Patience,
-    ) -> Result<Self> {
-        let start = Start::new(dial, news, channel, patience);
+    /// Connects, and keeps connected from then on.
+    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> Result<Self> {
+        let start = Start::new(dial, reach);
         let line = start.task.connect().await?;
-        Ok(start.spawn(&Handle::current(), Some(line)))
+        Ok(start.spawn(Some(line)))
     }
 
     /// Connects when something is asked for the first time.
-    pub(crate) fn lazy(
-        dial: Arc<dyn Dial>,
-        news: Arc<News>,
-        channel: Option<String>,
-        patience: Patience,
-        runtime: &Handle,
-    ) -> Self {
-        Start::new(dial, news, channel, patience).spawn(runtime, None)
+    pub(crate) fn lazy(dial: Arc<dyn Dial>, reach: Reach) -> Self {
+        Start::new(dial, reach).spawn(None)
     }
 
     /// Where it leads, for messages.
@@ -145,9 +149,8 @@ impl Link {
 
     fn send(&self, commands: Vec<Cmd>, when_dropped: WhenDropped) -> Answer {
         let (sender, reply) = oneshot::channel();
-        let count = commands.len();
         // Without a task the sender is dropped here, and whoever waits hears that.
-        let _ = self.queue.send(Request { commands, count, reply: sender, when_dropped });
+        let _ = self.queue.send(Request { commands, reply: sender, when_dropped });
         Answer { reply, place: self.place.clone() }
     }
 }
@@ -181,16 +184,16 @@ struct Start {
 }
 
 impl Start {
-    fn new(dial: Arc<dyn Dial>, news: Arc<News>, channel: Option<String>, patience: Patience) -> Self {
+    fn new(dial: Arc<dyn Dial>, reach: Reach) -> Self {
         let (sender, queue) = unbounded_channel();
         let (place, was_heard) = (dial.place().into(), Arc::new(AtomicBool::new(true)));
-        let task = Task { dial, place, news, channel, patience, queue, was_heard };
+        let task = Task { dial, place, reach, queue, was_heard };
         Self { task, queue: sender }
     }
 
-    fn spawn(self, runtime: &Handle, line: Option<Line>) -> Link {
+    fn spawn(self, line: Option<Line>) -> Link {
         let (place, was_heard) = (self.task.place.clone(), self.task.was_heard.clone());
-        let task = runtime.spawn(self.task.run(line)).abort_handle();
+        let task = self.task.reach.runtime.clone().spawn(self.task.run(line)).abort_handle();
         Link { queue: self.queue, place, was_heard, task }
     }
 }
@@ -216,8 +219,8 @@ impl Task {
             }
             let Some(next) = self.reconnect(&mut batch).await else { return };
             line = next;
-            if self.channel.is_some() {
-                self.news.missed();
+            if self.reach.channel.is_some() {
+                self.reach.news.missed();
             }
         }
     }
@@ -230,7 +233,7 @@ impl Task {
                 biased;
                 () = line.is_broken.notified() => return true,
                 push = line.pushes.recv() => match push {
-                    Some(push) if push.kind != PushKind::Disconnection => self.news.pushed(&push),
+                    Some(push) if push.kind != PushKind::Disconnection => self.reach.news.pushed(&push),
                     _ => return true,
                 },
                 count = self.queue.recv_many(batch, BATCH) => if count == 0 {
@@ -247,19 +250,23 @@ impl Task {
             return;
         }
         let mut pipeline = redis::pipe();
-        for command in batch.iter_mut().flat_map(|request| std::mem::take(&mut request.commands)) {
-            pipeline.add_command(command);
+        let mut askers = Vec::with_capacity(batch.len());
+        for request in batch {
+            askers.push((request.commands.len(), request.reply));
+            for command in request.commands {
+                pipeline.add_command(command);
+            }
         }
         let sending = Sending {
             connection: line.connection.clone(),
             pipeline,
-            batch,
+            askers,
             is_broken: line.is_broken.clone(),
             place: self.place.clone(),
-            news: self.news.clone(),
+            news: self.reach.news.clone(),
             was_heard: self.was_heard.clone(),
         };
-        let mut answering = Box::pin(sending.answer(self.patience.answer));
+        let mut answering = Box::pin(sending.answer(self.reach.patience.answer));
         // Polled once here, it has its place in the order; the task that polls it on may begin whenever it likes.
         let begun = poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await;
         if begun.is_pending() {
@@ -270,7 +277,7 @@ impl Task {
     /// Connects anew, for as long as it takes. Meanwhile whoever asks is told why it fails. `None` when nobody can
     /// ask any more.
     async fn reconnect(&mut self, batch: &mut Vec<Request>) -> Option<Line> {
-        let mut pause = self.patience.first_pause;
+        let mut pause = self.reach.patience.first_pause;
         loop {
             let trouble = match self.connect().await {
                 Ok(line) => return Some(line),
@@ -290,20 +297,20 @@ impl Task {
                     },
                 }
             }
-            pause = (pause * 2).min(self.patience.longest_pause);
+            pause = (pause * 2).min(self.reach.patience.longest_pause);
         }
     }
 
     async fn connect(&self) -> Result<Line> {
         let (sender, pushes) = unbounded_channel();
         let connecting = async {
-            let mut connection = self.dial.dial(self.patience.connect, sender).await?;
-            if let Some(channel) = &self.channel {
+            let mut connection = self.dial.dial(self.reach.patience.connect, sender).await?;
+            if let Some(channel) = &self.reach.channel {
                 connection.subscribe(channel).await?;
             }
             Ok(connection)
         };
-        let connected = tokio::time::timeout(self.patience.connect, connecting).await;
+        let connected = tokio::time::timeout(self.reach.patience.connect, connecting).await;
         let connection = match connected {
             Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place))?,
             Err(_) => return Err(silent(&self.place)),
@@ -316,7 +323,8 @@ impl Task {
 struct Sending {
     connection: MultiplexedConnection,
     pipeline: Pipeline,
-    batch: Vec<Request>,
+    /// How many answers each of them waits for.
+    askers: Vec<(usize, oneshot::Sender<Result<Vec<Value>>>)>,
     is_broken: Arc<Notify>,
     place: Arc<str>,
     news: Arc<News>,
@@ -348,9 +356,7 @@ impl Sending {
     async fn values(&mut self) -> RedisResult<Vec<Value>> {
         let count = self.pipeline.len();
         let mut values = self.connection.send_packed_commands(&self.pipeline, 0, count).await?;
-        let is_unknown =
-            |value: &Value| matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT");
-        let unknown: Vec<usize> = (0..values.len()).filter(|i| is_unknown(&values[*i])).collect();
+        let unknown: Vec<usize> = (0..values.len()).filter(|i| script::is_unknown(&values[*i])).collect();
         if unknown.is_empty() {
             return Ok(values);
         }
@@ -374,16 +380,16 @@ impl Sending {
             self.is_broken.notify_one(); // it was master once: whoever is now has to be found
         }
         let mut values = values.into_iter();
-        for request in self.batch {
-            let own: Vec<Value> = values.by_ref().take(request.count).collect();
+        for (count, asker) in self.askers {
+            let own: Vec<Value> = values.by_ref().take(count).collect();
             own.iter().for_each(|value| self.news.replied(value));
-            let _ = request.reply.send(Ok(own)); // unless nobody waits any more
+            let _ = asker.send(Ok(own)); // unless nobody waits any more
         }
     }
 
     fn fail(self, error: &Error) {
-        for request in self.batch {
-            let _ = request.reply.send(Err(error.clone())); // unless nobody waits any more
+        for (_, asker) in self.askers {
+            let _ = asker.send(Err(error.clone())); // unless nobody waits any more
         }
     }
 }

@@ -20,9 +20,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::dial::Dial;
-use crate::fleet::WhenDropped;
-use crate::link::Link;
-use crate::server::Reach;
+use crate::link::{Link, Reach, WhenDropped};
 use crate::{script, trouble};
 
 /// After how many questions a runtime gets a connection of its own: programs that end soon do without.
@@ -143,12 +141,9 @@ async fn send(connection: Option<MultiplexedConnection>, command: Cmd) -> RedisR
         return Err(redis::RedisError::from((redis::ErrorKind::Io, "not connected yet")));
     };
     let reply = connection.send_packed_command(&command).await?;
-    match &reply {
-        Value::ServerError(error) if error.code() == "NOSCRIPT" => match script::by_text(&command) {
-            Some(by_text) => connection.send_packed_command(&by_text).await,
-            None => Ok(reply),
-        },
-        _ => Ok(reply),
+    match script::is_unknown(&reply).then(|| script::by_text(&command)).flatten() {
+        Some(by_text) => connection.send_packed_command(&by_text).await,
+        None => Ok(reply),
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use redis::{PushInfo, PushKind, Value};
 use tidelock::{ClaimId, Grant, SessionId, Signals, Token, Weight};
 
+use crate::reply;
+
 /// Passes news on to core.
 #[derive(Debug)]
 pub(crate) struct News {
@@ -16,8 +18,7 @@ impl News {
     /// A message of the server's. Whatever is not for us, or not understood, is only a hint that is missed.
     pub(crate) fn pushed(&self, push: &PushInfo) {
         if push.kind == PushKind::Message
-            && let Some(Value::BulkString(text)) = push.data.last()
-            && let Ok(text) = std::str::from_utf8(text)
+            && let Some(text) = push.data.last().and_then(reply::text)
         {
             self.said(text);
         }
@@ -25,12 +26,7 @@ impl News {
 
     /// The caller's own grants, which are the last part of a reply.
     pub(crate) fn replied(&self, reply: &Value) {
-        let Value::Array(parts) = reply else {
-            return;
-        };
-        let Some(Value::Array(own)) = parts.last() else {
-            return;
-        };
+        let own = reply::parts(reply).last().map(reply::parts).unwrap_or_default();
         for of_one in own.chunks_exact(3) {
             if let [Value::Int(number), Value::Int(token), Value::Int(size)] = of_one {
                 self.held(number.unsigned_abs(), token.unsigned_abs(), size.unsigned_abs());

@@ -125,11 +125,11 @@ pub(crate) fn parts(value: &Value) -> &[Value] {
     if let Value::Array(parts) = value { parts } else { &[] }
 }
 
-/// The text of a bulk or simple string.
+/// The text of any kind of string.
 pub(crate) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
         _ => None,
     }
 }

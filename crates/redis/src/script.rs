@@ -3,7 +3,10 @@
 
 use std::sync::LazyLock;
 
-use redis::{Arg, Cmd};
+use redis::{Arg, Cmd, Value};
+use tidelock::{Name, SessionId};
+
+use crate::keys::{Keys, PARTS};
 
 /// A script of ours.
 #[derive(Debug)]
@@ -11,7 +14,7 @@ pub(crate) struct Script {
     text: &'static str,
     hash: LazyLock<String>,
     /// How many of a name's keys it takes.
-    pub(crate) keys: usize,
+    keys: usize,
 }
 
 macro_rules! script {
@@ -38,12 +41,22 @@ script!(CHECK, 4, "lua/check.lua");
 static ALL: [&Script; 8] = [&JOIN, &LEAVE, &LIGHTEN, &RESIZE, &LOOK, &RENEW, &INSPECT, &CHECK];
 
 impl Script {
-    /// The command that runs it, up to its keys.
-    pub(crate) fn call(&self) -> Cmd {
+    /// The command that runs it on a name, up to what nearly all of them are told first: who calls, and on what
+    /// channels clients hear.
+    pub(crate) fn on(&self, name: &Name, keys: &Keys, caller: SessionId) -> Cmd {
         let mut command = Cmd::with_capacity(16, 256);
         command.arg("EVALSHA").arg(self.hash.as_str()).arg(self.keys);
+        keys.put(&mut command, name, self.keys);
+        if self.keys == PARTS.len() {
+            command.arg(caller.to_string()).arg(&keys.channels);
+        }
         command
     }
+}
+
+/// Whether a server answers that it does not know the script.
+pub(crate) fn is_unknown(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
 /// The same command for a server that does not know the script; `None` if it calls none of ours.
@@ -68,11 +81,11 @@ mod tests {
 
     #[test]
     fn a_forgotten_script_is_sent_as_a_text_with_the_same_arguments() {
-        let mut command = RENEW.call();
-        command.arg("key").arg("argument");
+        let mut command = RENEW.on(&Name::new("a").unwrap(), &Keys::of("t"), SessionId::from_bits(1));
+        command.arg("argument");
         let packed = by_text(&command).unwrap().get_packed_command();
         let packed = String::from_utf8(packed).unwrap();
-        assert!(packed.starts_with("*5\r\n$4\r\nEVAL\r\n"), "{packed}");
+        assert!(packed.starts_with("*7\r\n$4\r\nEVAL\r\n"), "{packed}");
         assert!(packed.contains("-- renew:") && packed.ends_with("\r\n$8\r\nargument\r\n"), "{packed}");
         assert!(by_text(&redis::cmd("PING")).is_none());
     }

@@ -8,15 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
-    RedisResult, Value,
-};
+use redis::{Client, ConnectionInfo, ErrorKind, PushInfo, RedisError, RedisResult, Value};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
-use crate::dial::Dial;
-use crate::reply;
+use crate::dial::{self, Dial};
+use crate::{address, reply};
 
 /// The sentinels of one master.
 #[derive(Debug)]
@@ -68,7 +65,7 @@ impl Sentinels {
         let Some(said) = newest else {
             return Err(trouble.unwrap_or_else(|| unknown("no sentinel answered")));
         };
-        Ok(self.server.clone().set_addr(at(self.server.addr(), said.host, said.port)))
+        Ok(address::at(&self.server, said.host, said.port))
     }
 }
 
@@ -95,9 +92,7 @@ impl Dial for Sentinels {
 }
 
 async fn ask(sentinel: Client, master: String, within: Duration) -> RedisResult<Said> {
-    let config =
-        AsyncConnectionConfig::new().set_connection_timeout(Some(within)).set_response_timeout(Some(within));
-    let mut connection = sentinel.get_multiplexed_async_connection_with_config(&config).await?;
+    let mut connection = dial::briefly(&sentinel, within).await?;
     let mut command = redis::cmd("SENTINEL");
     let said: HashMap<String, String> =
         command.arg("MASTER").arg(&master).query_async(&mut connection).await?;
@@ -107,16 +102,6 @@ async fn ask(sentinel: Client, master: String, within: Duration) -> RedisResult<
         Some(Said { host: said.get("ip")?.clone(), port, epoch: number("config-epoch")? })
     };
     known().ok_or_else(|| unknown("a sentinel does not say where the master is"))
-}
-
-/// Another address to be reached in the same way.
-fn at(like: &ConnectionAddr, host: String, port: u16) -> ConnectionAddr {
-    match like.clone() {
-        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-        }
-        _ => ConnectionAddr::Tcp(host, port),
-    }
 }
 
 fn unknown(what: &'static str) -> RedisError {

@@ -7,13 +7,10 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 use tidelock::{Reply, Shard};
-use tokio::runtime::Handle;
 
 use crate::dial::Dial;
-use crate::fleet::WhenDropped;
-use crate::link::{Link, Patience};
+use crate::link::{Link, Reach, WhenDropped};
 use crate::local::Locals;
-use crate::news::News;
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -23,36 +20,24 @@ pub(crate) struct Server {
     locals: Locals,
 }
 
-/// What every server of a session is reached with.
-#[derive(Clone, Debug)]
-pub(crate) struct Reach {
-    pub(crate) news: Arc<News>,
-    /// On which channel news are heard.
-    pub(crate) channel: String,
-    pub(crate) patience: Patience,
-    pub(crate) runtime: Handle,
-}
-
 impl Server {
     /// Connects now.
-    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: &Reach) -> tidelock::Result<Self> {
-        let (news, channel) = (reach.news.clone(), Some(reach.channel.clone()));
-        let commands = Link::connect(dial.clone(), news, channel, reach.patience).await?;
+    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> tidelock::Result<Self> {
+        let commands = Link::connect(dial.clone(), reach.clone()).await?;
         Ok(Self::new(Shard(0), commands, dial, reach))
     }
 
     /// Connects when something is asked for the first time.
     #[cfg(feature = "cluster")]
-    pub(crate) fn lazy(shard: Shard, dial: Arc<dyn Dial>, reach: &Reach) -> Self {
-        let (news, channel) = (reach.news.clone(), Some(reach.channel.clone()));
-        let commands = Link::lazy(dial.clone(), news, channel, reach.patience, &reach.runtime);
+    pub(crate) fn lazy(shard: Shard, dial: Arc<dyn Dial>, reach: Reach) -> Self {
+        let commands = Link::lazy(dial.clone(), reach.clone());
         Self::new(shard, commands, dial, reach)
     }
 
-    fn new(shard: Shard, commands: Link, dial: Arc<dyn Dial>, reach: &Reach) -> Self {
-        let news = reach.news.clone();
-        let renewals = Link::lazy(dial.clone(), news, None, reach.patience, &reach.runtime);
-        Self { shard, commands: Arc::new(commands), renewals, locals: Locals::new(dial, reach.clone()) }
+    fn new(shard: Shard, commands: Link, dial: Arc<dyn Dial>, reach: Reach) -> Self {
+        let quiet = Reach { channel: None, ..reach };
+        let renewals = Link::lazy(dial.clone(), quiet.clone());
+        Self { shard, commands: Arc::new(commands), renewals, locals: Locals::new(dial, quiet) }
     }
 
     /// Asks one thing, by the shortest way from here; it lies in a queue when this returns. An error of the server's is

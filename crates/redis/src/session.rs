@@ -13,8 +13,9 @@ use tidelock::{
     SessionId, Shard, Sight, Weight,
 };
 
-use crate::fleet::{Fleet, WhenDropped};
+use crate::fleet::Fleet;
 use crate::keys::Keys;
+use crate::link::WhenDropped;
 use crate::script::{INSPECT, JOIN, LEAVE, LIGHTEN, LOOK, RENEW, RESIZE, Script};
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
@@ -42,14 +43,8 @@ pub(crate) struct RedisSession {
 pub(crate) type Leaving = Arc<Mutex<HashMap<ClaimId, (Name, Moment)>>>;
 
 impl RedisSession {
-    /// A script on a name, up to what all of them are told first: who calls, and on what channels clients hear.
     fn call(&self, script: &Script, name: &Name) -> Cmd {
-        let mut command = script.call();
-        self.keys.put(&mut command, name, script.keys);
-        if script.keys == crate::keys::PARTS.len() {
-            command.arg(self.id.to_string()).arg(&self.keys.channels);
-        }
-        command
+        script.on(name, &self.keys, self.id)
     }
 
     async fn ask(&self, name: &Name, command: Cmd) -> Result<Value> {
@@ -84,6 +79,28 @@ impl RedisSession {
         let how = if how == Leave::Void { "void" } else { "done" };
         command.arg(id.to_string()).arg(how).arg(self.ttl_millis()).arg(self.idle_millis());
         command
+    }
+
+    /// Renews as many as can be until `late`, and says how many those are. An error when that is none.
+    async fn renew_all(
+        &self,
+        server: &Server,
+        standing: &[(Name, Vec<ClaimId>)],
+        late: Moment,
+        renewal: &mut Renewal,
+    ) -> Result<usize> {
+        let mut done = 0;
+        for some in standing.chunks(PIPELINE) {
+            match self.renew_some(server, some, renewal).await {
+                Ok(()) => done += some.len(),
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            if self.clock.now() > late {
+                break;
+            }
+        }
+        Ok(done)
     }
 
     /// Renews these names, and looks where the server counts other claims than we do.
@@ -233,22 +250,9 @@ impl Session for RedisSession {
         let mut renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
         if let Some(server) = self.fleet.of_shard(shard).filter(|_| !standing.is_empty()) {
             server.commands.beat();
-            for (i, some) in standing.chunks(PIPELINE).enumerate() {
-                let is_late = self.clock.now() > now + self.renew_within;
-                let renewed = match is_late {
-                    true => None,
-                    false => Some(self.renew_some(&server, some, &mut renewal).await),
-                };
-                match renewed {
-                    Some(Ok(())) => {}
-                    Some(Err(error)) if i == 0 => return Err(error),
-                    // What is done stays done. The others' time ends first now, so they come first the next time.
-                    Some(Err(_)) | None => {
-                        renewal.unsure.extend(standing[i * PIPELINE..].iter().flat_map(|(_, claims)| claims));
-                        break;
-                    }
-                }
-            }
+            let done = self.renew_all(&server, standing, now + self.renew_within, &mut renewal).await?;
+            // What is done stays done. The others' time ends first now, so they come first the next time.
+            renewal.unsure.extend(standing[done..].iter().flat_map(|(_, claims)| claims));
         }
         Ok(renewal)
     }

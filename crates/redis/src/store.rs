@@ -16,10 +16,10 @@ use crate::cluster::Cluster;
 use crate::dial::Dial;
 use crate::fleet::{Alone, Fleet};
 use crate::keys::Keys;
-use crate::link::Patience;
+use crate::link::{Patience, Reach};
 use crate::news::News;
 use crate::sentinels::Sentinels;
-use crate::server::{Reach, Server};
+use crate::server::Server;
 use crate::session::{Leaving, RedisSession};
 
 /// A Redis to keep lines in. Cloning it is cheap; each client that connects has connections of its own.
@@ -109,7 +109,7 @@ impl Site {
     async fn reach(&self, reach: Reach) -> Result<Arc<dyn Fleet>> {
         match self {
             Self::One(dial) => {
-                let server = Server::connect(dial.clone(), &reach).await?;
+                let server = Server::connect(dial.clone(), reach).await?;
                 check::server(&server.commands).await?;
                 Ok(Arc::new(Alone(Arc::new(server))))
             }
@@ -142,7 +142,7 @@ impl Backend for Store {
         let keys = Keys::of(&options.namespace);
         let reach = Reach {
             news: Arc::new(News { session: id, signals }),
-            channel: keys.channel(id),
+            channel: Some(keys.channel(id)),
             patience: Patience::of(options),
             runtime: Handle::current(),
         };
