@@ -2,6 +2,7 @@
 //! again soon, and those whose time ends first come first.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -42,5 +43,45 @@ async fn a_store_that_renews_a_few_names_at_a_time_keeps_them_all() -> Result<()
     clock.pass(ttl * 5).await;
     assert_eq!(held.iter().filter(|guard| guard.state() == State::Lost).count(), 0);
     drop(held);
+    locks.close().await
+}
+
+/// A store that stumbles over one name each time.
+#[derive(Debug, Default)]
+struct Stumbling {
+    renewals: AtomicUsize,
+}
+
+#[async_trait]
+impl Layer for Stumbling {
+    async fn renew(
+        &self,
+        to: &Arc<dyn Session>,
+        shard: Shard,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> Result<Renewal> {
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        let (good, bad): (Vec<_>, Vec<_>) = standing.iter().cloned().partition(|(name, _)| &**name != "bad");
+        let mut renewal = to.renew(shard, &good).await?;
+        renewal.unsure = bad.into_iter().flat_map(|(_, ids)| ids).collect();
+        Ok(renewal)
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_renewed_is_asked_about_less_and_less_often() -> Result<()> {
+    let clock = Clock::manual();
+    let stumbling = Arc::new(Stumbling::default());
+    let store = Layered::new(Arc::new(Store::with_clock(&clock)), stumbling.clone());
+    let ttl = Duration::from_secs(30);
+    let locks = tidelock::connect(Arc::new(store), Options::new().ttl(ttl).max_hold(ttl / 2)).await?;
+    let good = locks.mutex("good")?.lock().await?;
+    clock.pass(Duration::from_millis(1)).await; // so that its user has to give it up before the other's
+    let bad = locks.mutex("bad")?.lock().await?;
+    clock.pass(ttl / 2 - Duration::from_millis(2)).await;
+    assert_eq!(good.state(), State::Held);
+    assert_eq!(bad.state(), State::Jeopardy);
+    let renewals = stumbling.renewals.load(Ordering::Relaxed);
+    assert!(renewals < 20, "it was asked {renewals} times in 5 s");
     locks.close().await
 }

@@ -72,7 +72,9 @@ impl Locks for Factory {
         let name = Name::new(name).map_err(|error| error.during("evict"))?;
         let evicted = async {
             let live = self.0.live(Moment::NEVER).await?;
-            let left = live.tell(live.session.leave(&name, claim, Leave::Done)).await?;
+            let (session, of) = (live.session.clone(), name.clone());
+            // Begun on the keeper's runtime: ours may be blocked before the answer comes, and the first one counts.
+            let left = live.tell(async move { session.leave(&of, claim, Leave::Done).await }).await?;
             live.registry.gone(claim); // if it was one of this client's own, it hears at once
             Ok(left)
         };

@@ -102,6 +102,11 @@ impl Standing {
         Moment::from_nanos(self.until.load(Ordering::Acquire).min(self.latest.load(Ordering::Acquire)))
     }
 
+    /// Until when the store keeps it, as far as is known.
+    pub(crate) fn kept_until(&self) -> Moment {
+        Moment::from_nanos(self.until.load(Ordering::Acquire))
+    }
+
     /// The store keeps it until then. News that arrive out of order do no harm: each is true by itself.
     pub(crate) fn extend(&self, until: Moment) {
         self.until.fetch_max(until.as_nanos(), Ordering::AcqRel);

@@ -186,7 +186,8 @@ impl Registry {
     }
 
     /// Everyone who is known to stand in the store, by the shard that each name is in now. Those whose time ends first
-    /// come first: a store that cannot renew all of them in time leaves the others for the next round.
+    /// there come first: a store that cannot renew all of them in time leaves the others for the next round, and what
+    /// it stumbles over each time has come to the front by then.
     pub(crate) fn roll(&self, shard_of: impl Fn(&Name) -> Shard) -> Roll {
         let mut by_name: HashMap<Name, (Moment, Vec<ClaimId>)> = HashMap::new();
         for standing in self.table.lock().standing.values() {
@@ -194,7 +195,7 @@ impl Registry {
             if matches!(standing.stands(), Some(Footing::Waiting | Footing::Held)) {
                 let (first, ids) =
                     by_name.entry(standing.claim.name.clone()).or_insert((Moment::NEVER, Vec::new()));
-                *first = (*first).min(standing.until());
+                *first = (*first).min(standing.kept_until());
                 ids.push(standing.claim.id);
             }
         }
