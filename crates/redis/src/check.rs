@@ -18,27 +18,26 @@ const OLDEST: (u32, u32) = (6, 2);
 /// A server that stands alone, or a master.
 pub(crate) async fn server(link: &Link) -> Result<()> {
     let place = link.place();
-    match trouble::checked(link.ask(redis::cmd("INFO"), WhenDropped::Forget).await?, place) {
-        Ok(info) => Info::of(&info)?.check(place),
-        Err(error) if error.kind() == ErrorKind::Denied => {
-            tracing::debug!(%error, "INFO is refused, so the server's version and role stay unknown");
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
+    let info = link.ask(redis::cmd("INFO"), WhenDropped::Forget).await?;
+    told(info, place)?.map_or(Ok(()), |info| Info::of(&info)?.check(place))
 }
 
 /// What a node of a cluster says of itself.
 #[cfg(feature = "cluster")]
-pub(crate) fn cluster_node(info: &Value, place: &str) -> Result<()> {
-    let info = Info::of(info)?;
-    info.check_version(place)?;
-    if info.get("cluster_enabled") == Some("0") {
-        let wrong = format!("{place} is no node of a cluster; give it as redis://HOST:PORT");
-        return Err(Error::new(ErrorKind::Unsupported, wrong));
+pub(crate) fn cluster_node(info: Value, place: &str) -> Result<()> {
+    told(info, place)?.map_or(Ok(()), |info| Info::of(&info)?.check_node(place))
+}
+
+/// What INFO answered. A server that does not let us ask is trusted.
+fn told(info: Value, place: &str) -> Result<Option<Value>> {
+    match trouble::checked(info, place) {
+        Ok(info) => Ok(Some(info)),
+        Err(error) if error.kind() == ErrorKind::Denied => {
+            tracing::debug!(%error, "INFO is refused, so the server's version and role stay unknown");
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
-    info.warn_of_eviction(place);
-    Ok(())
 }
 
 /// Tries everything once, on a name that nobody else uses.
@@ -84,6 +83,17 @@ impl<'a> Info<'a> {
             return unsupported(format!(
                 "is a read-only replica; give its master, {master}, or the sentinels"
             ));
+        }
+        self.warn_of_eviction(place);
+        Ok(())
+    }
+
+    #[cfg(feature = "cluster")]
+    fn check_node(&self, place: &str) -> Result<()> {
+        self.check_version(place)?;
+        if self.get("cluster_enabled") == Some("0") {
+            let wrong = format!("{place} is no node of a cluster; give it as redis://HOST:PORT");
+            return Err(Error::new(ErrorKind::Unsupported, wrong));
         }
         self.warn_of_eviction(place);
         Ok(())

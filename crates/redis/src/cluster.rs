@@ -1,18 +1,21 @@
 //! The masters of a cluster, and which of them has which slot.
 //!
-//! The map is read from any node, patched when a node says that a slot has moved, and read again then and whenever a
-//! node cannot be reached. Each master in use has connections of its own and is subscribed to: a grant is published
+//! The map is read from the first node that answers and is in touch with most of the others, patched when a node says
+//! that a slot has moved, and read again then and whenever a node cannot be reached or does not serve; and if names
+//! have moved, all are looked at, for what was told while nobody listened there. Each master in use has connections of its own and is subscribed to: a grant is published
 //! where the name lies, so what another node suffers does not silence it. That it arrives from every node is no harm.
 //!
 //! While a slot is being moved, a script that finds some of its keys here and some there is put off by the cluster;
 //! that is told as "unavailable", and core asks again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, Value};
 use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard};
+use tokio::task::JoinSet;
 
 use crate::fleet::Fleet;
 use crate::link::{Reach, WhenDropped};
@@ -38,11 +41,22 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Map {
-    /// Every master that there was; its index is its shard.
-    servers: Vec<Arc<Server>>,
-    by_address: HashMap<(String, u16), usize>,
-    /// The server of each slot.
-    slots: Vec<usize>,
+    servers: BTreeMap<Shard, Arc<Server>>,
+    by_address: HashMap<(String, u16), Shard>,
+    /// The shard of each slot.
+    slots: Vec<Shard>,
+    /// How many servers there have been.
+    count: u32,
+    /// Whether a slot has another server since all names were looked at.
+    has_moved: bool,
+}
+
+/// What a node says of the cluster.
+struct Said {
+    node: ConnectionInfo,
+    slots: Value,
+    /// Whether it is in touch with most masters.
+    is_in_touch: bool,
 }
 
 /// Where the cluster says that a slot is.
@@ -65,7 +79,7 @@ impl Cluster {
 
     fn server(&self, name: &Name) -> Arc<Server> {
         let map = self.0.map();
-        map.servers[map.slots[usize::from(keys::slot(name) % SLOTS)]].clone()
+        map.servers[&map.slots[usize::from(keys::slot(name) % SLOTS)]].clone()
     }
 
     /// What comes of a command: the first reply, or that of the server that the cluster names instead.
@@ -80,7 +94,13 @@ impl Cluster {
                 }
             };
             (server, reply) = match Elsewhere::of(&value) {
-                None => return trouble::checked(value, server.commands.place()),
+                None => {
+                    let checked = trouble::checked(value, server.commands.place());
+                    if checked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+                        self.read_again(); // it may be cut off from the others, or be master no more
+                    }
+                    return checked;
+                }
                 Some(Elsewhere::Moved { slot, host, port }) => {
                     let there = self.0.moved(slot, host, port)?;
                     self.read_again();
@@ -121,13 +141,15 @@ impl Fleet for Cluster {
     }
 
     fn of_shard(&self, shard: Shard) -> Option<Arc<Server>> {
-        self.0.map().servers.get(shard.0 as usize).cloned()
+        self.0.map().servers.get(&shard).cloned()
+    }
+
+    fn doubt(&self) {
+        self.read_again();
     }
 
     fn all(&self) -> Vec<Arc<Server>> {
-        let map = self.0.map();
-        let used: BTreeSet<usize> = map.slots.iter().copied().collect();
-        used.into_iter().map(|index| map.servers[index].clone()).collect()
+        self.0.map().servers.values().cloned().collect()
     }
 
     fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
@@ -138,72 +160,77 @@ impl Fleet for Cluster {
 }
 
 impl Shared {
-    /// Asks one node after the other, those that are known first.
+    /// Asks all nodes at once, so that one that is paused delays nobody.
     async fn read_map(&self) -> Result<()> {
-        let known = self.map().addresses();
-        let known = known.into_iter().map(|(host, port)| self.info(host, port));
-        let mut trouble = Error::new(ErrorKind::InvalidOption, "a cluster's URL names at least one node");
-        for node in known.chain(self.seeds.iter().cloned()) {
-            match self.ask_for_slots(&node).await {
-                Ok(slots) => return self.take_over(&slots, &node),
-                Err(error) => trouble = error,
+        let mut asking = JoinSet::new();
+        for node in self.nodes() {
+            asking.spawn(ask_for_slots(node, self.reach.patience.answer));
+        }
+        let (mut cut_off, mut trouble) = (None, None);
+        while let Some(asked) = asking.join_next().await {
+            match asked {
+                Ok(Ok(said)) if said.is_in_touch => return self.take_over(&said),
+                Ok(Ok(said)) => cut_off = Some(said),
+                Ok(Err(error)) => trouble = Some(error),
+                Err(_) => {}
             }
         }
-        Err(trouble)
+        match cut_off {
+            Some(said) => self.take_over(&said),
+            None => Err(trouble.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "no node answered"))),
+        }
     }
 
-    async fn ask_for_slots(&self, node: &ConnectionInfo) -> Result<Value> {
-        let place = format!("Redis at {}", node.addr());
-        let within = self.reach.patience.answer;
-        let asking = async {
-            let client = Client::open(node.clone())?;
-            let mut connection = dial::briefly(&client, within).await?;
-            let info: Value = redis::cmd("INFO").query_async(&mut connection).await?;
-            Ok((connection, info))
-        };
-        let (mut connection, info) = asking.await.map_err(|error| trouble::from(error, &place))?;
-        check::cluster_node(&info, &place)?;
-        let mut slots = redis::cmd("CLUSTER");
-        slots.arg("SLOTS").query_async(&mut connection).await.map_err(|error| trouble::from(error, &place))
+    /// Those that are known, and those that were given.
+    fn nodes(&self) -> Vec<ConnectionInfo> {
+        let known: Vec<_> = self.map().by_address.keys().cloned().collect();
+        let mut nodes = self.seeds.clone();
+        for (host, port) in known {
+            let node = self.info(host, port);
+            if nodes.iter().all(|seed| seed.addr() != node.addr()) {
+                nodes.push(node);
+            }
+        }
+        nodes
     }
 
-    fn take_over(&self, slots: &Value, node: &ConnectionInfo) -> Result<()> {
+    fn take_over(&self, said: &Said) -> Result<()> {
         let mut map = self.map();
         let mut owners = vec![None; usize::from(SLOTS)];
-        for range in parts(slots) {
+        for range in parts(&said.slots) {
             let [Value::Int(first), Value::Int(last), master, ..] = parts(range) else { continue };
             let [host, Value::Int(port), ..] = parts(master) else { continue };
             let host =
-                text(host).filter(|host| !host.is_empty()).map_or_else(|| host_of(node), str::to_owned);
-            let index = map.index(host, u16::try_from(*port).unwrap_or(0), self)?;
+                text(host).filter(|host| !host.is_empty()).map_or_else(|| host_of(&said.node), str::to_owned);
+            let shard = map.shard(host, u16::try_from(*port).unwrap_or(0), self)?;
             let (first, last) = (usize::try_from(*first).unwrap_or(0), usize::try_from(*last).unwrap_or(0));
-            owners.iter_mut().take(last + 1).skip(first).for_each(|owner| *owner = Some(index));
+            owners.iter_mut().take(last + 1).skip(first).for_each(|owner| *owner = Some(shard));
         }
-        if owners.iter().all(Option::is_none) {
+        let Some(any) = owners.iter().flatten().next().copied() else {
             let wrong = "the cluster has no slots yet: no master has been given any";
             return Err(Error::new(ErrorKind::Unavailable, wrong));
+        };
+        if map.settle(owners, any) {
+            drop(map);
+            self.reach.news.missed();
         }
-        // A slot without a master has the last one that was known, or whoever comes first: it will say where it is.
-        let before = std::mem::take(&mut map.slots);
-        let known = |slot: usize| before.get(slot).copied().unwrap_or(0);
-        map.slots =
-            owners.into_iter().enumerate().map(|(slot, owner)| owner.unwrap_or(known(slot))).collect();
         Ok(())
     }
 
     fn moved(&self, slot: u16, host: String, port: u16) -> Result<Arc<Server>> {
         let mut map = self.map();
-        let index = map.index(host, port, self)?;
+        let shard = map.shard(host, port, self)?;
         if let Some(owner) = map.slots.get_mut(usize::from(slot)) {
-            *owner = index;
+            *owner = shard;
+            map.has_moved = true;
         }
-        Ok(map.servers[index].clone())
+        Ok(map.servers[&shard].clone())
     }
 
     fn at(&self, host: String, port: u16) -> Result<Arc<Server>> {
         let mut map = self.map();
-        let index = map.index(host, port, self)?;
-        Ok(map.servers[index].clone())
+        let shard = map.shard(host, port, self)?;
+        Ok(map.servers[&shard].clone())
     }
 
     fn info(&self, host: String, port: u16) -> ConnectionInfo {
@@ -217,24 +244,51 @@ impl Shared {
 }
 
 impl Map {
-    fn addresses(&self) -> Vec<(String, u16)> {
-        self.by_address.keys().cloned().collect()
-    }
-
-    /// The server at that address, which is new perhaps.
-    fn index(&mut self, host: String, port: u16, shared: &Shared) -> Result<usize> {
-        if let Some(index) = self.by_address.get(&(host.clone(), port)) {
-            return Ok(*index);
+    /// The shard of the server at that address, which is new perhaps.
+    fn shard(&mut self, host: String, port: u16, shared: &Shared) -> Result<Shard> {
+        if let Some(shard) = self.by_address.get(&(host.clone(), port)) {
+            return Ok(*shard);
         }
         let unusable =
             |error| Error::new(ErrorKind::Unavailable, "a node cannot be connected to").because(error);
         let client = Client::open(shared.info(host.clone(), port)).map_err(unusable)?;
-        let index = self.servers.len();
-        let shard = Shard(u32::try_from(index).unwrap_or(u32::MAX));
-        self.servers.push(Arc::new(Server::lazy(shard, Arc::new(client), shared.reach.clone())));
-        self.by_address.insert((host, port), index);
-        Ok(index)
+        let shard = Shard(self.count);
+        self.count += 1;
+        self.servers.insert(shard, Arc::new(Server::lazy(shard, Arc::new(client), shared.reach.clone())));
+        self.by_address.insert((host, port), shard);
+        Ok(shard)
     }
+
+    /// These have the slots from now on, and servers without any are forgotten. A slot without a master has the last
+    /// one that was known, or any: it will say where it is. Says whether names have moved.
+    fn settle(&mut self, owners: Vec<Option<Shard>>, any: Shard) -> bool {
+        let before = std::mem::take(&mut self.slots);
+        let known = |slot: usize| before.get(slot).copied().unwrap_or(any);
+        self.slots =
+            owners.into_iter().enumerate().map(|(slot, owner)| owner.unwrap_or(known(slot))).collect();
+        let used: BTreeSet<Shard> = self.slots.iter().copied().collect();
+        self.servers.retain(|shard, _| used.contains(shard));
+        self.by_address.retain(|_, shard| used.contains(shard));
+        std::mem::take(&mut self.has_moved) || (!before.is_empty() && before != self.slots)
+    }
+}
+
+async fn ask_for_slots(node: ConnectionInfo, within: Duration) -> Result<Said> {
+    let place = format!("Redis at {}", node.addr());
+    let mut asks = redis::pipe();
+    asks.cmd("INFO").cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
+    let asking = async {
+        let mut connection = dial::briefly(&Client::open(node.clone())?, within).await?;
+        connection.send_packed_commands(&asks, 0, asks.len()).await
+    };
+    let said = asking.await.map_err(|error| trouble::from(error, &place))?;
+    let Ok([info, state, slots]) = <[Value; 3]>::try_from(said) else {
+        return Err(Error::new(ErrorKind::Protocol, format!("{place} does not answer as Redis does")));
+    };
+    check::cluster_node(info, &place)?;
+    // Who may not be asked is trusted.
+    let is_in_touch = text(&state).is_none_or(|state| state.contains("cluster_state:ok"));
+    Ok(Said { slots: trouble::checked(slots, &place)?, node, is_in_touch })
 }
 
 impl Elsewhere {

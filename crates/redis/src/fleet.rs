@@ -17,6 +17,9 @@ pub(crate) trait Fleet: Debug + Send + Sync {
     /// The server of a shard, if it is still one of them.
     fn of_shard(&self, shard: Shard) -> Option<Arc<Server>>;
 
+    /// Something is wrong with one of the servers: whoever knows better where its names are now is asked.
+    fn doubt(&self);
+
     /// All that have names.
     fn all(&self) -> Vec<Arc<Server>>;
 
@@ -36,6 +39,8 @@ impl Fleet for Alone {
     fn of_shard(&self, _: Shard) -> Option<Arc<Server>> {
         Some(self.0.clone())
     }
+
+    fn doubt(&self) {} // whoever connects anew finds out where it is
 
     fn all(&self) -> Vec<Arc<Server>> {
         vec![self.0.clone()]

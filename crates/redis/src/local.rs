@@ -18,6 +18,7 @@ use redis::{Cmd, RedisResult, Value};
 use tidelock::{Moment, Reply, Result, Sleep, boot_clock};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::AbortHandle;
 
 use crate::dial::Dial;
 use crate::link::{Link, Reach, WhenDropped};
@@ -49,8 +50,10 @@ struct Local {
 #[derive(Debug)]
 pub(crate) struct Way {
     runtime: Id,
-    connection: OnceLock<MultiplexedConnection>,
-    is_broken: AtomicBool,
+    connection: Arc<OnceLock<MultiplexedConnection>>,
+    is_given_up: AtomicBool,
+    /// Runs for as long as the connection may be of use.
+    task: AbortHandle,
     reach: Reach,
     place: String,
 }
@@ -69,7 +72,7 @@ impl Locals {
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(local) = known.iter_mut().find(|local| local.runtime == id) else {
-            known.retain(|local| local.way.as_ref().is_some_and(|way| !way.is_broken()));
+            make_room(&mut known);
             if known.len() < MOST {
                 known.push(Local { runtime: id, asked: 1, way: None });
             }
@@ -87,28 +90,45 @@ impl Locals {
     }
 }
 
+/// Forgets the runtimes that have ended; and if there are too many still, one that has asked little so far.
+fn make_room(known: &mut Vec<Local>) {
+    known.retain(|local| local.way.as_ref().is_none_or(|way| !way.is_broken()));
+    if known.len() >= MOST
+        && let Some(first) = known.iter().position(|local| local.way.is_none())
+    {
+        known.remove(first);
+    }
+}
+
 impl Way {
     /// Connects in the background.
     fn open(dial: Arc<dyn Dial>, reach: Reach, here: &Handle) -> Arc<Self> {
-        let (connection, is_broken) = (OnceLock::new(), AtomicBool::new(false));
-        let way = Arc::new(Self { runtime: here.id(), connection, is_broken, reach, place: dial.place() });
-        let opening = way.clone();
-        here.spawn(async move {
-            // Nothing is subscribed to on it, so nothing is told.
-            match dial.dial(opening.reach.patience.connect, unbounded_channel().0).await {
-                Ok(connection) => drop(opening.connection.set(connection)),
-                Err(_) => opening.give_up(),
+        let (connection, place, within) = (Arc::new(OnceLock::new()), dial.place(), reach.patience.connect);
+        let here_too = connection.clone();
+        let task = here.spawn(async move {
+            // The runtime may have no timer. Nothing is subscribed to, so nothing is told.
+            let clock = boot_clock();
+            let late = Sleep::until(&clock, clock.now() + within);
+            let connected = tokio::select! {
+                connected = dial.dial(within, unbounded_channel().0) => connected.ok(),
+                () = late => None,
+            };
+            if let Some(connection) = connected {
+                let _ = here_too.set(connection); // nobody else does
+                std::future::pending::<()>().await;
             }
         });
-        way
+        let (is_given_up, task) = (AtomicBool::new(false), task.abort_handle());
+        Arc::new(Self { runtime: here.id(), connection, is_given_up, task, reach, place })
     }
 
+    /// Whether it is not worth waiting for any more: its runtime may have ended, for instance.
     fn is_broken(&self) -> bool {
-        self.is_broken.load(Ordering::Acquire)
+        self.is_given_up.load(Ordering::Acquire) || self.task.is_finished()
     }
 
     fn give_up(&self) {
-        self.is_broken.store(true, Ordering::Release);
+        self.is_given_up.store(true, Ordering::Release);
     }
 
     /// Asks one thing. What is to be sent in any case is under way when this returns, and goes by `otherwise` too if
@@ -144,6 +164,12 @@ async fn send(connection: Option<MultiplexedConnection>, command: Cmd) -> RedisR
     match script::is_unknown(&reply).then(|| script::by_text(&command)).flatten() {
         Some(by_text) => connection.send_packed_command(&by_text).await,
         None => Ok(reply),
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -200,6 +226,7 @@ impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
         let reply = std::task::ready!(self.rescue(cx));
         self.is_done = true;
         self.way.give_up(); // silent, or on a runtime that is blocked: a new one is soon made
+        self.way.reach.news.missed(); // what the first answer told, perhaps
         Poll::Ready(reply)
     }
 }

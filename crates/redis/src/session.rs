@@ -3,14 +3,15 @@
 //! The server knows sessions only by the claims they have: a session that has none costs it nothing.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 use tidelock::{
-    Claim, ClaimId, Clock, Leave, Left, Line, Moment, Name, Patience, Place, Renewal, Reply, Result, Session,
-    SessionId, Shard, Sight, Weight,
+    Claim, ClaimId, Clock, Error, ErrorKind, Leave, Left, Line, Moment, Name, Patience, Place, Renewal,
+    Reply, Result, Session, SessionId, Shard, Sight, Weight,
 };
 
 use crate::fleet::Fleet;
@@ -38,6 +39,9 @@ pub(crate) struct RedisSession {
     /// Claims whose leaves are not confirmed.
     pub(crate) leaving: Leaving,
 }
+
+/// A name, and our claims that stand in its line.
+type Stand = (Name, Vec<ClaimId>);
 
 /// Claims on their way out: their names, and until when the server could still have them.
 pub(crate) type Leaving = Arc<Mutex<HashMap<ClaimId, (Name, Moment)>>>;
@@ -85,7 +89,7 @@ impl RedisSession {
     async fn renew_all(
         &self,
         server: &Server,
-        standing: &[(Name, Vec<ClaimId>)],
+        standing: &[Stand],
         late: Moment,
         renewal: &mut Renewal,
     ) -> Result<usize> {
@@ -104,50 +108,57 @@ impl RedisSession {
     }
 
     /// Renews these names, and looks where the server counts other claims than we do.
-    async fn renew_some(
-        &self,
-        server: &Server,
-        some: &[(Name, Vec<ClaimId>)],
-        renewal: &mut Renewal,
-    ) -> Result<()> {
-        let commands = some.iter().map(|(name, _)| self.renew_command(name)).collect();
-        let replies = server.renewals.ask_all(commands).await?;
-        for ((name, claims), reply) in some.iter().zip(replies) {
-            let renewed = match reply {
-                // Perhaps its slot has moved.
-                Value::ServerError(_) => self.ask(name, self.renew_command(name)).await,
-                reply => Ok(reply),
-            };
-            let compared = match renewed {
-                Ok(reply) if reply::counted(&reply) == Some(sum(claims)) => Ok(()),
-                Ok(_) => self.compare(server, name, claims, renewal).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = compared {
-                tracing::warn!(lock.name = %name, %error, "the claims on one name could not be renewed");
-                renewal.unsure.extend(claims);
+    async fn renew_some(&self, server: &Server, some: &[Stand], renewal: &mut Renewal) -> Result<()> {
+        let some: Vec<&Stand> = some.iter().collect();
+        let renewed = self.ask_each(server, &some, |(name, _)| self.renew_command(name)).await?;
+        let mut differing = Vec::new();
+        for (stand, renewed) in some.into_iter().zip(renewed) {
+            match renewed {
+                Ok(reply) if reply::counted(&reply) == Some(sum(&stand.1)) => {}
+                Ok(_) => differing.push(stand),
+                Err(error) => unsure(stand, &error, renewal),
             }
         }
+        self.compare(server, &differing, renewal).await;
         Ok(())
     }
 
     /// Looks by the way that renewals take: nothing that happens to the other may cost a hold.
-    async fn compare(
+    async fn compare(&self, server: &Server, some: &[&Stand], renewal: &mut Renewal) {
+        let looked =
+            self.ask_each(server, some, |(name, claims)| self.look_command(name, claims, true)).await;
+        let looked = looked.unwrap_or_else(|error| some.iter().map(|_| Err(error.clone())).collect());
+        for (stand, looked) in some.iter().zip(looked) {
+            match looked.and_then(|reply| reply::seen(&reply, self.id)) {
+                Ok(seen) => {
+                    renewal.gone.extend(seen.sight.gone);
+                    renewal.strays.extend(seen.strays.into_iter().map(|id| (stand.0.clone(), id)));
+                }
+                Err(error) => unsure(stand, &error, renewal),
+            }
+        }
+    }
+
+    /// Asks the same of several names by the way that renewals take; and elsewhere about those that have moved, whose
+    /// questions all lie in a queue before the first answer is waited for.
+    async fn ask_each(
         &self,
         server: &Server,
-        name: &Name,
-        claims: &[ClaimId],
-        renewal: &mut Renewal,
-    ) -> Result<()> {
-        let look = self.look_command(name, claims, true);
-        let reply = match server.renewals.ask(look.clone(), WhenDropped::Forget).await? {
-            Value::ServerError(_) => self.ask(name, look).await?,
-            reply => reply,
+        some: &[&Stand],
+        command: impl Fn(&Stand) -> Cmd,
+    ) -> Result<Vec<Result<Value>>> {
+        let replies = server.renewals.ask_all(some.iter().map(|stand| command(stand)).collect()).await;
+        let replies = replies.inspect_err(|_| self.fleet.doubt())?;
+        let settled = |(stand, reply): (&&Stand, Value)| match reply {
+            Value::ServerError(_) => self.fleet.ask(&stand.0, command(stand), WhenDropped::Forget),
+            reply => Box::pin(ready(Ok(reply))),
         };
-        let seen = reply::seen(&reply, self.id)?;
-        renewal.gone.extend(seen.sight.gone);
-        renewal.strays.extend(seen.strays.into_iter().map(|id| (name.clone(), id)));
-        Ok(())
+        let asked: Vec<Reply<Value>> = some.iter().zip(replies).map(settled).collect();
+        let mut answers = Vec::with_capacity(asked.len());
+        for reply in asked {
+            answers.push(reply.await);
+        }
+        Ok(answers)
     }
 
     /// The names in use on one server that begin with `prefix`, in any order.
@@ -248,12 +259,15 @@ impl Session for RedisSession {
         let until = now + self.ttl;
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
         let mut renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
-        if let Some(server) = self.fleet.of_shard(shard).filter(|_| !standing.is_empty()) {
-            server.commands.beat();
-            let done = self.renew_all(&server, standing, now + self.renew_within, &mut renewal).await?;
-            // What is done stays done. The others' time ends first now, so they come first the next time.
-            renewal.unsure.extend(standing[done..].iter().flat_map(|(_, claims)| claims));
-        }
+        let Some(server) = self.fleet.of_shard(shard) else {
+            let gone =
+                Error::new(ErrorKind::Unavailable, "their server is not one of the cluster's any more");
+            return if standing.is_empty() { Ok(renewal) } else { Err(gone) };
+        };
+        server.commands.beat();
+        let done = self.renew_all(&server, standing, now + self.renew_within, &mut renewal).await?;
+        // What is done stays done. The others' time ends first now, so they come first the next time.
+        renewal.unsure.extend(standing[done..].iter().flat_map(|(_, claims)| claims));
         Ok(renewal)
     }
 
@@ -282,6 +296,11 @@ impl Session for RedisSession {
         }
         Ok(())
     }
+}
+
+fn unsure((name, claims): &Stand, error: &Error, renewal: &mut Renewal) {
+    tracing::warn!(lock.name = %name, %error, "the claims on one name could not be renewed");
+    renewal.unsure.extend(claims);
 }
 
 /// How many there are, and the sum of their numbers.
