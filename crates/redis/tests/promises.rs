@@ -265,3 +265,35 @@ async fn tokens_grow_whatever_is_forgotten() {
     let place = caller.session.join(&caller.mutex(&stock, 99), Patience::Now).await.unwrap();
     assert!(matches!(place, Place::Held { grant, .. } if newest < grant.token), "{place:?}");
 }
+
+/// How many connections the server has taken so far.
+fn connections(alone: &mut Alone) -> u64 {
+    let redis::Value::BulkString(stats) = alone.ask("INFO stats") else { panic!("INFO answers with a text") };
+    let stats = String::from_utf8(stats).unwrap();
+    let taken = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    taken.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn ended_runtimes_keep_no_other_from_a_connection_of_its_own() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let (mut alone, locks) = first.block_on(async { (Alone::new().await, locks().await) });
+    for i in 0..10 {
+        let ends = runtime();
+        ends.block_on(async {
+            let mutex = locks.mutex(&format!("of runtime {i}")).unwrap();
+            let before = connections(&mut alone);
+            let is_there = || {
+                let (mutex, is_there) = (mutex.clone(), connections(&mut alone) > before);
+                async move {
+                    mutex.lock().await.unwrap().release().await.unwrap();
+                    is_there.then_some(())
+                }
+            };
+            site::until("it has a connection", is_there).await;
+        });
+    }
+    first.block_on(locks.close()).unwrap();
+}
