@@ -11,9 +11,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     for backend in backend::called("all")?.iter().filter(|backend| backend.deployments.is_empty()) {
         let report = suite.report(backend.name);
         let call = suite.on(backend.name, None, &report);
-        let call = if job.deep { call.arg("--deep") } else { call };
-        contract::play(job, backend.name, call, tally)?;
-        job.reports.borrow_mut().push(report);
+        contract::keep(job, backend.name, call, report, tally)?;
     }
     contract::play(job, "what is broken on purpose", suite.call().arg("--prove"), tally)
 }

@@ -1,5 +1,6 @@
 //! One run of the conformance suite, played and counted.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Job;
@@ -8,7 +9,15 @@ use crate::score::Score;
 use crate::tally::Tally;
 use crate::trouble::Result;
 
-/// Plays a run, on what the word says, and counts its trials.
+/// Plays the whole contract, on what the word says; its report is kept for the table of guarantees.
+pub(super) fn keep(job: &Job, on: &str, call: Call, report: PathBuf, tally: &mut Tally) -> Result<()> {
+    let call = if job.deep { call.arg("--deep") } else { call };
+    play(job, on, call, tally)?;
+    job.reports.borrow_mut().push(report);
+    Ok(())
+}
+
+/// Plays a run as it is, and counts its trials.
 pub(super) fn play(job: &Job, on: &str, call: Call, tally: &mut Tally) -> Result<()> {
     let limit = Duration::from_secs(if job.deep { 6 * 3600 } else { 600 });
     count(on, &call.limit(limit).show(Show::Some(is_news)).run()?, tally)

@@ -43,10 +43,7 @@ fn note(outcome: Result<()>, tally: &mut Tally) {
 fn contract_on(job: &Job, suite: &Suite, backend: &Backend, loan: &Loan, tally: &mut Tally) -> Result<()> {
     let report = suite.report(loan.name());
     let call = suite.on_loan(backend.name, loan, &report)?;
-    let call = if job.deep { call.arg("--deep") } else { call };
-    contract::play(job, loan.name(), call, tally)?;
-    job.reports.borrow_mut().push(report);
-    Ok(())
+    contract::keep(job, loan.name(), call, report, tally)
 }
 
 fn own_tests(job: &Job, backend: &Backend, loans: &[Loan], tally: &mut Tally) -> Result<()> {
