@@ -1,7 +1,6 @@
 //! One run of the conformance suite, played and counted.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::Job;
 use crate::call::{Call, Outcome, Show};
@@ -19,8 +18,7 @@ pub(super) fn keep(job: &Job, on: &str, call: Call, report: PathBuf, tally: &mut
 
 /// Plays a run as it is, and counts its trials.
 pub(super) fn play(job: &Job, on: &str, call: Call, tally: &mut Tally) -> Result<()> {
-    let limit = Duration::from_secs(if job.deep { 6 * 3600 } else { 600 });
-    count(on, &call.limit(limit).show(Show::Some(is_news)).run()?, tally)
+    count(on, &call.limit(job.limit(600)).show(Show::Some(is_news)).run()?, tally)
 }
 
 fn count(on: &str, outcome: &Outcome, tally: &mut Tally) -> Result<()> {

@@ -23,7 +23,7 @@ mod unit;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -49,6 +49,13 @@ struct Job {
     deep: bool,
     /// What the conformance suite has reported in this run.
     reports: RefCell<Vec<PathBuf>>,
+}
+
+impl Job {
+    /// How long something may run that has so many seconds in a normal run.
+    fn limit(&self, seconds: u64) -> Duration {
+        Duration::from_secs(if self.deep { 6 * 3600 } else { seconds })
+    }
 }
 
 struct Step {

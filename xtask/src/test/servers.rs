@@ -6,7 +6,6 @@
 //! would have other features, and be built again.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::{Job, contract};
 use crate::backend::{self, Backend};
@@ -75,8 +74,7 @@ fn run_program(
     loans: &[Loan],
     tally: &mut Tally,
 ) -> Result<()> {
-    let limit = Duration::from_secs(if job.deep { 6 * 3600 } else { 600 });
-    let call = Call::new(program).arg("--ignored").dir(&package.dir).limit(limit);
+    let call = Call::new(program).arg("--ignored").dir(&package.dir).limit(job.limit(600));
     let call = loans.iter().fold(call, |call, loan| call.env(&variable(loan.name()), loan.url()));
     let call = if job.deep { call.env("TIDELOCK_DEEP", "1") } else { call };
     let run = call.show(Show::Some(libtest::is_result)).run()?;

@@ -4,8 +4,6 @@
 //! The model's exploration says how many states it saw in lines `explored: <n> …`; too few of them are a
 //! failure, because a rule that was hardly explored was hardly tested.
 
-use std::time::Duration;
-
 use super::Job;
 use crate::call::{Call, Show};
 use crate::tally::{Tally, grouped};
@@ -20,12 +18,11 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     if !build.success() {
         return Err("the tests do not build; cargo says above why".into());
     }
-    let limit = Duration::from_secs(if job.deep { 6 * 3600 } else { 900 });
     // The output of tests that pass is shown as well: the exploration's figures are in it.
     let run = tests(job)
         .args(["--no-fail-fast", "--", "--show-output"])
         .show(Show::Some(matters))
-        .limit(limit)
+        .limit(job.limit(900))
         .run()?;
     count_states(job.deep, explored(&run.text), tally);
     if !run.success() {
