@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use lexopt::Parser;
 use lexopt::prelude::*;
 
+use crate::call::Call;
 use crate::loom::Exploration;
 use crate::setup;
 use crate::tally::Tally;
@@ -55,6 +56,11 @@ impl Job {
     /// How long something may run that has so many seconds in a normal run.
     fn limit(&self, seconds: u64) -> Duration {
         Duration::from_secs(if self.deep { 6 * 3600 } else { seconds })
+    }
+
+    /// Tests run by this call explore as far as the job does.
+    fn as_deep(&self, tests: Call) -> Call {
+        if self.deep { tests.env("TIDELOCK_DEEP", "1") } else { tests }
     }
 }
 

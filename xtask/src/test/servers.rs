@@ -76,8 +76,7 @@ fn run_program(
 ) -> Result<()> {
     let call = Call::new(program).arg("--ignored").dir(&package.dir).limit(job.limit(600));
     let call = loans.iter().fold(call, |call, loan| call.env(&variable(loan.name()), loan.url()));
-    let call = if job.deep { call.env("TIDELOCK_DEEP", "1") } else { call };
-    let run = call.show(Show::Some(libtest::is_result)).run()?;
+    let run = job.as_deep(call).show(Show::Some(libtest::is_result)).run()?;
     if !run.success() {
         println!("{}", run.text);
     }

@@ -32,8 +32,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
 }
 
 fn tests(job: &Job) -> Call {
-    let call = cargo::call(&job.workspace.root).args(["test", "--workspace", "--all-features"]);
-    if job.deep { call.env("TIDELOCK_DEEP", "1") } else { call }
+    job.as_deep(cargo::call(&job.workspace.root).args(["test", "--workspace", "--all-features"]))
 }
 
 fn count_states(deep: bool, states: u64, tally: &mut Tally) {
