@@ -7,7 +7,7 @@ use redis::cmd;
 use tidelock::{Error, ErrorKind, Result};
 
 use super::keys;
-use super::servers::{GLANCE, Node, Servers, in_time};
+use super::servers::{Node, Servers, in_time};
 use crate::subjects::Control;
 
 impl Servers {
@@ -36,12 +36,7 @@ impl Servers {
         let (_, old) = first.ok_or_else(nobody)?;
         control.kill(&roles(std::slice::from_ref(old), control).await?).await?;
         control.resume().await?;
-        let waiting = async {
-            while !self.has_passed_over(old.port, masters.len()).await.unwrap_or(false) {
-                tokio::time::sleep(GLANCE).await;
-            }
-        };
-        in_time("a replica takes over", waiting).await
+        in_time("a replica takes over", || self.has_passed_over(old.port, masters.len())).await
     }
 
     /// Whether all who are left know of as many masters as before without the one at that port, and each of these knows
@@ -53,8 +48,7 @@ impl Servers {
             }
         }
         for master in self.masters().await? {
-            let info: String = master.ask(cmd("INFO").arg("replication")).await?;
-            if !info.contains("role:master") {
+            if !master.is_in_step().await? {
                 return Ok(false);
             }
         }

@@ -6,9 +6,8 @@ use tidelock::Result;
 
 use super::servers::ask;
 
-/// What an idle name may keep, for a while: its newest token, when that was last given an expiry, and until when
-/// claims are void.
-const REMEMBERED: [&str; 3] = ["last", "kept", "void"];
+/// What an idle name may keep, for a while: its newest token, and until when claims are void.
+const REMEMBERED: [&str; 2] = ["last", "void"];
 
 /// What the keys and channels of a stage begin with: its own namespace, or one within it.
 pub(super) fn patterns(namespace: &str) -> [String; 2] {

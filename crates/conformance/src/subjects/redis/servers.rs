@@ -10,7 +10,7 @@ use tidelock::{Error, ErrorKind, Result};
 /// How long servers may take to be in step again. A sentinel makes a replica of a master that has come back only after
 /// eight seconds, and tries no second failover within ten.
 const IN_STEP: Duration = Duration::from_secs(60);
-pub(super) const GLANCE: Duration = Duration::from_millis(50);
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// How one kind of Redis is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(super) enum Shape {
     Sentinels(String),
     Cluster,
 }
+
+type Fields = HashMap<String, String>;
 
 #[derive(Debug)]
 pub(super) struct Servers {
@@ -93,12 +95,7 @@ impl Servers {
 
     /// Waits until everyone knows of the same masters, and every replica has what they have.
     pub(super) async fn settle(&self) -> Result<()> {
-        let waiting = async {
-            while !self.are_in_step().await.unwrap_or(false) {
-                tokio::time::sleep(GLANCE).await;
-            }
-        };
-        in_time("the servers are in step", waiting).await
+        in_time("the servers are in step", || self.are_in_step()).await
     }
 
     async fn are_in_step(&self) -> Result<bool> {
@@ -115,12 +112,7 @@ impl Servers {
             }
         }
         for node in self.all().await? {
-            let info: String = node.ask(cmd("INFO").arg("replication")).await?;
-            let is_fine = match node.is_master {
-                true => info.contains("role:master"),
-                false => info.contains("role:slave") && info.contains("master_link_status:up"),
-            };
-            if !is_fine {
+            if !node.is_in_step().await? {
                 return Ok(false);
             }
         }
@@ -131,10 +123,7 @@ impl Servers {
         match &self.shape {
             Shape::Alone => Ok(vec![Node { port: 0, is_master: true, client: seed.clone() }]),
             Shape::Sentinels(name) => {
-                let mut sentinel = connect(seed).await?;
-                let ask_for = |what: &str| cmd("SENTINEL").arg(what).arg(name).to_owned();
-                let master: HashMap<String, String> = ask(&mut sentinel, &ask_for("MASTER")).await?;
-                let replicas: Vec<HashMap<String, String>> = ask(&mut sentinel, &ask_for("REPLICAS")).await?;
+                let (master, replicas) = ask_sentinel(seed, name).await?;
                 let master = self.node(&master["ip"], &master["port"], true);
                 let replicas =
                     replicas.iter().map(|replica| self.node(&replica["ip"], &replica["port"], false));
@@ -183,10 +172,27 @@ impl Node {
     pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
         ask(&mut self.connect().await?, command).await
     }
+
+    /// Whether it is what it is known as; and a replica, whether it hears its master.
+    pub(super) async fn is_in_step(&self) -> Result<bool> {
+        let info: String = self.ask(cmd("INFO").arg("replication")).await?;
+        Ok(match self.is_master {
+            true => info.contains("role:master"),
+            false => info.contains("role:slave") && info.contains("master_link_status:up"),
+        })
+    }
 }
 
-/// Sees through what servers do by themselves.
-pub(super) async fn in_time(what: &str, waiting: impl Future<Output = ()> + Send) -> Result<()> {
+/// Sees through what servers do by themselves. One that does not answer has not done it yet.
+pub(super) async fn in_time<F>(what: &str, mut is_done: impl FnMut() -> F + Send) -> Result<()>
+where
+    F: Future<Output = Result<bool>> + Send,
+{
+    let waiting = async {
+        while !is_done().await.unwrap_or(false) {
+            tokio::time::sleep(GLANCE).await;
+        }
+    };
     let late =
         |_| Error::new(ErrorKind::Unavailable, format!("within {IN_STEP:?} it never came that {what}"));
     tokio::time::timeout(IN_STEP, waiting).await.map_err(late)
@@ -194,18 +200,14 @@ pub(super) async fn in_time(what: &str, waiting: impl Future<Output = ()> + Send
 
 /// Whether somebody whom the URL names finds nothing wrong with the others.
 async fn says_well(seed: &Client, shape: &Shape) -> Result<bool> {
-    let mut connection = connect(seed).await?;
     match shape {
         Shape::Alone => Ok(true),
         Shape::Sentinels(name) => {
-            let mut asked = cmd("SENTINEL");
-            let master: HashMap<String, String> = ask(&mut connection, asked.arg("MASTER").arg(name)).await?;
-            let mut asked = cmd("SENTINEL");
-            let replicas: Vec<HashMap<String, String>> =
-                ask(&mut connection, asked.arg("REPLICAS").arg(name)).await?;
+            let (master, replicas) = ask_sentinel(seed, name).await?;
             Ok(master["flags"] == "master" && replicas.iter().all(|replica| replica["flags"] == "slave"))
         }
         Shape::Cluster => {
+            let mut connection = connect(seed).await?;
             let info: String = ask(&mut connection, cmd("CLUSTER").arg("INFO")).await?;
             let nodes: String = ask(&mut connection, cmd("CLUSTER").arg("NODES")).await?;
             let is_whole =
@@ -215,7 +217,15 @@ async fn says_well(seed: &Client, shape: &Shape) -> Result<bool> {
     }
 }
 
-pub(super) async fn connect(client: &Client) -> Result<MultiplexedConnection> {
+/// What a sentinel knows of a master, and of each of its replicas.
+async fn ask_sentinel(seed: &Client, name: &str) -> Result<(Fields, Vec<Fields>)> {
+    let mut sentinel = connect(seed).await?;
+    let ask_for = |what: &str| cmd("SENTINEL").arg(what).arg(name).to_owned();
+    let master = ask(&mut sentinel, &ask_for("MASTER")).await?;
+    Ok((master, ask(&mut sentinel, &ask_for("REPLICAS")).await?))
+}
+
+async fn connect(client: &Client) -> Result<MultiplexedConnection> {
     client.get_multiplexed_async_connection().await.map_err(trouble)
 }
 
