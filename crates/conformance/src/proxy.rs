@@ -3,13 +3,14 @@
 //! Each direction of each connection is a reader and a writer with a queue between them, so that a delay shifts what
 //! is sent and does not throttle it. What is held back waits in the queue and is sent at the heal; a cut or a reset
 //! ends every connection, and newcomers too until the heal. A connection that has become half open carries nothing
-//! any more, heal or not. A connection is known as the one for pushes by something that is said on it.
+//! any more, heal or not. A connection is known as the one for pushes by something that is said on it. Where servers
+//! tell clients of each other, they are told of proxies instead.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -17,6 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+
+use crate::Retelling;
 
 /// How many pieces may be under way in one direction of one connection.
 const UNDER_WAY: usize = 4_096;
@@ -29,6 +32,7 @@ pub struct Proxy {
     address: SocketAddr,
     weather: watch::Sender<Weather>,
     carried: Arc<AtomicU64>,
+    retelling: Arc<OnceLock<Retelling>>,
     listening: JoinHandle<()>,
 }
 
@@ -99,14 +103,20 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (weather, carried) = (watch::Sender::new(Weather::default()), Arc::new(AtomicU64::new(0)));
-        let (seen, counted) = (weather.clone(), carried.clone());
+        let retelling = Arc::new(OnceLock::new());
+        let (seen, counted, retold) = (weather.clone(), carried.clone(), retelling.clone());
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let connection = Connection::new(seen.subscribe(), mark, counted.clone());
+                let connection = Connection::new(seen.subscribe(), mark, counted.clone(), retold.clone());
                 tokio::spawn(connection.carry(client, server));
             }
         });
-        Ok(Self { address, weather, carried, listening })
+        Ok(Self { address, weather, carried, retelling, listening })
+    }
+
+    /// From now on clients are told other words than the server's. It is said once, before any of them connects.
+    pub fn retell(&self, retelling: Retelling) {
+        let _ = self.retelling.set(retelling); // said twice, the first counts
     }
 
     /// Where clients connect to.
@@ -220,12 +230,18 @@ struct Connection {
     /// Whether the mark was said.
     is_push: watch::Sender<bool>,
     carried: Arc<AtomicU64>,
+    retelling: Arc<OnceLock<Retelling>>,
 }
 
 impl Connection {
-    fn new(weather: watch::Receiver<Weather>, mark: Option<&'static str>, carried: Arc<AtomicU64>) -> Self {
+    fn new(
+        weather: watch::Receiver<Weather>,
+        mark: Option<&'static str>,
+        carried: Arc<AtomicU64>,
+        retelling: Arc<OnceLock<Retelling>>,
+    ) -> Self {
         let born = weather.borrow().age;
-        Self { weather, born, mark, is_push: watch::Sender::new(false), carried }
+        Self { weather, born, mark, is_push: watch::Sender::new(false), carried, retelling }
     }
 
     /// Carries it until both sides have ended it, or the weather does.
@@ -281,15 +297,21 @@ impl Connection {
         pieces: mpsc::Sender<(Instant, Vec<u8>)>,
         way: Way,
     ) {
-        let mut piece = vec![0; PIECE];
+        let (mut piece, mut heard) = (vec![0; PIECE], Vec::new());
         while let Ok(length @ 1..) = from.read(&mut piece).await {
             if way == Way::There && self.mark.is_some_and(|mark| says(&piece[..length], mark)) {
                 self.is_push.send_replace(true);
             }
-            if pieces.send((Instant::now(), piece[..length].to_vec())).await.is_err() {
+            heard.extend_from_slice(&piece[..length]);
+            let said = match self.retelling.get().filter(|_| way == Way::Back) {
+                Some(retelling) => retelling.tell(&mut heard),
+                None => std::mem::take(&mut heard),
+            };
+            if pieces.send((Instant::now(), said)).await.is_err() {
                 return;
             }
         }
+        let _ = pieces.send((Instant::now(), heard)).await; // whoever writes may have ended
     }
 
     async fn write(

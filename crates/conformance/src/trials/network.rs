@@ -41,11 +41,19 @@ fn brisk(stage: &Stage) -> Options {
 async fn brisk_clients(stage: &Stage) -> Outcome<Vec<Client>> {
     let mut clients = Vec::new();
     for number in 0..endings().len() {
-        let one = stage.client_with(number, brisk(stage)).await?;
-        one.take(&format!("warm {number}"), Want::Lock).await?.release().await?;
-        clients.push(one);
+        clients.push(stage.client_with(number, brisk(stage)).await?);
     }
     Ok(clients)
+}
+
+/// Sees to it that a client has a connection to the server that has this name: what befalls the network then befalls
+/// that connection, and keeps nobody from making one. One that has died without a word is found out by who asks.
+async fn warm(stage: &Stage, client: &Client, name: &str, want: Want) -> Outcome {
+    let answered = async || match client.take(name, want).await {
+        Ok(hold) => hold.release().await.is_ok(),
+        Err(_) => false,
+    };
+    stage.until(stage.ttl(), "a client is answered", answered).await
 }
 
 /// Ends every client's connections, each in its own way, and lets new ones through.
@@ -64,6 +72,7 @@ async fn a_connection_that_ends_while_acquiring_strands_no_claim(stage: &Stage) 
         let name = |number: usize| format!("asked {number}, taken: {is_taken}");
         let (mut holds, mut asked) = (Vec::new(), Vec::new());
         for (number, one) in clients.iter().enumerate() {
+            warm(stage, one, &name(number), Want::Lock).await?;
             if is_taken {
                 holds.push(other.take(&name(number), Want::Lock).await?);
             }
@@ -149,6 +158,8 @@ async fn a_connection_that_ends_while_releasing_gives_back(stage: &Stage) -> Out
         let mut releasing = Vec::new();
         for (number, one) in clients.iter().enumerate() {
             let (released, dropped) = (format!("released {number} {way}"), format!("dropped {number} {way}"));
+            warm(stage, one, &released, Want::Lock).await?;
+            warm(stage, one, &dropped, Want::Lock).await?;
             let hold = one.take(&released, Want::Lock).await?;
             let other = one.take(&dropped, Want::Lock).await?;
             stage.act(Act::Stall(client(number), way)).await?;
@@ -220,7 +231,9 @@ async fn a_stalled_network_delays_no_other(stage: &Stage) -> Outcome {
 async fn a_slow_network_only_slows(stage: &Stage) -> Outcome {
     let [slow, other] = stage.clients().await?;
     let (lag, both) = (stage.ttl() / 20, stage.ttl() / 10);
-    slow.take("warm", Want::Lock).await?.release().await?;
+    let hold = slow.take("slow", Want::Lock).await?;
+    stage.pass(stage.ttl() / 2).await; // it has been renewed: that has a connection of its own, perhaps
+    hold.release().await?;
     for way in [Way::There, Way::Back] {
         stage.act(Act::Lag(client(0), way, lag)).await?;
     }
@@ -255,10 +268,10 @@ async fn a_slow_network_only_slows(stage: &Stage) -> Outcome {
 
 async fn an_acquire_dropped_on_a_stalled_network_leaves_nothing(stage: &Stage) -> Outcome {
     let [a, b] = stage.clients().await?;
-    a.take("warm", Want::Lock).await?.release().await?;
     for way in [Way::There, Way::Back] {
         for want in Want::ALONE {
             let name = format!("stalled {way}: {want}");
+            warm(stage, &a, &name, want).await?;
             stage.act(Act::Stall(client(0), way)).await?;
             let mut asked = Box::pin(a.take(&name, want));
             for _ in 0..4 {
@@ -283,9 +296,9 @@ async fn an_acquire_dropped_on_a_stalled_network_leaves_nothing(stage: &Stage) -
 async fn a_join_that_arrives_by_an_old_connection_does_not_come_alive(stage: &Stage) -> Outcome {
     let a = stage.client_with(0, brisk(stage)).await?;
     let b = stage.client(1).await?;
-    a.take("warm", Want::Lock).await?.release().await?;
     for want in Want::ALONE {
         let name = format!("stranded {want}");
+        warm(stage, &a, &name, want).await?;
         stage.act(Act::Strand(client(0))).await?;
         let told = stage.drive(a.try_take(&name, want)).await.map(|hold| hold.is_some());
         let fits = told.as_ref().map_or_else(Error::can_retry, |is_held| *is_held);

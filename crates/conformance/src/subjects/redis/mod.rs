@@ -90,9 +90,6 @@ impl Site for Redis {
             Ability::StepClock if self.servers.shape == Shape::Cluster => {
                 no("nodes whose clocks step take each other for dead: what then happens is a failover")
             }
-            other if other.is_of_the_network() && !self.is_alone() => {
-                no("clients are told the servers' own addresses, and go past a proxy")
-            }
             other if other.is_of_the_network() && self.url.starts_with("rediss") => {
                 no("a proxy does not have the server's certificate")
             }
@@ -126,6 +123,24 @@ impl Site for Redis {
 
     fn member(&self) -> &'static str {
         "server"
+    }
+
+    async fn told(&self) -> Result<Vec<(String, u16)>> {
+        if self.is_alone() {
+            return Ok(Vec::new());
+        }
+        Ok(self.servers.all().await?.into_iter().map(|node| (node.host, node.port)).collect())
+    }
+
+    /// By `SENTINEL MASTER`, by `CLUSTER SLOTS`, and by who refuses a slot that it does not have.
+    fn spellings(&self, host: &str, port: u16) -> Vec<String> {
+        let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+        let (host_in_bulk, port_in_bulk) = (bulk(host), bulk(&port.to_string()));
+        vec![
+            format!("{}{host_in_bulk}{}{port_in_bulk}", bulk("ip"), bulk("port")),
+            format!("{host_in_bulk}:{port}\r\n"),
+            format!(" {host}:{port}\r\n"),
+        ]
     }
 
     fn push_mark(&self) -> Option<&'static str> {

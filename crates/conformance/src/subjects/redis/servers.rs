@@ -35,6 +35,7 @@ pub(super) struct Servers {
 /// One server with data.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
+    pub(super) host: String,
     pub(super) port: u16,
     pub(super) is_master: bool,
     client: Client,
@@ -121,7 +122,9 @@ impl Servers {
 
     async fn all_as_known_to(&self, seed: &Client) -> Result<Vec<Node>> {
         match &self.shape {
-            Shape::Alone => Ok(vec![Node { port: 0, is_master: true, client: seed.clone() }]),
+            Shape::Alone => {
+                Ok(vec![Node { host: String::new(), port: 0, is_master: true, client: seed.clone() }])
+            }
             Shape::Sentinels(name) => {
                 let (master, replicas) = ask_sentinel(seed, name).await?;
                 let master = self.node(&master["ip"], &master["port"], true);
@@ -154,12 +157,12 @@ impl Servers {
         let host = host.to_owned();
         let addr = match self.like.addr().clone() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+                ConnectionAddr::TcpTls { host: host.clone(), port, insecure, tls_params }
             }
-            _ => ConnectionAddr::Tcp(host, port),
+            _ => ConnectionAddr::Tcp(host.clone(), port),
         };
         let client = Client::open(self.like.clone().set_addr(addr)).map_err(trouble)?;
-        Ok(Node { port, is_master, client })
+        Ok(Node { host, port, is_master, client })
     }
 }
 

@@ -10,14 +10,15 @@ pub(super) struct Address {
     scheme: String,
     who: Option<String>,
     /// At least one.
-    places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     rest: String,
 }
 
+/// Where one server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
-    host: String,
-    port: u16,
+pub(super) struct Place {
+    pub(super) host: String,
+    pub(super) port: u16,
 }
 
 impl Address {
@@ -35,20 +36,9 @@ impl Address {
         Ok(Self { scheme: scheme.to_owned(), who, places, rest: rest.to_owned() })
     }
 
-    /// The address of the first server, as the network knows it.
-    pub(super) async fn resolve(&self) -> Result<SocketAddr> {
-        let Place { host, port } = &self.places[0]; // splitting finds at least one
-        let host = host.trim_matches(['[', ']']);
-        let nobody = || Error::new(ErrorKind::Unavailable, format!("nobody knows the host {host:?}"));
-        let mut found =
-            tokio::net::lookup_host((host, *port)).await.map_err(|error| nobody().because(error))?;
-        found.next().ok_or_else(nobody)
-    }
-
-    /// The same by another way, and by no other.
-    pub(super) fn by(&self, way: SocketAddr) -> Self {
-        let host = if way.is_ipv6() { format!("[{}]", way.ip()) } else { way.ip().to_string() };
-        Self { places: vec![Place { host, port: way.port() }], ..self.clone() }
+    /// The same by other ways, and by no other.
+    pub(super) fn by(&self, ways: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self { places: ways.into_iter().map(Place::at).collect(), ..self.clone() }
     }
 
     /// The same as somebody else. Neither may hold what a URL has to escape.
@@ -66,6 +56,21 @@ impl Address {
 }
 
 impl Place {
+    pub(super) fn at(address: SocketAddr) -> Self {
+        let ip = address.ip();
+        let host = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+        Self { host, port: address.port() }
+    }
+
+    /// The address as the network knows it.
+    pub(super) async fn resolve(&self) -> Result<SocketAddr> {
+        let host = self.host.trim_matches(['[', ']']);
+        let nobody = || Error::new(ErrorKind::Unavailable, format!("nobody knows the host {host:?}"));
+        let mut found =
+            tokio::net::lookup_host((host, self.port)).await.map_err(|error| nobody().because(error))?;
+        found.next().ok_or_else(nobody)
+    }
+
     /// None: its port is no number.
     fn of(text: &str, default_port: u16) -> Option<Self> {
         let colon = text.rfind(':').filter(|colon| !text[*colon..].contains(']'));
@@ -99,10 +104,11 @@ mod tests {
     #[test]
     fn another_way_and_another_user_change_nothing_else() {
         let address = Address::of("redis://a:b@h:1/2", 9).unwrap();
-        assert_eq!(address.by(([127, 0, 0, 1], 5).into()).url(), "redis://a:b@127.0.0.1:5/2");
+        let way = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        assert_eq!(address.by([way(5)]).url(), "redis://a:b@127.0.0.1:5/2");
         assert_eq!(address.as_user("c", "d").url(), "redis://c:d@h:1/2");
         let several = Address::of("s://a:1,b:2#m", 9).unwrap();
-        assert_eq!(several.by(([127, 0, 0, 1], 5).into()).url(), "s://127.0.0.1:5#m");
+        assert_eq!(several.by([way(5), way(6)]).url(), "s://127.0.0.1:5,127.0.0.1:6#m");
     }
 
     #[test]

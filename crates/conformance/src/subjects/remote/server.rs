@@ -91,7 +91,7 @@ impl RemoteServer {
         };
         let no_port = |error| Error::new(ErrorKind::Unavailable, "there is no free port").because(error);
         let elsewhere = elsewhere.map_err(no_port)?;
-        self.connect_at(&self.address.by(elsewhere.address).url(), options).await
+        self.connect_at(&self.address.by([elsewhere.address]).url(), options).await
     }
 
     /// Does what whoever has started the server can do.
@@ -150,7 +150,7 @@ impl Server for RemoteServer {
         let url = match &self.network {
             // Whoever looks on has to see what is, whatever befalls the others.
             Some(network) if *options.label != *WATCHER => {
-                network.way(&options.label, &self.address, self.site.push_mark()).await?.url()
+                network.way(&options.label, &self.address, &*self.site).await?.url()
             }
             _ => self.site.url().to_owned(),
         };

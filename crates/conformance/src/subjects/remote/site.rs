@@ -71,6 +71,20 @@ pub trait Site: fmt::Debug + Send + Sync + 'static {
         Err(Error::new(ErrorKind::Unsupported, "this server has no replicas"))
     }
 
+    /// What its servers tell clients the addresses of, each with its host and port.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn told(&self) -> Result<Vec<(String, u16)>> {
+        Ok(Vec::new())
+    }
+
+    /// All the ways in which its servers write an address when they tell it, from its first byte to what ends it.
+    fn spellings(&self, host: &str, port: u16) -> Vec<String> {
+        let _ = (host, port);
+        Vec::new()
+    }
+
     /// What a client says on the connection that it is told things on, and on no other.
     fn push_mark(&self) -> Option<&'static str>;
 
