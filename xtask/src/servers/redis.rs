@@ -110,6 +110,6 @@ fn knows_everyone(port: u16) -> bool {
 
 /// Whether the answer to a command holds all of these.
 fn says(port: u16, command: &str, wanted: &[&str]) -> bool {
-    let answer = wire::ask(port, &format!("{command}\r\nQUIT\r\n")).unwrap_or_default();
+    let answer = wire::ask_once(port, &format!("{command}\r\n")).unwrap_or_default();
     wanted.iter().all(|wanted| answer.contains(wanted))
 }

@@ -1,7 +1,7 @@
 //! One question to a server over plain TCP, with a bound on everything.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// A server that serves answers at once; one that does not is asked again by whoever waits.
@@ -12,6 +12,18 @@ const LIMIT: Duration = Duration::from_secs(1);
 pub(super) fn ask(port: u16, request: &str) -> Option<String> {
     let mut stream = connect(port)?;
     stream.write_all(request.as_bytes()).ok()?;
+    read_all(stream)
+}
+
+/// The same of a server that would wait for the next request, and ends when it hears that there is none.
+pub(super) fn ask_once(port: u16, request: &str) -> Option<String> {
+    let mut stream = connect(port)?;
+    stream.write_all(request.as_bytes()).ok()?;
+    stream.shutdown(Shutdown::Write).ok()?;
+    read_all(stream)
+}
+
+fn read_all(mut stream: TcpStream) -> Option<String> {
     let mut answer = Vec::new();
     let mut chunk = [0; 4096];
     while let Ok(read @ 1..) = stream.read(&mut chunk) {
