@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tidelock::State;
+use tidelock::{State, Token};
 
-use crate::failure::{Outcome, ensure};
+use crate::failure::{Failure, Outcome, ensure};
 use crate::trial::trials;
 use crate::{Act, Belief, Mishap, Resource, Stage, Want, Whom};
 
@@ -24,33 +24,37 @@ trials! {
 
 async fn tokens_grow_over_a_restart(stage: &Stage) -> Outcome {
     let [a, b] = stage.clients().await?;
-    for want in Want::ALONE {
-        let name = format!("kept {want}");
-        let mut last = None;
-        for round in 0..3 {
-            let hold = stage.drive(a.take(&name, want)).await?;
-            ensure!(
-                Some(hold.token()) > last,
-                "after restart {round}: token {} after {last:?}",
-                hold.token()
-            );
-            last = Some(hold.token());
-            overlap(stage, Mishap::Restart);
-            stage.act(if round % 2 == 0 { Act::Restart } else { Act::Crash }).await?;
-            drop(hold);
-            let hold = stage.drive(b.take_within(&name, want, stage.ttl() * 11 / 10)).await?;
-            let Some(hold) = hold else {
-                return Err(crate::Failure::new(format!("{name} is of no use within a ttl and a tenth")));
-            };
-            ensure!(
-                Some(hold.token()) > last,
-                "after restart {round}: token {} after {last:?}",
-                hold.token()
-            );
-            last = Some(hold.token());
+    let mut last: [Option<Token>; Want::ALONE.len()] = Default::default();
+    for act in [Act::Restart, Act::Crash] {
+        let again = format!("after: {act}");
+        let mut holds = Vec::new();
+        for (want, last) in Want::ALONE.into_iter().zip(&mut last) {
+            let hold = stage.drive(a.take(&kept(want), want)).await?;
+            grows(last, hold.token(), &again)?;
+            holds.push(hold);
+        }
+        overlap(stage, Mishap::Restart);
+        stage.act(act).await?;
+        drop(holds);
+        for (want, last) in Want::ALONE.into_iter().zip(&mut last) {
+            let hold = stage.drive(b.take_within(&kept(want), want, stage.ttl() * 11 / 10)).await?;
+            let useless = || Failure::new(format!("{} is of no use within a ttl and a tenth", kept(want)));
+            let hold = hold.ok_or_else(useless)?;
+            grows(last, hold.token(), &again)?;
             hold.release().await?;
         }
     }
+    Ok(())
+}
+
+fn kept(want: Want) -> String {
+    format!("kept {want}")
+}
+
+/// Notes the next token of a name.
+fn grows(last: &mut Option<Token>, next: Token, when: &str) -> Outcome {
+    ensure!(Some(next) > *last, "{when}: token {next} after {last:?}");
+    *last = Some(next);
     Ok(())
 }
 
@@ -124,7 +128,7 @@ async fn given_away(stage: &Stage, mishap: Mishap, act: Act) -> Outcome {
             ensure!(!resource.write(&hold), "the old holder's write was accepted");
         }
         (Belief::MayOverlap(_), None) => {
-            return Err(crate::Failure::new("the overlap that is declared could not be forced"));
+            return Err(Failure::new("the overlap that is declared could not be forced"));
         }
         (_, next) => {
             let both = next.is_some() && hold.state() != State::Lost;

@@ -7,8 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo, cmd};
 use tidelock::{Error, ErrorKind, Result};
 
-/// How long servers may take to be in step again. A sentinel makes a replica of a master that has come back only after
-/// eight seconds, and tries no second failover within ten.
+/// How long servers may take to be in step again. By default a sentinel makes a replica of a master that has come back
+/// only after eight seconds, and tries no second failover within six minutes.
 const IN_STEP: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(50);
 
