@@ -85,7 +85,7 @@ pub use line::{Line, Stander};
 pub use locks::Locks;
 pub use mutex::{LockPlace, Mutex};
 pub use name::Name;
-pub use options::Options;
+pub use options::{Options, Replicas};
 pub use reentrant::{Owner, Reentrant, ReentrantGuard};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;

@@ -35,6 +35,23 @@ pub struct Options {
     pub namespace: Arc<str>,
     /// What operators see beside a claim. Default: host name and process id.
     pub label: Arc<str>,
+    /// On how many replicas a grant has to be before it counts. Default: none. A store without replicas to wait for
+    /// refuses it as [`ErrorKind::Unsupported`].
+    pub replicas: Option<Replicas>,
+}
+
+/// How many replicas have to know of a grant, and how long they may take to say so.
+///
+/// It counts for grants alone: renewals and leaves are not waited for. A grant that too few know of in time is given
+/// back, and its claim stands in line again, at the tail; without patience, as in `try_lock`, it is tried again for as
+/// long as one command may take, and then is an error of kind [`ErrorKind::Unavailable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// So many at least: 1 to 1000.
+    pub count: u32,
+    /// 1 ms to half of [`Options::command_deadline`]; a grant may wait for as long again until its turn to be asked
+    /// about comes.
+    pub within: Duration,
 }
 
 impl Options {
@@ -51,6 +68,7 @@ impl Options {
             warn_after: Duration::from_secs(30),
             namespace: "tidelock".into(),
             label: host_and_process(),
+            replicas: None,
         }
     }
 
@@ -110,6 +128,13 @@ impl Options {
         self
     }
 
+    /// Sets [`Options::replicas`]: a grant counts only when `count` replicas have it, `within` that time.
+    #[must_use]
+    pub fn replicas(mut self, count: u32, within: Duration) -> Self {
+        self.replicas = Some(Replicas { count, within });
+        self
+    }
+
     /// Refuses what no store could serve. Every backend's `connect` calls it first.
     ///
     /// # Errors
@@ -133,6 +158,13 @@ impl Options {
         between("warn_after", self.warn_after, millisecond, Duration::MAX)?;
         if let Some(max_hold) = self.max_hold {
             between("max_hold", max_hold, millisecond, Duration::MAX)?;
+        }
+        if let Some(Replicas { count, within }) = self.replicas {
+            if !(1..=1_000).contains(&count) {
+                let wrong = format!("replicas is {count}, and has to be between 1 and 1000");
+                return Err(Error::new(ErrorKind::InvalidOption, wrong));
+            }
+            between("replicas' within", within, millisecond, (self.command_deadline / 2).max(millisecond))?;
         }
         plain("namespace", &self.namespace, 1..=128)?;
         plain("label", &self.label, 0..=256)
@@ -186,6 +218,9 @@ mod tests {
             ("command_deadline", Options::new().command_deadline(Duration::ZERO)),
             ("max_hold", Options::new().max_hold(Duration::ZERO)),
             ("first_pause", Options::new().back_off(Duration::from_secs(2), Duration::from_secs(1))),
+            ("replicas", Options::new().replicas(0, Duration::from_millis(100))),
+            ("replicas' within", Options::new().replicas(1, Duration::ZERO)),
+            ("replicas' within", Options::new().replicas(1, Duration::from_millis(1_001))),
             ("namespace", Options::new().namespace("")),
             ("label", Options::new().label("two\nlines")),
         ];

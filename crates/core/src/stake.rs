@@ -35,14 +35,16 @@ impl Stake {
     /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command.
     pub(crate) async fn join(&self, patience: Patience, by: Moment) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
-        let mut given_up = None;
+        let (mut given_up, mut trouble) = (None, None);
         let mut pause = live.options.first_pause;
         loop {
             let give_up = |now| *given_up.get_or_insert(by.min(now + live.options.command_deadline));
             self.standing.ask();
             let joining = live.session.join(&self.standing.claim, patience);
             let answer = deadline::by(clock, give_up, joining).await;
-            let error = match answer.unwrap_or_else(|| Err(deadline::no_answer())) {
+            // What the last answer said is worth more to its user than that there was none now.
+            let no_answer = || Err(trouble.take().unwrap_or_else(deadline::no_answer));
+            let error = match answer.unwrap_or_else(no_answer) {
                 Ok(place) => return Ok(self.joined(place)),
                 Err(error) => error,
             };
@@ -62,6 +64,7 @@ impl Stake {
             tracing::debug!(lock.name = %self.standing.claim.name, %error, "a join got no answer, and is asked again");
             Sleep::until(clock, now + pause).await;
             pause = (pause * 2).min(live.options.longest_pause);
+            trouble = Some(error);
         }
     }
 

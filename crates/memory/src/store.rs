@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tidelock::{Backend, Locks, Moment, Options, Reply, Result, Session, SessionId, Signals, boot_clock};
+use tidelock::{
+    Backend, Error, ErrorKind, Locks, Moment, Options, Reply, Result, Session, SessionId, Signals, boot_clock,
+};
 
 use crate::mishap::{Mishap, Mishaps};
 use crate::session::MemorySession;
@@ -179,6 +181,10 @@ impl Backend for Store {
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
+        if options.replicas.is_some() {
+            let wrong = "a process's own memory has no replicas; connect without the option `replicas`";
+            return Err(Error::new(ErrorKind::Unsupported, wrong));
+        }
         self.request(|table| table.open(id, options, signals)).await?;
         Ok(Arc::new(MemorySession { store: self.clone(), id, ttl: options.ttl }))
     }

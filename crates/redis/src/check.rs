@@ -42,7 +42,7 @@ fn told(info: Value, place: &str) -> Result<Option<Value>> {
 
 /// Tries everything once, on a name that nobody else uses.
 pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: SessionId) -> Result<()> {
-    let name = Name::new(&format!("tidelock check {session}"))?;
+    let name = nobodys(session)?;
     let reply = fleet.ask(&name, CHECK.on(&name, keys, session), WhenDropped::Forget).await?;
     let [command, said] = reply::parts(&reply) else {
         return Ok(());
@@ -59,6 +59,24 @@ pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: Session
         "Redis refused {command}; grant it with: ACL SETUSER … +{lower} ~{base}* &{base}* (it said: {said})"
     );
     Err(Error::new(ErrorKind::Denied, wrong))
+}
+
+/// Whether this user may wait for replicas; and, for operators, whether there are so many now.
+pub(crate) async fn replicas(fleet: &dyn Fleet, session: SessionId, count: u32) -> Result<()> {
+    let mut wait = redis::cmd("WAIT");
+    wait.arg(0).arg(1); // for none: it says at once how many there are
+    let reply = fleet.ask(&nobodys(session)?, wait, WhenDropped::Forget).await?;
+    if let Value::Int(known) = reply
+        && known < i64::from(count)
+    {
+        tracing::warn!(known, wanted = count, "the server has fewer replicas than grants have to wait for");
+    }
+    Ok(())
+}
+
+/// A name that nobody else uses.
+fn nobodys(session: SessionId) -> Result<Name> {
+    Name::new(&format!("tidelock check {session}"))
 }
 
 /// What a server tells of itself.

@@ -33,6 +33,7 @@ mod keys;
 mod link;
 mod local;
 mod news;
+mod replicas;
 mod reply;
 mod script;
 mod sentinels;

@@ -37,8 +37,9 @@ script!(LOOK, 4, "lua/line.lua", "lua/look.lua");
 script!(RENEW, 3, "lua/renew.lua");
 script!(INSPECT, 3, "lua/inspect.lua");
 script!(CHECK, 4, "lua/check.lua");
+script!(CONFIRM, 1, "lua/confirm.lua");
 
-static ALL: [&Script; 8] = [&JOIN, &LEAVE, &LIGHTEN, &RESIZE, &LOOK, &RENEW, &INSPECT, &CHECK];
+static ALL: [&Script; 9] = [&JOIN, &LEAVE, &LIGHTEN, &RESIZE, &LOOK, &RENEW, &INSPECT, &CHECK, &CONFIRM];
 
 impl Script {
     /// The command that runs it on a name, up to what nearly all of them are told first: who calls, and on what

@@ -1,15 +1,17 @@
 //! One server, with the ways to it.
 //!
 //! On the keeper's runtime lie two: one for questions, on which the server's news are heard too, and one for renewals,
-//! so that no crowd delays them. A runtime that asks often has one more, of its own.
+//! so that no crowd delays them. A runtime that asks often has one more, of its own. What blocks a connection has
+//! another for itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tidelock::{Reply, Shard};
 
 use crate::dial::Dial;
-use crate::link::{Link, Reach, WhenDropped};
+use crate::link::{Link, Patience, Reach, WhenDropped};
 use crate::local::Locals;
 
 #[derive(Debug)]
@@ -18,6 +20,9 @@ pub(crate) struct Server {
     pub(crate) commands: Arc<Link>,
     pub(crate) renewals: Link,
     locals: Locals,
+    dial: Arc<dyn Dial>,
+    /// How it is reached by what hears no news.
+    quiet: Reach,
 }
 
 impl Server {
@@ -37,7 +42,14 @@ impl Server {
     fn new(shard: Shard, commands: Link, dial: Arc<dyn Dial>, reach: Reach) -> Self {
         let quiet = Reach { channel: None, ..reach };
         let renewals = Link::lazy(dial.clone(), quiet.clone());
-        Self { shard, commands: Arc::new(commands), renewals, locals: Locals::new(dial, quiet) }
+        let locals = Locals::new(dial.clone(), quiet.clone());
+        Self { shard, commands: Arc::new(commands), renewals, locals, dial, quiet }
+    }
+
+    /// One more way, for what may take so much longer than a command. It connects when it is asked for the first time.
+    pub(crate) fn slow_way(&self, longer: Duration) -> Link {
+        let patience = Patience { answer: self.quiet.patience.answer + longer, ..self.quiet.patience };
+        Link::lazy(self.dial.clone(), Reach { patience, ..self.quiet.clone() })
     }
 
     /// Asks one thing, by the shortest way from here; it lies in a queue when this returns. An error of the server's is

@@ -59,7 +59,7 @@ impl RedisSession {
         millis(self.ttl)
     }
 
-    fn idle_millis(&self) -> u64 {
+    pub(crate) fn idle_millis(&self) -> u64 {
         millis(MEMORY.max(self.ttl * 4))
     }
 

@@ -18,6 +18,7 @@ use crate::fleet::{Alone, Fleet};
 use crate::keys::Keys;
 use crate::link::{Patience, Reach};
 use crate::news::News;
+use crate::replicas::{Gate, ReplicatedSession};
 use crate::sentinels::Sentinels;
 use crate::server::Server;
 use crate::session::{Leaving, RedisSession};
@@ -140,6 +141,8 @@ impl Backend for Store {
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
         let keys = Keys::of(&options.namespace);
+        let gate = options.replicas.map(|replicas| (replicas, Gate::new(id, signals.clone())));
+        let signals = gate.as_ref().map_or(signals, |(_, (gate, _))| gate.clone() as Arc<dyn Signals>);
         let reach = Reach {
             news: Arc::new(News { session: id, signals }),
             channel: Some(keys.channel(id)),
@@ -148,7 +151,7 @@ impl Backend for Store {
         };
         let fleet = self.site.reach(reach).await?;
         check::permissions(&*fleet, &keys, id).await?;
-        Ok(Arc::new(RedisSession {
+        let session = RedisSession {
             id,
             ttl: options.ttl,
             renew_within: options.command_deadline.min(options.ttl / 3) / 2,
@@ -157,6 +160,11 @@ impl Backend for Store {
             clock: boot_clock(),
             fleet,
             leaving: Leaving::default(),
-        }))
+        };
+        let Some((replicas, (gate, to_ask))) = gate else {
+            return Ok(Arc::new(session));
+        };
+        check::replicas(&*session.fleet, id, replicas.count).await?;
+        Ok(Arc::new(ReplicatedSession::start(session, gate, to_ask, replicas, options)))
     }
 }

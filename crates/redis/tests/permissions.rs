@@ -139,3 +139,20 @@ async fn the_rest_can_be_done_without() {
         alone.ask("FLUSHDB");
     }
 }
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whoever_waits_for_replicas_needs_one_more() {
+    let mut alone = Alone::new().await;
+    let options = Options::new().replicas(1, std::time::Duration::from_millis(10));
+    let open = async || {
+        let store = Store::open(&url_of("app", "secret"))?;
+        Caller::try_open(&store, 1, &options).await?.session.close().await
+    };
+    grant(&mut alone, RULE);
+    let error = denied(open().await, "+wait").to_string();
+    assert!(error.contains("ACL SETUSER") && error.contains("+wait"), "{error}");
+    assert_eq!(alone.contents(), []);
+    grant(&mut alone, &format!("{RULE} +wait"));
+    open().await.unwrap();
+}

@@ -6,5 +6,6 @@ mod cost;
 mod faults;
 mod lease;
 mod leave;
+mod replicas;
 mod rule;
 mod turn;

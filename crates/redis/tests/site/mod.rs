@@ -3,9 +3,9 @@
 
 pub(crate) mod alone;
 pub(crate) mod fake;
+pub(crate) mod replicated;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ fn command(words: &str) -> redis::Cmd {
 }
 
 /// Waits for something that takes others a moment.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = look().await {

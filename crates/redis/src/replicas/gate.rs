@@ -1,0 +1,215 @@
+//! What is known of each claim's grant: nothing, that replicas are asked about it, or that it counts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidelock::{ClaimId, Error, Grant, Name, Result, SessionId, Signals, Token};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+/// Stands between the server's news and core: a grant passes when it counts.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    session: SessionId,
+    core: Arc<dyn Signals>,
+    /// From before their joins are sent until they have left.
+    known: Mutex<HashMap<u64, Known>>,
+    asks: UnboundedSender<Ask>,
+}
+
+/// A grant that replicas are to be asked about.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(super) id: ClaimId,
+    pub(super) name: Name,
+    pub(super) grant: Grant,
+    /// How often that has failed.
+    pub(super) failures: u32,
+}
+
+#[derive(Debug)]
+struct Known {
+    name: Name,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    NotGranted,
+    /// Who joined without patience waits for what comes of it.
+    Asked(Grant, Option<Joiner>),
+    Counts(Grant),
+    /// Too few replicas had its grant, and its leave is not confirmed.
+    Leaving,
+}
+
+type Joiner = oneshot::Sender<Result<()>>;
+
+/// What a grant is worth now.
+pub(super) enum Worth {
+    /// It counts.
+    All,
+    /// What comes of it is told later: to core, or here to whoever joined.
+    Later(oneshot::Receiver<Result<()>>),
+    /// Its claim has left, or leaves.
+    Nothing,
+}
+
+impl Gate {
+    /// In front of `core`; and the grants that are to be asked about, as they come.
+    pub(crate) fn new(session: SessionId, core: Arc<dyn Signals>) -> (Arc<Self>, UnboundedReceiver<Ask>) {
+        let (asks, to_ask) = unbounded_channel();
+        (Arc::new(Self { session, core, known: Mutex::default(), asks }), to_ask)
+    }
+
+    /// A join of this claim is about to be sent. False when it must not be: an earlier leave could arrive after it.
+    pub(super) fn enter(&self, id: ClaimId, name: &Name) -> bool {
+        let mut known = self.known();
+        let known =
+            known.entry(id.number).or_insert_with(|| Known { name: name.clone(), stage: Stage::NotGranted });
+        !matches!(known.stage, Stage::Leaving)
+    }
+
+    /// A claim of ours is over.
+    pub(super) fn forget(&self, id: ClaimId) {
+        if id.session == self.session {
+            self.known().remove(&id.number);
+        }
+    }
+
+    /// The server has granted a claim. Whoever joined without patience is told here what comes of it.
+    pub(super) fn granted(&self, id: ClaimId, grant: Grant, has_patience: bool) -> Worth {
+        let (joiner, outcome) = oneshot::channel();
+        let joiner = (!has_patience).then_some(joiner);
+        let mut known = self.known();
+        let Some(known) = known.get_mut(&id.number).filter(|_| id.session == self.session) else {
+            return Worth::Nothing;
+        };
+        match &mut known.stage {
+            Stage::Counts(counts) if counts.token == grant.token => return Worth::All,
+            Stage::Leaving => return Worth::Nothing,
+            Stage::Asked(asked, first) if asked.token == grant.token => *first = joiner.or(first.take()),
+            Stage::Asked(_, first) => {
+                let joiner = joiner.or(first.take());
+                self.ask(id, known, grant, joiner);
+            }
+            Stage::NotGranted | Stage::Counts(_) => self.ask(id, known, grant, joiner),
+        }
+        Worth::Later(outcome)
+    }
+
+    fn ask(&self, id: ClaimId, known: &mut Known, grant: Grant, joiner: Option<Joiner>) {
+        known.stage = Stage::Asked(grant, joiner);
+        let ask = Ask { id, name: known.name.clone(), grant, failures: 0 };
+        let _ = self.asks.send(ask); // unless the session is closed
+    }
+
+    /// Whether somebody still waits for what comes of it.
+    pub(super) fn is_wanted(&self, ask: &Ask) -> bool {
+        matches!(self.known().get(&ask.id.number), Some(known) if known.is_asked(ask.grant.token))
+    }
+
+    /// Enough replicas have it.
+    pub(super) fn counts(&self, ask: &Ask) {
+        let joiner = {
+            let mut known = self.known();
+            match known.get_mut(&ask.id.number).filter(|known| known.is_asked(ask.grant.token)) {
+                Some(known) => known.settle(Stage::Counts(ask.grant)),
+                None => return, // it has left meanwhile
+            }
+        };
+        if joiner.is_none_or(|joiner| joiner.send(Ok(())).is_err()) {
+            self.core.held(ask.id, ask.grant);
+        }
+    }
+
+    /// The server has it no more.
+    pub(super) fn is_gone(&self, ask: &Ask) {
+        let is_ours = {
+            let mut known = self.known();
+            let is_ours = known.get(&ask.id.number).is_some_and(|known| known.is_asked(ask.grant.token));
+            is_ours && known.remove(&ask.id.number).is_some() // and whoever joined hears that nobody tells it anything
+        };
+        if is_ours {
+            self.core.gone(ask.id);
+        }
+    }
+
+    /// Too few replicas have it, so its claim is about to leave. False when it has done so already.
+    pub(super) fn begin_leaving(&self, ask: &Ask) -> Option<Refused<'_>> {
+        let mut known = self.known();
+        let known = known.get_mut(&ask.id.number).filter(|known| known.is_asked(ask.grant.token))?;
+        let joiner = known.settle(Stage::Leaving);
+        Some(Refused { gate: self, id: ask.id, joiner })
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn is_asked(&self, token: Token) -> bool {
+        matches!(&self.stage, Stage::Asked(grant, _) if grant.token == token)
+    }
+
+    /// Goes on to a stage, and gives whoever joined.
+    fn settle(&mut self, stage: Stage) -> Option<Joiner> {
+        match std::mem::replace(&mut self.stage, stage) {
+            Stage::Asked(_, joiner) => joiner,
+            _ => None,
+        }
+    }
+}
+
+/// A claim whose grant does not count, and that has to leave.
+pub(super) struct Refused<'a> {
+    gate: &'a Gate,
+    id: ClaimId,
+    joiner: Option<Joiner>,
+}
+
+impl Refused<'_> {
+    /// Whether it was joined with patience: then it is to stand in line again.
+    pub(super) fn has_patience(&self) -> bool {
+        self.joiner.is_none()
+    }
+
+    /// It has left: it may join again.
+    pub(super) fn has_left(&self) {
+        self.gate.forget(self.id);
+    }
+
+    /// Tells whoever waits for it why it does not count.
+    pub(super) fn tell(&mut self, why: Error) {
+        match self.joiner.take() {
+            Some(joiner) => drop(joiner.send(Err(why))), // unless nobody waits any more
+            None => self.gate.core.gone(self.id),        // core stands in line anew
+        }
+    }
+}
+
+impl Signals for Gate {
+    fn held(&self, id: ClaimId, grant: Grant) {
+        if let Worth::All = self.granted(id, grant, true) {
+            self.core.held(id, grant);
+        }
+    }
+
+    fn gone(&self, id: ClaimId) {
+        self.forget(id);
+        self.core.gone(id);
+    }
+
+    fn look(&self, name: &Name) {
+        self.core.look(name);
+    }
+
+    fn look_everywhere(&self) {
+        self.core.look_everywhere();
+    }
+
+    fn over(&self) {
+        self.core.over();
+    }
+}

@@ -1,0 +1,147 @@
+//! Grants that count only when replicas have them: [`Options::replicas`](tidelock::Options::replicas).
+//!
+//! A layer between core and a session, there only when it was asked for. Core hears of no grant before enough replicas
+//! have said that they have it; until then the claim waits, as far as core knows, and is renewed like any other.
+//! Whether a grant comes with a join's reply, at the end of another's, by a push, or in a look's sight: it passes by
+//! the [`Gate`] first. `rounds` asks the replicas.
+//!
+//! Nothing here makes a belief longer: a claim's deadline counts from before its join or its renewal, as ever.
+
+mod gate;
+mod rounds;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock::{
+    Claim, ClaimId, ErrorKind, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Replicas, Reply,
+    Result, Session, Shard, Sight, Weight,
+};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::AbortHandle;
+
+use self::gate::Worth;
+pub(crate) use self::gate::{Ask, Gate};
+use self::rounds::Rounds;
+use crate::session::RedisSession;
+
+/// A session whose grants wait for replicas.
+#[derive(Debug)]
+pub(crate) struct ReplicatedSession {
+    inner: Arc<RedisSession>,
+    gate: Arc<Gate>,
+    rounds: AbortHandle,
+}
+
+impl ReplicatedSession {
+    /// Asks replicas from now on, on the runtime of whoever calls.
+    pub(crate) fn start(
+        inner: RedisSession,
+        gate: Arc<Gate>,
+        to_ask: UnboundedReceiver<Ask>,
+        replicas: Replicas,
+        options: &Options,
+    ) -> Self {
+        let inner = Arc::new(inner);
+        let rounds = Rounds::new(inner.clone(), gate.clone(), replicas, options);
+        let rounds = tokio::spawn(rounds.run(to_ask)).abort_handle();
+        Self { inner, gate, rounds }
+    }
+
+    /// What core is told of a place that a join has got.
+    async fn worth(&self, claim: &Claim, patience: Patience, place: Place) -> Result<Place> {
+        let Place::Held { grant, until } = place else {
+            if !matches!(place, Place::Waiting { .. }) {
+                self.gate.forget(claim.id);
+            }
+            return Ok(place);
+        };
+        match self.gate.granted(claim.id, grant, patience == Patience::Wait) {
+            Worth::All => Ok(place),
+            // Core renews it from here on, and hears of it by a signal.
+            Worth::Later(_) if patience == Patience::Wait => {
+                Ok(Place::Waiting { until, look_in: self.inner.ttl })
+            }
+            Worth::Later(outcome) => match outcome.await {
+                Ok(counts) => counts.map(|()| place),
+                Err(_) => Ok(Place::Gone),
+            },
+            Worth::Nothing => {
+                drop(self.inner.leave(&claim.name, claim.id, Leave::Void)); // nobody else gives it back
+                Ok(Place::Gone)
+            }
+        }
+    }
+}
+
+impl Drop for ReplicatedSession {
+    fn drop(&mut self) {
+        self.rounds.abort();
+    }
+}
+
+#[async_trait]
+impl Session for ReplicatedSession {
+    fn ttl(&self) -> Duration {
+        self.inner.ttl()
+    }
+
+    fn shard(&self, name: &Name) -> Shard {
+        self.inner.shard(name)
+    }
+
+    async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
+        if !self.gate.enter(claim.id, &claim.name) {
+            return Ok(Place::Gone);
+        }
+        match self.inner.join(claim, patience).await {
+            Ok(place) => self.worth(claim, patience, place).await,
+            Err(error) => {
+                if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) {
+                    self.gate.forget(claim.id); // nothing was done
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        let mut sight = self.inner.look(name, waiting).await?;
+        sight.held.retain(|(id, grant)| matches!(self.gate.granted(*id, *grant, true), Worth::All));
+        sight.gone.iter().for_each(|id| self.gate.forget(*id));
+        Ok(sight)
+    }
+
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        self.gate.forget(id);
+        self.inner.leave(name, id, how)
+    }
+
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
+        self.inner.lighten(claim, weight).await
+    }
+
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
+        self.inner.resize(name, from, to).await
+    }
+
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        let renewal = self.inner.renew(shard, standing).await?;
+        renewal.gone.iter().for_each(|id| self.gate.forget(*id));
+        Ok(renewal)
+    }
+
+    async fn line(&self, name: &Name) -> Result<Line> {
+        self.inner.line(name).await
+    }
+
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
+        self.inner.names(prefix, after).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.rounds.abort();
+        self.inner.close().await
+    }
+}

@@ -1,0 +1,243 @@
+//! Rounds: replicas are asked about whatever was granted since the last one.
+//!
+//! `WAIT` says how many replicas have all that its own connection has written, and blocks that connection. So each
+//! server has one for it, on which one round at a time goes out as one write: a small script for each grant, which
+//! writes to its name, and one `WAIT` for all of them. Grants that come meanwhile are the next round. The scripts are
+//! sent as texts: a hash that the server has forgotten would be sent again, after the `WAIT`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tidelock::{Error, ErrorKind, Leave, Options, Replicas, Result, Session, Shard, Sleep};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+
+use super::gate::{Ask, Gate};
+use crate::link::{Link, WhenDropped};
+use crate::script::{self, CONFIRM};
+use crate::session::RedisSession;
+use crate::trouble;
+
+/// How many grants are asked about in one round: others' scripts get a turn in between.
+const MOST: usize = 256;
+/// How often it may fail to ask about one grant: a connection may break once.
+const FAILURES: u32 = 2;
+
+pub(super) struct Rounds {
+    session: Arc<RedisSession>,
+    gate: Arc<Gate>,
+    replicas: Replicas,
+    first_pause: Duration,
+    longest_pause: Duration,
+    lanes: HashMap<Shard, Lane>,
+    tasks: JoinSet<Done>,
+}
+
+/// What is asked of one server.
+struct Lane {
+    way: Arc<Link>,
+    waiting: Vec<Ask>,
+    is_under_way: bool,
+    /// How long whoever was refused rests before it stands in line again; none while enough replicas answer.
+    rest: Duration,
+}
+
+/// What a task has come to.
+enum Done {
+    Asked(Shard, Vec<Ask>, Result<Vec<Value>>),
+    /// Asked by the way on which the cluster is followed, so that its slot is known now.
+    Followed(Ask, Result<Value>),
+    Left,
+}
+
+impl Rounds {
+    pub(super) fn new(
+        session: Arc<RedisSession>,
+        gate: Arc<Gate>,
+        replicas: Replicas,
+        options: &Options,
+    ) -> Self {
+        let (first_pause, longest_pause) = (options.first_pause, options.longest_pause);
+        let (lanes, tasks) = (HashMap::new(), JoinSet::new());
+        Self { session, gate, replicas, first_pause, longest_pause, lanes, tasks }
+    }
+
+    /// Ends when it is aborted, with all that it does.
+    pub(super) async fn run(mut self, mut to_ask: UnboundedReceiver<Ask>) {
+        let mut new = Vec::new();
+        loop {
+            tokio::select! {
+                count = to_ask.recv_many(&mut new, MOST) => {
+                    if count == 0 {
+                        return;
+                    }
+                    new.drain(..).for_each(|ask| self.line_up(ask));
+                }
+                Some(Ok(done)) = self.tasks.join_next() => self.note(done),
+            }
+        }
+    }
+
+    /// Puts a grant into the lane of the server that has its name, and starts a round there unless one is under way.
+    fn line_up(&mut self, ask: Ask) {
+        let shard = self.session.fleet.shard(&ask.name);
+        let Some(server) = self.session.fleet.of_shard(shard) else { return };
+        let within = self.replicas.within;
+        let lane = self.lanes.entry(shard).or_insert_with(|| Lane {
+            way: Arc::new(server.slow_way(within)),
+            waiting: Vec::new(),
+            is_under_way: false,
+            rest: Duration::ZERO,
+        });
+        lane.waiting.push(ask);
+        self.begin(shard);
+    }
+
+    fn begin(&mut self, shard: Shard) {
+        let Some(lane) = self.lanes.get_mut(&shard).filter(|lane| !lane.is_under_way) else { return };
+        lane.waiting.retain(|ask| self.gate.is_wanted(ask));
+        if lane.waiting.is_empty() {
+            return;
+        }
+        lane.is_under_way = true;
+        let way = lane.way.clone();
+        let asks: Vec<Ask> = lane.waiting.drain(..lane.waiting.len().min(MOST)).collect();
+        let mut commands: Vec<Cmd> = asks.iter().map(|ask| self.confirm(ask)).collect();
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.replicas.count).arg(self.replicas.within.as_millis() as u64);
+        commands.push(wait);
+        self.tasks.spawn(async move {
+            let replies = way.ask_all(commands).await;
+            Done::Asked(shard, asks, replies)
+        });
+    }
+
+    fn confirm(&self, ask: &Ask) -> Cmd {
+        let mut command = CONFIRM.on(&ask.name, &self.session.keys, self.session.id);
+        command.arg(self.session.id.to_string()).arg(ask.id.to_string());
+        command.arg(ask.grant.token.store_order()).arg(self.session.idle_millis());
+        script::by_text(&command).unwrap_or(command)
+    }
+
+    fn note(&mut self, done: Done) {
+        match done {
+            Done::Asked(shard, asks, replies) => {
+                self.asked(shard, asks, replies);
+                self.begin(shard);
+            }
+            Done::Followed(ask, Ok(_)) => self.line_up(ask),
+            Done::Followed(ask, Err(error)) => self.refuse(ask, Duration::ZERO, error),
+            Done::Left => {}
+        }
+    }
+
+    fn asked(&mut self, shard: Shard, asks: Vec<Ask>, replies: Result<Vec<Value>>) {
+        let Some(lane) = self.lanes.get_mut(&shard) else { return };
+        lane.is_under_way = false;
+        let outcome = replies.and_then(|mut replies| {
+            let known = trouble::checked(replies.pop().unwrap_or_default(), lane.way.place())?;
+            let Value::Int(known) = known else { return Err(trouble::strange(&known)) };
+            Ok((replies, known))
+        });
+        let (replies, known) = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => return asks.into_iter().for_each(|ask| self.ask_again(ask, &error)),
+        };
+        let enough = known >= i64::from(self.replicas.count);
+        self.tell(shard, enough, known);
+        for (ask, reply) in asks.into_iter().zip(replies) {
+            match reply {
+                Value::Int(1) if enough => self.gate.counts(&ask),
+                Value::Int(1) => self.refuse(ask, self.rest(shard), self.too_few(known)),
+                Value::Int(_) => self.gate.is_gone(&ask),
+                reply => self.follow(ask, &reply),
+            }
+        }
+    }
+
+    /// Asks once more, unless that has failed too often.
+    fn ask_again(&mut self, mut ask: Ask, error: &Error) {
+        ask.failures += 1;
+        match ask.failures < FAILURES {
+            true => self.line_up(ask),
+            false => self.refuse(ask, self.first_pause, error.clone()),
+        }
+    }
+
+    /// The server did not take the write. It is a cluster's, perhaps, and has the name no more.
+    fn follow(&mut self, mut ask: Ask, reply: &Value) {
+        ask.failures += 1;
+        if ask.failures >= FAILURES {
+            let refused = trouble::checked(reply.clone(), "Redis").err();
+            let error = refused.unwrap_or_else(|| trouble::strange(reply));
+            return self.refuse(ask, self.first_pause, error);
+        }
+        let reply = self.session.fleet.ask(&ask.name, self.confirm(&ask), WhenDropped::Forget);
+        self.tasks.spawn(async move { Done::Followed(ask, reply.await) });
+    }
+
+    /// Gives a grant back that does not count. Whoever joined with patience stands in line again after a rest.
+    fn refuse(&mut self, ask: Ask, rest: Duration, why: Error) {
+        let (session, gate) = (self.session.clone(), self.gate.clone());
+        let (mut pause, longest_pause) = (self.first_pause, self.longest_pause);
+        self.tasks.spawn(async move {
+            let Some(mut refused) = gate.begin_leaving(&ask) else { return Done::Left };
+            let clock = session.clock.clone();
+            let surely_over = clock.now() + session.ttl;
+            let left = session.leave(&ask.name, ask.id, Leave::Done).await;
+            if refused.has_patience() {
+                Sleep::until(&clock, clock.now() + rest).await;
+            }
+            let is_confirmed = left.is_ok();
+            if is_confirmed {
+                refused.has_left();
+            }
+            refused.tell(why);
+            while !is_confirmed && clock.now() < surely_over {
+                Sleep::until(&clock, clock.now() + pause).await;
+                pause = (pause * 2).min(longest_pause);
+                if session.leave(&ask.name, ask.id, Leave::Void).await.is_ok() {
+                    break;
+                }
+            }
+            refused.has_left();
+            Done::Left
+        });
+    }
+
+    fn rest(&self, shard: Shard) -> Duration {
+        self.lanes.get(&shard).map_or(self.first_pause, |lane| lane.rest)
+    }
+
+    fn too_few(&self, known: i64) -> Error {
+        let Replicas { count, within } = self.replicas;
+        let few = format!("{known} of the {count} replicas that are wanted had the grant within {within:?}");
+        Error::new(ErrorKind::Unavailable, few)
+    }
+
+    /// Operators hear of it when grants begin and cease not to count.
+    fn tell(&mut self, shard: Shard, enough: bool, known: i64) {
+        let (wanted, longest) = (self.replicas.count, self.longest_pause);
+        let Some(lane) = self.lanes.get_mut(&shard) else { return };
+        let place = lane.way.place();
+        match (enough, lane.rest.is_zero()) {
+            (true, true) => {}
+            (true, false) => tracing::info!(place, "enough replicas have what is granted again"),
+            (false, true) => {
+                tracing::warn!(
+                    place,
+                    known,
+                    wanted,
+                    "too few replicas have what is granted, so it does not count"
+                );
+            }
+            (false, false) => tracing::debug!(place, known, wanted, "too few replicas have what is granted"),
+        }
+        lane.rest = match enough {
+            true => Duration::ZERO,
+            false => (lane.rest * 2).clamp(self.first_pause, longest),
+        };
+    }
+}
