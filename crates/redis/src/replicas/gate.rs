@@ -175,8 +175,8 @@ impl Refused<'_> {
         self.joiner.is_none()
     }
 
-    /// It has left: it may join again.
-    pub(super) fn has_left(&self) {
+    /// It has left, or its lifetime is over.
+    pub(super) fn forget(&self) {
         self.gate.forget(self.id);
     }
 

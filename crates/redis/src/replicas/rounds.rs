@@ -14,7 +14,7 @@ use tidelock::{Error, ErrorKind, Leave, Options, Replicas, Result, Session, Shar
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
-use super::gate::{Ask, Gate};
+use super::gate::{Ask, Gate, Refused};
 use crate::link::{Link, WhenDropped};
 use crate::script::{self, CONFIRM};
 use crate::session::RedisSession;
@@ -47,7 +47,7 @@ struct Lane {
 /// What a task has come to.
 enum Done {
     Asked(Shard, Vec<Ask>, Result<Vec<Value>>),
-    /// Asked by the way on which the cluster is followed, so that its slot is known now.
+    /// Asked by the way that finds the name's server, which is therefore known now.
     Followed(Ask, Result<Value>),
     Left,
 }
@@ -126,6 +126,7 @@ impl Rounds {
             Done::Asked(shard, asks, replies) => {
                 self.asked(shard, asks, replies);
                 self.begin(shard);
+                self.tidy(shard);
             }
             Done::Followed(ask, Ok(_)) => self.line_up(ask),
             Done::Followed(ask, Err(error)) => self.refuse(ask, Duration::ZERO, error),
@@ -133,17 +134,24 @@ impl Rounds {
         }
     }
 
+    /// Forgets a server that has no names any more: nothing is asked there.
+    fn tidy(&mut self, shard: Shard) {
+        let has_names = self.session.fleet.of_shard(shard).is_some();
+        self.lanes.retain(|other, lane| *other != shard || has_names || lane.is_under_way);
+    }
+
     fn asked(&mut self, shard: Shard, asks: Vec<Ask>, replies: Result<Vec<Value>>) {
         let Some(lane) = self.lanes.get_mut(&shard) else { return };
         lane.is_under_way = false;
+        let place = lane.way.place().to_owned();
         let outcome = replies.and_then(|mut replies| {
-            let known = trouble::checked(replies.pop().unwrap_or_default(), lane.way.place())?;
+            let known = trouble::checked(replies.pop().unwrap_or_default(), &place)?;
             let Value::Int(known) = known else { return Err(trouble::strange(&known)) };
             Ok((replies, known))
         });
         let (replies, known) = match outcome {
             Ok(outcome) => outcome,
-            Err(error) => return asks.into_iter().for_each(|ask| self.ask_again(ask, &error)),
+            Err(error) => return asks.into_iter().for_each(|ask| self.ask_again(ask, error.clone())),
         };
         let enough = known >= i64::from(self.replicas.count);
         self.tell(shard, enough, known);
@@ -152,57 +160,33 @@ impl Rounds {
                 Value::Int(1) if enough => self.gate.counts(&ask),
                 Value::Int(1) => self.refuse(ask, self.rest(shard), self.too_few(known)),
                 Value::Int(_) => self.gate.is_gone(&ask),
-                reply => self.follow(ask, &reply),
+                reply => {
+                    let strange = trouble::checked(reply, &place).map(|reply| trouble::strange(&reply));
+                    self.ask_again(ask, strange.unwrap_or_else(|error| error));
+                }
             }
         }
     }
 
-    /// Asks once more, unless that has failed too often.
-    fn ask_again(&mut self, mut ask: Ask, error: &Error) {
-        ask.failures += 1;
-        match ask.failures < FAILURES {
-            true => self.line_up(ask),
-            false => self.refuse(ask, self.first_pause, error.clone()),
-        }
-    }
-
-    /// The server did not take the write. It is a cluster's, perhaps, and has the name no more.
-    fn follow(&mut self, mut ask: Ask, reply: &Value) {
+    /// It could not be asked about. The server has the name no more, perhaps, or the connection broke: whoever knows
+    /// which server has it is asked the same, and then it is lined up once more.
+    fn ask_again(&mut self, mut ask: Ask, why: Error) {
         ask.failures += 1;
         if ask.failures >= FAILURES {
-            let refused = trouble::checked(reply.clone(), "Redis").err();
-            let error = refused.unwrap_or_else(|| trouble::strange(reply));
-            return self.refuse(ask, self.first_pause, error);
+            return self.refuse(ask, self.first_pause, why);
         }
         let reply = self.session.fleet.ask(&ask.name, self.confirm(&ask), WhenDropped::Forget);
         self.tasks.spawn(async move { Done::Followed(ask, reply.await) });
     }
 
-    /// Gives a grant back that does not count. Whoever joined with patience stands in line again after a rest.
+    /// Gives a grant back that does not count.
     fn refuse(&mut self, ask: Ask, rest: Duration, why: Error) {
         let (session, gate) = (self.session.clone(), self.gate.clone());
-        let (mut pause, longest_pause) = (self.first_pause, self.longest_pause);
+        let pauses = (self.first_pause, self.longest_pause);
         self.tasks.spawn(async move {
-            let Some(mut refused) = gate.begin_leaving(&ask) else { return Done::Left };
-            let clock = session.clock.clone();
-            let surely_over = clock.now() + session.ttl;
-            let left = session.leave(&ask.name, ask.id, Leave::Done).await;
-            if refused.has_patience() {
-                Sleep::until(&clock, clock.now() + rest).await;
+            if let Some(refused) = gate.begin_leaving(&ask) {
+                give_back(&session, &ask, refused, rest, pauses, why).await;
             }
-            let is_confirmed = left.is_ok();
-            if is_confirmed {
-                refused.has_left();
-            }
-            refused.tell(why);
-            while !is_confirmed && clock.now() < surely_over {
-                Sleep::until(&clock, clock.now() + pause).await;
-                pause = (pause * 2).min(longest_pause);
-                if session.leave(&ask.name, ask.id, Leave::Void).await.is_ok() {
-                    break;
-                }
-            }
-            refused.has_left();
             Done::Left
         });
     }
@@ -240,4 +224,35 @@ impl Rounds {
             false => (lane.rest * 2).clamp(self.first_pause, longest),
         };
     }
+}
+
+/// Leaves, and then tells why. Whoever joined with patience stands in line again after a rest. A leave that is not
+/// confirmed is repeated for as long as the server could still have the claim.
+async fn give_back(
+    session: &RedisSession,
+    ask: &Ask,
+    mut refused: Refused<'_>,
+    rest: Duration,
+    (mut pause, longest_pause): (Duration, Duration),
+    why: Error,
+) {
+    let clock = &session.clock;
+    let surely_over = clock.now() + session.ttl;
+    let has_left = session.leave(&ask.name, ask.id, Leave::Done).await.is_ok();
+    if refused.has_patience() {
+        Sleep::until(clock, clock.now() + rest).await;
+    }
+    if has_left {
+        refused.forget(); // before it is told, for then it joins again
+        return refused.tell(why);
+    }
+    refused.tell(why);
+    while clock.now() < surely_over {
+        Sleep::until(clock, clock.now() + pause).await;
+        pause = (pause * 2).min(longest_pause);
+        if session.leave(&ask.name, ask.id, Leave::Void).await.is_ok() {
+            break;
+        }
+    }
+    refused.forget();
 }
