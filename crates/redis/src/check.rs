@@ -89,6 +89,11 @@ impl<'a> Info<'a> {
 
     fn check(&self, place: &str) -> Result<()> {
         let unsupported = |wrong: String| Err(Error::new(ErrorKind::Unsupported, format!("{place} {wrong}")));
+        if self.get("redis_mode") == Some("sentinel") {
+            return unsupported(
+                "is a sentinel; give all of them as redis-sentinel://HOST:PORT,HOST:PORT#MASTER".into(),
+            );
+        }
         self.check_version(place)?;
         if self.get("cluster_enabled") == Some("1") {
             return unsupported(
@@ -168,6 +173,8 @@ mod tests {
         assert!(
             refused("redis_version:7.0.0\r\ncluster_enabled:1\r\n").unwrap().contains("redis-cluster://")
         );
+        let sentinel = "redis_version:7.0.0\r\nredis_mode:sentinel\r\n";
+        assert!(refused(sentinel).unwrap().contains("redis-sentinel://"));
         let replica =
             "redis_version:7.0.0\r\nrole:slave\r\nslave_read_only:1\r\nmaster_host:a\r\nmaster_port:7\r\n";
         assert!(refused(replica).unwrap().contains("its master, a:7"));

@@ -156,3 +156,31 @@ async fn whoever_waits_for_replicas_needs_one_more() {
     grant(&mut alone, &format!("{RULE} +wait"));
     open().await.unwrap();
 }
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn nodes_of_a_cluster_need_two_more_and_can_do_without_info() {
+    let url = std::env::var("TIDELOCK_REDIS_CLUSTER_URL").unwrap();
+    let nodes = url.trim_start_matches("redis-cluster://");
+    let locks = async || {
+        let url = format!("redis-cluster://app:secret@{nodes}");
+        let locks = Store::open(&url)?.connect(Options::new()).await?;
+        for i in 0..32 {
+            locks.mutex(&format!("name {i}"))?.lock().await?.release().await?;
+        }
+        locks.close().await
+    };
+    let grant = |rule: &str| {
+        for node in nodes.split(',') {
+            let mut node = redis::Client::open(format!("redis://{node}")).unwrap().get_connection().unwrap();
+            site::command(rule).query::<redis::Value>(&mut node).unwrap();
+        }
+    };
+    let least = RULE.replace(" +info", "");
+    grant(&format!("ACL SETUSER app reset on >secret {least} +cluster|slots +asking"));
+    locks().await.unwrap();
+    grant(&format!("ACL SETUSER app reset on >secret {least} +asking"));
+    let error = denied(locks().await, "+cluster|slots").to_string();
+    assert!(error.contains("ACL SETUSER") && error.contains("+cluster|slots"), "{error}");
+    grant("ACL DELUSER app");
+}

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use site::alone::Alone;
+use site::replicated::url_of_sentinel;
 use site::{Caller, fake, name, url, url_of, weight};
 use tidelock_redis::{
     Claim, Error, ErrorKind, Kind, Leave, Left, Options, Patience, Place, Shard, Store, Weight,
@@ -124,6 +125,25 @@ async fn a_cluster_given_as_one_server_is_refused() {
     assert_says(&error, ErrorKind::Unsupported, &["cluster", "redis-cluster://"]);
 }
 
+#[tokio::test]
+async fn a_sentinel_given_as_one_server_is_refused() {
+    let sentinel = "redis_version:7.0.0\r\nredis_mode:sentinel\r\n";
+    let error = refused(&fake::redis(move |words| match words[0].as_str() {
+        "EVALSHA" => Some("-ERR unknown command 'EVALSHA'\r\n".into()),
+        _ => fake::usual(words, sentinel),
+    }))
+    .await;
+    assert_says(&error, ErrorKind::Unsupported, &["is a sentinel", "redis-sentinel://"]);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn so_is_a_real_one() {
+    let first = url_of_sentinel();
+    let error = Store::open(&first).unwrap().connect(options()).await.unwrap_err();
+    assert_says(&error, ErrorKind::Unsupported, &["is a sentinel", "redis-sentinel://"]);
+}
+
 // Passwords.
 
 #[tokio::test]
@@ -198,6 +218,8 @@ async fn a_full_memory_keeps_out_who_comes_and_nobody_from_leaving() {
     let standing = [(name.clone(), vec![first.claim(1)])];
     let renewal = first.session.renew(Shard(0), &standing).await.unwrap();
     assert_eq!((renewal.gone, renewal.unsure), (vec![], vec![]), "whoever holds may go on");
+    let sight = second.session.look(&name, &[second.claim(1)]).await.unwrap();
+    assert_eq!((sight.held, sight.gone), (vec![], vec![]), "whoever waits may look");
     assert_eq!(first.session.leave(&name, first.claim(1), Leave::Done).await.unwrap(), Left::Held);
     second.heard.grant(second.claim(1)).await;
     assert_eq!(second.session.leave(&name, second.claim(1), Leave::Done).await.unwrap(), Left::Held);

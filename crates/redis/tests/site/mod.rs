@@ -36,7 +36,8 @@ pub(crate) async fn ask<T: FromRedisValue>(server: &mut MultiplexedConnection, w
     command(words).query_async(server).await.unwrap_or_else(|error| panic!("{words}: {error}"))
 }
 
-fn command(words: &str) -> redis::Cmd {
+/// A command as people type it.
+pub(crate) fn command(words: &str) -> redis::Cmd {
     let mut command = redis::Cmd::new();
     for word in words.split(' ') {
         command.arg(word);

@@ -25,11 +25,15 @@ pub(crate) fn url() -> String {
         .expect("TIDELOCK_REDIS_SENTINEL_URL has the sentinels; cargo xtask test sets it")
 }
 
-/// A connection to the first of them.
-pub(crate) fn sentinel() -> Connection {
+/// The first of them, as if it were a server.
+pub(crate) fn url_of_sentinel() -> String {
     let url = url();
     let first = url.trim_start_matches("redis-sentinel://").split(',').next().unwrap();
-    Client::open(format!("redis://{first}")).unwrap().get_connection().unwrap()
+    format!("redis://{first}")
+}
+
+fn sentinel() -> Connection {
+    Client::open(url_of_sentinel()).unwrap().get_connection().unwrap()
 }
 
 impl Replicated {

@@ -1,0 +1,158 @@
+//! What a line leaves in the server, and for how long; and joins that are sent again.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+mod site;
+
+use std::time::Duration;
+
+use redis::Value;
+use site::alone::Alone;
+use site::{Caller, name, url, weight};
+use tidelock_redis::{Claim, ClaimId, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight};
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+async fn caller(id: u64, ttl: Duration) -> Caller {
+    Caller::open(&Store::open(&url()).unwrap(), id, &Options::new().ttl(ttl)).await
+}
+
+fn permits(id: ClaimId, name: &Name, weight: Weight) -> Claim {
+    Claim::new(id, name.clone(), Kind::Semaphore, weight, site::weight(5))
+}
+
+async fn join(caller: &Caller, claim: &Claim) -> Place {
+    caller.session.join(claim, Patience::Wait).await.unwrap()
+}
+
+/// For how long the server keeps each key that it has.
+fn lifetimes(alone: &mut Alone) -> Vec<(String, Option<Duration>)> {
+    let keys: Vec<String> = alone.contents().into_iter().map(|(key, _)| key).collect();
+    let lifetime = |key: String| {
+        let Value::Int(millis) = alone.ask(&format!("PTTL {key}")) else { panic!() };
+        (key, u64::try_from(millis).ok().map(Duration::from_millis))
+    };
+    keys.into_iter().map(lifetime).collect()
+}
+
+#[track_caller]
+fn assert_kept_for(alone: &mut Alone, least: Duration, keys: usize, after: &str) {
+    let lifetimes = lifetimes(alone);
+    assert_eq!(lifetimes.len(), keys, "{lifetimes:?} after {after}");
+    let is_kept = |(_, lifetime): &(String, Option<Duration>)| lifetime.is_some_and(|time| time > least);
+    assert!(lifetimes.iter().all(is_kept), "{lifetimes:?} after {after}");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn connecting_leaves_nothing_behind() {
+    let mut alone = Alone::new().await;
+    let caller = caller(1, HOUR).await;
+    assert_eq!(alone.contents(), [], "what was tried is taken away");
+    caller.session.close().await.unwrap();
+    alone.ask("ACL SETUSER app on >secret ~* &* +@all -hget");
+    let store = Store::open(&site::url_of("app", "secret")).unwrap();
+    assert!(Caller::try_open(&store, 1, &Options::new()).await.is_err());
+    assert_eq!(alone.contents(), [], "after a refusal too");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_join_that_is_sent_again_may_be_granted_by_itself() {
+    let _alone = Alone::new().await;
+    let stock = name("stock");
+    for (i, kind) in [Kind::Mutex, Kind::Semaphore].into_iter().enumerate() {
+        let number = i as u64 + 1;
+        let (dies, waits) = (caller(1, Duration::from_millis(60)).await, caller(2, HOUR).await);
+        let claim = |id| Claim::new(id, stock.clone(), kind, Weight::ONE, Weight::ONE);
+        let Place::Held { grant: before, .. } = join(&dies, &claim(dies.claim(number))).await else {
+            panic!()
+        };
+        let waiting = claim(waits.claim(number));
+        assert!(matches!(join(&waits, &waiting).await, Place::Waiting { .. }));
+
+        // Nobody else meets the dead holder: the join itself takes it out, and grants.
+        let again = async || match join(&waits, &waiting).await {
+            Place::Held { grant, .. } => Some(grant),
+            Place::Waiting { .. } => None,
+            place => panic!("{place:?}"),
+        };
+        let grant = site::until("it is granted", again).await;
+        assert!(grant.token > before.token);
+        assert_eq!(again().await, Some(grant), "and stays so");
+        let line = waits.session.line(&stock).await.unwrap();
+        assert_eq!(line.claims.len(), 1, "{line:?}");
+        assert_eq!((line.claims[0].id, line.claims[0].token), (waiting.id, Some(grant.token)));
+        let standing = [(stock.clone(), vec![waiting.id])];
+        let renewal = waits.session.renew(Shard(0), &standing).await.unwrap();
+        assert_eq!((renewal.gone, renewal.unsure, renewal.strays), (vec![], vec![], vec![]));
+        waits.session.leave(&stock, waiting.id, Leave::Done).await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn keys_outlive_whoever_lives_longest_whatever_the_others_do() {
+    let mut alone = Alone::new().await;
+    let stock = name("stock");
+    let (long, short) = (caller(1, HOUR * 3).await, caller(2, Duration::from_secs(60)).await);
+    let (held, line, least) = (1, 3, HOUR * 3);
+    join(&long, &permits(long.claim(1), &stock, weight(3))).await;
+    assert_kept_for(&mut alone, least, held, "a long one's join");
+    join(&short, &permits(short.claim(1), &stock, weight(1))).await;
+    assert_kept_for(&mut alone, least, held, "a short one's join");
+    join(&long, &permits(long.claim(2), &stock, weight(5))).await;
+    assert_kept_for(&mut alone, least, line, "a long one's wait");
+    join(&short, &permits(short.claim(2), &stock, weight(2))).await;
+    assert_kept_for(&mut alone, least, line, "a short one's wait");
+    let standing = [(stock.clone(), vec![short.claim(1), short.claim(2)])];
+    short.session.renew(Shard(0), &standing).await.unwrap();
+    assert_kept_for(&mut alone, least, line, "a short one's renewal");
+    short.session.look(&stock, &[short.claim(2)]).await.unwrap();
+    assert_kept_for(&mut alone, least, line, "a short one's look");
+    short.session.leave(&stock, short.claim(2), Leave::Done).await.unwrap();
+    assert_kept_for(&mut alone, least, line, "a short one's leave from the line");
+    short.session.leave(&stock, short.claim(1), Leave::Done).await.unwrap();
+    assert_kept_for(&mut alone, least, line, "a short one's release");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn keys_of_a_mutex_outlive_whoever_lives_longest() {
+    let mut alone = Alone::new().await;
+    let stock = name("stock");
+    let (long, short) = (caller(1, HOUR * 3).await, caller(2, Duration::from_secs(60)).await);
+    join(&short, &short.mutex(&stock, 1)).await;
+    join(&long, &long.mutex(&stock, 1)).await;
+    assert_kept_for(&mut alone, HOUR * 3, 3, "a long one's wait");
+    join(&short, &short.mutex(&stock, 2)).await;
+    assert_kept_for(&mut alone, HOUR * 3, 3, "a short one's wait behind it");
+    short.session.leave(&stock, short.claim(1), Leave::Done).await.unwrap();
+    assert_kept_for(&mut alone, HOUR * 3, 3, "the hand-off");
+    short.session.renew(Shard(0), &[(stock.clone(), vec![short.claim(2)])]).await.unwrap();
+    assert_kept_for(&mut alone, HOUR * 3, 3, "a short one's renewal");
+    short.session.leave(&stock, short.claim(2), Leave::Void).await.unwrap();
+    let kept = lifetimes(&mut alone);
+    let held = kept.iter().find(|(key, _)| key.ends_with(":held")).unwrap();
+    assert!(held.1.is_some_and(|time| time > HOUR * 3), "{kept:?} after a void leave");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_key_that_is_made_anew_expires_as_well() {
+    let mut alone = Alone::new().await;
+    let seats = name("seats");
+    let (holds, waits) = (caller(1, HOUR).await, caller(2, HOUR).await);
+    join(&holds, &permits(holds.claim(1), &seats, weight(5))).await;
+    let claim = permits(waits.claim(1), &seats, weight(2));
+    join(&waits, &claim).await;
+    for (what, look) in [("a join", false), ("a look", true)] {
+        alone.ask("DEL tidelock:{seats}:wait"); // as an eviction would
+        if look {
+            waits.session.look(&seats, &[claim.id]).await.unwrap();
+        } else {
+            join(&waits, &claim).await;
+        }
+        let kept = lifetimes(&mut alone);
+        assert!(kept.iter().all(|(_, lifetime)| lifetime.is_some()), "{kept:?} after {what}");
+    }
+}
