@@ -32,6 +32,8 @@ pub enum Ability {
     Forget,
     /// A replica takes over from a master, whose last writes it may have missed.
     FailOver,
+    /// Names lie on several servers, and can be told and moved from one to another.
+    Spread,
     /// The server's clock is set to another time.
     StepClock,
     /// Clients whose clocks are hours apart.
@@ -58,7 +60,7 @@ pub enum Ability {
 
 impl Ability {
     /// Every one of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Refuse,
         Self::LoseReplies,
         Self::Delay,
@@ -72,6 +74,7 @@ impl Ability {
         Self::Pause,
         Self::Forget,
         Self::FailOver,
+        Self::Spread,
         Self::StepClock,
         Self::SkewClients,
         Self::Cut,
@@ -88,8 +91,8 @@ impl Ability {
     /// Whether it befalls, or counts, everyone who uses the server: a trial that needs it has a shared one to itself.
     #[must_use]
     pub const fn is_for_everyone(self) -> bool {
-        use Ability::{Count, FailOver, Forget, Pause, Restart, StepClock};
-        matches!(self, Restart | Pause | Forget | FailOver | StepClock | Count)
+        use Ability::{Count, FailOver, Forget, Pause, Restart, Spread, StepClock};
+        matches!(self, Restart | Pause | Forget | FailOver | Spread | StepClock | Count)
     }
 
     /// Whether it is done on the way to the server.
@@ -121,6 +124,7 @@ impl Ability {
             Self::Pause => "pause the server",
             Self::Forget => "make the server forget everything",
             Self::FailOver => "fail over",
+            Self::Spread => "spread names over servers",
             Self::StepClock => "step the server's clock",
             Self::SkewClients => "set clients' clocks apart",
             Self::Cut => "cut connections",

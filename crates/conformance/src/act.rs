@@ -78,6 +78,12 @@ pub enum Act {
     FallBehind,
     /// The server dies, and a replica takes over.
     FailOver,
+    /// The server that has this name gives it to another one. It takes a while, and is over when this returns.
+    MoveName(String),
+    /// The server that has this name stands still; it goes on at the heal.
+    PauseHome(String),
+    /// The server that has this name dies; it is started at the heal.
+    KillHome(String),
     /// The server's clock is set so much later, for good.
     StepClock(Duration),
     /// The server's clock is set so much earlier, for good.
@@ -109,6 +115,7 @@ impl Act {
             Self::Pause => Ability::Pause,
             Self::Forget => Ability::Forget,
             Self::FallBehind | Self::FailOver => Ability::FailOver,
+            Self::MoveName(_) | Self::PauseHome(_) | Self::KillHome(_) => Ability::Spread,
             Self::StepClock(_) | Self::StepClockBack(_) => Ability::StepClock,
             Self::SkewClients(_) => Ability::SkewClients,
             Self::Heal => return None,
@@ -146,6 +153,9 @@ impl fmt::Display for Act {
             Self::Forget => f.write_str("the server forgets everything"),
             Self::FallBehind => f.write_str("replicas miss what is written"),
             Self::FailOver => f.write_str("the server dies, and a replica takes over"),
+            Self::MoveName(name) => write!(f, "{name:?} moves to another server"),
+            Self::PauseHome(name) => write!(f, "the server that has {name:?} stands still"),
+            Self::KillHome(name) => write!(f, "the server that has {name:?} dies"),
             Self::StepClock(by) => write!(f, "the server's clock is set {by:?} forward"),
             Self::StepClockBack(by) => write!(f, "the server's clock is set {by:?} back"),
             Self::SkewClients(by) => write!(f, "clients' clocks are {by:?} apart"),

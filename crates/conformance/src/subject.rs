@@ -61,6 +61,9 @@ pub trait Server: fmt::Debug + Send + Sync + 'static {
     /// Does something to the server, or to what lies between it and its clients.
     async fn act(&self, act: Act) -> Result<()>;
 
+    /// Which server has each of these names, by whatever it is called.
+    async fn homes(&self, names: &[String]) -> Result<Vec<String>>;
+
     /// What was sent and told so far.
     async fn counts(&self) -> Result<Counts>;
 

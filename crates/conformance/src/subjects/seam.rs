@@ -112,6 +112,7 @@ impl Subject for Seam {
         let no = |why: &str| Can::No(why.to_owned());
         match ability {
             Ability::FailOver => no("there is no replica in a process's memory"),
+            Ability::Spread => no("all names lie in one process's memory"),
             Ability::StepClock => no("the boot clock never steps"),
             Ability::SkewClients => no("all clients of a process read one clock"),
             Ability::WrongPassword => no("there is no password"),
@@ -216,6 +217,10 @@ impl Server for SeamServer {
             other => return Err(cannot(other)),
         }
         Ok(())
+    }
+
+    async fn homes(&self, _: &[String]) -> Result<Vec<String>> {
+        Err(cannot(Ability::Spread))
     }
 
     async fn counts(&self) -> Result<Counts> {

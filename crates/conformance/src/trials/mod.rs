@@ -16,6 +16,7 @@ mod order;
 mod processes;
 mod restart;
 mod signals;
+mod spread;
 mod tokens;
 
 use std::sync::OnceLock;
@@ -41,6 +42,7 @@ pub fn all() -> &'static [Trial] {
             cost::TRIALS,
             restart::TRIALS,
             failover::TRIALS,
+            spread::TRIALS,
             network::TRIALS,
             processes::TRIALS,
         ];

@@ -6,6 +6,7 @@
 mod failover;
 mod keys;
 mod servers;
+mod slots;
 
 use std::sync::Arc;
 
@@ -87,6 +88,7 @@ impl Site for Redis {
         match ability {
             Ability::EndSession => no("a session is its client's own: the server ends claims, one by one"),
             Ability::FailOver if self.is_alone() => no("a server alone has no replica"),
+            Ability::Spread if self.servers.shape != Shape::Cluster => no("one server has all names"),
             Ability::StepClock if self.servers.shape == Shape::Cluster => {
                 no("nodes whose clocks step take each other for dead: what then happens is a failover")
             }
@@ -123,6 +125,18 @@ impl Site for Redis {
 
     fn member(&self) -> &'static str {
         "server"
+    }
+
+    async fn homes(&self, names: &[String]) -> Result<Vec<String>> {
+        let mut homes = Vec::new();
+        for name in names {
+            homes.push(self.servers.home(name).await?.port.to_string());
+        }
+        Ok(homes)
+    }
+
+    async fn move_name(&self, namespace: &str, name: &str) -> Result<()> {
+        self.servers.move_name(namespace, name).await
     }
 
     async fn told(&self) -> Result<Vec<(String, u16)>> {
@@ -218,6 +232,7 @@ impl Site for Redis {
         let nodes = match act {
             Act::Restart | Act::Crash => self.servers.masters().await?,
             Act::FallBehind | Act::FailOver => Vec::new(), // they find their own
+            Act::PauseHome(name) | Act::KillHome(name) => vec![self.servers.home(name).await?],
             _ => self.servers.all().await?,
         };
         failover::roles(&nodes, control).await

@@ -1,6 +1,7 @@
 //! Which servers there are: one alone, the master that sentinels name with its replicas, or the nodes of a cluster.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -38,6 +39,9 @@ pub(super) struct Node {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) is_master: bool,
+    /// What a cluster calls it, and the slots that it has there.
+    pub(super) id: String,
+    pub(super) slots: Vec<RangeInclusive<u16>>,
     client: Client,
 }
 
@@ -122,9 +126,7 @@ impl Servers {
 
     async fn all_as_known_to(&self, seed: &Client) -> Result<Vec<Node>> {
         match &self.shape {
-            Shape::Alone => {
-                Ok(vec![Node { host: String::new(), port: 0, is_master: true, client: seed.clone() }])
-            }
+            Shape::Alone => Ok(vec![Node::of(String::new(), 0, true, seed.clone())]),
             Shape::Sentinels(name) => {
                 let (master, replicas) = ask_sentinel(seed, name).await?;
                 let master = self.node(&master["ip"], &master["port"], true);
@@ -144,11 +146,15 @@ impl Servers {
         let words: Vec<&str> = line.split(' ').collect();
         let strange =
             || Error::new(ErrorKind::Unsupported, format!("a strange line of CLUSTER NODES: {line}"));
-        let [_, address, flags, _, _, _, _, _, slots @ ..] = words.as_slice() else { return Err(strange()) };
+        let [id, address, flags, _, _, _, _, _, slots @ ..] = words.as_slice() else { return Err(strange()) };
         let (host, port) =
             address.split('@').next().and_then(|place| place.rsplit_once(':')).ok_or_else(strange)?;
         let is_failed = flags.split(',').any(|flag| flag == "fail");
-        self.node(host, port, flags.contains("master") && !is_failed && !slots.is_empty())
+        let is_master = flags.contains("master") && !is_failed && !slots.is_empty();
+        let mut node = self.node(host, port, is_master)?;
+        node.id = (*id).to_owned();
+        node.slots = slots.iter().filter_map(|slots| range(slots)).collect();
+        Ok(node)
     }
 
     fn node(&self, host: &str, port: &str, is_master: bool) -> Result<Node> {
@@ -162,11 +168,15 @@ impl Servers {
             _ => ConnectionAddr::Tcp(host.clone(), port),
         };
         let client = Client::open(self.like.clone().set_addr(addr)).map_err(trouble)?;
-        Ok(Node { host, port, is_master, client })
+        Ok(Node::of(host, port, is_master, client))
     }
 }
 
 impl Node {
+    fn of(host: String, port: u16, is_master: bool, client: Client) -> Self {
+        Self { host, port, is_master, id: String::new(), slots: Vec::new(), client }
+    }
+
     /// A connection for a few commands: each trial has a runtime of its own, which connections do not outlive.
     pub(super) async fn connect(&self) -> Result<MultiplexedConnection> {
         connect(&self.client).await
@@ -199,6 +209,12 @@ where
     let late =
         |_| Error::new(ErrorKind::Unavailable, format!("within {IN_STEP:?} it never came that {what}"));
     tokio::time::timeout(IN_STEP, waiting).await.map_err(late)
+}
+
+/// `FIRST-LAST`, or one alone. None: a slot on its way, `[SLOT->-ID]`.
+fn range(slots: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
+    Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
 /// Whether somebody whom the URL names finds nothing wrong with the others.
@@ -265,5 +281,13 @@ mod tests {
         assert!(!is_master("a3 127.0.0.1:9@19 slave a1 0 0 1 connected"));
         assert_eq!(servers.line("a3 127.0.0.1:9@19 slave a1 0 0 1 connected").unwrap().port, 9);
         assert!(servers.line("nonsense").is_err());
+    }
+
+    #[test]
+    fn a_master_has_its_slots_and_none_that_is_on_its_way() {
+        let servers = Servers::of("redis-cluster://h:1").unwrap();
+        let line = "a1 127.0.0.1:7@17 myself,master - 0 0 1 connected 0-5460 7000 [93->-b2]";
+        let node = servers.line(line).unwrap();
+        assert_eq!((node.id.as_str(), node.slots), ("a1", vec![0..=5_460, 7_000..=7_000]));
     }
 }

@@ -103,7 +103,8 @@ impl RemoteServer {
         let members = self.site.members(&act, control).await?;
         match act {
             Act::Stop => control.stop(&members).await,
-            Act::Pause => control.pause(&members).await,
+            Act::Pause | Act::PauseHome(_) => control.pause(&members).await,
+            Act::KillHome(_) => control.kill(&members).await,
             Act::Restart => {
                 control.stop(&members).await?;
                 self.mend(control).await
@@ -184,8 +185,13 @@ impl Server for RemoteServer {
         match act {
             None => Ok(()),
             Some(Act::Forget) => self.site.forget().await,
+            Some(Act::MoveName(name)) => self.site.move_name(&self.namespace, &name).await,
             Some(act) => self.act_on_server(act).await,
         }
+    }
+
+    async fn homes(&self, names: &[String]) -> Result<Vec<String>> {
+        self.site.homes(names).await
     }
 
     async fn counts(&self) -> Result<Counts> {

@@ -71,6 +71,24 @@ pub trait Site: fmt::Debug + Send + Sync + 'static {
         Err(Error::new(ErrorKind::Unsupported, "this server has no replicas"))
     }
 
+    /// Which of its servers has each of these names.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn homes(&self, names: &[String]) -> Result<Vec<String>> {
+        let _ = names;
+        Err(Error::new(ErrorKind::Unsupported, "one server has all names"))
+    }
+
+    /// Gives a name of a namespace to another server, as an operator does it.
+    ///
+    /// # Errors
+    /// Trouble with the server.
+    async fn move_name(&self, namespace: &str, name: &str) -> Result<()> {
+        let _ = (namespace, name);
+        Err(Error::new(ErrorKind::Unsupported, "one server has all names"))
+    }
+
     /// What its servers tell clients the addresses of, each with its host and port.
     ///
     /// # Errors

@@ -1,0 +1,76 @@
+//! Which node of a cluster has a name, and how another one gets it.
+
+use std::time::Duration;
+
+use redis::cmd;
+use tidelock::{Error, ErrorKind, Result};
+
+use super::servers::{Node, Servers, in_time};
+
+/// How long a move rests after each key of the stage that asked for it: clients meet a name some of whose keys are here, and some there.
+const BETWEEN_KEYS: Duration = Duration::from_millis(60);
+/// How long one key may take, in ms.
+const ONE_KEY: u64 = 5_000;
+
+impl Servers {
+    /// The master that has a name. Nothing in it may have to be escaped: then it is its keys' hash tag.
+    pub(super) async fn home(&self, name: &str) -> Result<Node> {
+        let masters = self.masters().await?;
+        let slot = slot(&masters, name).await?;
+        let nobody = || Error::new(ErrorKind::Unavailable, format!("nobody has the slot {slot}"));
+        masters.into_iter().find(|node| has(node, slot)).ok_or_else(nobody)
+    }
+
+    /// Gives a name's slot to another master, key by key, those of idle names of other namespaces too.
+    pub(super) async fn move_name(&self, namespace: &str, name: &str) -> Result<()> {
+        let mut masters = self.masters().await?;
+        let slot = slot(&masters, name).await?;
+        masters.sort_by_key(|node| (!has(node, slot), node.port)); // first whoever has it
+        let [from, to, ..] = masters.as_slice() else {
+            return Err(Error::new(ErrorKind::Unavailable, "there is no second master"));
+        };
+        let set = |how: &str, node: &Node| {
+            let mut command = cmd("CLUSTER");
+            command.arg("SETSLOT").arg(slot).arg(how).arg(&node.id);
+            command
+        };
+        to.ask::<()>(&set("IMPORTING", from)).await?;
+        from.ask::<()>(&set("MIGRATING", to)).await?;
+        move_keys(slot, namespace, from, to).await?;
+        for node in [to, from].into_iter().chain(&masters[2..]) {
+            node.ask::<()>(&set("NODE", to)).await?;
+        }
+        in_time("all know who has the slot", || self.all_know(slot, to.port)).await
+    }
+
+    async fn all_know(&self, slot: u16, port: u16) -> Result<bool> {
+        let views = self.masters_as_known_to_each().await;
+        Ok(views.iter().all(|masters| masters.iter().any(|node| node.port == port && has(node, slot))))
+    }
+}
+
+async fn move_keys(slot: u16, namespace: &str, from: &Node, to: &Node) -> Result<()> {
+    loop {
+        let keys: Vec<String> = from.ask(cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100)).await?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        for key in keys {
+            let mut migrate = cmd("MIGRATE");
+            migrate.arg(&to.host).arg(to.port).arg(&key).arg(0).arg(ONE_KEY);
+            from.ask::<String>(&migrate).await?;
+            if key.starts_with(namespace) {
+                tokio::time::sleep(BETWEEN_KEYS).await;
+            }
+        }
+    }
+}
+
+async fn slot(masters: &[Node], name: &str) -> Result<u16> {
+    let nobody = || Error::new(ErrorKind::Unavailable, "there is no master");
+    masters.first().ok_or_else(nobody)?.ask(cmd("CLUSTER").arg("KEYSLOT").arg(name)).await
+}
+
+fn has(node: &Node, slot: u16) -> bool {
+    node.slots.iter().any(|slots| slots.contains(&slot))
+}
