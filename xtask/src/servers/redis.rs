@@ -57,7 +57,8 @@ pub(super) fn sentinel(group: &mut Group) -> Result<String> {
 /// Three masters that share the slots, with a replica each.
 pub(super) fn cluster(group: &mut Group) -> Result<String> {
     let ports: [u16; 6] = port::free()?;
-    let options = ["cluster-enabled yes", "cluster-node-timeout 2000"];
+    // By default nodes whose slots are all there serve none of them while one of the others' has no master.
+    let options = ["cluster-enabled yes", "cluster-node-timeout 2000", "cluster-require-full-coverage no"];
     for (i, port) in ports.iter().enumerate() {
         start(group, &format!("node-{}", i + 1), *port, &options)?;
     }

@@ -1,17 +1,21 @@
-//! Point 13 once more. Names lie on several servers, and move from one to another.
+//! Point 13 once more, and point 9. Names lie on several servers: one of them moves, or falls silent, and only the names
+//! that are its own feel it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tidelock::{Error, State};
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
-use crate::{Act, Client, Resource, Stage, Want};
+use crate::{Act, Client, Hold, Resource, Stage, Waiter, Want};
 
 trials! {
     names_that_move_stay_locked: points [13, 1, 2, 8], lessons [], needs [Spread];
     a_crowd_goes_on_while_its_names_move: points [13, 1, 2], lessons [], needs [Spread];
+    a_server_that_stands_still_delays_its_own_names_alone: points [9, 4, 13], lessons [3], needs [Spread, Pause];
+    a_server_that_dies_delays_its_own_names_alone: points [9, 4, 13], lessons [3, 23], needs [Spread, Restart];
 }
 
 async fn names_that_move_stay_locked(stage: &Stage) -> Outcome {
@@ -110,4 +114,129 @@ impl Crowd {
             }
         }
     }
+}
+
+/// Names that one server has, and names that others have. Each is held by one client and waited for by another.
+struct Parted {
+    holder: Client,
+    waiter: Client,
+    own: Vec<Line>,
+    /// Passed on all the while.
+    busy: Vec<Line>,
+    /// Held all the while.
+    kept: Vec<Line>,
+}
+
+type Line = (String, Hold, Waiter);
+
+/// How many names there are of each sort.
+const EACH: usize = 4;
+/// Until when a name can be used whose server died: another one has to take over.
+const TAKEN_OVER: Duration = Duration::from_secs(20);
+
+impl Parted {
+    /// Whoever waits is this patient with a server that does not take it.
+    async fn new(stage: &Stage, patience: Duration) -> Outcome<Self> {
+        let options = || stage.options().command_deadline(patience);
+        let holder = stage.client_with(0, options()).await?;
+        let waiter = stage.client_with(1, options()).await?;
+        let mut parted = Self { holder, waiter, own: Vec::new(), busy: Vec::new(), kept: Vec::new() };
+        let names: Vec<String> = (0..EACH * 20).map(|number| format!("name {number}")).collect();
+        let homes = stage.server().homes(&names).await?;
+        let (own, others): (Vec<_>, Vec<_>) =
+            names.into_iter().zip(&homes).partition(|(_, home)| **home == homes[0]);
+        let mut others = others.into_iter().map(|(name, _)| name);
+        for (name, _) in own.into_iter().take(EACH) {
+            parted.own.push(parted.line(stage, name).await?);
+        }
+        for name in others.by_ref().take(EACH) {
+            parted.busy.push(parted.line(stage, name).await?);
+        }
+        for name in others.take(EACH) {
+            parted.kept.push(parted.line(stage, name).await?);
+        }
+        ensure!(parted.kept.len() == EACH && parted.own.len() == EACH, "all names lie on one server");
+        Ok(parted)
+    }
+
+    async fn line(&self, stage: &Stage, name: String) -> Outcome<Line> {
+        let hold = stage.drive(self.holder.take(&name, Want::Lock)).await?;
+        let waiting = stage.waiter(&self.waiter, &name, Want::Lock).await?;
+        Ok((name, hold, waiting))
+    }
+
+    /// The others' names are held, given back, passed on and taken within their usual time.
+    async fn others_go_on(&mut self, stage: &Stage) -> Outcome {
+        let usual = stage.ttl() / 5;
+        for (name, hold, waiting) in std::mem::take(&mut self.busy) {
+            let asked = stage.now();
+            let passing = stage.drive(async {
+                hold.release().await?;
+                waiting.hold().await?.release().await
+            });
+            passing.await?;
+            self.busy.push(self.line(stage, name).await?);
+            let took = stage.now().since(asked);
+            ensure!(took < usual, "another server is silent, and a hand-off and an acquire took {took:?}");
+        }
+        for (_, hold, waiting) in &self.kept {
+            ensure!(hold.state() == State::Held, "{hold:?}: another server is silent, and it is not renewed");
+            ensure!(!waiting.is_done(), "{hold:?}: it was granted to somebody else too");
+        }
+        stage.pass(stage.ttl() / 50).await;
+        Ok(())
+    }
+
+    /// The names of the silent server are lost in time, and nobody else is granted them meanwhile.
+    async fn own_are_lost(&mut self, stage: &Stage, within: Duration) -> Outcome {
+        let silent = stage.now();
+        while self.own.iter().any(|(_, hold, _)| hold.state() != State::Lost) {
+            let passed = stage.now().since(silent);
+            ensure!(passed < within, "{passed:?} after its server fell silent, a guard still believes");
+            self.others_go_on(stage).await?;
+        }
+        ensure!(
+            self.own.iter().all(|(.., waiting)| !waiting.is_done()),
+            "a silent server has granted something"
+        );
+        Ok(())
+    }
+
+    /// Whoever waits for them has its turn.
+    async fn own_come_back(self, stage: &Stage, within: Duration) -> Outcome {
+        for (_, hold, waiting) in self.own {
+            let next = stage.turn_within(within, waiting).await?;
+            ensure!(next.token() > hold.token(), "token {} after {}", next.token(), hold.token());
+            next.release().await?;
+        }
+        for (_, hold, waiting) in self.busy.into_iter().chain(self.kept) {
+            hold.release().await?;
+            stage.turn(waiting).await?.release().await?;
+        }
+        Ok(())
+    }
+}
+
+async fn a_server_that_stands_still_delays_its_own_names_alone(stage: &Stage) -> Outcome {
+    let mut parted = Parted::new(stage, stage.options().command_deadline).await?;
+    let own = parted.own[0].0.clone();
+    stage.act(Act::PauseHome(own)).await?;
+    parted.own_are_lost(stage, stage.ttl() * 11 / 10).await?;
+    stage.act(Act::Heal).await?;
+    parted.own_come_back(stage, stage.ttl() * 11 / 10).await
+}
+
+async fn a_server_that_dies_delays_its_own_names_alone(stage: &Stage) -> Outcome {
+    let mut parted = Parted::new(stage, TAKEN_OVER).await?;
+    let own = parted.own[0].0.clone();
+    stage.act(Act::KillHome(own)).await?;
+    parted.own_are_lost(stage, stage.ttl() * 11 / 10).await?;
+    let died = stage.now();
+    while !parted.own.iter().all(|(.., waiting)| waiting.is_done()) {
+        let passed = stage.now().since(died);
+        ensure!(passed < TAKEN_OVER, "{passed:?} after their server died, names are of no use");
+        parted.others_go_on(stage).await?;
+    }
+    stage.act(Act::Heal).await?;
+    parted.own_come_back(stage, Duration::ZERO).await
 }

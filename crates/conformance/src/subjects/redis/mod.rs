@@ -80,6 +80,12 @@ impl Site for Redis {
                     .into(),
             );
         }
+        if self.servers.shape == Shape::Cluster {
+            assumptions.push(
+                "A node serves its slots though another's have no master: `cluster-require-full-coverage` is `no`."
+                    .into(),
+            );
+        }
         assumptions
     }
 
