@@ -12,6 +12,7 @@ use crate::{Act, Belief, Mishap, Resource, Stage, Want};
 trials! {
     a_failover_that_missed_the_grant_is_fenced: points [13, 1, 2], lessons [23], needs [FailOver, HoldBack];
     a_failover_loses_nothing_that_was_replicated: points [13, 1, 5], lessons [], needs [FailOver];
+    who_only_waits_is_granted_after_a_failover: points [13, 8], lessons [8, 23], needs [FailOver];
 }
 
 /// A ttl that outlasts a failover, and a third of which does so mostly: whoever is renewed then learns soon.
@@ -71,6 +72,28 @@ async fn a_failover_loses_nothing_that_was_replicated(stage: &Stage) -> Outcome 
         drop(hold); // the way to the new master may not be there yet: it is given back as soon as it is
         let next = stage.turn_within(SOON, waiter).await?;
         ensure!(next.token() > before, "token {} after {before}", next.token());
+    }
+    Ok(())
+}
+
+/// Clients that have nothing but one place in line, on the server that dies: nothing else makes them connect anew.
+async fn who_only_waits_is_granted_after_a_failover(stage: &Stage) -> Outcome {
+    let holder = stage.client_with(0, stage.options().ttl(PATIENT)).await?;
+    let mut hold = holder.take("stock", Want::Lock).await?;
+    let mut waiting = Vec::new();
+    for number in 1..=4 {
+        let one = stage.client_with(number, stage.options().ttl(PATIENT)).await?;
+        waiting.push(stage.waiter(&one, "stock", Want::Lock).await?);
+    }
+    stage.pass(stage.ttl() / 2).await; // what was written last is replicated
+    stage.act(Act::FailOver).await?;
+    ensure!(hold.state() != State::Lost, "a hold was lost, though it was replicated");
+    ensure!(waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
+    for waiter in waiting {
+        let before = hold.token();
+        drop(hold);
+        hold = stage.turn_within(PATIENT / 3, waiter).await?;
+        ensure!(hold.token() > before, "token {} after {before}", hold.token());
     }
     Ok(())
 }
