@@ -26,22 +26,25 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Connects now.
+    /// Connects now, for renewals too: the first of them is not to wait until that is done.
     pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> tidelock::Result<Self> {
-        let commands = Link::connect(dial.clone(), reach.clone()).await?;
-        Ok(Self::new(Shard(0), commands, dial, reach))
+        let quiet = Reach { channel: None, ..reach.clone() };
+        let commands = Link::connect(dial.clone(), reach);
+        let renewals = Link::connect(dial.clone(), quiet.clone());
+        let (commands, renewals) = tokio::try_join!(commands, renewals)?;
+        Ok(Self::new(Shard(0), commands, renewals, dial, quiet))
     }
 
     /// Connects when something is asked for the first time.
     #[cfg(feature = "cluster")]
     pub(crate) fn lazy(shard: Shard, dial: Arc<dyn Dial>, reach: Reach) -> Self {
-        let commands = Link::lazy(dial.clone(), reach.clone());
-        Self::new(shard, commands, dial, reach)
+        let quiet = Reach { channel: None, ..reach.clone() };
+        let commands = Link::lazy(dial.clone(), reach);
+        let renewals = Link::lazy(dial.clone(), quiet.clone());
+        Self::new(shard, commands, renewals, dial, quiet)
     }
 
-    fn new(shard: Shard, commands: Link, dial: Arc<dyn Dial>, reach: Reach) -> Self {
-        let quiet = Reach { channel: None, ..reach };
-        let renewals = Link::lazy(dial.clone(), quiet.clone());
+    fn new(shard: Shard, commands: Link, renewals: Link, dial: Arc<dyn Dial>, quiet: Reach) -> Self {
         let locals = Locals::new(dial.clone(), quiet.clone());
         Self { shard, commands: Arc::new(commands), renewals, locals, dial, quiet }
     }
