@@ -6,7 +6,7 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion}
 use tidelock::{Error, ErrorKind, Result};
 
 /// Where the servers are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Address {
     One(ConnectionInfo),
     /// The sentinels, what they call the master, and how its servers are connected to.
@@ -33,6 +33,16 @@ impl Address {
             _ => Ok(Self::One(server(url)?)),
         }
     }
+
+    /// Every server and sentinel that is named.
+    pub(crate) fn all(&mut self) -> Vec<&mut ConnectionInfo> {
+        match self {
+            Self::One(info) => vec![info],
+            Self::Sentinels { sentinels, server, .. } => sentinels.iter_mut().chain([server]).collect(),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(nodes) => nodes.iter_mut().collect(),
+        }
+    }
 }
 
 /// How a server is connected to, whatever the user has left to us.
@@ -56,23 +66,42 @@ pub(crate) fn at(like: &ConnectionInfo, host: String, port: u16) -> ConnectionIn
     like.clone().set_addr(addr)
 }
 
-/// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE]#MASTER`. The user is the servers'; sentinels are asked without.
+/// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE][?sentinel_user=USER&sentinel_pass=PASSWORD]#MASTER`. The user in
+/// front is the servers'.
 fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
     let Some((rest, master)) = rest.rsplit_once('#').filter(|(_, master)| !master.is_empty()) else {
         return Err(wrong(
             "a URL of sentinels ends with # and the name of the master: redis-sentinel://HOST:PORT,HOST:PORT#NAME",
         ));
     };
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (user, rest) = user(rest);
+    let login = sentinels_login(query)?;
     let (places, database) = rest.split_once('/').unwrap_or((rest, ""));
     let hosts = hosts(places);
     let Some(first) = hosts.first() else {
         return Err(wrong("a URL of sentinels names at least one"));
     };
     let server = server(&format!("{scheme}://{user}{first}/{database}"))?;
-    let one = |host: &&str| format!("{scheme}://{host}").into_connection_info().map_err(|_| wrong(NO_URL));
+    let one = |host: &&str| {
+        let info = format!("{scheme}://{login}{host}").into_connection_info();
+        info.map_err(|_| wrong(NO_URL))
+    };
     let sentinels = hosts.iter().map(one).collect::<Result<_>>()?;
     Ok(Address::Sentinels { sentinels, master: master.to_owned(), server })
+}
+
+/// `USER:PASSWORD@`, if the sentinels want to know.
+fn sentinels_login(query: &str) -> Result<String> {
+    let (mut user, mut password) = ("", None);
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some(("sentinel_user", value)) => user = value,
+            Some(("sentinel_pass", value)) => password = Some(value),
+            _ => return Err(wrong("a URL of sentinels may say ?sentinel_user=USER&sentinel_pass=PASSWORD")),
+        }
+    }
+    Ok(password.map_or_else(String::new, |password| format!("{user}:{password}@")))
 }
 
 /// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT`.
@@ -143,6 +172,22 @@ mod tests {
     }
 
     #[test]
+    fn sentinels_may_have_a_password_of_their_own() {
+        let url = "redis-sentinel://me:secret@a:1,b:2/3?sentinel_user=eye&sentinel_pass=p%40ss#main";
+        let Ok(Address::Sentinels { sentinels, server, .. }) = Address::parse(url) else { panic!() };
+        for sentinel in sentinels {
+            let settings = sentinel.redis_settings();
+            assert_eq!((settings.username(), settings.password()), (Some("eye"), Some("p@ss")));
+        }
+        assert_eq!(server.redis_settings().password(), Some("secret"));
+        let url = "redis-sentinel://a:1?sentinel_pass=secret#main";
+        let Ok(Address::Sentinels { sentinels, server, .. }) = Address::parse(url) else { panic!() };
+        let settings = sentinels[0].redis_settings();
+        assert_eq!((settings.username(), settings.password()), (None, Some("secret")));
+        assert_eq!((server.redis_settings().db(), server.redis_settings().password()), (0, None));
+    }
+
+    #[test]
     fn what_is_no_url_is_refused_without_its_password() {
         for url in [
             "",
@@ -151,6 +196,7 @@ mod tests {
             "redis://u:secret@:x",
             "redis-sentinel://a:1",
             "redis-sentinel://#m",
+            "redis-sentinel://a:1?password=secret#m",
         ] {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");

@@ -13,15 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, Value};
+use redis::{Cmd, ConnectionAddr, Value};
 use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard};
 use tokio::task::JoinSet;
 
+use crate::dial::Target;
 use crate::fleet::Fleet;
 use crate::link::{Reach, WhenDropped};
 use crate::reply::{parts, text};
 use crate::server::Server;
-use crate::{address, check, dial, keys, script, trouble};
+use crate::{check, keys, script, trouble};
 
 const SLOTS: u16 = 16_384;
 /// How often a command is sent on to where the cluster says that its slot is.
@@ -33,7 +34,7 @@ pub(crate) struct Cluster(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    seeds: Vec<ConnectionInfo>,
+    seeds: Vec<Target>,
     reach: Reach,
     map: Mutex<Map>,
     is_reading: AtomicBool,
@@ -53,7 +54,7 @@ struct Map {
 
 /// What a node says of the cluster.
 struct Said {
-    node: ConnectionInfo,
+    node: Target,
     slots: Value,
     /// Whether it is in touch with most masters.
     is_in_touch: bool,
@@ -70,7 +71,7 @@ enum Elsewhere {
 
 impl Cluster {
     /// Reads the map from the first seed that answers.
-    pub(crate) async fn open(seeds: Vec<ConnectionInfo>, reach: Reach) -> Result<Self> {
+    pub(crate) async fn open(seeds: Vec<Target>, reach: Reach) -> Result<Self> {
         let shared =
             Shared { seeds, reach, map: Mutex::new(Map::default()), is_reading: AtomicBool::new(false) };
         shared.read_map().await?;
@@ -102,13 +103,13 @@ impl Cluster {
                     return checked;
                 }
                 Some(Elsewhere::Moved { slot, host, port }) => {
-                    let there = self.0.moved(slot, host, port)?;
+                    let there = self.0.moved(slot, host, port);
                     self.read_again();
                     let reply = there.ask(command.clone(), WhenDropped::Send).await;
                     (there, reply)
                 }
                 Some(Elsewhere::Ask { host, port }) => {
-                    let there = self.0.at(host, port)?;
+                    let there = self.0.at(host, port);
                     // By its text: a script that is not known there would have to be sent after another ASKING.
                     let by_text = script::by_text(&command).unwrap_or_else(|| command.clone());
                     let asked = there.commands.ask_all(vec![redis::cmd("ASKING"), by_text]).await?;
@@ -182,11 +183,11 @@ impl Shared {
     }
 
     /// Those that are known, and those that were given.
-    fn nodes(&self) -> Vec<ConnectionInfo> {
+    fn nodes(&self) -> Vec<Target> {
         let known: Vec<_> = self.map().by_address.keys().cloned().collect();
         let mut nodes = self.seeds.clone();
         for (host, port) in known {
-            let node = self.info(host, port);
+            let node = self.node(host, port);
             if nodes.iter().all(|seed| seed.addr() != node.addr()) {
                 nodes.push(node);
             }
@@ -202,7 +203,7 @@ impl Shared {
             let [host, Value::Int(port), ..] = parts(master) else { continue };
             let host =
                 text(host).filter(|host| !host.is_empty()).map_or_else(|| host_of(&said.node), str::to_owned);
-            let shard = map.shard(host, u16::try_from(*port).unwrap_or(0), self)?;
+            let shard = map.shard(host, u16::try_from(*port).unwrap_or(0), self);
             let (first, last) = (usize::try_from(*first).unwrap_or(0), usize::try_from(*last).unwrap_or(0));
             owners.iter_mut().take(last + 1).skip(first).for_each(|owner| *owner = Some(shard));
         }
@@ -217,25 +218,25 @@ impl Shared {
         Ok(())
     }
 
-    fn moved(&self, slot: u16, host: String, port: u16) -> Result<Arc<Server>> {
+    fn moved(&self, slot: u16, host: String, port: u16) -> Arc<Server> {
         let mut map = self.map();
-        let shard = map.shard(host, port, self)?;
+        let shard = map.shard(host, port, self);
         if let Some(owner) = map.slots.get_mut(usize::from(slot)) {
             *owner = shard;
             map.has_moved = true;
         }
-        Ok(map.servers[&shard].clone())
+        map.servers[&shard].clone()
     }
 
-    fn at(&self, host: String, port: u16) -> Result<Arc<Server>> {
+    fn at(&self, host: String, port: u16) -> Arc<Server> {
         let mut map = self.map();
-        let shard = map.shard(host, port, self)?;
-        Ok(map.servers[&shard].clone())
+        let shard = map.shard(host, port, self);
+        map.servers[&shard].clone()
     }
 
-    fn info(&self, host: String, port: u16) -> ConnectionInfo {
+    fn node(&self, host: String, port: u16) -> Target {
         // There is a seed, or the map could not have been read.
-        address::at(&self.seeds[0], host, port)
+        self.seeds[0].at(host, port)
     }
 
     fn map(&self) -> MutexGuard<'_, Map> {
@@ -245,18 +246,16 @@ impl Shared {
 
 impl Map {
     /// The shard of the server at that address, which is new perhaps.
-    fn shard(&mut self, host: String, port: u16, shared: &Shared) -> Result<Shard> {
+    fn shard(&mut self, host: String, port: u16, shared: &Shared) -> Shard {
         if let Some(shard) = self.by_address.get(&(host.clone(), port)) {
-            return Ok(*shard);
+            return *shard;
         }
-        let unusable =
-            |error| Error::new(ErrorKind::Unavailable, "a node cannot be connected to").because(error);
-        let client = Client::open(shared.info(host.clone(), port)).map_err(unusable)?;
+        let node = Arc::new(shared.node(host.clone(), port));
         let shard = Shard(self.count);
         self.count += 1;
-        self.servers.insert(shard, Arc::new(Server::lazy(shard, Arc::new(client), shared.reach.clone())));
+        self.servers.insert(shard, Arc::new(Server::lazy(shard, node, shared.reach.clone())));
         self.by_address.insert((host, port), shard);
-        Ok(shard)
+        shard
     }
 
     /// These have the slots from now on, and servers without any are forgotten. A slot without a master has the last
@@ -273,12 +272,12 @@ impl Map {
     }
 }
 
-async fn ask_for_slots(node: ConnectionInfo, within: Duration) -> Result<Said> {
+async fn ask_for_slots(node: Target, within: Duration) -> Result<Said> {
     let place = format!("Redis at {}", node.addr());
     let mut asks = redis::pipe();
     asks.cmd("INFO").cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
     let asking = async {
-        let mut connection = dial::briefly(&Client::open(node.clone())?, within).await?;
+        let mut connection = node.briefly(within).await?;
         connection.send_packed_commands(&asks, 0, asks.len()).await
     };
     let said = asking.await.map_err(|error| trouble::from(error, &place))?;
@@ -305,7 +304,7 @@ impl Elsewhere {
     }
 }
 
-fn host_of(node: &ConnectionInfo) -> String {
+fn host_of(node: &Target) -> String {
     match node.addr() {
         ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
         _ => "127.0.0.1".to_owned(),

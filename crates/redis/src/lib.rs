@@ -26,12 +26,14 @@ mod address;
 mod check;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod connector;
 mod dial;
 mod fleet;
 mod inspection;
 mod keys;
 mod link;
 mod local;
+mod login;
 mod news;
 mod replicas;
 mod reply;
@@ -44,6 +46,9 @@ mod trouble;
 
 use std::sync::Arc;
 
+pub use login::Login;
+#[cfg(feature = "tls")]
+pub use redis::{ClientTlsConfig, TlsCertificates};
 pub use store::Store;
 pub use tidelock::*;
 

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
-use redis::{Client, ConnectionInfo, ErrorKind, PushInfo, RedisError, RedisResult, Value};
+use redis::{ErrorKind, PushInfo, RedisError, RedisResult, Value};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
-use crate::dial::{self, Dial};
-use crate::{address, reply};
+use crate::dial::{Dial, Target};
+use crate::reply;
 
 /// The sentinels of one master.
 #[derive(Debug)]
 pub(crate) struct Sentinels {
-    sentinels: Vec<Client>,
+    sentinels: Vec<Target>,
     master: String,
     /// How its servers are connected to, but for the address.
-    server: ConnectionInfo,
+    server: Target,
 }
 
 /// What a sentinel says.
@@ -33,17 +33,12 @@ struct Said {
 }
 
 impl Sentinels {
-    pub(crate) fn new(
-        sentinels: Vec<ConnectionInfo>,
-        master: String,
-        server: ConnectionInfo,
-    ) -> RedisResult<Self> {
-        let sentinels = sentinels.into_iter().map(Client::open).collect::<RedisResult<_>>()?;
-        Ok(Self { sentinels, master, server })
+    pub(crate) fn new(sentinels: Vec<Target>, master: String, server: Target) -> Self {
+        Self { sentinels, master, server }
     }
 
     /// Who is master by the latest election that more than half of the sentinels, or all that answer, know of.
-    async fn find(&self, within: Duration) -> RedisResult<ConnectionInfo> {
+    async fn find(&self, within: Duration) -> RedisResult<Target> {
         let mut asking = JoinSet::new();
         for sentinel in &self.sentinels {
             asking.spawn(ask(sentinel.clone(), self.master.clone(), within));
@@ -65,7 +60,7 @@ impl Sentinels {
         let Some(said) = newest else {
             return Err(trouble.unwrap_or_else(|| unknown("no sentinel answered")));
         };
-        Ok(address::at(&self.server, said.host, said.port))
+        Ok(self.server.at(said.host, said.port))
     }
 }
 
@@ -77,8 +72,8 @@ impl Dial for Sentinels {
         pushes: UnboundedSender<PushInfo>,
     ) -> RedisResult<MultiplexedConnection> {
         // A sentinel that does not answer may take half of the time at most.
-        let client = Client::open(self.find(within / 2).await?)?;
-        let mut connection = client.dial(within, pushes).await?;
+        let server = self.find(within / 2).await?;
+        let mut connection = server.dial(within, pushes).await?;
         let role: Value = redis::cmd("ROLE").query_async(&mut connection).await?;
         match reply::parts(&role).first().and_then(reply::text) {
             Some("master") => Ok(connection),
@@ -91,8 +86,8 @@ impl Dial for Sentinels {
     }
 }
 
-async fn ask(sentinel: Client, master: String, within: Duration) -> RedisResult<Said> {
-    let mut connection = dial::briefly(&sentinel, within).await?;
+async fn ask(sentinel: Target, master: String, within: Duration) -> RedisResult<Said> {
+    let mut connection = sentinel.briefly(within).await?;
     let mut command = redis::cmd("SENTINEL");
     let said: HashMap<String, String> =
         command.arg("MASTER").arg(&master).query_async(&mut connection).await?;

@@ -1,22 +1,27 @@
 //! A Redis, and how sessions of it are opened.
 
+use std::error::Error as StdError;
+use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redis::{Client, ConnectionInfo, RedisError};
+use redis::{Client, ConnectionAddr, ConnectionInfo};
 use tidelock::{
     Backend, Clock, Error, ErrorKind, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 
 use crate::address::{self, Address};
 use crate::check;
 #[cfg(feature = "cluster")]
 use crate::cluster::Cluster;
-use crate::dial::Dial;
+use crate::connector::Connector;
+use crate::dial::{Dial, Manner, Target};
 use crate::fleet::{Alone, Fleet};
 use crate::keys::Keys;
 use crate::link::{Patience, Reach};
+use crate::login::{Credentials, Login};
 use crate::news::News;
 use crate::replicas::{Gate, ReplicatedSession};
 use crate::sentinels::Sentinels;
@@ -36,18 +41,10 @@ use crate::session::{Leaving, RedisSession};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    site: Site,
+    address: Address,
+    servers: Manner,
+    sentinels: Manner,
     name: Arc<str>,
-}
-
-/// Where lines are kept.
-#[derive(Clone, Debug)]
-enum Site {
-    /// On one server, whichever it is at the moment.
-    One(Arc<dyn Dial>),
-    /// On the masters of a cluster that has these nodes.
-    #[cfg(feature = "cluster")]
-    Cluster(Vec<ConnectionInfo>),
 }
 
 impl Store {
@@ -59,37 +56,127 @@ impl Store {
     /// | with TLS (feature `tls`) | `rediss://…` |
     /// | by a socket | `redis+unix:///PATH[?db=DATABASE][&user=USER][&pass=PASSWORD]` |
     /// | a cluster (feature `cluster`), some of its nodes | `redis-cluster://[USER[:PASSWORD]@]HOST:PORT,HOST:PORT` |
-    /// | sentinels | `redis-sentinel://[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE]#MASTER` |
+    /// | sentinels | `redis-sentinel://[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE][?sentinel_user=USER&sentinel_pass=PASSWORD]#MASTER` |
     ///
     /// # Errors
     /// [`ErrorKind::InvalidOption`] when that is no such URL.
     pub fn open(url: &str) -> Result<Self> {
-        match Address::parse(url)? {
-            Address::One(info) => Self::of(info),
-            Address::Sentinels { sentinels, master, server } => {
-                let name = format!("redis sentinel {master}/{}", server.redis_settings().db()).into();
-                let sentinels = Sentinels::new(sentinels, master, server).map_err(unusable)?;
-                Ok(Self { site: Site::One(Arc::new(sentinels)), name })
-            }
-            #[cfg(feature = "cluster")]
-            Address::Cluster(nodes) => {
-                let mut addresses: Vec<_> = nodes.iter().map(|node| node.addr().to_string()).collect();
-                addresses.sort_unstable();
-                Ok(Self {
-                    name: format!("redis cluster {}", addresses.join(",")).into(),
-                    site: Site::Cluster(nodes),
-                })
-            }
-        }
+        Ok(Self::of(Address::parse(url)?))
     }
 
-    /// The server that this client of the `redis` crate leads to: with its TLS configuration, for instance. It is
-    /// connected to with RESP3 and TCP_NODELAY.
+    /// The server that this client of the `redis` crate leads to. It is connected to with RESP3 and TCP_NODELAY.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidOption`] when it cannot be connected to so.
     pub fn from_client(client: &Client) -> Result<Self> {
-        Self::of(address::tuned(client.get_connection_info().clone()))
+        let info = address::tuned(client.get_connection_info().clone());
+        match info.addr().is_supported() {
+            true => Ok(Self::of(Address::One(info))),
+            false => Err(Error::new(ErrorKind::InvalidOption, "such a server cannot be connected to")),
+        }
+    }
+
+    /// Who connects to the servers, in place of whom the URL names. It is asked each time a connection is made, so a
+    /// password that was changed is taken up by the next connection; those that stand are not asked again, as Redis
+    /// does not ask them. What it takes counts as connecting does, so it is dropped at `connect_deadline`. An error is
+    /// shown to whoever waits for the connection, as [`ErrorKind::Unavailable`]; it must not hold a password.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
+    /// use tidelock_redis::{Login, Options, Store};
+    ///
+    /// let secret = || async { Ok(Login::user("app", std::fs::read_to_string("/run/secrets/redis")?.trim())) };
+    /// let locks = Store::open("redis://10.0.0.7")?.credentials(secret).connect(Options::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn credentials<F>(mut self, ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = std::result::Result<Login, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.servers.credentials = Some(Credentials::of(ask));
+        self
+    }
+
+    /// Who connects to the sentinels, in place of whom the URL names: as [`Store::credentials`].
+    #[must_use]
+    pub fn sentinel_credentials<F>(mut self, ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = std::result::Result<Login, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.sentinels.credentials = Some(Credentials::of(ask));
+        self
+    }
+
+    /// Servers and sentinels are known by this authority, or this client is known to them by this certificate, or both.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock_redis::{Options, Store, TlsCertificates};
+    ///
+    /// let root_cert = Some(std::fs::read("/etc/redis/ca.pem")?);
+    /// let store = Store::open("rediss-sentinel://10.0.0.1:26379,10.0.0.2:26379#main")?
+    ///     .certificates(&TlsCertificates { client_tls: None, root_cert })?;
+    /// let locks = store.connect(Options::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidOption`] when they cannot be read, or the URL is of no TLS.
+    #[cfg(feature = "tls")]
+    pub fn certificates(mut self, certificates: &redis::TlsCertificates) -> Result<Self> {
+        for info in self.address.all() {
+            if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+                let wrong =
+                    "certificates are for URLs with TLS: rediss://, rediss-sentinel://, rediss-cluster://";
+                return Err(Error::new(ErrorKind::InvalidOption, wrong));
+            }
+            let unreadable = |error| {
+                Error::new(ErrorKind::InvalidOption, "the certificates cannot be read").because(error)
+            };
+            let client = Client::build_with_tls(info.clone(), certificates.clone()).map_err(unreadable)?;
+            *info = client.get_connection_info().clone();
+        }
+        Ok(self)
+    }
+
+    /// Servers and sentinels are spoken to over what this opens, in place of a plain TCP connection: through a tunnel or
+    /// a proxy, with a TLS of its own. It is given the host and the port that the URL, the sentinels or the cluster
+    /// name, on several tokio runtimes, Tidelock's own among them; what it opens is used where it was called. It is
+    /// dropped at `connect_deadline`.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
+    /// use tidelock_redis::{Options, Store};
+    /// use tokio::net::TcpStream;
+    ///
+    /// // The same ports, but another host.
+    /// let outside = |_host: String, port: u16| async move {
+    ///     let stream = TcpStream::connect(("redis.example.com", port)).await?;
+    ///     stream.set_nodelay(true)?;
+    ///     Ok(stream)
+    /// };
+    /// let locks = Store::open("redis://10.0.0.7")?.connector(outside)?.connect(Options::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidOption`] when the URL asks for TLS, which is then the connector's own, or for a socket.
+    pub fn connector<F, S>(
+        mut self,
+        connect: impl Fn(String, u16) -> F + Send + Sync + 'static,
+    ) -> Result<Self>
+    where
+        F: Future<Output = io::Result<S>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        if self.address.all().iter().any(|info| !matches!(info.addr(), ConnectionAddr::Tcp(..))) {
+            let wrong = "a connector is given URLs without TLS, which it may add: redis://HOST:PORT";
+            return Err(Error::new(ErrorKind::InvalidOption, wrong));
+        }
+        let connector = Some(Connector::of(connect));
+        (self.sentinels.connector, self.servers.connector) = (connector.clone(), connector);
+        Ok(self)
     }
 
     /// Locks of this store, their session opened now.
@@ -100,28 +187,45 @@ impl Store {
         tidelock::connect(Arc::new(self), options).await
     }
 
-    fn of(info: ConnectionInfo) -> Result<Self> {
-        let name = format!("redis {}/{}", info.addr(), info.redis_settings().db()).into();
-        Ok(Self { site: Site::One(Arc::new(Client::open(info).map_err(unusable)?)), name })
+    fn of(address: Address) -> Self {
+        let name = name(&address).into();
+        Self { address, servers: Manner::default(), sentinels: Manner::default(), name }
     }
-}
 
-impl Site {
     async fn reach(&self, reach: Reach) -> Result<Arc<dyn Fleet>> {
-        match self {
-            Self::One(dial) => {
-                let server = Server::connect(dial.clone(), reach).await?;
-                check::server(&server.commands).await?;
-                Ok(Arc::new(Alone(Arc::new(server))))
+        let target = |info: &ConnectionInfo| Target::new(info.clone(), self.servers.clone());
+        let dial: Arc<dyn Dial> = match &self.address {
+            Address::One(info) => Arc::new(target(info)),
+            Address::Sentinels { sentinels, master, server } => {
+                let sentinel = |info: &ConnectionInfo| Target::new(info.clone(), self.sentinels.clone());
+                let sentinels = sentinels.iter().map(sentinel).collect();
+                Arc::new(Sentinels::new(sentinels, master.clone(), target(server)))
             }
             #[cfg(feature = "cluster")]
-            Self::Cluster(nodes) => Ok(Arc::new(Cluster::open(nodes.clone(), reach).await?)),
-        }
+            Address::Cluster(nodes) => {
+                return Ok(Arc::new(Cluster::open(nodes.iter().map(target).collect(), reach).await?));
+            }
+        };
+        let server = Server::connect(dial, reach).await?;
+        check::server(&server.commands).await?;
+        Ok(Arc::new(Alone(Arc::new(server))))
     }
 }
 
-fn unusable(error: RedisError) -> Error {
-    Error::new(ErrorKind::InvalidOption, "such a server cannot be connected to").because(error)
+/// The same text in every process, whatever the order of the addresses.
+fn name(address: &Address) -> String {
+    match address {
+        Address::One(info) => format!("redis {}/{}", info.addr(), info.redis_settings().db()),
+        Address::Sentinels { master, server, .. } => {
+            format!("redis sentinel {master}/{}", server.redis_settings().db())
+        }
+        #[cfg(feature = "cluster")]
+        Address::Cluster(nodes) => {
+            let mut addresses: Vec<_> = nodes.iter().map(|node| node.addr().to_string()).collect();
+            addresses.sort_unstable();
+            format!("redis cluster {}", addresses.join(","))
+        }
+    }
 }
 
 #[async_trait]
@@ -149,7 +253,7 @@ impl Backend for Store {
             patience: Patience::of(options),
             runtime: Handle::current(),
         };
-        let fleet = self.site.reach(reach).await?;
+        let fleet = self.reach(reach).await?;
         check::permissions(&*fleet, &keys, id).await?;
         let session = RedisSession {
             id,

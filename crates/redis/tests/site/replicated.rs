@@ -58,6 +58,12 @@ impl Replicated {
         self.replicas[..count].iter_mut().map(|replica| Frozen::now(info(replica, "process_id"))).collect()
     }
 
+    /// Where the servers are, the master first.
+    pub(crate) fn addresses(&mut self) -> Vec<String> {
+        let servers = [&mut self.master].into_iter().chain(&mut self.replicas);
+        servers.map(|server| format!("127.0.0.1:{}", info(server, "tcp_port"))).collect()
+    }
+
     /// How often the master was told this.
     pub(crate) fn calls(&mut self, of: &str) -> u64 {
         let stats: String = ask(&mut self.master, "INFO commandstats");

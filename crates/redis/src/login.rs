@@ -1,0 +1,58 @@
+//! Who connects: a user and a password, asked for each time a connection is made.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A user, perhaps, and a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: String,
+}
+
+impl Login {
+    /// A user and its password.
+    #[must_use]
+    pub fn user(user: &str, password: &str) -> Self {
+        Self { user: Some(user.to_owned()), password: password.to_owned() }
+    }
+
+    /// A password, for the user that the URL names or the default one.
+    #[must_use]
+    pub fn password(password: &str) -> Self {
+        Self { user: None, password: password.to_owned() }
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// What asking for a login comes to.
+pub(crate) type Asked = Result<Login, Box<dyn Error + Send + Sync>>;
+
+/// Says who connects now.
+#[derive(Clone)]
+pub(crate) struct Credentials(Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Asked> + Send>> + Send + Sync>);
+
+impl Credentials {
+    pub(crate) fn of<F: Future<Output = Asked> + Send + 'static>(
+        ask: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move || Box::pin(ask())))
+    }
+
+    pub(crate) async fn ask(&self) -> Asked {
+        (self.0)().await
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials")
+    }
+}
