@@ -88,7 +88,7 @@ pub enum Act {
     StepClock(Duration),
     /// The server's clock is set so much earlier, for good.
     StepClockBack(Duration),
-    /// Each client that connects from now on has a clock that is so much later than the last one's.
+    /// Each client in a process of its own that connects from now on has a clock that is so much later than the last one's.
     SkewClients(Duration),
     /// Everything is as it should be. The dead stay dead.
     Heal,

@@ -20,8 +20,8 @@ pub(super) enum Order {
 /// What a child says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// It is connected.
-    Ready,
+    /// It is connected, and this is what its boot clock says, in nanoseconds.
+    Ready(u64),
     /// It holds, under this token.
     Held(u64),
     /// It writes, under this token.
@@ -68,7 +68,7 @@ impl Word {
     pub(super) fn read(line: &str) -> Option<Self> {
         let (verb, rest) = line.split_once('\t').unwrap_or((line, ""));
         Some(match verb {
-            "ready" => Self::Ready,
+            "ready" => Self::Ready(rest.parse().ok()?),
             "held" => Self::Held(rest.parse().ok()?),
             "wrote" => Self::Wrote(rest.parse().ok()?),
             "lost" => Self::Lost,
@@ -82,7 +82,7 @@ impl Word {
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ready => f.write_str("ready"),
+            Self::Ready(now) => write!(f, "ready\t{now}"),
             Self::Held(token) => write!(f, "held\t{token}"),
             Self::Wrote(token) => write!(f, "wrote\t{token}"),
             Self::Lost => f.write_str("lost"),
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(Order::read(&order.to_string()), Some(order));
         }
         let failed = Word::Failed("no".into());
-        for word in [Word::Ready, Word::Held(32), Word::Wrote(64), Word::Lost, Word::Done, failed] {
+        for word in [Word::Ready(16), Word::Held(32), Word::Wrote(64), Word::Lost, Word::Done, failed] {
             assert_eq!(Word::read(&word.to_string()), Some(word));
         }
         assert_eq!((Order::read("dance"), Word::read("held\tx")), (None, None));

@@ -11,7 +11,7 @@ use super::order::{Order, Word};
 use crate::Want;
 use crate::failure::{Failure, Outcome};
 use crate::history::{Author, Recorder, What};
-use tidelock::Token;
+use tidelock::{Moment, Token};
 
 /// How long a child may take for what needs no waiting.
 const SOON: Duration = Duration::from_secs(10);
@@ -24,6 +24,7 @@ pub struct Child {
     orders: ChildStdin,
     words: UnboundedReceiver<String>,
     recorder: Arc<Recorder>,
+    clock: Moment,
     /// Its latest claim.
     author: Option<Author>,
 }
@@ -43,9 +44,20 @@ impl Child {
                 let _ = sender.send(line); // whoever listened may be gone
             }
         });
-        let mut child = Self { label: label.into(), process, orders, words, recorder, author: None };
+        let mut child = Self {
+            label: label.into(),
+            process,
+            orders,
+            words,
+            recorder,
+            clock: Moment::NEVER,
+            author: None,
+        };
         match child.hear(SOON).await? {
-            Word::Ready => Ok(child),
+            Word::Ready(now) => {
+                child.clock = Moment::from_nanos(now);
+                Ok(child)
+            }
             other => Err(failed(&other.to_string())),
         }
     }
@@ -54,6 +66,12 @@ impl Child {
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
+    }
+
+    /// What its own boot clock said when it was connected.
+    #[must_use]
+    pub fn clock(&self) -> Moment {
+        self.clock
     }
 
     /// Locks that name, which is free.
@@ -69,6 +87,11 @@ impl Child {
         self.recorder.note(&author, What::Asked { weight, capacity });
         self.author = Some(author);
         self.tell(&Order::Lock(name.to_owned()))
+    }
+
+    /// The store's line shows it.
+    pub(crate) fn stands(&self) {
+        self.note(What::Stands);
     }
 
     /// Waits until what was asked for is granted.

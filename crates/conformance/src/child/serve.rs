@@ -5,7 +5,7 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use tidelock::{Error, ErrorKind, Guard, Locks, Result, State};
+use tidelock::{Error, ErrorKind, Guard, Locks, Result, State, boot_clock};
 
 use super::order::{Order, Word};
 
@@ -19,7 +19,7 @@ pub fn serve_as_child(connect: impl Future<Output = Result<Arc<dyn Locks>>>) -> 
     let no_runtime = |error| Error::new(ErrorKind::Unsupported, "there is no runtime").because(error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)?;
     let locks = runtime.block_on(connect).inspect_err(|error| say(&Word::Failed(error.to_string())))?;
-    say(&Word::Ready);
+    say(&Word::Ready(boot_clock().now().as_nanos()));
     let mut client = Client { locks, guard: None };
     for order in orders {
         let word = runtime.block_on(client.obey(order));

@@ -17,7 +17,7 @@ trials! {
     a_downgrade_lets_readers_in_and_keeps_writers_out: points [3, 8], lessons [13], needs [];
     a_short_hold_is_handed_over_at_once: points [3, 8], lessons [28], needs [];
     a_line_shows_who_holds_and_who_waits_in_order: points [3], lessons [], needs [];
-    clocks_an_hour_apart_keep_their_order: points [3], lessons [11], needs [SkewClients];
+    clocks_an_hour_apart_keep_their_order: points [3], lessons [11], needs [SkewClients, Child];
 }
 
 async fn waiters_are_served_in_the_order_they_came(stage: &Stage) -> Outcome {
@@ -217,17 +217,30 @@ async fn a_line_shows_who_holds_and_who_waits_in_order(stage: &Stage) -> Outcome
 }
 
 async fn clocks_an_hour_apart_keep_their_order(stage: &Stage) -> Outcome {
-    stage.act(Act::SkewClients(Duration::from_secs(60 * 60))).await?;
-    let clients = stage.clients::<3>().await?;
-    let first = clients[0].take("hot", Want::Lock).await?;
-    let mut waiting = Vec::new();
-    for number in 0..9 {
-        waiting.push(stage.waiter(&clients[number % 3], "hot", Want::Lock).await?);
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    stage.act(Act::SkewClients(HOUR)).await?;
+    let a = stage.client(0).await?;
+    let mut children = Vec::new();
+    for number in 0..4 {
+        let child = stage.child(number).await?;
+        let ahead = child.clock().since(stage.now());
+        let meant = HOUR * u32::try_from(number + 1).unwrap_or(1);
+        ensure!(ahead + HOUR / 60 > meant, "{} was to be {meant:?} ahead, and is {ahead:?}", child.label());
+        children.push(child);
     }
-    stage.pass(stage.ttl() * 2).await;
-    first.release().await?;
-    for waiter in waiting {
-        stage.turn(waiter).await?.release().await?;
+    let hold = a.take("hot", Want::Lock).await?;
+    for (before, number) in [2, 0, 3, 1].into_iter().enumerate() {
+        children[number].ask("hot")?;
+        stage.until_waiting("hot", before + 1).await?;
+        children[number].stands();
+    }
+    stage.pass(stage.ttl() * 3 / 2).await; // they are all alive by what they have been renewed
+    hold.release().await?;
+    for number in [2, 0, 3, 1] {
+        children[number].granted(stage.ttl() / 3).await?;
+        stage.pass(if number == 2 { stage.ttl() * 3 / 2 } else { Duration::ZERO }).await;
+        ensure!(children[number].write().await?.is_some(), "child {number} has lost what it holds");
+        children[number].release().await?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod elsewhere;
 mod network;
 mod server;
 mod site;
+mod skew;
 
 use std::fmt;
 use std::process::Command;
@@ -112,14 +113,16 @@ impl Subject for Remote {
             (Restart | Pause | StepClock | FailOver, Can::Yes) if self.control.is_none() => {
                 no("the server is not the suite's own: give --control PROGRAM --deployment NAME")
             }
-            (Child, Can::Yes) if !cfg!(unix) => no("processes are stopped and killed by signals, as on Unix"),
-            (Child, Can::Yes) if self.program.is_none() => {
+            (Child | SkewClients, Can::Yes) if !cfg!(unix) => {
+                no("processes are stopped and killed by signals, as on Unix")
+            }
+            (Child | SkewClients, Can::Yes) if self.program.is_none() => {
                 no("only the program `conformance` can run itself again as a client")
             }
             (Sleep, Can::Yes) => {
                 no("real time cannot be made to jump: clients that are processes are stopped instead")
             }
-            (SkewClients, Can::Yes) => no("every client on this machine reads the same clock"),
+            (SkewClients, Can::Yes) => skew::why_not().map_or(Can::Yes, no),
             (_, Can::Yes) => Can::Yes,
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock::{Backend, Error, ErrorKind, Locks, Options, Result};
@@ -10,6 +11,7 @@ use tidelock::{Backend, Error, ErrorKind, Locks, Options, Result};
 use super::address::Address;
 use super::elsewhere::Elsewhere;
 use super::network::Network;
+use super::skew::Skew;
 use super::{Control, Program, Remote, Site};
 use crate::stage::WATCHER;
 use crate::wires::Wires;
@@ -29,6 +31,7 @@ pub(super) struct RemoteServer {
     wires: Wires,
     /// None: clients go straight to the server.
     network: Option<Network>,
+    skew: Skew,
 }
 
 impl RemoteServer {
@@ -41,6 +44,7 @@ impl RemoteServer {
             namespace,
             wires: Wires::default(),
             network: is_networked.then(Network::default),
+            skew: Skew::default(),
         })
     }
 
@@ -136,6 +140,7 @@ impl RemoteServer {
         if let Some(network) = &self.network {
             network.heal();
         }
+        self.skew.set(Duration::ZERO);
         self.wires.heal().await;
         Ok(())
     }
@@ -168,7 +173,7 @@ impl Server for RemoteServer {
     fn program(&self, options: Options) -> Result<Command> {
         let none = || Error::new(ErrorKind::Unsupported, "no program runs clients of this server");
         let program = self.program.as_ref().ok_or_else(none)?;
-        Ok(program(&self.within(options)))
+        Ok(self.skew.put_on(program(&self.within(options))))
     }
 
     async fn act(&self, act: Act) -> Result<()> {
@@ -185,6 +190,10 @@ impl Server for RemoteServer {
         match act {
             None => Ok(()),
             Some(Act::Forget) => self.site.forget().await,
+            Some(Act::SkewClients(by)) => {
+                self.skew.set(by);
+                Ok(())
+            }
             Some(Act::MoveName(name)) => self.site.move_name(&self.namespace, &name).await,
             Some(act) => self.act_on_server(act).await,
         }
