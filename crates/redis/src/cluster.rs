@@ -1,23 +1,27 @@
 //! The masters of a cluster, and which of them has which slot.
 //!
 //! The map is read from the first node that answers and is in touch with most of the others, patched when a node says
-//! that a slot has moved, and read again then and whenever a node cannot be reached or does not serve; and if names
-//! have moved, all are looked at, for what was told while nobody listened there. Each master in use has connections of its own and is subscribed to: a grant is published
-//! where the name lies, so what another node suffers does not silence it. That it arrives from every node is no harm.
+//! that a slot has moved, and read again then and whenever a node cannot be connected to or does not serve. When names
+//! have moved, all are looked at: nobody listened yet where they are now. Each master in use has connections of its own
+//! and is subscribed to: a grant is published where the name lies, so what another node suffers does not silence it.
+//! That it arrives from every node is no harm.
 //!
 //! While a slot is being moved, a script that finds some of its keys here and some there is put off by the cluster;
 //! that is told as "unavailable", and core asks again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use redis::{Cmd, ConnectionAddr, Value};
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, ConnectionAddr, PushInfo, RedisResult, Value};
 use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
-use crate::dial::Target;
+use crate::dial::{Dial, Target};
 use crate::fleet::Fleet;
 use crate::link::{Reach, WhenDropped};
 use crate::reply::{parts, text};
@@ -72,10 +76,10 @@ enum Elsewhere {
 impl Cluster {
     /// Reads the map from the first seed that answers.
     pub(crate) async fn open(seeds: Vec<Target>, reach: Reach) -> Result<Self> {
-        let shared =
-            Shared { seeds, reach, map: Mutex::new(Map::default()), is_reading: AtomicBool::new(false) };
+        let (map, is_reading) = (Mutex::default(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { seeds, reach, map, is_reading });
         shared.read_map().await?;
-        Ok(Self(Arc::new(shared)))
+        Ok(Self(shared))
     }
 
     fn server(&self, name: &Name) -> Arc<Server> {
@@ -90,7 +94,7 @@ impl Cluster {
             let value = match reply {
                 Ok(value) => value,
                 Err(error) => {
-                    self.read_again(); // its slots may have another master by now
+                    self.0.read_again(); // its slots may have another master by now
                     return Err(error);
                 }
             };
@@ -98,13 +102,13 @@ impl Cluster {
                 None => {
                     let checked = trouble::checked(value, server.commands.place());
                     if checked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
-                        self.read_again(); // it may be cut off from the others, or be master no more
+                        self.0.read_again(); // it may be cut off from the others, or be master no more
                     }
                     return checked;
                 }
                 Some(Elsewhere::Moved { slot, host, port }) => {
                     let there = self.0.moved(slot, host, port);
-                    self.read_again();
+                    self.0.read_again();
                     let reply = there.ask(command.clone(), WhenDropped::Send).await;
                     (there, reply)
                 }
@@ -122,17 +126,17 @@ impl Cluster {
         Err(Error::new(ErrorKind::Unavailable, "the cluster is moving its slots"))
     }
 
-    /// Reads the map again, in the background, unless that is under way.
-    fn read_again(&self) {
-        if !self.0.is_reading.swap(true, Ordering::AcqRel) {
-            let shared = self.0.clone();
-            self.0.reach.runtime.spawn(async move {
-                if let Err(error) = shared.read_map().await {
-                    tracing::debug!(%error, "no node tells which master has which slots");
-                }
-                shared.is_reading.store(false, Ordering::Release);
-            });
+    /// What comes of it at the server that has the name by now, if that is another one.
+    async fn ask_next(self, name: &Name, command: Cmd, before: &Arc<Server>) -> Option<Result<Value>> {
+        let shared = self.0.clone();
+        let reading = self.0.reach.runtime.spawn(async move { shared.read_map().await });
+        reading.await.ok()?.ok()?;
+        let server = self.server(name);
+        if Arc::ptr_eq(&server, before) {
+            return None;
         }
+        let reply = server.ask(command.clone(), WhenDropped::Send).await;
+        Some(self.follow(command, server, reply).await)
     }
 }
 
@@ -146,7 +150,7 @@ impl Fleet for Cluster {
     }
 
     fn doubt(&self) {
-        self.read_again();
+        self.0.read_again();
     }
 
     fn all(&self) -> Vec<Arc<Server>> {
@@ -155,14 +159,36 @@ impl Fleet for Cluster {
 
     fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         let (cluster, first) = (self.clone(), self.server(name));
-        let reply = first.ask(command.clone(), when_dropped);
-        Box::pin(async move { cluster.follow(command, first, reply.await).await })
+        let (name, reply) = (name.clone(), first.ask(command.clone(), when_dropped));
+        Box::pin(async move {
+            let answer = cluster.clone().follow(command.clone(), first.clone(), reply.await).await;
+            match answer {
+                // A leave may be sent twice: whoever gives back is not to suffer from a master that is dead.
+                Err(error) if when_dropped == WhenDropped::Send && error.kind() == ErrorKind::Unavailable => {
+                    cluster.ask_next(&name, command, &first).await.unwrap_or(Err(error))
+                }
+                answer => answer,
+            }
+        })
     }
 }
 
 impl Shared {
+    /// Reads the map again, in the background, unless that is under way.
+    fn read_again(self: &Arc<Self>) {
+        if !self.is_reading.swap(true, Ordering::AcqRel) {
+            let shared = self.clone();
+            self.reach.runtime.spawn(async move {
+                if let Err(error) = shared.read_map().await {
+                    tracing::debug!(%error, "no node tells which master has which slots");
+                }
+                shared.is_reading.store(false, Ordering::Release);
+            });
+        }
+    }
+
     /// Asks all nodes at once, so that one that is paused delays nobody.
-    async fn read_map(&self) -> Result<()> {
+    async fn read_map(self: &Arc<Self>) -> Result<()> {
         let mut asking = JoinSet::new();
         for node in self.nodes() {
             asking.spawn(ask_for_slots(node, self.reach.patience.answer));
@@ -195,7 +221,7 @@ impl Shared {
         nodes
     }
 
-    fn take_over(&self, said: &Said) -> Result<()> {
+    fn take_over(self: &Arc<Self>, said: &Said) -> Result<()> {
         let mut map = self.map();
         let mut owners = vec![None; usize::from(SLOTS)];
         for range in parts(&said.slots) {
@@ -218,7 +244,7 @@ impl Shared {
         Ok(())
     }
 
-    fn moved(&self, slot: u16, host: String, port: u16) -> Arc<Server> {
+    fn moved(self: &Arc<Self>, slot: u16, host: String, port: u16) -> Arc<Server> {
         let mut map = self.map();
         let shard = map.shard(host, port, self);
         if let Some(owner) = map.slots.get_mut(usize::from(slot)) {
@@ -228,7 +254,7 @@ impl Shared {
         map.servers[&shard].clone()
     }
 
-    fn at(&self, host: String, port: u16) -> Arc<Server> {
+    fn at(self: &Arc<Self>, host: String, port: u16) -> Arc<Server> {
         let mut map = self.map();
         let shard = map.shard(host, port, self);
         map.servers[&shard].clone()
@@ -246,14 +272,14 @@ impl Shared {
 
 impl Map {
     /// The shard of the server at that address, which is new perhaps.
-    fn shard(&mut self, host: String, port: u16, shared: &Shared) -> Shard {
+    fn shard(&mut self, host: String, port: u16, shared: &Arc<Shared>) -> Shard {
         if let Some(shard) = self.by_address.get(&(host.clone(), port)) {
             return *shard;
         }
-        let node = Arc::new(shared.node(host.clone(), port));
+        let node = Node { target: shared.node(host.clone(), port), cluster: Arc::downgrade(shared) };
         let shard = Shard(self.count);
         self.count += 1;
-        self.servers.insert(shard, Arc::new(Server::lazy(shard, node, shared.reach.clone())));
+        self.servers.insert(shard, Arc::new(Server::lazy(shard, Arc::new(node), shared.reach.clone())));
         self.by_address.insert((host, port), shard);
         shard
     }
@@ -269,6 +295,34 @@ impl Map {
         self.servers.retain(|shard, _| used.contains(shard));
         self.by_address.retain(|_, shard| used.contains(shard));
         std::mem::take(&mut self.has_moved) || (!before.is_empty() && before != self.slots)
+    }
+}
+
+/// A master, as links connect to it. Whoever waits for names on one that is dead asks nothing; its link notices.
+#[derive(Debug)]
+struct Node {
+    target: Target,
+    cluster: Weak<Shared>,
+}
+
+#[async_trait]
+impl Dial for Node {
+    async fn dial(
+        &self,
+        within: Duration,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> RedisResult<MultiplexedConnection> {
+        let dialed = self.target.dial(within, pushes).await;
+        if dialed.is_err()
+            && let Some(cluster) = self.cluster.upgrade()
+        {
+            cluster.read_again();
+        }
+        dialed
+    }
+
+    fn place(&self) -> String {
+        self.target.place()
     }
 }
 

@@ -91,7 +91,7 @@ async fn who_only_waits_is_granted_after_a_failover(stage: &Stage) -> Outcome {
     ensure!(waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
     for waiter in waiting {
         let before = hold.token();
-        drop(hold);
+        hold.release().await?;
         hold = stage.turn_within(PATIENT / 3, waiter).await?;
         ensure!(hold.token() > before, "token {} after {before}", hold.token());
     }
