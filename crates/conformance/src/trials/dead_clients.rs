@@ -12,6 +12,7 @@ trials! {
     a_dead_waiter_delays_the_line_by_a_ttl_and_a_tenth: points [5], lessons [10], needs [Kill];
     a_dead_clients_permits_come_back_and_no_more: points [5, 1], lessons [14], needs [Kill];
     a_dead_reader_lets_the_writer_in: points [5], lessons [], needs [Kill];
+    who_lives_longer_outlives_the_others_on_a_name: points [5, 1, 3], lessons [], needs [Kill];
     a_dead_crowd_costs_what_one_dead_costs: points [5, 12], lessons [10], needs [Kill, Count];
     whose_session_ended_while_it_waited_stands_in_line_anew: points [5, 4], lessons [], needs [EndSession];
 }
@@ -95,6 +96,44 @@ async fn cost_of_dying(stage: &Stage, first: usize, dead: usize) -> Outcome<u64>
     let cost = stage.counts().await? - before;
     drop(buried);
     Ok(cost.commands)
+}
+
+/// A line is its store's for as long as the one lives who lives longest, however short the lives of the others are, and
+/// whoever wrote there last.
+async fn who_lives_longer_outlives_the_others_on_a_name(stage: &Stage) -> Outcome {
+    let long = || stage.options().ttl(stage.ttl() * 10);
+    let [fickle, dead] = stage.clients().await?;
+    let holder = stage.client_with(2, long()).await?;
+    let waiter = stage.client_with(3, long()).await?;
+    let (mut lines, mut buried) = (Vec::new(), Vec::new());
+    for want in Want::ALONE {
+        let name = format!("shared {want}");
+        let short_hold = fickle.take(&name, want).await?;
+        let waiting = stage.waiter(&holder, &name, want).await?;
+        short_hold.release().await?;
+        let hold = stage.turn(waiting).await?;
+        let waiting = stage.waiter(&waiter, &name, want).await?;
+        let gives_up = stage.waiter(&fickle, &name, want).await?;
+        buried.push(stage.waiter(&dead, &name, want).await?);
+        drop(gives_up);
+        stage.until_waiting(&name, 2).await?;
+        lines.push((name, want, hold, waiting));
+    }
+    stage.act(Act::Kill(client(1))).await?;
+    stage.pass(stage.ttl() * 5 / 2).await; // longer than the short lives, shorter than until the long ones are renewed
+    for (name, want, hold, waiting) in lines {
+        ensure!(hold.state() == State::Held && !waiting.is_done(), "{name:?} was given to another");
+        ensure!(fickle.try_take(&name, want).await?.is_none(), "{name:?} was forgotten under its holder");
+        let line = stage.watcher().line(&name).await?;
+        let next = line.waiters().next().map(|stander| stander.label.clone());
+        ensure!(
+            next.as_deref() == Some(waiter.label()),
+            "{next:?} comes next, and {waiter:?} has lost its place"
+        );
+        hold.release().await?;
+        stage.turn(waiting).await?.release().await?;
+    }
+    Ok(())
 }
 
 async fn a_dead_crowd_costs_what_one_dead_costs(stage: &Stage) -> Outcome {
