@@ -57,10 +57,11 @@ async fn hand_offs(stage: &Stage, clients: &[Client; 4], parked: usize) -> Outco
         hold = waiter.hold().await?;
     }
     let spent = stage.counts().await? - before;
-    // Where time is real, renewals go on meanwhile.
+    // Where time is real, renewals go on meanwhile, and each client that waits looks now and then.
     let rounds = stage.now().since(began).as_nanos() / (stage.ttl() / 3).as_nanos() + 1;
-    let renewals =
-        stage.subject().cost().renewal * clients.len() as u64 * u64::try_from(rounds).unwrap_or(u64::MAX);
+    let renewals = (stage.subject().cost().renewal + 1)
+        * clients.len() as u64
+        * u64::try_from(rounds).unwrap_or(u64::MAX);
     drop(behind);
     hold.release().await?;
     Ok((spent, renewals))
