@@ -30,11 +30,16 @@ fn endings() -> [fn(Whom) -> Act; 3] {
     [Act::Cut, Act::Reset, Act::HalfOpen]
 }
 
-/// Options under which what nobody answers is given up well within a ttl.
+/// Options under which what nobody answers is given up well within a ttl, which leaves a busy machine some time.
 fn brisk(stage: &Stage) -> Options {
     let deadline = stage.ttl() / 5;
-    let options = stage.options().command_deadline(deadline).connect_deadline(stage.ttl() * 2);
+    let options =
+        stage.options().ttl(brisk_ttl(stage)).command_deadline(deadline).connect_deadline(stage.ttl() * 2);
     options.back_off(stage.ttl() / 100, stage.ttl() / 20)
+}
+
+fn brisk_ttl(stage: &Stage) -> Duration {
+    stage.ttl() * 3 / 2
 }
 
 /// A client for each ending.
@@ -113,7 +118,7 @@ async fn a_connection_that_ends_while_holding_costs_no_hold(stage: &Stage) -> Ou
     }
     end_connections(stage).await?;
     for _ in 0..40 {
-        stage.pass(stage.ttl() / 20).await;
+        stage.pass(brisk_ttl(stage) / 20).await;
         for hold in &holds {
             ensure!(hold.state() != State::Lost, "{hold:?}: a connection ended, and the hold with it");
         }
@@ -139,7 +144,7 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
         lines.push((name, hold, first, second));
     }
     end_connections(stage).await?;
-    stage.pass(stage.ttl() * 3 / 2).await;
+    stage.pass(brisk_ttl(stage) * 3 / 2).await;
     for (number, (name, hold, first, second)) in lines.into_iter().enumerate() {
         let line = stage.watcher().line(&name).await?;
         let waiters: Vec<&str> = line.waiters().map(|stander| stander.label.as_str()).collect();
