@@ -43,7 +43,9 @@ fn told(info: Value, place: &str) -> Result<Option<Value>> {
 /// Tries everything once, on a name that nobody else uses.
 pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: SessionId) -> Result<()> {
     let name = nobodys(session)?;
-    let reply = fleet.ask(&name, CHECK.on(&name, keys, session), WhenDropped::Forget).await?;
+    let mut command = CHECK.on(&name, keys);
+    command.arg(session.to_string()).arg(&keys.channels);
+    let reply = fleet.ask(&name, command, WhenDropped::Forget).await?;
     let [command, said] = reply::parts(&reply) else {
         return Ok(());
     };

@@ -1,4 +1,5 @@
-//! A line as operators see it, out of what the keys of its name hold.
+//! A line as operators see it, out of what the keys of its name hold: mostly one field of `held`, else all of them.
+//! `line.lua` says what stands where.
 //!
 //! Whose lifetime is over stands there only until somebody meets it, so it is not shown.
 
@@ -11,33 +12,83 @@ use tidelock::{ClaimId, Kind, Line, Result, SessionId, Stander, Token, Weight};
 use crate::reply::{parts, text};
 use crate::trouble::strange;
 
+const KINDS: [Kind; 3] = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
+/// What is void stands in `line` too, behind all places.
+const VOID: u64 = 1_000_000_000_000_000;
+
 /// The line that `inspect` answered with.
 pub(crate) fn line(reply: &Value) -> Result<Line> {
     let [now, held, line, wait] = parts(reply) else {
         return Err(strange(reply));
     };
-    let now: u64 = text(now).and_then(|now| now.parse().ok()).ok_or_else(|| strange(reply))?;
+    let now = Now(text(now).and_then(|now| now.parse().ok()).ok_or_else(|| strange(reply))?);
     let (held, wait) = (Fields::of(held, now, 2), Fields::of(wait, now, 0));
-    let Some((kind, size)) = held.kind_and_size() else {
+    let found = match held.all.get("one") {
+        Some(one) => now.all_of_one(one),
+        None => held.kind_and_size().map(|(kind, size)| (kind, size, held.holders())),
+    };
+    let Some((kind, size, mut claims)) = found else {
         return Ok(Line::default());
     };
-    let mut claims = held.holders();
-    claims.sort_by_key(|stander| stander.token);
-    claims.extend(parts(line).chunks(2).filter_map(|pair| wait.waiter(pair)));
+    claims.extend(parts(line).chunks(2).filter_map(|pair| wait.waiter(pair, kind)));
     Ok(if claims.is_empty() { Line::default() } else { Line::new(kind, size, claims) })
+}
+
+/// The server's time, in ticks of 10 µs.
+#[derive(Clone, Copy)]
+struct Now(u64);
+
+impl Now {
+    fn is_in(self, from: u64, lasts: u64) -> bool {
+        from.saturating_add(lasts.saturating_mul(100)) > self.0
+    }
+
+    fn since(self, then: u64) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(then).saturating_mul(10))
+    }
+
+    /// What the field `one` says: who holds, and who waits for it before all others.
+    fn all_of_one(self, one: &str) -> Option<(Kind, Weight, Vec<Stander>)> {
+        let mut lines = one.split('\t').next()?.split('\n');
+        let mut head = lines.next()?.splitn(4, ' ');
+        let (token, all) = (head.next()?.parse().ok()?, head.nth(2)?);
+        let mut words = all.split(' ').skip(2);
+        let letter = words.next()?;
+        let kind = KINDS.into_iter().find(|kind| kind.as_str().starts_with(letter))?;
+        let size = match kind {
+            Kind::Mutex => Weight::ONE,
+            _ => words.nth(1)?.parse().ok().and_then(Weight::new)?,
+        };
+        let holder = self.stander(all, kind, Some(token));
+        let waiters = lines.filter_map(|line| self.stander(line, kind, None));
+        Some((kind, size, holder.into_iter().chain(waiters).collect()))
+    }
+
+    /// One who stands in that field, as it is written from the place on.
+    fn stander(self, words: &str, kind: Kind, order: Option<u64>) -> Option<Stander> {
+        let mut words = words.splitn(if kind == Kind::Mutex { 5 } else { 7 }, ' ');
+        let (place, lasts) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let id = id(words.nth(1)?)?;
+        let weight = match kind {
+            Kind::Mutex => Weight::ONE,
+            _ => words.nth(1)?.parse().ok().and_then(Weight::new)?,
+        };
+        let label = words.next()?.to_owned();
+        let token = order.and_then(Token::from_order);
+        self.is_in(place, lasts).then(|| Stander::new(id, weight, token, label, Some(self.since(place))))
+    }
 }
 
 /// The fields of a hash.
 struct Fields<'a> {
     all: HashMap<&'a str, &'a str>,
-    /// In ticks of 10 µs.
-    now: u64,
+    now: Now,
     /// How many numbers stand between a session's lifetime and its label.
     counts: usize,
 }
 
 impl<'a> Fields<'a> {
-    fn of(flat: &'a Value, now: u64, counts: usize) -> Self {
+    fn of(flat: &'a Value, now: Now, counts: usize) -> Self {
         let pair = |pair: &'a [Value]| Some((text(pair.first()?)?, text(pair.get(1)?)?));
         Self { all: parts(flat).chunks(2).filter_map(pair).collect(), now, counts }
     }
@@ -46,26 +97,25 @@ impl<'a> Fields<'a> {
         let mut words = self.all.get("line")?.splitn(6, ' ');
         let size = words.next()?.parse().ok()?;
         let kind = words.nth(4)?;
-        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
-        let kind = kinds.into_iter().find(|known| known.as_str() == kind)?;
+        let kind = KINDS.into_iter().find(|known| known.as_str() == kind)?;
         Some((kind, Weight::new(size)?))
     }
 
-    fn number(&self, field: &str) -> Option<u32> {
-        self.all.get(field)?.parse().ok()
-    }
-
-    /// The label of a session that lives.
-    fn label(&self, session: SessionId) -> Option<String> {
+    /// The label of a session that lives. A claim that came at `place` lives as if it had been renewed then.
+    fn label(&self, session: SessionId, place: u64) -> Option<String> {
         let mut words = self.all.get(format!("s:{session}").as_str())?.splitn(3 + self.counts, ' ');
         let from: u64 = words.next()?.parse().ok()?;
         let lasts: u64 = words.next()?.parse().ok()?;
-        let is_alive = from.saturating_add(lasts.saturating_mul(100)) > self.now;
+        let is_alive = lasts > 0 && self.now.is_in(from.max(place), lasts);
         is_alive.then(|| words.nth(self.counts).unwrap_or_default().to_owned())
     }
 
+    /// Those who hold, in the order of their tokens.
     fn holders(&self) -> Vec<Stander> {
-        self.all.iter().filter_map(|(field, value)| self.holder(field.strip_prefix("h:")?, value)).collect()
+        let holder = |(field, value): (&&str, &&str)| self.holder(field.strip_prefix("h:")?, value);
+        let mut holders: Vec<_> = self.all.iter().filter_map(holder).collect();
+        holders.sort_by_key(|stander| stander.token);
+        holders
     }
 
     fn holder(&self, claim: &str, value: &str) -> Option<Stander> {
@@ -73,22 +123,22 @@ impl<'a> Fields<'a> {
         let mut words = value.split(' ').map(|word| word.parse::<u64>().ok());
         let weight = Weight::new(u32::try_from(words.next()??).ok()?)?;
         let order = words.next()??;
-        let since = self.since(words.next().flatten().unwrap_or(order)); // its token is the time of its grant
+        let since = self.now.since(words.next().flatten().unwrap_or(order)); // its token is the time of its grant
         let token = Token::from_order(order)?;
-        Some(Stander::new(id, weight, Some(token), self.label(id.session)?, Some(since)))
+        Some(Stander::new(id, weight, Some(token), self.label(id.session, 0)?, Some(since)))
     }
 
-    /// A claim that waits, and its place, which is when it came.
-    fn waiter(&self, pair: &[Value]) -> Option<Stander> {
+    /// A claim that waits, and its place, which is when it came. A weight that is not known is that of a dead claim.
+    fn waiter(&self, pair: &[Value], kind: Kind) -> Option<Stander> {
         let [claim, place] = pair else { return None };
         let (claim, id) = (text(claim)?, id(text(claim)?)?);
-        let weight = self.number(&format!("w:{claim}")).unwrap_or(1);
-        let since = self.since(place_of(place)?);
-        Some(Stander::new(id, Weight::new(weight)?, None, self.label(id.session)?, Some(since)))
-    }
-
-    fn since(&self, then: u64) -> Duration {
-        Duration::from_micros(self.now.saturating_sub(then).saturating_mul(10))
+        let place = place_of(place).filter(|place| *place < VOID)?;
+        let weight = match kind {
+            Kind::Mutex => Weight::ONE,
+            _ => self.all.get(format!("w:{claim}").as_str())?.parse().ok().and_then(Weight::new)?,
+        };
+        let label = self.label(id.session, place)?;
+        Some(Stander::new(id, weight, None, label, Some(self.now.since(place))))
     }
 }
 

@@ -1,13 +1,13 @@
 //! What the keys and channels of a namespace are called.
 //!
-//! `tidelock:{stock:42}:held` and its siblings `line`, `wait` and `void`: the name between the braces is the hash tag,
+//! `tidelock:{stock:42}:held` and its siblings `line` and `wait`: the name between the braces is the hash tag,
 //! so that all keys of a name lie in one slot. What a tag or the parts of a key could be mistaken by is escaped.
 
 use redis::Cmd;
 use tidelock::{Name, SessionId, escape, unescape};
 
 /// The parts of a line that have keys of their own, as the scripts take them.
-pub(crate) const PARTS: [&str; 4] = ["held", "line", "wait", "void"];
+pub(crate) const PARTS: [&str; 3] = ["held", "line", "wait"];
 
 /// A namespace, as keys begin with it.
 #[derive(Clone, Debug)]
@@ -39,11 +39,11 @@ impl Keys {
         key
     }
 
-    /// Adds the first `count` keys of a name to a command.
-    pub(crate) fn put(&self, command: &mut Cmd, name: &Name, count: usize) {
+    /// Adds the keys of a name to a command.
+    pub(crate) fn put(&self, command: &mut Cmd, name: &Name) {
         let mut key = self.key(name, "");
         let end = key.len();
-        for part in &PARTS[..count] {
+        for part in PARTS {
             key.truncate(end);
             key.push_str(part);
             command.arg(key.as_str());

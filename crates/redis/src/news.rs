@@ -24,8 +24,11 @@ impl News {
         }
     }
 
-    /// The caller's own grants, which are the last part of a reply.
+    /// The caller's own grants, which are the last part of a reply, or all of it, in the words of a message.
     pub(crate) fn replied(&self, reply: &Value) {
+        if let Some(text) = reply::text(reply) {
+            return self.said(text);
+        }
         let own = reply::parts(reply).last().map(reply::parts).unwrap_or_default();
         for of_one in own.chunks_exact(3) {
             if let [Value::Int(number), Value::Int(token), Value::Int(size)] = of_one {

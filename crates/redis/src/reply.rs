@@ -3,21 +3,33 @@
 use std::time::Duration;
 
 use redis::Value;
-use tidelock::{ClaimId, Error, ErrorKind, Left, Moment, Place, Result, SessionId, Sight};
+use tidelock::{
+    ClaimId, Error, ErrorKind, Grant, Left, Moment, Place, Result, SessionId, Sight, Token, Weight,
+};
 
 use crate::news::grant;
 use crate::trouble::strange;
 
-/// A claim's place, as `join` answers it. It lives until `until` from here on.
-pub(crate) fn place(reply: &Value, until: Moment) -> Result<Place> {
+/// A claim's place, as `join` answers it, which says nothing of the capacity where it is as asked for. It lives until
+/// `until` from here on.
+pub(crate) fn place(reply: &Value, capacity: Weight, until: Moment) -> Result<Place> {
+    let waiting =
+        |millis: &i64| Place::Waiting { until, look_in: Duration::from_millis(millis.unsigned_abs()) };
+    if let Value::Int(millis) = reply {
+        return Ok(waiting(millis));
+    }
+    if let Some(word) = text(reply) {
+        let token = word.parse().ok().and_then(Token::from_order);
+        let held = |token| Place::Held { grant: Grant { token, capacity }, until };
+        let place = if word == "refused" { Some(Place::Refused) } else { token.map(held) };
+        return place.ok_or_else(|| strange(reply));
+    }
     let place = match parts(reply) {
         [word, Value::Int(token), Value::Int(size), ..] if is(word, "held") => {
             let grant = grant(token.unsigned_abs(), size.unsigned_abs());
             grant.map(|grant| Place::Held { grant, until })
         }
-        [word, Value::Int(millis), ..] if is(word, "waiting") => {
-            Some(Place::Waiting { until, look_in: Duration::from_millis(millis.unsigned_abs()) })
-        }
+        [word, Value::Int(millis), ..] if is(word, "waiting") => Some(waiting(millis)),
         [word, ..] if is(word, "refused") => Some(Place::Refused),
         [word, ..] if is(word, "gone") => Some(Place::Gone),
         [word, kind, ..] if is(word, "kind") => return Err(other_kind(kind)),
@@ -33,6 +45,8 @@ pub(crate) fn place(reply: &Value, until: Moment) -> Result<Place> {
 /// What `leave` found.
 pub(crate) fn left(reply: &Value) -> Result<Left> {
     match parts(reply) {
+        // With or without the caller's next grant.
+        [] if text(reply).is_some_and(|word| word.starts_with("held")) => Ok(Left::Held),
         [word, ..] if is(word, "held") => Ok(Left::Held),
         [word, ..] if is(word, "waiting") => Ok(Left::Waiting),
         [word, ..] if is(word, "absent") => Ok(Left::Absent),
@@ -112,12 +126,9 @@ pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
 /// How many claims `renew` found, and the sum of their numbers; `None` where some may be waiting, which it does not
 /// count.
 pub(crate) fn counted(reply: &Value) -> Option<(u64, u64)> {
-    match parts(reply) {
-        [Value::Int(count), Value::Int(sum), Value::Int(0)] => {
-            Some((count.unsigned_abs(), sum.unsigned_abs()))
-        }
-        _ => None,
-    }
+    let mut words = text(reply)?.split(' ');
+    let (count, sum) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (words.next() == Some("0")).then_some((count, sum))
 }
 
 /// The parts of an array; none of anything else.

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use redis::{Arg, Cmd, Value};
-use tidelock::{Name, SessionId};
+use tidelock::Name;
 
 use crate::keys::{Keys, PARTS};
 
@@ -13,44 +13,37 @@ use crate::keys::{Keys, PARTS};
 pub(crate) struct Script {
     text: &'static str,
     hash: LazyLock<String>,
-    /// How many of a name's keys it takes.
-    keys: usize,
 }
 
 macro_rules! script {
-    ($name:ident, $keys:literal, $($file:literal),+) => {
+    ($name:ident, $($file:literal),+) => {
         pub(crate) static $name: Script = Script {
             text: concat!($(include_str!($file)),+),
             hash: LazyLock::new(|| {
                 redis::Script::new(concat!($(include_str!($file)),+)).get_hash().to_owned()
             }),
-            keys: $keys,
         };
     };
 }
 
-script!(JOIN, 4, "lua/join-usual.lua", "lua/line.lua", "lua/join.lua");
-script!(LEAVE, 4, "lua/leave-usual.lua", "lua/line.lua", "lua/leave.lua");
-script!(LIGHTEN, 4, "lua/line.lua", "lua/lighten.lua");
-script!(RESIZE, 4, "lua/line.lua", "lua/resize.lua");
-script!(LOOK, 4, "lua/line.lua", "lua/look.lua");
-script!(RENEW, 3, "lua/renew.lua");
-script!(INSPECT, 3, "lua/inspect.lua");
-script!(CHECK, 4, "lua/check.lua");
-script!(CONFIRM, 1, "lua/confirm.lua");
+script!(JOIN, "lua/join-usual.lua", "lua/line.lua", "lua/join.lua");
+script!(LEAVE, "lua/leave-usual.lua", "lua/line.lua", "lua/leave.lua");
+script!(LIGHTEN, "lua/caller.lua", "lua/line.lua", "lua/lighten.lua");
+script!(RESIZE, "lua/caller.lua", "lua/line.lua", "lua/resize.lua");
+script!(LOOK, "lua/caller.lua", "lua/line.lua", "lua/look.lua");
+script!(RENEW, "lua/renew.lua");
+script!(INSPECT, "lua/inspect.lua");
+script!(CHECK, "lua/check.lua");
+script!(CONFIRM, "lua/confirm.lua");
 
 static ALL: [&Script; 9] = [&JOIN, &LEAVE, &LIGHTEN, &RESIZE, &LOOK, &RENEW, &INSPECT, &CHECK, &CONFIRM];
 
 impl Script {
-    /// The command that runs it on a name, up to what nearly all of them are told first: who calls, and on what
-    /// channels clients hear.
-    pub(crate) fn on(&self, name: &Name, keys: &Keys, caller: SessionId) -> Cmd {
-        let mut command = Cmd::with_capacity(16, 256);
-        command.arg("EVALSHA").arg(self.hash.as_str()).arg(self.keys);
-        keys.put(&mut command, name, self.keys);
-        if self.keys == PARTS.len() {
-            command.arg(caller.to_string()).arg(&keys.channels);
-        }
+    /// The command that runs it on a name, up to its arguments.
+    pub(crate) fn on(&self, name: &Name, keys: &Keys) -> Cmd {
+        let mut command = Cmd::with_capacity(8, 256);
+        command.arg("EVALSHA").arg(self.hash.as_str()).arg(PARTS.len());
+        keys.put(&mut command, name);
         command
     }
 }
@@ -82,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_script_is_sent_as_a_text_with_the_same_arguments() {
-        let mut command = RENEW.on(&Name::new("a").unwrap(), &Keys::of("t"), SessionId::from_bits(1));
+        let mut command = RENEW.on(&Name::new("a").unwrap(), &Keys::of("t"));
         command.arg("argument");
         let packed = by_text(&command).unwrap().get_packed_command();
         let packed = String::from_utf8(packed).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 use tidelock::{
-    Claim, ClaimId, Clock, Error, ErrorKind, Leave, Left, Line, Moment, Name, Patience, Place, Renewal,
+    Claim, ClaimId, Clock, Error, ErrorKind, Kind, Leave, Left, Line, Moment, Name, Patience, Place, Renewal,
     Reply, Result, Session, SessionId, Shard, Sight, Weight,
 };
 
@@ -21,8 +21,8 @@ use crate::script::{INSPECT, JOIN, LEAVE, LIGHTEN, LOOK, RENEW, RESIZE, Script};
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
 
-/// How long an idle name remembers its newest token, at least.
-const MEMORY: Duration = Duration::from_secs(60 * 60);
+/// The longest ttl of which the scripts' usual way knows.
+const SHORT: Duration = Duration::from_secs(15 * 60);
 /// How many names are renewed by one pipeline: others' commands get a turn in between, and so does this thread.
 const PIPELINE: usize = 256;
 
@@ -48,7 +48,14 @@ pub(crate) type Leaving = Arc<Mutex<HashMap<ClaimId, (Name, Moment)>>>;
 
 impl RedisSession {
     fn call(&self, script: &Script, name: &Name) -> Cmd {
-        script.on(name, &self.keys, self.id)
+        script.on(name, &self.keys)
+    }
+
+    /// A script that wants to know who calls.
+    fn call_as_me(&self, script: &Script, name: &Name) -> Cmd {
+        let mut command = self.call(script, name);
+        command.arg(self.id.to_string());
+        command
     }
 
     async fn ask(&self, name: &Name, command: Cmd) -> Result<Value> {
@@ -59,12 +66,8 @@ impl RedisSession {
         millis(self.ttl)
     }
 
-    pub(crate) fn idle_millis(&self) -> u64 {
-        millis(MEMORY.max(self.ttl * 4))
-    }
-
     fn look_command(&self, name: &Name, claims: &[ClaimId], strays: bool) -> Cmd {
-        let mut command = self.call(&LOOK, name);
+        let mut command = self.call_as_me(&LOOK, name);
         command.arg(self.ttl_millis()).arg(u8::from(strays));
         for claim in claims {
             command.arg(claim.number);
@@ -73,15 +76,37 @@ impl RedisSession {
     }
 
     fn renew_command(&self, name: &Name) -> Cmd {
-        let mut command = self.call(&RENEW, name);
-        command.arg(self.id.to_string()).arg(self.ttl_millis()).arg(self.idle_millis());
+        let mut command = self.call_as_me(&RENEW, name);
+        command.arg(format!("{:011}", self.ttl_millis()));
+        command
+    }
+
+    /// What may take the usual way, and most do, says no more than it has to.
+    fn join_command(&self, claim: &Claim, patience: Patience) -> Cmd {
+        let Claim { id, kind, weight, capacity, .. } = claim;
+        let (ttl, letter) = (self.ttl_millis(), &kind.as_str()[..1]);
+        let mut command = self.call(&JOIN, &claim.name);
+        command.arg(match kind {
+            Kind::Mutex => format!("{ttl:011} {letter} {id} {}", self.label),
+            _ => format!("{ttl:011} {letter} {id} {capacity} {weight} {}", self.label),
+        });
+        let is_usual = self.ttl <= SHORT && weight <= capacity;
+        if patience == Patience::Now || *kind != Kind::Mutex || !is_usual {
+            command.arg(if patience == Patience::Now { "now" } else { "wait" });
+        }
+        if !is_usual {
+            command.arg("slow");
+        }
         command
     }
 
     fn leave_command(&self, name: &Name, id: ClaimId, how: Leave) -> Cmd {
         let mut command = self.call(&LEAVE, name);
-        let how = if how == Leave::Void { "void" } else { "done" };
-        command.arg(id.to_string()).arg(how).arg(self.ttl_millis()).arg(self.idle_millis());
+        command.arg(format!("{id} "));
+        if how == Leave::Void || id.session != self.id {
+            let how = if how == Leave::Void { "void" } else { "done" };
+            command.arg(how).arg(self.id.to_string()).arg(self.ttl_millis());
+        }
         command
     }
 
@@ -213,14 +238,9 @@ impl Session for RedisSession {
     }
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
-        let mut command = self.call(&JOIN, &claim.name);
-        command.arg(claim.id.to_string()).arg(claim.kind.as_str());
-        command.arg(claim.weight.get()).arg(claim.capacity.get());
-        command.arg(self.ttl_millis()).arg(self.idle_millis()).arg(&*self.label);
-        command.arg(u8::from(patience == Patience::Wait));
         let until = self.clock.now() + self.ttl; // from before it is sent; asked again, the script renews
-        let reply = self.ask(&claim.name, command).await?;
-        reply::place(&reply, until)
+        let reply = self.ask(&claim.name, self.join_command(claim, patience)).await?;
+        reply::place(&reply, claim.capacity, until)
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
@@ -241,14 +261,14 @@ impl Session for RedisSession {
     }
 
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
-        let mut command = self.call(&LIGHTEN, &claim.name);
+        let mut command = self.call_as_me(&LIGHTEN, &claim.name);
         command.arg(claim.id.to_string()).arg(weight.get());
         let reply = self.ask(&claim.name, command).await?;
         reply::lightened(&reply, claim.id)
     }
 
     async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
-        let mut command = self.call(&RESIZE, name);
+        let mut command = self.call_as_me(&RESIZE, name);
         command.arg(from.get()).arg(to.get());
         let reply = self.ask(name, command).await?;
         reply::resized(&reply)

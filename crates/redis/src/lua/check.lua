@@ -1,5 +1,5 @@
 -- check: whether this user may do all that the other scripts do, tried on keys of its own that it takes away again.
--- KEYS held line wait void    ARGV caller channels
+-- KEYS held line wait    ARGV caller channels
 -- replies {} | {command, what the server said}.
 local tries = {
   { 'TIME' },

@@ -1,52 +1,68 @@
 -- join: stands in line, or says where the claim stands already, which also renews it.
--- KEYS held line wait void    ARGV caller channels claim kind weight size ttl idle label patient
--- replies {held, token, size} | {waiting, look_in} | {refused} | {gone} | {kind, kind} | {permits, size}, and at the
--- fourth place the caller's other grants.
+-- KEYS held line wait    ARGV tail [wait|now [slow]], the tail as it stands in `one`, from the lifetime's length on
+-- replies TOKEN, of as much as was asked for | look_in | refused, or {held, token, size} | {waiting, look_in} |
+-- {refused} | {gone} | {kind, kind} | {permits, size}, and at the fourth place the caller's other grants.
 --
 -- First the usual: a name on which nobody stands, and a mutex that somebody has. Nearly all joins of most programs end
--- here, so it does without everything that the others need; what it writes is explained there.
-do
-  local found = redis.call('HMGET', KEYS[1], 'line', 'last', 'void', 'seq', 'h:' .. ARGV[3])
-  if not found[3] and not found[5] then
-    local time = redis.call('TIME')
-    local tick, ttl, weight = time[1] .. string.format('%05d', time[2] / 10), ARGV[7], ARGV[5]
+-- here, so it does without everything that the others need; what it reads and writes is explained there. What costs is
+-- calls, and long strings: Lua looks at each byte of each string that it makes.
+local one = not ARGV[3] and redis.call('HGET', KEYS[1], 'one')
+if not one and not ARGV[3] then
+  local found = redis.call('HMGET', KEYS[1], 'last', 'void')
+  one = not found[1] and not found[2] and '' -- nothing is known of this name
+end
+if one then
+  local sub, byte = string.sub, string.byte
+  local time = redis.call('TIME')
+  local tick = #time[2] == 6 and sub(time[1] .. time[2], 1, 15) or time[1] .. sub('00000' .. time[2], -6, -2)
 
-    if not found[1] then
-      if tonumber(weight) > tonumber(ARGV[6]) then
-        return { 'permits', tonumber(ARGV[6]) }
+  if #one < 27 then
+    if one < tick then
+      local fresh = sub(one, 17)
+      local is_old = fresh <= time[1]
+      if is_old then fresh = time[1] + 3600 end
+      local waits = (not ARGV[2] or byte(ARGV[1], 13) == 109) and ' - ' or ' = ' -- 109 is m, a mutex
+      redis.call('HSET', KEYS[1], 'one', tick .. ' ' .. fresh .. waits .. tick .. ' ' .. ARGV[1])
+      if is_old then -- never the first write: it would let a full server take the others
+        redis.call('PEXPIRE', KEYS[1], '7200000')
       end
-      local token = tick
-      if found[2] and tonumber(found[2]) >= tonumber(tick) then
-        token = string.format('%.0f', found[2] + 1)
-      end
-      redis.call('HSET', KEYS[1],
-        'line', ARGV[6] .. ' ' .. weight .. ' ' .. ttl .. ' ' .. tick .. ' ' .. ttl .. ' ' .. ARGV[4],
-        'last', token,
-        'h:' .. ARGV[3], weight .. ' ' .. token,
-        's:' .. ARGV[1], tick .. ' ' .. ttl .. ' 1 ' .. string.sub(ARGV[3], 18) .. ' ' .. ARGV[9])
-      redis.call('PEXPIRE', KEYS[1], ARGV[8]) -- never the first write: it would let a full server take the others
-      return { 'held', tonumber(token), tonumber(ARGV[6]) }
+      return tick
     end
-
-    local longest, from, lasts = string.match(found[1], '^1 1 (%d+) (%d+) (%d+) mutex$')
-    local soon = longest and from - tick + lasts * 100
-    local is_mutex = longest and ARGV[4] == 'mutex' and soon > 0 and soon <= longest * 100
-    if is_mutex and ARGV[10] ~= '1' and not (found[4] and redis.call('ZSCORE', KEYS[2], ARGV[3])) then
-      return { 'refused' }
-    elseif is_mutex and ARGV[10] == '1' and tonumber(ttl) <= tonumber(longest) then
-      local place = tick
-      if found[4] and tonumber(found[4]) >= tonumber(tick) then
-        place = string.format('%.0f', found[4] + 1)
+  elseif not ARGV[2] or byte(ARGV[1], 13) == 109 and ARGV[2] == 'now' then
+    local waits = byte(one, 28)
+    local soon = sub(one, 30, 44) + sub(one, 46, 56) * 100 - tick
+    local claim = sub(ARGV[1], 15, string.find(ARGV[1], ' ', 15, true))
+    -- 61 is =, no mutex
+    if waits ~= 61 and soon > 0 and sub(one, 17, 26) > time[1] and not string.find(one, claim, 60, true) then
+      local id = sub(claim, 1, -2)
+      if ARGV[2] then
+        if waits ~= 122 or not redis.call('ZSCORE', KEYS[2], id) then -- 122 is z, some wait in `line`
+          return 'refused'
+        end
+      elseif waits ~= 122 and #one < 700 then
+        if waits == 45 then one = sub(one, 1, 27) .. 'i' .. sub(one, 29) end -- 45 is -, nobody waits
+        redis.call('HSET', KEYS[1], 'one', one .. '\n' .. tick .. ' ' .. ARGV[1])
+        return math.ceil(soon / 100) + 1
+      elseif redis.call('ZADD', KEYS[2], 'NX', tick, id) == 1 then
+        local session = '\t' .. sub(claim, 1, 16)
+        if waits ~= 122 or not string.find(one, session, 60, true) then
+          local life = tick .. ' ' .. sub(ARGV[1], 1, 12) .. sub(ARGV[1], 15 + #claim)
+          redis.call('HSET', KEYS[3], 's:' .. sub(claim, 1, 16), life)
+          redis.call('PEXPIRE', KEYS[2], '7200000')
+          redis.call('PEXPIRE', KEYS[3], '7200000')
+          if waits ~= 122 or #one < 800 then
+            redis.call('HSET', KEYS[1], 'one', sub(one, 1, 27) .. 'z' .. sub(one, 29) .. session)
+          end
+        end
+        if redis.call('ZRANGE', KEYS[2], '-1', '-1')[1] ~= id then -- the clock stands still, or was set back
+          local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
+          redis.call('ZADD', KEYS[2], string.format('%.0f', last[2] + 1), id)
+        end
+        return math.ceil(soon / 100) + 1
       end
-      if redis.call('ZADD', KEYS[2], 'NX', place, ARGV[3]) == 1 then -- else it waits already
-        redis.call('HSET', KEYS[1], 'seq', place)
-      end
-      redis.call('HSET', KEYS[3], 's:' .. ARGV[1], tick .. ' ' .. ttl .. ' ' .. ARGV[9])
-      redis.call('PEXPIRE', KEYS[2], longest * 2)
-      redis.call('PEXPIRE', KEYS[3], longest * 2)
-      redis.call('PEXPIRE', KEYS[1], math.max(longest * 2, tonumber(ARGV[8])))
-      return { 'waiting', math.ceil(soon / 100) + 1 }
     end
   end
 end
+
+local caller -- is known when the rest of it begins
 

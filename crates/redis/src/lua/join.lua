@@ -1,14 +1,16 @@
-
 -- join, of a line in which somebody stands, or of a name that has void claims.
-local claim, kind, weight, size = ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-local ttl, idle, label, patient = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9], ARGV[10] == '1'
+local ttl, letter, claim, label = string.match(ARGV[1], '^(%d+) (.) (%S+) (.*)$')
+local kind, is_patient, size, weight = KINDS[letter], ARGV[2] ~= 'now', 1, 1
+if kind ~= 'mutex' then
+  size, weight, label = string.match(label, '^(%d+) (%d+) (.*)$')
+end
+ttl, size, weight = tonumber(ttl), tonumber(size), tonumber(weight)
+caller = session_of(claim)
 
-local mine = read('h:' .. claim)
-
-if at.void > now() and redis.call('ZSCORE', void, claim) then
+local mine = read(claim)
+local _, is_void = waits(claim)
+if is_void then
   return { 'gone' }
-elseif at.void > 0 and at.void <= now() then
-  drop('void')
 end
 
 local function answer(word, first, second)
@@ -16,9 +18,14 @@ local function answer(word, first, second)
   return { word, first or false, second or false, own }
 end
 
+-- The keys outlive this claim.
+local function keep()
+  at.ttl, at.keeps = math.max(at.ttl, ttl), true
+end
+
 local function renew(life)
   begin(life, ttl, label)
-  keep(ttl, idle)
+  keep()
 end
 
 sweep()
@@ -32,13 +39,13 @@ if mine and till(holder(caller)) > now() then
   renew(holder(caller))
   return answer('held', tonumber(string.match(mine, '^%d+ (%d+)')), at.size)
 end
-if at.seq and redis.call('ZSCORE', line, claim) then
+if waits(claim) then
   renew(waiter(caller))
   return answer('waiting', look_in())
 end
 
 if at.used == 0 then -- whoever stood here is dead, and gone
-  at.kind, at.size, at.ttl, at.ends, at.seq = kind, size, 0, math.huge, nil
+  at.kind, at.size, at.ttl, at.ends, at.seq = kind, size, 0, math.huge, false
 end
 if at.kind ~= kind then
   return answer('kind', at.kind)
@@ -48,22 +55,21 @@ if weight > at.size then
 end
 
 if not at.seq and at.used + weight <= at.size then
+  now()
   grant(claim, weight, { from = tick, lasts = ttl, label = label })
-  keep(ttl, idle)
+  keep()
   return answer('held', at.last, at.size)
 end
-if not patient then
+if not is_patient then
   return answer('refused')
 end
 
-at.seq = math.max(ticks, (at.seq or 0) + 1)
-redis.call('ZADD', line, long(at.seq), claim)
-if weight ~= 1 then
-  redis.call('HSET', wait, 'w:' .. claim, ARGV[5])
+now()
+local last = redis.call('ZRANGE', line, '(1000000000000000', '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
+redis.call('ZADD', line, string.format('%.0f', math.max(ticks, (last[2] or 0) + 1)), claim)
+at.seq = true
+if kind ~= 'mutex' then
+  redis.call('HSET', wait, 'w:' .. claim, weight)
 end
 renew(waiter(caller))
-local soon = look_in()
-save()
-redis.call('PEXPIRE', line, at.ttl * 2)
-redis.call('PEXPIRE', wait, at.ttl * 2)
-return { 'waiting', soon, false, own }
+return answer('waiting', look_in())

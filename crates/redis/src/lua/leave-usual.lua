@@ -1,60 +1,74 @@
 -- leave: takes one claim out of the line, wherever it stands, and grants whoever fits now.
--- KEYS held line wait void    ARGV caller channels claim how ttl idle
--- replies {held | waiting | absent, the caller's grants}; other clients are told on their channels.
+-- KEYS held line wait    ARGV "claim " [done|void caller ttl]: without the latter, its own client asks, and done
+-- replies held, or what its client would be told of its own next grant, or {held | waiting | absent, the caller's
+-- grants}; other clients are told on their channels.
 -- Absent is success: a leave may be repeated, or come after the claim's lifetime ended. A void leave also keeps the
 -- claim from coming alive if its join arrives later.
 --
 -- First the usual: the only one who holds leaves, and nobody waits, or the next one for a mutex. Nearly all leaves of
--- most programs end here, so it does without everything that the others need; what it writes is explained there.
-if ARGV[4] == 'done' and string.sub(ARGV[3], 1, 16) == ARGV[1] then
-  local mine, session = 'h:' .. ARGV[3], 's:' .. ARGV[1]
-  local found = redis.call('HMGET', KEYS[1], 'line', 'seq', mine, 'last')
+-- most programs end here, so it does without everything that the others need; what it reads and writes is explained
+-- there.
+local one = not ARGV[2] and redis.call('HGET', KEYS[1], 'one')
+if one and string.sub(one, 60, 59 + #ARGV[1]) == ARGV[1] then
+  local sub, find, waits = string.sub, string.find, string.byte(one, 28)
 
-  local function empty()
-    redis.call('HDEL', KEYS[1], 'line', 'seq', mine, session)
-    return { 'held' }
+  local function write(value)
+    if redis.pcall('HSET', KEYS[1], 'one', value) ~= 0 then -- a server whose memory is full refuses only the first
+      redis.call('HDEL', KEYS[1], '-')                      -- write of a script, so never this one
+      redis.call('HSET', KEYS[1], 'one', value)
+    end
   end
 
-  if found[3] then
-    local used, longest = string.match(found[1], '^%d+ (%d+) (%d+)')
-    if not found[2] and used == string.match(found[3], '^%d+') then
-      return empty()
-    end
-    if found[2] and string.sub(found[1], 1, 4) == '1 1 ' and string.sub(found[1], -5) == 'mutex' then
-      local time = redis.call('TIME')
-      local tick = time[1] .. string.format('%05d', time[2] / 10)
-      local claim, place, next_session, from, lasts, label
-      repeat
-        local first = redis.call('ZPOPMIN', KEYS[2])
-        claim, place = first[1], first[2]
-        if not claim then
-          redis.call('DEL', KEYS[3])
-          return empty()
-        end
-        next_session = 's:' .. string.sub(claim, 1, 16)
-        local life = redis.call('HGET', KEYS[3], next_session)
+  if waits == 45 or waits == 61 then -- - or =, nobody
+    write(sub(one, 1, 26))
+    return 'held'
+  end
+  local time = redis.call('TIME')
+  local tick = #time[2] == 6 and sub(time[1] .. time[2], 1, 15) or time[1] .. sub('00000' .. time[2], -6, -2)
+  local at = find(one, '\n', 60, true)
+  while not at or sub(one, at + 1, at + 15) + sub(one, at + 17, at + 27) * 100 - tick <= 0 do
+    if at then
+      at = find(one, '\n', at + 1, true) -- the dead are passed by
+    elseif waits == 122 then -- z, in `line`: the first four come here
+      local first, sessions, here = redis.call('ZPOPMIN', KEYS[2], '4'), {}, ''
+      for i = 1, #first, 2 do
+        sessions[#sessions + 1] = 's:' .. sub(first[i], 1, 16)
+      end
+      local lives = first[1] and redis.call('HMGET', KEYS[3], unpack(sessions))
+      local known = string.match(one, '\t.*', 60) or ''
+      for i = 1, #sessions do
+        local life, claim, place = lives[i], first[2 * i - 1], first[2 * i]
         if life then
-          from, lasts, label = string.match(life, '^(%d+) (%d+) (.*)$')
+          local from, lasts = sub(life, 1, 15), sub(life, 17, 27)
+          if from > place then lasts = string.format('%011.0f', (from - place) / 100 + 1 + lasts) end
+          here = here .. '\n' .. place .. ' ' .. lasts .. ' m ' .. claim .. sub(life, 28)
+        else
+          known = '' -- `wait` was evicted
         end
-      until life and from + lasts * 100 > tonumber(tick) -- the dead are passed by
-
-      local token = tick
-      if tonumber(found[4]) >= tonumber(tick) then
-        token = string.format('%.0f', found[4] + 1)
       end
-      local number = string.sub(claim, 18)
-      redis.call('HDEL', KEYS[1], mine, session)
-      redis.call('HSET', KEYS[1],
-        'line', '1 1 ' .. longest .. ' ' .. from .. ' ' .. lasts .. ' mutex',
-        'last', token,
-        'h:' .. claim, '1 ' .. token .. ' ' .. place,
-        next_session, from .. ' ' .. lasts .. ' 1 ' .. number .. ' ' .. label)
-      if next_session == session then
-        return { 'held', { tonumber(number), tonumber(token), 1 } }
+      if #sessions < 4 or not redis.call('ZRANGE', KEYS[2], '0', '0')[1] then
+        redis.call('DEL', KEYS[3])
+        waits, known = 105, '' -- i, they wait here
       end
-      redis.call('PUBLISH', ARGV[2] .. string.sub(claim, 1, 16), 'held ' .. number .. ' ' .. token .. ' 1')
-      return { 'held' }
+      one = sub(one, 1, 27) .. string.char(waits) .. ' ' .. here .. known
+      at = find(one, '\n', 29, true)
+    else
+      write(sub(one, 1, 26))
+      return 'held'
     end
   end
+
+  local token = tick
+  if one >= tick then token = string.format('%015.0f', sub(one, 1, 15) + 1) end
+  write(token .. sub(one, 16, 29) .. sub(one, at + 1))
+  local session = sub(one, at + 31, at + 46)
+  local word = 'held ' .. sub(one, at + 48, find(one, ' ', at + 48, true)) .. token .. ' 1'
+  if session == sub(ARGV[1], 1, 16) then
+    return word
+  end
+  redis.call('PUBLISH', sub(KEYS[1], 1, find(KEYS[1], '{', 1, true) - 1) .. session, word)
+  return 'held'
 end
+
+local caller -- is known when the rest of it begins
 

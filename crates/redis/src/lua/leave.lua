@@ -1,34 +1,33 @@
-
 -- leave, where others stand too, or of a claim of which nothing is known.
-local claim, how, ttl, idle = ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local claim, how, ttl = string.sub(ARGV[1], 1, -2), ARGV[2] or 'done', tonumber(ARGV[4] or 0)
+caller = ARGV[3] or session_of(claim)
 
+redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script, never this
 local left = 'absent'
-local mine = read('h:' .. claim)
+local mine = read(claim)
 if mine then
   left = 'held'
-  at.used = at.used - tonumber(string.match(mine, '^%d+'))
-  drop('h:' .. claim)
+  let_go(claim, mine)
   count(claim, -1)
-elseif at.seq and redis.call('ZSCORE', line, claim) then
+elseif waits(claim) then
   left = 'waiting'
   stop_waiting(claim)
 end
 
+if how == 'void' then
+  local this_ms = math.floor(now())
+  at.void = math.max(at.void, this_ms + ttl)
+  redis.call('ZREMRANGEBYSCORE', line, VOID, VOID + this_ms)
+  redis.call('ZADD', line, string.format('%.0f', VOID + this_ms + ttl), claim)
+  at.keeps, at.forgets = true, false
+end
 if left ~= 'absent' then
   settle()
-  save()
   if session_of(claim) ~= caller then
     tell(claim, 'gone ' .. string.sub(claim, 18))
   end
 end
-
-if how == 'void' then
-  local this_ms = math.floor(now())
-  local forget_all = math.max(at.void, this_ms + ttl)
-  redis.call('ZREMRANGEBYSCORE', void, '-inf', this_ms)
-  redis.call('ZADD', void, this_ms + ttl, claim)
-  redis.call('PEXPIRE', void, forget_all - this_ms)
-  redis.call('HSET', held, 'void', forget_all)
-  redis.call('PEXPIRE', held, math.max(at.ttl * 2, idle))
+if left ~= 'absent' or how == 'void' then
+  save()
 end
 return { left, own }

@@ -1,10 +1,10 @@
 
 -- lighten: makes a held claim weigh less where it stands, and grants whoever fits now.
--- ARGV caller channels claim weight
+-- ARGV caller claim weight
 -- replies {done, the caller's grants} | {absent} | {permits, weight}.
-local claim, weight = ARGV[3], tonumber(ARGV[4])
+local claim, weight = ARGV[2], tonumber(ARGV[3])
 
-local mine = read('h:' .. claim)
+local mine = read(claim)
 if not mine then
   return { 'absent', {} }
 end
@@ -12,7 +12,7 @@ local before, rest = string.match(mine, '^(%d+)( .*)$')
 if weight > tonumber(before) then
   return { 'permits', tonumber(before) }
 end
-put('h:' .. claim, ARGV[4] .. rest)
+hold(claim, ARGV[3] .. rest)
 at.used = at.used - tonumber(before) + weight
 settle()
 save()

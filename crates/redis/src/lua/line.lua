@@ -1,39 +1,51 @@
--- The line of one name, as every script sees it.
+-- The line of one name, as every script sees it. What stands before this says who calls.
 --
--- held   hash: who holds, and what is known of the line. An idle name keeps `last` alone, for a while.
+-- held   hash: who holds, and what is known of the line. While nobody or one holds, mostly, all of it is in one field:
+--          one               the newest token; the second until when the keys live long enough; and, if one holds: - if
+--                            nobody waits, i if some may wait here, z if some may wait in `line`, = if it is no mutex;
+--                            the holder's place, for how many ms from there it lives, the first letter of the kind,
+--                            the claim, but for a mutex the capacity and its weight, its label. The numbers up to the
+--                            letter have as many digits as now. Behind that, each after a line feed, who waits for a
+--                            mutex before all others, from the place on as a holder has it; and, each after a tab,
+--                            sessions of which `wait` knows.
+--        Otherwise, or when someone's ttl is long, or a claim is void:
 --          line              capacity, the weights of all who hold, the longest ttl of anyone here, the moment before
 --                            which no holder's lifetime ends, and the kind
 --          last              the newest token
---          seq               the place of the last who came to wait; absent when nobody can be waiting
+--          seq               there while somebody may be waiting
 --          void              until when there may be void claims (ms)
 --          h:CLAIM           weight, token, and the place it waited at, if it did
---          s:SESSION         until when it lives, how many claims it has here, the sum of their numbers, its label
--- line   sorted set: who waits, by place. A place is the time of the join, or one more than the last place.
--- wait   hash of those who wait: s:SESSION until when it lives, and its label, and w:CLAIM its weight, when that is
---        not 1. What it still knows of sessions that wait no more goes with the line, or is met by chance.
--- void   sorted set: claims that must not come alive any more, by when that can be forgotten (ms).
+--          s:SESSION         since when it lives and for how many ms, how many claims it has here, the sum of their
+--                            numbers, its label
+-- line   sorted set: who waits, by place. A place is the time of the join, or one more than the last place. And claims
+--        that must not come alive any more, far behind: by 10^15 and the time (ms) when that can be forgotten.
+-- wait   hash of those who wait in `line`: s:SESSION since when it lives, for how many ms, and its label, and w:CLAIM its
+--        weight, except for a mutex. A claim lives as long as if its session had been renewed when it came. What it still
+--        knows of sessions that wait no more goes with the line, or is met by chance.
 --
 -- A claim is SESSION-NUMBER, the session in 16 hex digits. Time is the server's. Tokens and places count it in ticks of
--- 10 µs, since 1970: 15 digits, which Lua's own way of writing numbers would round. A moment is a tick and the ms after
--- it, two numbers, so that a lifetime can be written down without arithmetic. Nothing here walks the line.
-local held, line, wait, void = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
--- Who calls, and what the channels of clients begin with.
-local caller, channels = ARGV[1], ARGV[2]
+-- 10 µs, since 1970: 15 digits, which Lua's own way of writing numbers would round. A lifetime is a tick and the ms after
+-- it, two numbers, so that it can be written down without arithmetic. Nothing here walks the line.
+local held, line, wait = KEYS[1], KEYS[2], KEYS[3]
+local KINDS = { m = 'mutex', r = 'read-write lock', s = 'semaphore' }
+local VOID = 1e15
+local SHORT = 900000 -- the longest ttl (ms) of which `one` tells, whose keys live for 2 h, and are `fresh` for 1 h
 
-local tick, ticks -- the server's time, as a text and as a number, once it was asked for
+local tick, ticks, second -- the server's time, as a text and as a number, and in s, once it was asked for
 
 -- The server's time in ms.
 local function now()
   if not ticks then
     local time = redis.call('TIME')
-    tick = time[1] .. string.format('%05d', time[2] / 10)
+    second = time[1]
+    tick = string.format('%010d', second) .. string.sub('00000' .. time[2], -6, -2)
     ticks = tonumber(tick)
   end
   return ticks / 100
 end
 
 local function long(number)
-  return string.format('%.0f', number)
+  return string.format('%015.0f', number)
 end
 
 local function session_of(claim)
@@ -57,32 +69,106 @@ local function drop(field)
   drops[#drops + 1] = field
 end
 
--- Reads what is known of the line; answers what `field` holds, if one more is asked for.
-local function read(field)
-  local found = redis.call('HMGET', held, 'line', 'last', 'seq', 'void', field or 'line')
-  local size, used, ttl, from, lasts
+-- How sessions live that hold, and that wait, as they were read or are to be written.
+local holders, waiters = {}, {}
+
+-- Whether no more is known of the name than its newest token.
+local function is_idle(one)
+  return #one < 27
+end
+
+local function ends_of(life)
+  local from, lasts = string.match(life, '^(%d+) (%d+)')
+  return from + lasts * 100
+end
+
+-- Those who wait in `one` go where all others do: from here on nobody needs to know that there are two places. Answers
+-- what is left.
+local function spill(one, from)
+  local claims, words, lives, known = {}, {}, {}, {}
+  for place, lasts, claim, label in string.gmatch(string.sub(one, from), '\n(%d+) (%d+) m (%S+) ([^\n\t]*)') do
+    claims[#claims + 1] = { claim, tonumber(place) }
+    local session = 's:' .. session_of(claim)
+    known[session] = known[session] or redis.call('HGET', wait, session) or ''
+    if known[session] == '' or ends_of(known[session]) < place + lasts * 100 then
+      known[session] = place .. ' ' .. lasts .. ' ' .. label
+    end
+  end
+  -- They stay before all others, and in their order, though the clock was set back.
+  local before = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')[2] or math.huge
+  for i = #claims, 1, -1 do
+    before = math.min(claims[i][2], before - 1)
+    words[#words + 1] = string.format('%.0f', before)
+    words[#words + 1] = claims[i][1]
+  end
+  for session, value in pairs(known) do
+    lives[#lives + 1] = session
+    lives[#lives + 1] = value
+  end
+  redis.call('ZADD', line, unpack(words))
+  redis.call('HSET', wait, unpack(lives))
+  redis.call('PEXPIRE', line, '7200000')
+  redis.call('PEXPIRE', wait, '7200000')
+  one = string.sub(one, 1, 27) .. 'z' .. string.sub(one, 29, from - 1)
+  redis.call('HSET', held, 'one', one)
+  return one
+end
+
+local function read_one(one)
+  at.is_one, at.fresh, at.last, at.void = true, string.sub(one, 17, 26), tonumber(string.sub(one, 1, 15)), 0
+  at.size, at.used, at.ttl, at.ends = 0, 0, 0, 0
+  if is_idle(one) then
+    return
+  end
+  local behind = string.find(one, '[\n\t]', 60)
+  if behind and string.sub(one, behind, behind) == '\n' then
+    one = spill(one, behind)
+  end
+  local waits, place, lasts, letter, claim, rest = string.match(one, '^%d+ %d+ (.) (%d+) (%d+) (.) (%S+) ([^\t]*)')
+  local size, weight, label = string.match(rest, '^(%d+) (%d+) (.*)$')
+  if letter == 'm' then
+    size, weight, label = 1, 1, rest
+  end
+  at.kind, at.size, at.used, at.ttl = KINDS[letter], tonumber(size), tonumber(weight), SHORT
+  at.ends = place / 100 + lasts
+  at.seq = waits == 'z'
+  at.only = { claim = claim, entry = weight .. ' ' .. long(at.last) .. ' ' .. place }
+  at.stood = at.only
+  holders[session_of(claim)] =
+    { from = place, lasts = tonumber(lasts), count = 1, sum = number_of(claim), label = label, changed = true }
+end
+
+-- Reads what is known of the line; answers what is known of `claim`, if it holds.
+local function read(claim)
+  local found = redis.call('HMGET', held, 'one', 'line', 'last', 'seq', 'void', 'h:' .. (claim or ''))
   if found[1] then
-    size, used, ttl, from, lasts, at.kind = string.match(found[1], '^(%d+) (%d+) (%d+) (%d+) (%d+) (.+)$')
+    read_one(found[1])
+    return at.only and at.only.claim == claim and at.only.entry
+  end
+  local size, used, ttl, from, lasts
+  if found[2] then
+    size, used, ttl, from, lasts, at.kind = string.match(found[2], '^(%d+) (%d+) (%d+) (%d+) (%d+) (.+)$')
   end
   at.size, at.used, at.ttl = tonumber(size or 0), tonumber(used or 0), tonumber(ttl or 0)
   at.ends = (from or 0) / 100 + (lasts or 0)
-  at.last, at.seq, at.void = tonumber(found[2] or 0), found[3] and tonumber(found[3]), tonumber(found[4] or 0)
-  at.old_seq = at.seq
-  return found[5]
+  at.last, at.seq, at.void = tonumber(found[3] or 0), found[4], tonumber(found[5] or 0)
+  at.old_seq, at.is_written = at.seq, found[3] or found[5]
+  if at.void > 0 and at.void <= now() then
+    at.void, at.forgets = 0, true
+    drop('void')
+  end
+  return found[6]
 end
-
--- How sessions live that hold, and that wait, as they were read or are to be written.
-local holders, waiters = {}, {}
 
 local function holder(session)
   local known = holders[session]
   if not known then
-    local entry = redis.call('HGET', held, 's:' .. session)
+    local entry = not at.is_one and redis.call('HGET', held, 's:' .. session)
     local from, lasts, count, sum, label
     if entry then
       from, lasts, count, sum, label = string.match(entry, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
     end
-    known = { from = from or 0, lasts = lasts or 0, count = tonumber(count or 0), sum = tonumber(sum or 0),
+    known = { from = from or 0, lasts = tonumber(lasts or 0), count = tonumber(count or 0), sum = tonumber(sum or 0),
       label = label or '' }
     holders[session] = known
   end
@@ -97,7 +183,7 @@ local function waiter(session)
     if entry then
       from, lasts, label = string.match(entry, '^(%d+) (%d+) (.*)$')
     end
-    known = { from = from or 0, lasts = lasts or 0, label = label or '' }
+    known = { from = from or 0, lasts = tonumber(lasts or 0), label = label or '' }
     waiters[session] = known
   end
   return known
@@ -105,6 +191,13 @@ end
 
 local function till(life)
   return life.from / 100 + life.lasts
+end
+
+-- How a claim lives that waits at that place.
+local function life_of(claim, place)
+  local known = waiter(session_of(claim))
+  local from = tonumber(known.from) < tonumber(place) and place or known.from
+  return { from = from, lasts = known.lasts, label = known.label }
 end
 
 -- A lifetime of `ttl` begins now.
@@ -122,15 +215,88 @@ local function count(claim, by)
   return known
 end
 
+-- What is known of a claim that holds.
+local function hold(claim, entry)
+  put('h:' .. claim, entry)
+  if at.only and at.only.claim == claim then
+    at.only.entry = entry
+  end
+end
+
+-- A claim holds no more.
+local function let_go(claim, entry)
+  at.used = at.used - tonumber(string.match(entry, '^%d+'))
+  drop('h:' .. claim)
+  if at.stood and at.stood.claim == claim then
+    at.stood = nil
+  end
+  at.only = nil
+end
+
 local function in_pieces(command, key, words)
   for from = 1, #words, 1000 do
     redis.call(command, key, unpack(words, from, math.min(from + 999, #words)))
   end
 end
 
+-- The first who waits, and its place.
+local function first()
+  local found = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')
+  if found[1] and tonumber(found[2]) < VOID then
+    return found[1], found[2]
+  end
+end
+
+-- Whether a claim waits; or, as the second, whether it is void.
+local function waits(claim)
+  local place = (at.seq or at.void > 0) and redis.call('ZSCORE', line, claim)
+  if place then
+    return at.seq and tonumber(place) < VOID, at.void > 0 and tonumber(place) >= VOID
+  end
+end
+
+-- The tokens of all that this script grants, by claim.
+local granted = {}
+
+-- What `one` has to say, or nil if that is too much for it.
+local function one_of_all()
+  if at.void > 0 or at.ttl > SHORT or at.seq and at.kind ~= 'mutex' then
+    return nil
+  end
+  if at.keeps or not at.is_one then
+    now()
+    at.fresh, at.keeps = second + 3600, true
+  end
+  local start = long(at.last) .. ' ' .. at.fresh
+  if at.used == 0 then
+    return start
+  elseif at.only then
+    local claim = at.only.claim
+    local weight, token, place = string.match(at.only.entry, '^(%d+) (%d+) ?(%d*)$')
+    local life = holder(session_of(claim))
+    if tonumber(token) == at.last then
+      local waits = at.kind ~= 'mutex' and ' = ' or at.seq and ' z ' or ' - '
+      if place == '' then -- a token may be ahead of the clock
+        place = long(math.min(token, life.from))
+      end
+      local lasts = math.max(life.from - place, 0) / 100 + life.lasts
+      return start .. waits .. place .. ' ' .. string.format('%011.0f', math.ceil(lasts)) .. ' '
+        .. string.sub(at.kind, 1, 1) .. ' ' .. claim .. ' '
+        .. (at.kind == 'mutex' and '' or at.size .. ' ' .. weight .. ' ') .. life.label
+    end
+  end
+end
+
+local function save_one(one)
+  if not at.is_one and at.is_written then
+    redis.call('DEL', held)
+  end
+  redis.call('HSET', held, 'one', one)
+end
+
 -- What drops comes before what is put: a server whose memory is full refuses only the first write of a script,
 -- and nobody may be kept from leaving.
-local function save()
+local function save_all()
   if at.used == 0 then -- whoever waits first always fits into nothing: so nobody does
     puts = {}
     drop('line')
@@ -139,9 +305,14 @@ local function save()
       drop('s:' .. session)
     end
   else
+    if at.stood then
+      put('h:' .. at.stood.claim, at.stood.entry)
+    end
     put('line', at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends * 100) .. ' 0 ' .. at.kind)
-    if at.seq ~= at.old_seq then
-      if at.seq then put('seq', long(at.seq)) else drop('seq') end
+    if at.seq and not at.old_seq then
+      put('seq', '1')
+    elseif at.old_seq and not at.seq then
+      drop('seq')
     end
     for session, known in pairs(holders) do
       if known.changed and known.count == 0 then
@@ -152,34 +323,69 @@ local function save()
       end
     end
   end
-  if at.last_is_new then
+  if at.void > 0 then
+    put('void', string.format('%.0f', at.void))
+  end
+  if at.is_one or next(granted) then
     put('last', long(at.last))
   end
   in_pieces('HDEL', held, drops)
   in_pieces('HSET', held, puts)
+  if at.is_one then
+    redis.call('HDEL', held, 'one')
+  end
+end
+
+-- The keys of a line that is in use outlive everyone who renews; those of an idle name keep the newest token.
+local function save()
+  if at.seq and at.has_less and not first() then
+    at.seq = false
+    redis.call('DEL', wait)
+  end
+  if at.used == 0 then
+    at.seq = false
+  end
+  local one = one_of_all()
+  at.in_one = one ~= nil
+  if one then
+    save_one(one)
+  else
+    save_all()
+  end
   for session, known in pairs(waiters) do
     if known.changed and at.seq then
-      redis.call('HSET', wait, 's:' .. session, known.from .. ' ' .. known.lasts .. ' ' .. known.label)
-      redis.call('PEXPIRE', wait, at.ttl * 2) -- the key may be new
+      redis.call('HSET', wait, 's:' .. session,
+        known.from .. ' ' .. string.format('%011.0f', known.lasts) .. ' ' .. known.label)
+      at.keeps = true -- the key may be new
     end
   end
-  puts, drops, holders, waiters = {}, {}, {}, {}
+  if at.forgets then
+    redis.call('ZREMRANGEBYSCORE', line, VOID, '+inf')
+  end
+  if at.keeps then
+    local life = math.ceil(math.max(7200000, at.ttl * 4, at.void > 0 and at.void - now() or 0))
+    redis.call('PEXPIRE', held, life)
+    if at.seq then
+      redis.call('PEXPIRE', line, life)
+      redis.call('PEXPIRE', wait, life)
+    elseif at.void > 0 then
+      redis.call('PEXPIRE', line, math.ceil(at.void - now()))
+    end
+  end
 end
 
 -- Grants that the caller hears of by this script's reply, of which they are the last part: number, token, size, …
 local own = {}
--- The tokens of all that this script grants, by claim.
-local granted = {}
 
 -- Writes a claim down as held, under a token of its own, by a session that lives like that.
 local function grant(claim, weight, alive, place)
   now()
   at.last = math.max(at.last + 1, ticks)
-  at.last_is_new = true
   granted[claim] = at.last
+  at.only = at.used == 0 and { claim = claim }
   at.used = at.used + weight
   at.ends = math.min(at.ends, till(alive))
-  put('h:' .. claim, weight .. ' ' .. long(at.last) .. (place and ' ' .. place or ''))
+  hold(claim, weight .. ' ' .. long(at.last) .. (place and ' ' .. place or ''))
   local known = count(claim, 1)
   if till(known) < till(alive) then
     known.from, known.lasts = alive.from, alive.lasts
@@ -188,11 +394,13 @@ local function grant(claim, weight, alive, place)
 end
 
 local function tell(claim, word)
+  local channels = string.sub(held, 1, string.find(held, '{', 1, true) - 1)
   redis.call('PUBLISH', channels .. session_of(claim), word)
 end
 
 -- Takes a claim that waits out of the line.
 local function stop_waiting(claim)
+  at.has_less = true
   redis.call('ZREM', line, claim)
   if at.kind ~= 'mutex' then -- all of a mutex weigh 1
     redis.call('HDEL', wait, 'w:' .. claim)
@@ -202,30 +410,29 @@ end
 -- Grants whoever comes next and fits, and tells them. The dead are taken out as they are met.
 local function settle()
   while at.seq and at.used < at.size do
-    local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
-    local claim = first[1]
+    local claim, place = first()
     if not claim then
-      at.seq = nil
+      at.seq = false
       redis.call('DEL', wait)
       return
     end
-    local weight = at.kind == 'mutex' and 1 or tonumber(redis.call('HGET', wait, 'w:' .. claim) or 1)
-    local known = waiter(session_of(claim))
-    if till(known) <= now() then
+    local weight = at.kind == 'mutex' and 1 or tonumber(redis.call('HGET', wait, 'w:' .. claim) or 0)
+    local life = life_of(claim, place)
+    if till(life) <= now() or life.lasts == 0 or weight == 0 then -- perhaps `wait` was evicted, and all it knew
       stop_waiting(claim)
     elseif at.used + weight <= at.size then
       stop_waiting(claim)
-      grant(claim, weight, known, first[2])
-      local number = number_of(claim)
+      grant(claim, weight, life, place)
+      local number = string.sub(claim, 18)
       if session_of(claim) == caller then
-        own[#own + 1] = number
+        own[#own + 1] = tonumber(number)
         own[#own + 1] = at.last
         own[#own + 1] = at.size
       else
-        tell(claim, 'held ' .. long(number) .. ' ' .. long(at.last) .. ' ' .. at.size)
+        tell(claim, 'held ' .. number .. ' ' .. long(at.last) .. ' ' .. at.size)
       end
     else
-      at.next_ends = till(known) -- when it dies, those behind it may go on
+      at.next_ends = till(life) -- when it dies, those behind it may go on
       return
     end
   end
@@ -248,27 +455,33 @@ local function sweep()
   if not at.kind or (now() < at.ends and at.ends <= now() + at.ttl) then
     return
   end
-  local all = redis.call('HGETALL', held)
-  local dead = {}
+  local all, dead = at.stood and {} or redis.call('HGETALL', held), {}
   at.ends = math.huge
+  local function look(session, from, lasts)
+    local ends = from / 100 + lasts
+    if ends <= now() then
+      dead[session] = true
+      drop('s:' .. session)
+      holders[session] = { from = 0, lasts = 0, count = 0, sum = 0, label = '' }
+    else
+      at.ends = math.min(at.ends, ends)
+    end
+  end
+  if at.stood then
+    local session = session_of(at.stood.claim)
+    look(session, holders[session].from, holders[session].lasts)
+    if dead[session] then
+      let_go(at.stood.claim, at.stood.entry)
+    end
+  end
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 2) == 's:' then
-      local from, lasts = string.match(all[i + 1], '^(%d+) (%d+)')
-      local ends = from / 100 + lasts
-      if ends <= now() then
-        local session = string.sub(all[i], 3)
-        dead[session] = true
-        drop(all[i])
-        holders[session] = { from = 0, lasts = 0, count = 0, sum = 0, label = '' }
-      else
-        at.ends = math.min(at.ends, ends)
-      end
+      look(string.sub(all[i], 3), string.match(all[i + 1], '^(%d+) (%d+)'))
     end
   end
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 2) == 'h:' and dead[session_of(string.sub(all[i], 3))] then
-      at.used = at.used - tonumber(string.match(all[i + 1], '^%d+'))
-      drop(all[i])
+      let_go(string.sub(all[i], 3), all[i + 1])
     end
   end
   if at.seq then
@@ -281,8 +494,3 @@ local function look_in()
   return math.max(math.ceil(math.min(at.ends, at.next_ends or math.huge) - now()), 0) + 1
 end
 
--- The keys of a line that is in use outlive everyone who renews; those of an idle name keep the newest token.
-local function keep(ttl, idle)
-  at.ttl = math.max(at.ttl, ttl)
-  redis.call('PEXPIRE', held, math.max(at.ttl * 2, idle))
-end

@@ -1,10 +1,10 @@
-
 -- look: where these claims of the caller stand now; on the way it takes out the dead, and grants whoever comes next.
--- ARGV caller channels ttl strays NUMBER…
+-- ARGV caller ttl strays NUMBER…
 -- replies {1 if anybody stands here, look_in, size, {number, token, … of the held}, {numbers of the gone},
 -- {numbers of the caller's holders that were not asked about, if strays is 1}, the caller's grants}.
-local ttl, strays = tonumber(ARGV[3]), ARGV[4] == '1'
+local ttl, strays = tonumber(ARGV[2]), ARGV[3] == '1'
 
+redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script, never this
 read()
 if at.seq then
   local known = waiter(caller)
@@ -17,39 +17,54 @@ settle()
 local is_in_use = at.kind and at.used > 0
 local size, soon = at.size, is_in_use and look_in() or ttl
 if at.kind then
-  redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script, never this
+  at.has_less = true -- the server may have evicted `line` alone
   save()
-else
+elseif at.void == 0 then
   redis.call('DEL', line, wait) -- the server has evicted `held` alone: nobody would ever be granted here
 end
 
 local are_held, are_gone, are_strays, asked = {}, {}, {}, {}
 
+-- What is known of these claims, of those that hold.
+local function entries(claims)
+  if not at.in_one then
+    local fields = {}
+    for i, claim in ipairs(claims) do
+      fields[i] = 'h:' .. claim
+    end
+    return redis.call('HMGET', held, unpack(fields))
+  end
+  local found = {}
+  for i, claim in ipairs(claims) do
+    found[i] = at.only and at.only.claim == claim and at.only.entry or false
+  end
+  return found
+end
+
 local function look(from, to)
-  local fields = {}
+  local claims = {}
   for i = from, to do
-    fields[#fields + 1] = 'h:' .. caller .. '-' .. ARGV[i]
+    claims[#claims + 1] = caller .. '-' .. ARGV[i]
     asked[ARGV[i]] = true
   end
-  local found = redis.call('HMGET', held, unpack(fields))
-  for i = from, to do
-    local entry = found[i - from + 1]
+  for i, entry in ipairs(entries(claims)) do
+    local number = tonumber(ARGV[from + i - 1])
     if entry then
-      are_held[#are_held + 1] = tonumber(ARGV[i])
+      are_held[#are_held + 1] = number
       are_held[#are_held + 1] = tonumber(string.match(entry, '^%d+ (%d+)'))
-    elseif not (at.seq and redis.call('ZSCORE', line, caller .. '-' .. ARGV[i])) then
-      are_gone[#are_gone + 1] = tonumber(ARGV[i])
+    elseif not waits(claims[i]) then
+      are_gone[#are_gone + 1] = number
     end
   end
 end
 
-for from = 5, #ARGV, 1000 do
+for from = 4, #ARGV, 1000 do
   look(from, math.min(from + 999, #ARGV))
 end
 if strays then
-  local all = redis.call('HKEYS', held)
+  local all = at.in_one and { at.only and 'h:' .. at.only.claim } or redis.call('HKEYS', held)
   for _, field in ipairs(all) do
-    if string.sub(field, 1, 18) == 'h:' .. caller and not asked[string.sub(field, 20)] then
+    if field and string.sub(field, 1, 18) == 'h:' .. caller and not asked[string.sub(field, 20)] then
       are_strays[#are_strays + 1] = tonumber(string.sub(field, 20))
     end
   end

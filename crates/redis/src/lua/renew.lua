@@ -1,31 +1,64 @@
 -- renew: one client's lifetime on one name, however many claims it has there.
--- KEYS held line wait    ARGV session ttl idle
--- replies {how many claims it holds, the sum of their numbers, 1 if it may be waiting too}: who holds as many as it
--- thinks, of the same sum, has lost nothing, and forgot nothing.
+-- KEYS held line wait    ARGV session ttl, of eleven digits
+-- replies "claims sum waits": how many claims it holds, the sum of their numbers, and how many it may be waiting with:
+-- who holds as many as it thinks, of the same sum, has lost nothing, and forgot nothing.
 -- A holder whose lifetime is over stays dead; who waits is late, but has not been passed by yet.
-local held, line, wait = KEYS[1], KEYS[2], KEYS[3]
-local field, ttl = 's:' .. ARGV[1], ARGV[2]
-local found = redis.call('HMGET', held, field, 'seq', 'line')
+local held, line, wait, session, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local time = redis.call('TIME')
-local tick = time[1] .. string.format('%05d', time[2] / 10)
-local claims, sum = 0, 0
+local tick = time[1] .. string.sub('00000' .. time[2], -6, -2)
+local claims, sum, waiting, longest = 0, '0', 0, 0
 
-local waits = found[2] and redis.call('HGET', wait, field)
-local longest = found[3] and string.match(found[3], '^%d+ %d+ (%d+)') or 0
+local one = redis.call('HGET', held, 'one')
+local found = one and {} or redis.call('HMGET', held, 's:' .. session, 'seq', 'line')
+local waits = (found[2] or one and string.byte(one, 28) == 122) and redis.call('HGET', wait, 's:' .. session)
+
+-- How long a lifetime lasts that was counted from there, and begins anew now.
+local function lasts_from(place)
+  return string.format('%011.0f', math.max(tick - place, 0) / 100 + 1 + ttl)
+end
+
+local function keep()
+  local life = math.max(7200000, longest * 4)
+  redis.call('PEXPIRE', held, life)
+  redis.call('PEXPIRE', line, life)
+  redis.call('PEXPIRE', wait, life)
+end
+
+if one and #one > 26 then
+  local is_old = string.sub(one, 17, 26) <= time[1]
+  if is_old then keep() end
+  local behind = string.find(one, '\n', 60, true) or #one + 1
+  local head, rest = string.sub(one, 1, behind - 1), string.sub(one, behind)
+  local is_mine = string.sub(head, 60, 75) == session
+  if is_mine and string.sub(head, 30, 44) + string.sub(head, 46, 56) * 100 - tick > 0 then
+    claims, sum = 1, string.match(head, '^%d+', 77)
+    head = string.sub(head, 1, 45) .. lasts_from(string.sub(head, 30, 44)) .. string.sub(head, 57)
+  end
+  rest, waiting = string.gsub(rest, '(\n)(%d+) %d+( m ' .. session .. ')', function(feed, place, who)
+    return feed .. place .. ' ' .. lasts_from(place) .. who
+  end)
+  if is_old then
+    head = string.sub(head, 1, 16) .. time[1] + 3600 .. string.sub(head, 27)
+  end
+  if (claims > 0 or waiting > 0 or is_old) and redis.pcall('HSET', held, 'one', head .. rest) ~= 0 then
+    redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script
+    redis.call('HSET', held, 'one', head .. rest)
+  end
+end
 -- This comes first: a server whose memory is full refuses only the first write of a script, and never this one.
 if found[1] or waits then
-  redis.call('PEXPIRE', held, math.max(longest * 2, tonumber(ARGV[3])))
+  longest = found[3] and string.match(found[3], '^%d+ %d+ (%d+)') or 0
+  keep()
 end
 if found[1] then
   local from, lasts, count, numbers, label = string.match(found[1], '^(%d+) (%d+) (%d+) (%d+)( .*)$')
-  if from + lasts * 100 > tonumber(tick) then
-    redis.call('HSET', held, field, tick .. ' ' .. ttl .. ' ' .. count .. ' ' .. numbers .. label)
-    claims, sum = tonumber(count), tonumber(numbers)
+  if from + lasts * 100 - tick > 0 then
+    redis.call('HSET', held, 's:' .. session, tick .. ' ' .. ttl .. ' ' .. count .. ' ' .. numbers .. label)
+    claims, sum = count, numbers
   end
 end
 if waits then
-  redis.call('HSET', wait, field, tick .. ' ' .. ttl .. string.match(waits, '^%d+ %d+( .*)$'))
-  redis.call('PEXPIRE', line, longest * 2)
-  redis.call('PEXPIRE', wait, longest * 2)
+  redis.call('HSET', wait, 's:' .. session, tick .. ' ' .. ttl .. string.match(waits, '^%d+ %d+( .*)$'))
+  waiting = waiting + 1
 end
-return { claims, sum, waits and 1 or 0 }
+return claims .. ' ' .. sum .. ' ' .. waiting

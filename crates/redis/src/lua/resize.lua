@@ -1,9 +1,9 @@
 
 -- resize: changes the capacity of a semaphore that is in use, and grants whoever fits now.
--- ARGV caller channels from to
+-- ARGV caller from to
 -- replies {done, the caller's grants} | {kind, kind} | {size, size} | {waits, weight of the heaviest who waits}.
 -- It is the one script that walks who waits, as far as they ask for more than one permit.
-local from, to = tonumber(ARGV[3]), tonumber(ARGV[4])
+local from, to = tonumber(ARGV[2]), tonumber(ARGV[3])
 
 read()
 sweep()

@@ -115,9 +115,9 @@ impl Rounds {
     }
 
     fn confirm(&self, ask: &Ask) -> Cmd {
-        let mut command = CONFIRM.on(&ask.name, &self.session.keys, self.session.id);
+        let mut command = CONFIRM.on(&ask.name, &self.session.keys);
         command.arg(self.session.id.to_string()).arg(ask.id.to_string());
-        command.arg(ask.grant.token.store_order()).arg(self.session.idle_millis());
+        command.arg(ask.grant.token.store_order());
         script::by_text(&command).unwrap_or(command)
     }
 

@@ -1,5 +1,7 @@
 //! What a stage has left behind: its keys and channels are found by its namespace.
 
+use std::collections::BTreeMap;
+
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
 use tidelock::Result;
@@ -37,10 +39,17 @@ pub(super) async fn left_over(connection: &mut MultiplexedConnection, key: Strin
     let part = key.rsplit(':').next().unwrap_or_default();
     let is_in_use = match part {
         "held" => {
-            let fields: Vec<String> = ask(connection, cmd("HKEYS").arg(&key)).await?;
-            fields.iter().any(|field| !REMEMBERED.contains(&field.as_str()))
+            let fields: BTreeMap<String, String> = ask(connection, cmd("HGETALL").arg(&key)).await?;
+            fields.iter().any(|(field, value)| match field.as_str() {
+                "one" => value.split(' ').count() > 2, // the newest token, and how long it is kept
+                field => !REMEMBERED.contains(&field),
+            })
         }
-        "line" | "wait" => true,
+        // What is void stands there too, behind all others.
+        "line" => {
+            0 < ask::<i64>(connection, cmd("ZCOUNT").arg(&key).arg("-inf").arg("(1000000000000000")).await?
+        }
+        "wait" => true,
         _ => false,
     };
     Ok(match (is_in_use, ttl) {

@@ -1,0 +1,2 @@
+local caller = ARGV[1]
+
