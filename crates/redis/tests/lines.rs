@@ -156,3 +156,22 @@ async fn a_key_that_is_made_anew_expires_as_well() {
         assert!(kept.iter().all(|(_, lifetime)| lifetime.is_some()), "{kept:?} after {what}");
     }
 }
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whose_weight_was_evicted_is_dead_and_holds_nothing_of_another_weight() {
+    let mut alone = Alone::new().await;
+    let seats = name("seats");
+    let (holds, waits) = (caller(1, HOUR).await, caller(2, HOUR).await);
+    join(&holds, &permits(holds.claim(1), &seats, weight(5))).await;
+    join(&waits, &permits(waits.claim(1), &seats, weight(4))).await;
+    alone.ask("DEL tidelock:{seats}:wait"); // as an eviction would
+    join(&waits, &permits(waits.claim(2), &seats, weight(2))).await; // how its client lives is known again
+    holds.session.leave(&seats, holds.claim(1), Leave::Done).await.unwrap();
+    waits.heard.grant(waits.claim(2)).await;
+    let line = waits.session.line(&seats).await.unwrap();
+    let shown: Vec<_> = line.claims.iter().map(|claim| (claim.id, claim.weight)).collect();
+    assert_eq!(shown, [(waits.claim(2), weight(2))]);
+    let sight = waits.session.look(&seats, &[waits.claim(1)]).await.unwrap();
+    assert_eq!(sight.gone, [waits.claim(1)]);
+}

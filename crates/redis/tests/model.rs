@@ -142,9 +142,13 @@ const EXPIRE: &str = "
 const OUTRUN: &str = "
     local one, last = redis.call('HGET', KEYS[1], 'one'), redis.call('HGET', KEYS[1], 'last')
     if one and #one == 26 then
-      one = string.format('%015.0f', string.sub(one, 1, 15) + 6000000) .. string.sub(one, 16)
-      redis.call('HSET', KEYS[1], 'one', one)
-    elseif last then redis.call('HSET', KEYS[1], 'last', string.format('%.0f', last + 6000000)) end";
+      last = string.format('%015.0f', string.sub(one, 1, 15) + 6000000)
+      redis.call('HSET', KEYS[1], 'one', last .. string.sub(one, 16))
+    elseif last then
+      last = string.format('%015.0f', last + 6000000)
+      redis.call('HSET', KEYS[1], 'last', last)
+    end
+    return last";
 
 type Peek = (BTreeMap<String, String>, BTreeMap<String, String>, [i64; 3]);
 
@@ -517,7 +521,10 @@ impl<'a> Pair<'a> {
     async fn outrun(&mut self) {
         let name = self.name();
         self.say(&name, format!("{name:?} outruns the clock"));
-        let () = self.crew.script(OUTRUN, &name, &[]).await;
+        let last: Option<String> = self.crew.script(OUTRUN, &name, &[]).await;
+        if let Some(last) = last {
+            self.newest.insert(name, Token::from_order(last.parse().unwrap()).unwrap());
+        }
     }
 
     /// A client dies, and whoever comes next on each name has to see it.

@@ -77,22 +77,24 @@ local function is_idle(one)
   return #one < 27
 end
 
-local function ends_of(life)
-  local from, lasts = string.match(life, '^(%d+) (%d+)')
-  return from + lasts * 100
-end
-
 -- Those who wait in `one` go where all others do: from here on nobody needs to know that there are two places. Answers
 -- what is left.
 local function spill(one, from)
-  local claims, words, lives, known = {}, {}, {}, {}
+  local claims, words, lives, latest = {}, {}, {}, {}
   for place, lasts, claim, label in string.gmatch(string.sub(one, from), '\n(%d+) (%d+) m (%S+) ([^\n\t]*)') do
     claims[#claims + 1] = { claim, tonumber(place) }
-    local session = 's:' .. session_of(claim)
-    known[session] = known[session] or redis.call('HGET', wait, session) or ''
-    if known[session] == '' or ends_of(known[session]) < place + lasts * 100 then
-      known[session] = place .. ' ' .. lasts .. ' ' .. label
+    latest['s:' .. session_of(claim)] = { place, lasts, label }
+  end
+  for session, life in pairs(latest) do
+    local place, lasts, label = unpack(life)
+    local before = redis.call('HGET', wait, session)
+    if before then -- as late as either, but no claim that came later lives longer for it
+      local ends = place + lasts * 100
+      place, lasts = string.match(before, '^(%d+) (%d+)')
+      place = long(math.max(place, ends - lasts * 100))
     end
+    lives[#lives + 1] = session
+    lives[#lives + 1] = place .. ' ' .. lasts .. ' ' .. label
   end
   -- They stay before all others, and in their order, though the clock was set back.
   local before = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')[2] or math.huge
@@ -100,10 +102,6 @@ local function spill(one, from)
     before = math.min(claims[i][2], before - 1)
     words[#words + 1] = string.format('%.0f', before)
     words[#words + 1] = claims[i][1]
-  end
-  for session, value in pairs(known) do
-    lives[#lives + 1] = session
-    lives[#lives + 1] = value
   end
   redis.call('ZADD', line, unpack(words))
   redis.call('HSET', wait, unpack(lives))
