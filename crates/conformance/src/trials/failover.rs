@@ -4,21 +4,20 @@ use std::time::Duration;
 
 use tidelock::State;
 
-use crate::failure::{Outcome, ensure};
+use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
-use crate::{Act, Belief, Mishap, Resource, Stage, Want};
+use crate::{Ability, Act, Belief, Can, Hold, Mishap, Resource, Stage, Waiter, Want};
 
 trials! {
     a_failover_that_missed_the_grant_is_fenced: points [13, 1, 2], lessons [23], needs [FailOver, HoldBack];
-    a_failover_loses_nothing_that_was_replicated: points [13, 1, 5], lessons [], needs [FailOver];
-    who_only_waits_is_granted_after_a_failover: points [13, 8], lessons [8, 23], needs [FailOver];
+    a_failover_loses_nothing_that_was_replicated: points [13, 1, 5, 8], lessons [8, 23], needs [FailOver];
 }
 
 /// A ttl that outlasts a failover, and a third of which does so mostly: whoever is renewed then learns soon.
 const PATIENT: Duration = Duration::from_secs(15);
 /// How long a lock that can be had may take to be had: connections are made anew, and maps read again.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(5);
 
 async fn a_failover_that_missed_the_grant_is_fenced(stage: &Stage) -> Outcome {
     // It believes for as long as a failover takes, and hears nothing of it.
@@ -55,45 +54,61 @@ async fn a_failover_that_missed_the_grant_is_fenced(stage: &Stage) -> Outcome {
 async fn a_failover_loses_nothing_that_was_replicated(stage: &Stage) -> Outcome {
     let a = stage.client_with(0, stage.options().ttl(PATIENT)).await?;
     let b = stage.client_with(1, stage.options().ttl(PATIENT)).await?;
+    let names = names_of_one_server(stage, 101).await?;
+    let (hot, names) = names.split_first().ok_or_else(|| Failure::new("there are names"))?;
+    let hot_hold = stage.drive(a.take(hot, Want::Lock)).await?;
+    let crowd = who_only_wait(stage, hot).await?;
     let (mut holds, mut waiting) = (Vec::new(), Vec::new());
-    for number in 0..100 {
-        let name = format!("name {number}");
-        holds.push(stage.drive(a.take(&name, Want::Lock)).await?);
-        waiting.push(stage.waiter(&b, &name, Want::Lock).await?);
+    for name in names {
+        holds.push(stage.drive(a.take(name, Want::Lock)).await?);
+        waiting.push(stage.waiter(&b, name, Want::Lock).await?);
     }
     stage.pass(stage.ttl()).await; // what was written last is replicated
     stage.act(Act::FailOver).await?;
-    for hold in &holds {
+    for hold in holds.iter().chain([&hot_hold]) {
         ensure!(hold.state() != State::Lost, "a hold was lost, though it was replicated");
     }
-    ensure!(waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
+    let mut waiters = waiting.iter().chain(&crowd);
+    ensure!(waiters.all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
+    let mut last = hot_hold;
+    for waiter in crowd {
+        last = passed_on(stage, last, SOON, waiter).await?;
+    }
     for (hold, waiter) in holds.into_iter().zip(waiting) {
-        let before = hold.token();
-        drop(hold); // the way to the new master may not be there yet: it is given back as soon as it is
-        let next = stage.turn_within(SOON, waiter).await?;
-        ensure!(next.token() > before, "token {} after {before}", next.token());
+        passed_on(stage, hold, SOON, waiter).await?;
     }
     Ok(())
 }
 
-/// Clients that have nothing but one place in line, on the server that dies: nothing else makes them connect anew.
-async fn who_only_waits_is_granted_after_a_failover(stage: &Stage) -> Outcome {
-    let holder = stage.client_with(0, stage.options().ttl(PATIENT)).await?;
-    let mut hold = holder.take("stock", Want::Lock).await?;
-    let mut waiting = Vec::new();
-    for number in 1..=4 {
-        let one = stage.client_with(number, stage.options().ttl(PATIENT)).await?;
-        waiting.push(stage.waiter(&one, "stock", Want::Lock).await?);
+/// So many names, and all on the server that dies, for it has the most of them.
+async fn names_of_one_server(stage: &Stage, count: usize) -> Outcome<Vec<String>> {
+    let names: Vec<String> = (0..count * 4).map(|number| format!("name {number}")).collect();
+    let homes = match stage.subject().can(Ability::Spread) {
+        Can::Yes => stage.server().homes(&names).await?,
+        Can::No(_) => vec![String::new(); names.len()],
+    };
+    let of_the_first = names.into_iter().zip(&homes).filter(|(_, home)| **home == homes[0]);
+    let names: Vec<String> = of_the_first.map(|(name, _)| name).take(count).collect();
+    ensure!(names.len() == count, "one server has {} of the names that were to be {count}", names.len());
+    Ok(names)
+}
+
+/// Clients that have nothing but one place in line, and look there only now and then: nothing else makes them find out
+/// that their server is another one.
+async fn who_only_wait(stage: &Stage, name: &str) -> Outcome<Vec<Waiter>> {
+    let mut waiters = Vec::new();
+    for number in 2..6 {
+        let one = stage.client_with(number, stage.options().ttl(PATIENT * 4)).await?;
+        waiters.push(stage.waiter(&one, name, Want::Lock).await?);
     }
-    stage.pass(stage.ttl() / 2).await; // what was written last is replicated
-    stage.act(Act::FailOver).await?;
-    ensure!(hold.state() != State::Lost, "a hold was lost, though it was replicated");
-    ensure!(waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
-    for waiter in waiting {
-        let before = hold.token();
-        hold.release().await?;
-        hold = stage.turn_within(PATIENT / 3, waiter).await?;
-        ensure!(hold.token() > before, "token {} after {before}", hold.token());
-    }
-    Ok(())
+    Ok(waiters)
+}
+
+/// Whoever comes next is granted, under a later token.
+async fn passed_on(stage: &Stage, hold: Hold, within: Duration, waiter: Waiter) -> Outcome<Hold> {
+    let before = hold.token();
+    hold.release().await?; // its server is another one by now
+    let next = stage.turn_within(within, waiter).await?;
+    ensure!(next.token() > before, "token {} after {before}", next.token());
+    Ok(next)
 }

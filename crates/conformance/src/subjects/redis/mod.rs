@@ -134,11 +134,8 @@ impl Site for Redis {
     }
 
     async fn homes(&self, names: &[String]) -> Result<Vec<String>> {
-        let mut homes = Vec::new();
-        for name in names {
-            homes.push(self.servers.home(name).await?.port.to_string());
-        }
-        Ok(homes)
+        let homes = self.servers.homes(names).await?;
+        Ok(homes.iter().map(|node| node.port.to_string()).collect())
     }
 
     async fn move_name(&self, namespace: &str, name: &str) -> Result<()> {
@@ -238,7 +235,9 @@ impl Site for Redis {
         let nodes = match act {
             Act::Restart | Act::Crash => self.servers.masters().await?,
             Act::FallBehind | Act::FailOver => Vec::new(), // they find their own
-            Act::PauseHome(name) | Act::KillHome(name) => vec![self.servers.home(name).await?],
+            Act::PauseHome(name) | Act::KillHome(name) => {
+                self.servers.homes(std::slice::from_ref(name)).await?
+            }
             _ => self.servers.all().await?,
         };
         failover::roles(&nodes, control).await

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use redis::cmd;
 use tidelock::{Error, ErrorKind, Result};
 
-use super::servers::{Node, Servers, in_time};
+use super::servers::{Node, Servers, ask, in_time};
 
 /// How long a move rests after each key of the stage that asked for it: clients meet a name some of whose keys are here, and some there.
 const BETWEEN_KEYS: Duration = Duration::from_millis(60);
@@ -13,18 +14,24 @@ const BETWEEN_KEYS: Duration = Duration::from_millis(60);
 const ONE_KEY: u64 = 5_000;
 
 impl Servers {
-    /// The master that has a name. Nothing in it may have to be escaped: then it is its keys' hash tag.
-    pub(super) async fn home(&self, name: &str) -> Result<Node> {
+    /// The master that has each of these names. Nothing in them may have to be escaped: then they are their keys' hash
+    /// tags.
+    pub(super) async fn homes(&self, names: &[String]) -> Result<Vec<Node>> {
         let masters = self.masters().await?;
-        let slot = slot(&masters, name).await?;
-        let nobody = || Error::new(ErrorKind::Unavailable, format!("nobody has the slot {slot}"));
-        masters.into_iter().find(|node| has(node, slot)).ok_or_else(nobody)
+        let mut connection = first(&masters)?.connect().await?;
+        let mut homes = Vec::new();
+        for name in names {
+            let slot = slot(&mut connection, name).await?;
+            let nobody = || Error::new(ErrorKind::Unavailable, format!("nobody has the slot {slot}"));
+            homes.push(masters.iter().find(|node| has(node, slot)).cloned().ok_or_else(nobody)?);
+        }
+        Ok(homes)
     }
 
     /// Gives a name's slot to another master, key by key, those of idle names of other namespaces too.
     pub(super) async fn move_name(&self, namespace: &str, name: &str) -> Result<()> {
         let mut masters = self.masters().await?;
-        let slot = slot(&masters, name).await?;
+        let slot = slot(&mut first(&masters)?.connect().await?, name).await?;
         masters.sort_by_key(|node| (!has(node, slot), node.port)); // first whoever has it
         let [from, to, ..] = masters.as_slice() else {
             return Err(Error::new(ErrorKind::Unavailable, "there is no second master"));
@@ -66,9 +73,12 @@ async fn move_keys(slot: u16, namespace: &str, from: &Node, to: &Node) -> Result
     }
 }
 
-async fn slot(masters: &[Node], name: &str) -> Result<u16> {
-    let nobody = || Error::new(ErrorKind::Unavailable, "there is no master");
-    masters.first().ok_or_else(nobody)?.ask(cmd("CLUSTER").arg("KEYSLOT").arg(name)).await
+async fn slot(connection: &mut MultiplexedConnection, name: &str) -> Result<u16> {
+    ask(connection, cmd("CLUSTER").arg("KEYSLOT").arg(name)).await
+}
+
+fn first(masters: &[Node]) -> Result<&Node> {
+    masters.first().ok_or_else(|| Error::new(ErrorKind::Unavailable, "there is no master"))
 }
 
 fn has(node: &Node, slot: u16) -> bool {
