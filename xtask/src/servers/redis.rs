@@ -15,8 +15,10 @@ use crate::trouble::Result;
 const MASTER: &str = "tidelock";
 const LIMIT: Duration = Duration::from_secs(15);
 /// How often sentinels ask and tell. By default a master that has come back is made a replica after eight seconds, and
-/// is asked how it is every ten. Before Redis 7 they cannot be hurried: they then agree as well, and later.
-const HURRY: &str = "SENTINEL DEBUG info-period 300 ping-period 200 ask-period 200 publish-period 300";
+/// is asked how it is every ten; and a sentinel that a busy disk has kept waiting for two seconds does nothing for thirty.
+/// Before Redis 7 they cannot be hurried: they then agree as well, and later.
+const HURRY: &str =
+    "SENTINEL DEBUG info-period 300 ping-period 200 ask-period 200 publish-period 300 tilt-period 1000";
 /// Unhurried sentinels tell each other about themselves every two seconds; a cluster's nodes gossip every second.
 const AGREEMENT: Duration = Duration::from_secs(60);
 
