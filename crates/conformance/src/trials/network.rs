@@ -236,9 +236,7 @@ async fn a_stalled_network_delays_no_other(stage: &Stage) -> Outcome {
 async fn a_slow_network_only_slows(stage: &Stage) -> Outcome {
     let [slow, other] = stage.clients().await?;
     let (lag, both) = (stage.ttl() / 20, stage.ttl() / 10);
-    let hold = slow.take("slow", Want::Lock).await?;
-    stage.pass(stage.ttl() / 2).await; // it has been renewed: that has a connection of its own, perhaps
-    hold.release().await?;
+    warm(stage, &slow, "slow", Want::Lock).await?;
     for way in [Way::There, Way::Back] {
         stage.act(Act::Lag(client(0), way, lag)).await?;
     }
