@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, RedisResult, Value};
+use redis::{Cmd, PushKind, RedisResult, Value};
 use tidelock::{Moment, Reply, Result, Sleep, boot_clock};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::mpsc::unbounded_channel;
@@ -106,16 +106,18 @@ impl Way {
         let (connection, place, within) = (Arc::new(OnceLock::new()), dial.place(), reach.patience.connect);
         let here_too = connection.clone();
         let task = here.spawn(async move {
-            // The runtime may have no timer. Nothing is subscribed to, so nothing is told.
+            // The runtime may have no timer.
             let clock = boot_clock();
+            let (pushes, mut told) = unbounded_channel();
             let late = Sleep::until(&clock, clock.now() + within);
             let connected = tokio::select! {
-                connected = dial.dial(within, unbounded_channel().0) => connected.ok(),
+                connected = dial.dial(within, pushes) => connected.ok(),
                 () = late => None,
             };
             if let Some(connection) = connected {
                 let _ = here_too.set(connection); // nobody else does
-                std::future::pending::<()>().await;
+                // Nothing is subscribed to, so all that is told is its end.
+                while told.recv().await.is_some_and(|push| push.kind != PushKind::Disconnection) {}
             }
         });
         let (is_given_up, task) = (AtomicBool::new(false), task.abort_handle());
