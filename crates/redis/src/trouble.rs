@@ -59,6 +59,11 @@ fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) 
                 "is a node of a cluster; give all of its nodes as redis-cluster://HOST:PORT,HOST:PORT";
             (ErrorKind::Unsupported, wrong.into())
         }
+        // A key that the script itself had emptied, in a slot that is being moved. What it did before may be half of
+        // the work: whoever asks again finds the rest.
+        ServerErrorKind::ResponseError if detail.contains("non local key") => {
+            (ErrorKind::Unavailable, format!("is moving the slot: {detail}"))
+        }
         // What the handshake is refused is said so.
         ServerErrorKind::ResponseError if detail.contains("no permissions to run") => {
             (ErrorKind::Denied, denied(detail))
