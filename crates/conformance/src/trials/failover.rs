@@ -107,7 +107,11 @@ async fn who_only_wait(stage: &Stage, name: &str) -> Outcome<Vec<Waiter>> {
 /// Whoever comes next is granted, under a later token.
 async fn passed_on(stage: &Stage, hold: Hold, within: Duration, waiter: Waiter) -> Outcome<Hold> {
     let before = hold.token();
-    hold.release().await?; // its server is another one by now
+    match hold.release().await {
+        // Its server is another one by now: what met the old one is given back by the keeper.
+        Err(error) if !error.can_retry() => return Err(error.into()),
+        _ => {}
+    }
     let next = stage.turn_within(within, waiter).await?;
     ensure!(next.token() > before, "token {} after {before}", next.token());
     Ok(next)
