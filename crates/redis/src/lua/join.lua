@@ -8,8 +8,7 @@ ttl, size, weight = tonumber(ttl), tonumber(size), tonumber(weight)
 caller = session_of(claim)
 
 local mine = read(claim)
-local _, is_void = waits(claim)
-if is_void then
+if at.void > 0 and tonumber(redis.call('ZSCORE', line, claim) or 0) >= VOID then
   return { 'gone' }
 end
 

@@ -2,7 +2,7 @@
 local claim, how, ttl = string.sub(ARGV[1], 1, -2), ARGV[2] or 'done', tonumber(ARGV[4] or 0)
 caller = ARGV[3] or session_of(claim)
 
-redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script, never this
+at.must = true -- nobody may be kept from leaving
 local left = 'absent'
 local mine = read(claim)
 if mine then

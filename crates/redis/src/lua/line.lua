@@ -19,13 +19,13 @@
 --                            numbers, its label
 -- line   sorted set: who waits, by place. A place is the time of the join, or one more than the last place. And claims
 --        that must not come alive any more, far behind: by 10^15 and the time (ms) when that can be forgotten.
--- wait   hash of those who wait in `line`: s:SESSION since when it lives, for how many ms, and its label, and w:CLAIM its
---        weight, except for a mutex. A claim lives as long as if its session had been renewed when it came. What it still
---        knows of sessions that wait no more goes with the line, or is met by chance.
+-- wait   hash of those who wait in `line`: s:SESSION since when it lives, for how many ms, and its label, and w:CLAIM
+--        its weight, except for a mutex. A claim lives as long as if its session had been renewed when it came. What it
+--        still knows of sessions that wait no more goes with the line, or is met by chance.
 --
 -- A claim is SESSION-NUMBER, the session in 16 hex digits. Time is the server's. Tokens and places count it in ticks of
--- 10 µs, since 1970: 15 digits, which Lua's own way of writing numbers would round. A lifetime is a tick and the ms after
--- it, two numbers, so that it can be written down without arithmetic. Nothing here walks the line.
+-- 10 µs, since 1970: 15 digits, which Lua's own way of writing numbers would round. A lifetime is a tick and the ms
+-- after it, two numbers, so that it can be written down without arithmetic. Nothing here walks the line.
 local held, line, wait = KEYS[1], KEYS[2], KEYS[3]
 local KINDS = { m = 'mutex', r = 'read-write lock', s = 'semaphore' }
 local VOID = 1e15
@@ -56,7 +56,8 @@ local function number_of(claim)
   return tonumber(string.sub(claim, 18))
 end
 
--- What is known of the line, and what is to be written in the end.
+-- What is known of the line, and what is to be written in the end. A server whose memory is full refuses only the first
+-- write of a script, and only one that could take more: what must not be refused begins with another.
 local at = {}
 local puts, drops = {}, {}
 
@@ -102,6 +103,9 @@ local function spill(one, from)
     before = math.min(claims[i][2], before - 1)
     words[#words + 1] = string.format('%.0f', before)
     words[#words + 1] = claims[i][1]
+  end
+  if at.must then
+    redis.call('HDEL', held, '-')
   end
   redis.call('ZADD', line, unpack(words))
   redis.call('HSET', wait, unpack(lives))
@@ -245,51 +249,48 @@ local function first()
   end
 end
 
--- Whether a claim waits; or, as the second, whether it is void.
+-- Whether a claim waits.
 local function waits(claim)
-  local place = (at.seq or at.void > 0) and redis.call('ZSCORE', line, claim)
-  if place then
-    return at.seq and tonumber(place) < VOID, at.void > 0 and tonumber(place) >= VOID
-  end
+  local place = at.seq and redis.call('ZSCORE', line, claim)
+  return place and tonumber(place) < VOID
 end
 
 -- The tokens of all that this script grants, by claim.
 local granted = {}
 
--- What `one` has to say, or nil if that is too much for it.
-local function one_of_all()
+-- What `one` has to say of the holder and those behind it; '' if nobody holds, nil if it is too much for `one`.
+local function rest_of_one()
   if at.void > 0 or at.ttl > SHORT or at.seq and at.kind ~= 'mutex' then
     return nil
+  elseif at.used == 0 then
+    return ''
   end
+  local weight, token, place = string.match(at.only and at.only.entry or '', '^(%d+) (%d+) ?(%d*)$')
+  if tonumber(token) ~= at.last then
+    return nil
+  end
+  local claim = at.only.claim
+  local life = holder(session_of(claim))
+  if place == '' then -- a token may be ahead of the clock
+    place = long(math.min(token, life.from))
+  end
+  local waits = at.kind ~= 'mutex' and ' = ' or at.seq and ' z ' or ' - '
+  local lasts = math.ceil(math.max(life.from - place, 0) / 100 + life.lasts)
+  return waits .. place .. ' ' .. string.format('%011.0f', lasts) .. ' ' .. string.sub(at.kind, 1, 1) .. ' ' .. claim
+    .. ' ' .. (at.kind == 'mutex' and '' or at.size .. ' ' .. weight .. ' ') .. life.label
+end
+
+local function save_one(rest)
   if at.keeps or not at.is_one then
     now()
     at.fresh, at.keeps = second + 3600, true
   end
-  local start = long(at.last) .. ' ' .. at.fresh
-  if at.used == 0 then
-    return start
-  elseif at.only then
-    local claim = at.only.claim
-    local weight, token, place = string.match(at.only.entry, '^(%d+) (%d+) ?(%d*)$')
-    local life = holder(session_of(claim))
-    if tonumber(token) == at.last then
-      local waits = at.kind ~= 'mutex' and ' = ' or at.seq and ' z ' or ' - '
-      if place == '' then -- a token may be ahead of the clock
-        place = long(math.min(token, life.from))
-      end
-      local lasts = math.max(life.from - place, 0) / 100 + life.lasts
-      return start .. waits .. place .. ' ' .. string.format('%011.0f', math.ceil(lasts)) .. ' '
-        .. string.sub(at.kind, 1, 1) .. ' ' .. claim .. ' '
-        .. (at.kind == 'mutex' and '' or at.size .. ' ' .. weight .. ' ') .. life.label
-    end
-  end
-end
-
-local function save_one(one)
   if not at.is_one and at.is_written then
     redis.call('DEL', held)
+  elseif at.must then
+    redis.call('HDEL', held, '-')
   end
-  redis.call('HSET', held, 'one', one)
+  redis.call('HSET', held, 'one', long(at.last) .. ' ' .. at.fresh .. rest)
 end
 
 -- What drops comes before what is put: a server whose memory is full refuses only the first write of a script,
@@ -336,17 +337,17 @@ end
 
 -- The keys of a line that is in use outlive everyone who renews; those of an idle name keep the newest token.
 local function save()
-  if at.seq and at.has_less and not first() then
+  if at.seq and at.has_less and at.kind == 'mutex' and not first() then
     at.seq = false
     redis.call('DEL', wait)
   end
   if at.used == 0 then
     at.seq = false
   end
-  local one = one_of_all()
-  at.in_one = one ~= nil
-  if one then
-    save_one(one)
+  local rest = rest_of_one()
+  at.in_one = rest ~= nil
+  if rest then
+    save_one(rest)
   else
     save_all()
   end

@@ -4,7 +4,7 @@
 -- {numbers of the caller's holders that were not asked about, if strays is 1}, the caller's grants}.
 local ttl, strays = tonumber(ARGV[2]), ARGV[3] == '1'
 
-redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script, never this
+redis.call('HDEL', held, '-') -- a look must not be refused
 read()
 if at.seq then
   local known = waiter(caller)

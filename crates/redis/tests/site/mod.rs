@@ -26,9 +26,12 @@ pub(crate) fn url_of(user: &str, password: &str) -> String {
     url().replacen("redis://", &format!("redis://{user}:{password}@"), 1)
 }
 
-/// A connection that has nothing to do with ours.
+/// A connection that has nothing to do with ours, and as patient as a busy machine wants it.
 pub(crate) async fn plain() -> MultiplexedConnection {
-    Client::open(url()).unwrap().get_multiplexed_async_connection().await.unwrap()
+    let patience = Some(Duration::from_secs(20));
+    let config =
+        redis::AsyncConnectionConfig::new().set_connection_timeout(patience).set_response_timeout(patience);
+    Client::open(url()).unwrap().get_multiplexed_async_connection_with_config(&config).await.unwrap()
 }
 
 /// Asks one thing, given as people type it; no word of it has a blank.
