@@ -175,3 +175,45 @@ async fn whose_weight_was_evicted_is_dead_and_holds_nothing_of_another_weight() 
     let sight = waits.session.look(&seats, &[waits.claim(1)]).await.unwrap();
     assert_eq!(sight.gone, [waits.claim(1)]);
 }
+
+/// As if nobody had come to this name for more than an hour.
+fn age(alone: &mut Alone, keys: &[&str]) {
+    let Value::BulkString(one) = alone.ask("HGET tidelock:{stock}:held one") else { panic!() };
+    let mut server = redis::Client::open(url()).unwrap().get_connection().unwrap();
+    let aged = [&one[..16], b"1000000000", &one[26..]].concat();
+    redis::cmd("HSET").arg("tidelock:{stock}:held").arg("one").arg(aged).exec(&mut server).unwrap();
+    for key in keys {
+        alone.ask(&format!("PEXPIRE tidelock:{{stock}}:{key} 60000"));
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whoever_comes_after_an_hour_puts_the_expiry_off() {
+    let mut alone = Alone::new().await;
+    let stock = name("stock");
+    let ttl = Duration::from_secs(60);
+    let (holds, waits) = (caller(1, ttl).await, caller(2, ttl).await);
+    join(&holds, &holds.mutex(&stock, 1)).await;
+    holds.session.leave(&stock, holds.claim(1), Leave::Done).await.unwrap();
+    age(&mut alone, &["held"]);
+    join(&holds, &holds.mutex(&stock, 2)).await;
+    assert_kept_for(&mut alone, HOUR, 1, "a join of an idle name");
+    age(&mut alone, &["held"]);
+    let standing = [(stock.clone(), vec![holds.claim(2)])];
+    holds.session.renew(Shard(0), &standing).await.unwrap();
+    assert_kept_for(&mut alone, HOUR, 1, "a renewal");
+    for number in 1..=30 {
+        join(&waits, &waits.mutex(&stock, number)).await; // more than there is room for in `one`
+    }
+    let all = ["held", "line", "wait"];
+    age(&mut alone, &all);
+    join(&waits, &waits.mutex(&stock, 31)).await;
+    assert_kept_for(&mut alone, HOUR, 3, "a join that waits");
+    age(&mut alone, &all);
+    holds.session.renew(Shard(0), &standing).await.unwrap();
+    assert_kept_for(&mut alone, HOUR, 3, "the renewal of a holder for whom others wait");
+    age(&mut alone, &all);
+    waits.session.renew(Shard(0), &[(stock.clone(), vec![waits.claim(1)])]).await.unwrap();
+    assert_kept_for(&mut alone, HOUR, 3, "the renewal of one who waits");
+}
