@@ -87,7 +87,8 @@ fn start(group: &mut Group, role: &str, port: u16, more: &[&str]) -> Result<()> 
 fn start_sentinel(group: &mut Group, role: &str, port: u16, master: u16) -> Result<()> {
     let lines = [
         format!("sentinel monitor {MASTER} 127.0.0.1 {master} 2"),
-        format!("sentinel down-after-milliseconds {MASTER} 1000"),
+        // A sentinel asks once a second: with one second, a master that is back at once may count as down.
+        format!("sentinel down-after-milliseconds {MASTER} 2000"),
         format!("sentinel failover-timeout {MASTER} 1500"),
         format!("sentinel parallel-syncs {MASTER} 2"),
     ];

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tidelock::{State, Token};
+use tidelock::{ErrorKind, State, Token};
 
 use crate::failure::{Failure, Outcome, ensure};
 use crate::trial::trials;
-use crate::{Act, Belief, Mishap, Resource, Stage, Want, Whom};
+use crate::{Act, Belief, Client, Hold, Mishap, Resource, Stage, Want, Whom};
 
 trials! {
     tokens_grow_over_a_restart: points [13, 2], lessons [22], needs [Restart];
@@ -41,7 +41,7 @@ async fn tokens_grow_over_a_restart(stage: &Stage) -> Outcome {
             let useless = || Failure::new(format!("{} is of no use within a ttl and a tenth", kept(want)));
             let hold = hold.ok_or_else(useless)?;
             grows(last, hold.token(), &again)?;
-            hold.release().await?;
+            give_back(stage, &b, &kept(want), want, hold).await?;
         }
     }
     Ok(())
@@ -58,11 +58,28 @@ fn grows(last: &mut Option<Token>, next: Token, when: &str) -> Outcome {
     Ok(())
 }
 
+/// Gives back what a server granted that came back. Where another may take over although it is back, which has not heard
+/// of that grant, the lock is to be had once more.
+async fn give_back(stage: &Stage, client: &Client, name: &str, want: Want, hold: Hold) -> Outcome {
+    match hold.release().await {
+        Err(error) if error.kind() == ErrorKind::Lost && may_overlap(stage, Mishap::Restart) => {
+            let hold = stage.drive(client.take_within(name, want, stage.ttl() * 11 / 10)).await?;
+            let hold = hold.ok_or_else(|| Failure::new(format!("{name}, lost twice, is of no use")))?;
+            Ok(hold.release().await?)
+        }
+        given_back => Ok(given_back?),
+    }
+}
+
 /// Where two may both believe, the history is told so.
 fn overlap(stage: &Stage, mishap: Mishap) {
-    if matches!(stage.subject().belief(mishap), Belief::MayOverlap(_)) {
+    if may_overlap(stage, mishap) {
         stage.expect_overlap();
     }
+}
+
+fn may_overlap(stage: &Stage, mishap: Mishap) -> bool {
+    matches!(stage.subject().belief(mishap), Belief::MayOverlap(_))
 }
 
 async fn a_restart_leaves_every_lock_usable(stage: &Stage) -> Outcome {
@@ -79,8 +96,9 @@ async fn a_restart_leaves_every_lock_usable(stage: &Stage) -> Outcome {
     overlap(stage, Mishap::Restart);
     stage.act(Act::Restart).await?;
     drop(holds); // kept or lost, they are given back
-    for waiter in waiting {
-        stage.turn_within(stage.ttl() * 11 / 10, waiter).await?.release().await?;
+    for (number, waiter) in waiting.into_iter().enumerate() {
+        let hold = stage.turn_within(stage.ttl() * 11 / 10, waiter).await?;
+        give_back(stage, &b, &format!("name {number}"), Want::Lock, hold).await?;
     }
     Ok(())
 }
