@@ -3,14 +3,14 @@
 //! Requests lie in a queue until the link's task takes whatever has come and hands it over as one write; several
 //! batches may be under way. A batch that is not answered in time, or a connection that ends, ends both: everyone
 //! under way is told that the outcome is unknown, and the task connects anew. While it cannot, whoever asks hears why
-//! at once. All of it runs on one runtime, mostly that of the keeper.
+//! soon. All of it runs on one runtime, mostly that of the keeper.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
@@ -274,8 +274,8 @@ impl Task {
         }
     }
 
-    /// Connects anew, for as long as it takes. Meanwhile whoever asks is told why it fails. `None` when nobody can
-    /// ask any more.
+    /// Connects anew, for as long as it takes. Meanwhile whoever asks is told why it fails, and has it tried again if
+    /// the last try is not just over. `None` when nobody can ask any more.
     async fn reconnect(&mut self, batch: &mut Vec<Request>) -> Option<Line> {
         let mut pause = self.reach.patience.first_pause;
         loop {
@@ -284,6 +284,7 @@ impl Task {
                 Err(trouble) => trouble,
             };
             tracing::debug!(place = &*self.place, error = %trouble, "cannot connect, and tries again soon");
+            let soonest = Instant::now() + self.reach.patience.first_pause;
             let rest = tokio::time::sleep(pause);
             tokio::pin!(rest);
             loop {
@@ -292,8 +293,10 @@ impl Task {
                 }
                 tokio::select! {
                     () = &mut rest => break,
-                    count = self.queue.recv_many(batch, BATCH) => if count == 0 {
-                        return None;
+                    count = self.queue.recv_many(batch, BATCH) => match count {
+                        0 => return None,
+                        _ if Instant::now() >= soonest => break, // who asks hears of the next try, not of the last
+                        _ => {}
                     },
                 }
             }

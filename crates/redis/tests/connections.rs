@@ -239,6 +239,31 @@ async fn sentinels_and_nodes_of_a_cluster_are_reached_by_it_too() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_is_back_is_used_when_somebody_asks() {
+    let mut alone = Alone::new().await;
+    let (there, nowhere) = (address_of(&url()), "127.0.0.1:1".to_owned());
+    let (to, taken) = (Arc::new(Mutex::new(there.clone())), Arc::new(AtomicU32::new(0)));
+    let (way, count) = (to.clone(), taken.clone());
+    let store = Store::open(&url()).unwrap().connector(move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+        TcpStream::connect(way.lock().unwrap().clone())
+    });
+    let rests = options().back_off(Duration::from_millis(20), Duration::from_secs(3600));
+    let locks = store.unwrap().connect(rests).await.unwrap();
+    *to.lock().unwrap() = nowhere;
+    alone.ask("CLIENT KILL TYPE normal");
+    alone.ask("CLIENT KILL TYPE pubsub");
+    let before = taken.load(Ordering::Relaxed);
+    // Two ways, six tries each: whichever comes next is more than a second away.
+    let tried = async || (taken.load(Ordering::Relaxed) >= before + 12).then_some(());
+    site::until("it is tried again and again", tried).await;
+    *to.lock().unwrap() = there;
+    hold(&locks, "stock").await.unwrap().release().await.unwrap();
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_way_that_leads_nowhere_is_an_error_in_time() {
     let _alone = Alone::new().await;
     let store = store_by(&url(), Some("127.0.0.1:1"), &Arc::default()).unwrap();
