@@ -31,6 +31,7 @@ mod dial;
 mod fleet;
 mod inspection;
 mod keys;
+mod lane;
 mod link;
 mod local;
 mod login;

@@ -9,11 +9,10 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, PushKind, RedisResult, Value};
 use tidelock::{Moment, Reply, Result, Sleep, boot_clock};
 use tokio::runtime::{Handle, Id};
@@ -21,6 +20,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::AbortHandle;
 
 use crate::dial::Dial;
+use crate::lane::Lane;
 use crate::link::{Link, Reach, WhenDropped};
 use crate::{script, trouble};
 
@@ -50,7 +50,7 @@ struct Local {
 #[derive(Debug)]
 pub(crate) struct Way {
     runtime: Id,
-    connection: Arc<OnceLock<MultiplexedConnection>>,
+    lane: Arc<Lane>,
     is_given_up: AtomicBool,
     /// Runs for as long as the connection may be of use.
     task: AbortHandle,
@@ -80,7 +80,7 @@ impl Locals {
         };
         match &local.way {
             Some(way) if way.is_broken() => (local.way, local.asked) = (None, 0),
-            Some(way) => return way.connection.get().is_some().then(|| way.clone()),
+            Some(way) => return way.lane.stands().then(|| way.clone()),
             None => local.asked += 1,
         }
         if local.asked >= OFTEN {
@@ -103,8 +103,9 @@ fn make_room(known: &mut Vec<Local>) {
 impl Way {
     /// Connects in the background.
     fn open(dial: Arc<dyn Dial>, reach: Reach, here: &Handle) -> Arc<Self> {
-        let (connection, place, within) = (Arc::new(OnceLock::new()), dial.place(), reach.patience.connect);
-        let here_too = connection.clone();
+        let (place, within) = (dial.place(), reach.patience.connect);
+        let (lane, queue) = Lane::new();
+        let served = lane.clone();
         let task = here.spawn(async move {
             // The runtime may have no timer.
             let clock = boot_clock();
@@ -115,13 +116,19 @@ impl Way {
                 () = late => None,
             };
             if let Some(connection) = connected {
-                let _ = here_too.set(connection); // nobody else does
                 // Nothing is subscribed to, so all that is told is its end.
-                while told.recv().await.is_some_and(|push| push.kind != PushKind::Disconnection) {}
+                let end = async {
+                    while told.recv().await.is_some_and(|push| push.kind != PushKind::Disconnection) {}
+                };
+                tokio::select! {
+                    biased;
+                    () = end => {}
+                    () = served.serve(connection, queue) => {}
+                }
             }
         });
         let (is_given_up, task) = (AtomicBool::new(false), task.abort_handle());
-        Arc::new(Self { runtime: here.id(), connection, is_given_up, task, reach, place })
+        Arc::new(Self { runtime: here.id(), lane, is_given_up, task, reach, place })
     }
 
     /// Whether it is not worth waiting for any more: its runtime may have ended, for instance.
@@ -144,7 +151,7 @@ impl Way {
         let again = (when_dropped == WhenDropped::Send).then(|| (command.clone(), otherwise.clone()));
         // A little before core gives up, so that this one knows why it is dropped.
         let given_up_at = boot_clock().now() + self.reach.patience.answer * 9 / 10;
-        let sending = Box::pin(send(self.connection.get().cloned(), command));
+        let sending = Box::pin(send(self.lane.clone(), command, when_dropped));
         let mut asking = Asking { way: self, sending, again, rescue: None, given_up_at, is_done: false };
         if when_dropped == WhenDropped::Send {
             // Its first poll hands it to the connection; whoever waits polls it again.
@@ -158,13 +165,10 @@ impl Way {
     }
 }
 
-async fn send(connection: Option<MultiplexedConnection>, command: Cmd) -> RedisResult<Value> {
-    let Some(mut connection) = connection else {
-        return Err(redis::RedisError::from((redis::ErrorKind::Io, "not connected yet")));
-    };
-    let reply = connection.send_packed_command(&command).await?;
+async fn send(lane: Arc<Lane>, command: Cmd, when_dropped: WhenDropped) -> RedisResult<Value> {
+    let reply = lane.ask(&command, when_dropped).await?;
     match script::is_unknown(&reply).then(|| script::by_text(&command)).flatten() {
-        Some(by_text) => connection.send_packed_command(&by_text).await,
+        Some(by_text) => lane.ask(&by_text, when_dropped).await,
         None => Ok(reply),
     }
 }

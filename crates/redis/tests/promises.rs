@@ -65,6 +65,33 @@ fn only(these: &[(&str, u64)]) -> Vec<(String, u64)> {
     these.iter().map(|(command, count)| ((*command).to_owned(), *count)).collect()
 }
 
+/// A guard's leave goes out before what its task asks next, however many others ask.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_is_dropped_is_free_at_once_in_a_crowd_too() {
+    let mut alone = Alone::new().await;
+    let locks = locks().await;
+    let connections = async || {
+        locks.mutex("first").unwrap().lock().await.unwrap().release().await.unwrap();
+        let redis::Value::BulkString(clients) = alone.ask("CLIENT LIST") else { panic!() };
+        (String::from_utf8(clients).unwrap().matches("resp=3").count() == 3).then_some(())
+    };
+    site::until("this runtime has a connection of its own, beside the keeper's two", connections).await;
+    let mut crowd = JoinSet::new();
+    for task in 0..12 {
+        let mutex = locks.mutex(&format!("in a crowd {task}")).unwrap();
+        crowd.spawn(async move {
+            for round in 0..500 {
+                drop(mutex.lock().await.unwrap());
+                let again = mutex.try_lock().await.unwrap();
+                again.unwrap_or_else(|| panic!("not free in round {round}")).release().await.unwrap();
+            }
+        });
+    }
+    crowd.join_all().await;
+    locks.close().await.unwrap();
+}
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn to_take_and_to_give_back_is_one_command_each() {
