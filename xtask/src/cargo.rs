@@ -11,6 +11,10 @@ use tinyjson::JsonValue;
 use crate::call::Call;
 use crate::trouble::Result;
 
+/// Selects the whole workspace, for a build of some part that is named besides: with fewer packages, what they depend
+/// on has fewer features, and is built again. The example, a small one, brings in what only tests depend on.
+pub(crate) const AMONG_ALL: &[&str] = &["--workspace", "--all-features", "--example", "first_lock"];
+
 pub(crate) fn call(root: &Path) -> Call {
     clean(Call::new("cargo")).dir(root)
 }

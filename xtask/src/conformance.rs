@@ -5,6 +5,7 @@
 //! a report; of several runs the reports become one table.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -42,16 +43,15 @@ const PROGRAM: &str = "conformance";
 /// Not optimised: trials wait more than they work, and from a cold clone building is nearly all there is to wait for.
 const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bins"];
 /// A server's leases run in real time, and the suite unoptimised is ten times the work: trials would time out.
-const IN_REAL_TIME: &[&str] = &["--profile", "test"];
-/// What the tests build anyway: with fewer packages their dependencies have fewer features, and are built again.
-pub(crate) const WITH_THE_TESTS: &[&str] =
-    &["--workspace", "--all-features", "--bins", "--examples", "--profile", "test"];
+/// (A profile for it alone would have a folder of its own, with every dependency once more.)
+const IN_REAL_TIME: &[&str] = &["--profile", "test", "--config", "profile.test.opt-level=1"];
 
 /// The suite, built.
 pub(crate) struct Suite {
+    /// A copy, for cargo puts what the tests build of it into the same place.
     program: PathBuf,
-    /// Where reports go that nobody gave a place.
-    reports: PathBuf,
+    /// Where it is, and reports go that nobody gave a place.
+    folder: PathBuf,
 }
 
 /// What is asked for.
@@ -117,11 +117,19 @@ fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root
 }
 
 impl Suite {
-    pub(crate) fn build(workspace: &Workspace, selection: &[&str]) -> Result<Self> {
-        let program = cargo::build_program(&workspace.root, selection, PROGRAM)?;
-        let reports = workspace.target.join("conformance");
-        std::fs::create_dir_all(&reports).when(|| format!("make the folder {}", reports.display()))?;
-        Ok(Self { program, reports })
+    /// Built upon what the tests are built upon.
+    pub(crate) fn among_all(workspace: &Workspace) -> Result<Self> {
+        Self::build(workspace, &[cargo::AMONG_ALL, &["--bin", PROGRAM], IN_REAL_TIME].concat())
+    }
+
+    fn build(workspace: &Workspace, selection: &[&str]) -> Result<Self> {
+        let built = cargo::build_program(&workspace.root, selection, PROGRAM)?;
+        let folder = workspace.target.join("conformance");
+        fs::create_dir_all(&folder).when(|| format!("make the folder {}", folder.display()))?;
+        let program = folder.join(built.file_name().unwrap_or_default());
+        let _ = fs::remove_file(&program); // it may be running: then it cannot be written to
+        fs::copy(&built, &program).when(|| format!("write {}", program.display()))?;
+        Ok(Self { program, folder })
     }
 
     pub(crate) fn call(&self) -> Call {
@@ -130,7 +138,7 @@ impl Suite {
 
     /// A run on a backend that needs no server, or on somebody's own.
     pub(crate) fn on(&self, backend: &str, url: Option<&str>, report: &Path) -> Call {
-        let _ = std::fs::remove_file(report); // an older one must not be taken for this run's
+        let _ = fs::remove_file(report); // an older one must not be taken for this run's
         let url = url.map(|url| ["--url", url]).into_iter().flatten();
         self.call().args(["--backend", backend]).args(url).arg("--report").arg(report)
     }
@@ -144,7 +152,7 @@ impl Suite {
 
     /// Where the report of a run goes.
     pub(crate) fn report(&self, run: &str) -> PathBuf {
-        self.reports.join(format!("{run}.json"))
+        self.folder.join(format!("{run}.json"))
     }
 
     /// The table of guarantees that these reports make.

@@ -22,6 +22,7 @@ pub(crate) struct Workspace {
 #[derive(Debug)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    pub(crate) version: String,
     pub(crate) dir: PathBuf,
     pub(crate) published: bool,
     pub(crate) dependencies: Vec<Dependency>,
@@ -98,6 +99,7 @@ impl Package {
         let dependencies = package.get("dependencies")?.get::<Vec<_>>()?;
         Some(Self {
             name: text(package, "name")?,
+            version: text(package, "version")?,
             dir: Path::new(&text(package, "manifest_path")?).parent()?.to_owned(),
             // null: anywhere; an empty list: `publish = false`.
             published: package.get("publish")?.is_null(),
@@ -178,13 +180,14 @@ mod tests {
     use super::*;
 
     const METADATA: &str = r#"{"target_directory": "/build", "packages": [
-        {"name": "tidelock", "manifest_path": "/w/crates/core/Cargo.toml", "publish": null, "license": "MIT",
-         "keywords": [], "rust_version": "1.88", "features": {"default": [], "tls": ["dep:rustls"]},
+        {"name": "tidelock", "version": "0.1.0", "manifest_path": "/w/crates/core/Cargo.toml", "publish": null,
+         "license": "MIT", "keywords": [], "rust_version": "1.88",
+         "features": {"default": [], "tls": ["dep:rustls"]},
          "targets": [{"name": "tidelock", "kind": ["lib"]}, {"name": "first", "kind": ["example"]}],
          "dependencies": [{"name": "tidelock-model", "kind": null, "optional": false},
                           {"name": "tidelock-memory", "kind": "dev", "optional": false}]},
-        {"name": "xtask", "manifest_path": "/w/xtask/Cargo.toml", "publish": [], "rust_version": null, "features": {},
-         "targets": [{"name": "xtask", "kind": ["bin"]}], "dependencies": []}]}"#;
+        {"name": "xtask", "version": "0.0.0", "manifest_path": "/w/xtask/Cargo.toml", "publish": [],
+         "rust_version": null, "features": {}, "targets": [{"name": "xtask", "kind": ["bin"]}], "dependencies": []}]}"#;
 
     #[test]
     fn metadata_is_read() {

@@ -2,12 +2,12 @@
 
 use super::{Job, contract};
 use crate::backend;
-use crate::conformance::{Suite, WITH_THE_TESTS};
+use crate::conformance::Suite;
 use crate::tally::Tally;
 use crate::trouble::Result;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let suite = Suite::build(&job.workspace, WITH_THE_TESTS)?;
+    let suite = Suite::among_all(&job.workspace)?;
     for backend in backend::called("all")?.iter().filter(|backend| backend.deployments.is_empty()) {
         let report = suite.report(backend.name);
         let call = suite.on(backend.name, None, &report);

@@ -271,7 +271,7 @@ mod tests {
     /// The suite with these features, and with a backend that is optional or not.
     fn suite(features: &str, optional: bool) -> Result<(), String> {
         let json = format!(
-            r#"{{"target_directory": "/t", "packages": [{{"name": "tidelock-conformance",
+            r#"{{"target_directory": "/t", "packages": [{{"name": "tidelock-conformance", "version": "0.1.0",
                 "manifest_path": "/w/c/Cargo.toml", "publish": null, "targets": [], "features": {features},
                 "dependencies": [{{"name": "tidelock-memory", "kind": null, "optional": false}},
                                  {{"name": "tidelock-redis", "kind": null, "optional": {optional}}}]}}]}}"#

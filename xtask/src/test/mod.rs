@@ -20,13 +20,14 @@ mod servers;
 mod table;
 mod unit;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lexopt::Parser;
 use lexopt::prelude::*;
+use package::Packages;
 
 use crate::call::Call;
 use crate::loom::Exploration;
@@ -50,12 +51,21 @@ struct Job {
     deep: bool,
     /// What the conformance suite has reported in this run.
     reports: RefCell<Vec<PathBuf>>,
+    /// The libraries' packages, once a step has needed them.
+    packages: OnceCell<Packages>,
 }
 
 impl Job {
     /// How long something may run that has so many seconds in a normal run.
     fn limit(&self, seconds: u64) -> Duration {
         Duration::from_secs(if self.deep { 6 * 3600 } else { seconds })
+    }
+
+    fn packages(&self) -> Result<&Packages> {
+        if self.packages.get().is_none() {
+            let _ = self.packages.set(Packages::of(&self.workspace)?);
+        }
+        self.packages.get().ok_or_else(|| "the libraries are not packaged".into())
     }
 
     /// Tests run by this call explore as far as the job does.
@@ -98,12 +108,16 @@ const STEPS: &[Step] = &[
     step("examples", "every example runs and ends by itself", examples::run),
     step(
         "pages",
-        "every code block of README.md and docs/guide builds in a fresh crate and runs",
+        "every code block of README.md and docs/guide builds upon the packages and runs",
         pages::run,
     ),
     step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
     step("oldest-rust", "the libraries compile with the oldest Rust they promise", platforms::oldest_rust),
-    step("package", "cargo can package the libraries together", package::run),
+    step(
+        "package",
+        "cargo can package the libraries together, and each compiles from its package",
+        package::run,
+    ),
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -118,7 +132,8 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let job = Job { workspace: Workspace::load()?, deep, reports: RefCell::default() };
+    let job =
+        Job { workspace: Workspace::load()?, deep, reports: RefCell::default(), packages: OnceCell::new() };
     if let Err(trouble) = setup::rust::install(&job.workspace) {
         println!("{trouble}"); // the step that needs it fails; the others need not
     }

@@ -1,6 +1,6 @@
 //! The code that people copy: every `rust` block of README.md, docs/guide and the crates' own README.md.
 //!
-//! A fresh crate is written outside the workspace, with the libraries and tokio as its dependencies, as a
+//! A fresh crate is written outside the workspace, with the libraries' packages and tokio as its dependencies, as a
 //! reader's would be; each block becomes one of its programs, is built, and is run. A block that has no `main` is
 //! put into an async one that may use `?`. Pages show whole programs or such bodies: lines hidden by `# ` would
 //! be seen by everyone who reads the page anywhere but on docs.rs. `rust,no_run` is built alone, `rust,ignore` is
@@ -14,10 +14,11 @@ use super::Job;
 use super::fence::{self, Block};
 use crate::call::{Call, Show};
 use crate::cargo;
-use crate::place::{self, Scratch};
+use crate::place;
 use crate::tally::Tally;
 use crate::trouble::{Result, While};
 
+const CRATE: &str = "tidelock-pages";
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A block that will be a program.
@@ -41,11 +42,10 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     if programs.is_empty() {
         return Err("README.md and docs/guide show no Rust".into());
     }
-    let crate_ = Scratch::new("pages")?;
-    write_crate(job, crate_.path(), &programs)?;
-    let call = cargo::call(crate_.path()).args(["build", "--bins", "--keep-going"]);
-    let call = call.arg("--message-format=json-render-diagnostics");
-    let built = call.env("CARGO_TARGET_DIR", job.workspace.target.join("pages")).show(Show::Stderr).run()?;
+    let packages = job.packages()?;
+    write_crate(job, &packages.member(CRATE), &programs)?;
+    let call = packages.cargo("build").args(["--package", CRATE, "--bins", "--keep-going"]);
+    let built = call.arg("--message-format=json-render-diagnostics").show(Show::Stderr).run()?;
     let artifacts = cargo::artifacts(&built.stdout);
     for program in &programs {
         let binary = artifacts.iter().find(|artifact| artifact.target == program.name);
@@ -121,22 +121,18 @@ fn whole(body: &str) -> String {
 }
 
 fn write_crate(job: &Job, dir: &Path, programs: &[Program]) -> Result<()> {
-    let mut manifest = String::from(
-        "[package]\nname = \"tidelock-pages\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [profile.dev]\ndebug = false\nincremental = false\n\n[dependencies]\n\
-         tokio = { version = \"1\", features = [\"full\"] }\n",
+    let mut manifest = format!(
+        "[package]\nname = \"{CRATE}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+         tokio = {{ version = \"1\", features = [\"full\"] }}\n",
     );
     for library in job.workspace.libraries() {
-        // A literal string: a path on Windows is full of backslashes.
-        manifest.push_str(&format!("{} = {{ path = '{}' }}\n", library.name, library.dir.display()));
+        manifest.push_str(&format!("{} = \"{}\"\n", library.name, library.version));
     }
     place::write(&dir.join("Cargo.toml"), &manifest)?;
     for program in programs {
         place::write(&dir.join(format!("src/bin/{}.rs", program.name)), &program.source)?;
     }
-    // The same versions as everywhere else in this workspace, also when newer ones are out.
-    let lock = job.workspace.root.join("Cargo.lock");
-    fs::copy(&lock, dir.join("Cargo.lock")).when(|| format!("copy {}", lock.display())).map(drop)
+    Ok(())
 }
 
 fn try_out(program: &Program, binary: Option<&Path>) -> Result<()> {

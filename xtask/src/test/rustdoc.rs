@@ -7,10 +7,7 @@ use crate::tally::Tally;
 use crate::trouble::Result;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let mut call = cargo::call(&job.workspace.root).args(["doc", "--no-deps", "--all-features"]);
-    for package in job.workspace.libraries() {
-        call = call.args(["--package", &package.name]);
-    }
+    let call = cargo::call(&job.workspace.root).args(["doc", "--no-deps", "--lib"]).args(cargo::AMONG_ALL);
     call.env("RUSTDOCFLAGS", "-D warnings").show(Show::Everything).run()?.required()?;
     tally.pass(1);
     Ok(())

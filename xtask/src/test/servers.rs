@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{Job, contract};
 use crate::backend::{self, Backend};
 use crate::call::{Call, Show};
-use crate::conformance::{Suite, WITH_THE_TESTS};
+use crate::conformance::Suite;
 use crate::servers::Loan;
 use crate::tally::Tally;
 use crate::trouble::Result;
@@ -18,7 +18,7 @@ use crate::workspace::Package;
 use crate::{cargo, libtest};
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let suite = Suite::build(&job.workspace, WITH_THE_TESTS)?;
+    let suite = Suite::among_all(&job.workspace)?;
     for backend in backend::called("all")?.iter().filter(|backend| !backend.deployments.is_empty()) {
         let loans = backend.deployments.iter().map(|name| Loan::of(name)).collect::<Result<Vec<_>>>()?;
         let tests = own_tests(job, backend, &loans, tally);
