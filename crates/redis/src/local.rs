@@ -20,8 +20,8 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::AbortHandle;
 
 use crate::dial::Dial;
-use crate::lane::Lane;
 use crate::link::{Link, Reach, WhenDropped};
+use crate::outbox::Outbox;
 use crate::{script, trouble};
 
 /// After how many questions a runtime gets a connection of its own: programs that end soon do without.
@@ -50,7 +50,7 @@ struct Local {
 #[derive(Debug)]
 pub(crate) struct Way {
     runtime: Id,
-    lane: Arc<Lane>,
+    outbox: Arc<Outbox>,
     is_given_up: AtomicBool,
     /// Runs for as long as the connection may be of use.
     task: AbortHandle,
@@ -80,7 +80,7 @@ impl Locals {
         };
         match &local.way {
             Some(way) if way.is_broken() => (local.way, local.asked) = (None, 0),
-            Some(way) => return way.lane.stands().then(|| way.clone()),
+            Some(way) => return way.outbox.stands().then(|| way.clone()),
             None => local.asked += 1,
         }
         if local.asked >= OFTEN {
@@ -104,8 +104,8 @@ impl Way {
     /// Connects in the background.
     fn open(dial: Arc<dyn Dial>, reach: Reach, here: &Handle) -> Arc<Self> {
         let (place, within) = (dial.place(), reach.patience.connect);
-        let (lane, queue) = Lane::new();
-        let served = lane.clone();
+        let (outbox, queue) = Outbox::new();
+        let served = outbox.clone();
         let task = here.spawn(async move {
             // The runtime may have no timer.
             let clock = boot_clock();
@@ -128,7 +128,7 @@ impl Way {
             }
         });
         let (is_given_up, task) = (AtomicBool::new(false), task.abort_handle());
-        Arc::new(Self { runtime: here.id(), lane, is_given_up, task, reach, place })
+        Arc::new(Self { runtime: here.id(), outbox, is_given_up, task, reach, place })
     }
 
     /// Whether it is not worth waiting for any more: its runtime may have ended, for instance.
@@ -151,7 +151,7 @@ impl Way {
         let again = (when_dropped == WhenDropped::Send).then(|| (command.clone(), otherwise.clone()));
         // A little before core gives up, so that this one knows why it is dropped.
         let given_up_at = boot_clock().now() + self.reach.patience.answer * 9 / 10;
-        let sending = Box::pin(send(self.lane.clone(), command, when_dropped));
+        let sending = Box::pin(send(self.outbox.clone(), command, when_dropped));
         let mut asking = Asking { way: self, sending, again, rescue: None, given_up_at, is_done: false };
         if when_dropped == WhenDropped::Send {
             // Its first poll hands it to the connection; whoever waits polls it again.
@@ -165,10 +165,10 @@ impl Way {
     }
 }
 
-async fn send(lane: Arc<Lane>, command: Cmd, when_dropped: WhenDropped) -> RedisResult<Value> {
-    let reply = lane.ask(&command, when_dropped).await?;
+async fn send(outbox: Arc<Outbox>, command: Cmd, when_dropped: WhenDropped) -> RedisResult<Value> {
+    let reply = outbox.ask(&command, when_dropped).await?;
     match script::is_unknown(&reply).then(|| script::by_text(&command)).flatten() {
-        Some(by_text) => lane.ask(&by_text, when_dropped).await,
+        Some(by_text) => outbox.ask(&by_text, when_dropped).await,
         None => Ok(reply),
     }
 }

@@ -1,9 +1,9 @@
 //! What a crowd asks on one runtime goes out as one write.
 //!
 //! A task that is woken by a request runs before everyone else who could ask as well, and would write each request by
-//! itself. So the lane's task lets the others run first, and then takes whatever has come; it waits for no answer
-//! before it sends the next. The few who gain nothing by that ask the connection themselves, unless somebody waits in
-//! the lane: what was asked first is sent first.
+//! itself. So the outbox's task lets the others run first, and then takes whatever has come; it waits for no answer
+//! before it sends the next. The few who gain nothing by that ask the connection themselves, unless something lies in
+//! the outbox: what was asked first is sent first.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ const CROWD: usize = 8;
 const BATCH: usize = 256;
 
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Outbox {
     connection: OnceLock<MultiplexedConnection>,
     queue: UnboundedSender<Request>,
     under_way: AtomicUsize,
@@ -44,16 +44,16 @@ struct Request {
 /// Counts a question for as long as somebody waits for its answer.
 struct UnderWay<'a>(&'a AtomicUsize);
 
-impl Lane {
+impl Outbox {
     pub(crate) fn new() -> (Arc<Self>, Queue) {
         let (queue, requests) = unbounded_channel();
-        let lane = Self {
+        let outbox = Self {
             connection: OnceLock::new(),
             queue,
             under_way: AtomicUsize::new(0),
             unsent: AtomicUsize::new(0),
         };
-        (Arc::new(lane), Queue(requests))
+        (Arc::new(outbox), Queue(requests))
     }
 
     pub(crate) fn stands(&self) -> bool {
