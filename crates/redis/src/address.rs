@@ -52,6 +52,11 @@ pub(crate) fn tuned(info: ConnectionInfo) -> ConnectionInfo {
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     // Only with RESP3 a connection that waits for commands' replies hears of grants as well.
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let settings = match settings.lib_name() {
+        Some(_) => settings, // the user's own client says who it is
+        // By default `redis` would. A narrow user may not, and each connection would stand in the server's ACL LOG.
+        None => settings.set_skip_set_lib_name(),
+    };
     info.set_tcp_settings(tcp).set_redis_settings(settings)
 }
 

@@ -50,17 +50,23 @@ pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: Session
         return Ok(());
     };
     let (command, said) = (reply::text(command).unwrap_or_default(), reply::text(said).unwrap_or_default());
-    if !["NOPERM", "can't run this command", "can't access", "No permissions"]
-        .iter()
-        .any(|no| said.contains(no))
-    {
-        return Err(Error::new(ErrorKind::Unavailable, format!("Redis refused {command}: {said}")));
-    }
-    let (lower, base) = (command.to_lowercase(), &keys.channels);
-    let wrong = format!(
-        "Redis refused {command}; grant it with: ACL SETUSER … +{lower} ~{base}* &{base}* (it said: {said})"
-    );
-    Err(Error::new(ErrorKind::Denied, wrong))
+    Err(refusal(command, said, &keys.channels))
+}
+
+/// Why one of the commands in the scripts was refused, by what the server said; forks say it in words of their own.
+fn refusal(command: &str, said: &str, base: &str) -> Error {
+    let (kind, wrong) = if trouble::is_denied(said) {
+        let lower = command.to_lowercase();
+        let grant = format!("grant it with: ACL SETUSER … +{lower} ~{base}* &{base}*");
+        (ErrorKind::Denied, format!("Redis refused {command}; {grant} (it said: {said})"))
+    } else if said.contains("Unknown") && said.contains("command called from") {
+        let wrong =
+            format!("Redis has no {command}, and locks need it; 6.2 and newer have it (it said: {said})");
+        (ErrorKind::Unsupported, wrong)
+    } else {
+        (ErrorKind::Unavailable, format!("Redis refused {command}: {said}"))
+    };
+    Error::new(kind, wrong)
 }
 
 /// Whether this user may wait for replicas; and, for operators, whether there are so many now.
@@ -91,7 +97,8 @@ impl<'a> Info<'a> {
 
     fn check(&self, place: &str) -> Result<()> {
         let unsupported = |wrong: String| Err(Error::new(ErrorKind::Unsupported, format!("{place} {wrong}")));
-        if self.get("redis_mode") == Some("sentinel") {
+        // Each fork calls its mode something else (`redis_mode`, `server_mode`, …); its sentinels all count masters.
+        if self.get("sentinel_masters").is_some() {
             return unsupported(
                 "is a sentinel; give all of them as redis-sentinel://HOST:PORT,HOST:PORT#MASTER".into(),
             );
@@ -167,6 +174,23 @@ mod tests {
         Info(info).check("Redis at here").err().map(|error| error.to_string())
     }
 
+    /// In the words of Redis 6.0, of Redis 7 and 8, of Redict, and of Valkey 8 and 9.
+    #[test]
+    fn a_command_that_is_missing_will_not_come() {
+        for said in [
+            "@user_script: 24: Unknown Redis command called from Lua script",
+            "ERR Unknown Redis command called from script",
+            "ERR Unknown Redict command called from script",
+            "ERR Unknown command called from script",
+        ] {
+            let error = refusal("HRANDFIELD", said, "tidelock:");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{said}");
+            assert!(error.to_string().contains("HRANDFIELD"), "{error}");
+        }
+        let passing = refusal("HSET", "OOM command not allowed when used memory > 'maxmemory'.", "tidelock:");
+        assert_eq!(passing.kind(), ErrorKind::Unavailable);
+    }
+
     #[test]
     fn who_cannot_serve_is_told_why() {
         assert_eq!(refused("redis_version:6.2.0\r\nrole:master\r\ncluster_enabled:0\r\n"), None);
@@ -175,8 +199,10 @@ mod tests {
         assert!(
             refused("redis_version:7.0.0\r\ncluster_enabled:1\r\n").unwrap().contains("redis-cluster://")
         );
-        let sentinel = "redis_version:7.0.0\r\nredis_mode:sentinel\r\n";
-        assert!(refused(sentinel).unwrap().contains("redis-sentinel://"));
+        for mode in ["redis_mode", "server_mode", "redict_mode"] {
+            let sentinel = format!("redis_version:7.2.4\r\n{mode}:sentinel\r\nsentinel_masters:1\r\n");
+            assert!(refused(&sentinel).unwrap().contains("redis-sentinel://"));
+        }
         let replica =
             "redis_version:7.0.0\r\nrole:slave\r\nslave_read_only:1\r\nmaster_host:a\r\nmaster_port:7\r\n";
         assert!(refused(replica).unwrap().contains("its master, a:7"));

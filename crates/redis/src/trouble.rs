@@ -1,6 +1,6 @@
 //! What Redis and its client library say when something is wrong, as an error of ours that helps.
 
-use redis::{RedisError, ServerErrorKind, Value};
+use redis::{RedisError, ServerError, ServerErrorKind, Value};
 use tidelock::{Error, ErrorKind, Result};
 
 /// The error that this one of the library means, with where it happened: `Redis at 127.0.0.1:6379`.
@@ -29,14 +29,32 @@ pub(crate) fn from(error: RedisError, place: &str) -> Error {
 /// A reply, or the error that it is.
 pub(crate) fn checked(value: Value, place: &str) -> Result<Value> {
     match value {
-        Value::ServerError(error) => Err(from(error.into(), place)),
+        Value::ServerError(error) => Err(from(bare(error).into(), place)),
         value => Ok(value),
     }
 }
 
 /// Whether a server was asked that may not write: it was master once.
 pub(crate) fn is_read_only(value: &Value) -> bool {
-    matches!(value, Value::ServerError(error) if error.code() == "READONLY")
+    matches!(value, Value::ServerError(error) if bare(error.clone()).code() == "READONLY")
+}
+
+/// What a script was refused, as it would be told outside of one. Redis 6.2 wraps it: `ERR Error running script (call to
+/// f_…): @user_script:25: @user_script: 25: -OOM command not allowed …`, or `…: @user_script:9: WRONGTYPE Operation …`.
+fn bare(error: ServerError) -> ServerError {
+    let wrapped = error.details().and_then(|detail| detail.strip_prefix("Error running script"));
+    let place = |c: char| c.is_ascii_digit() || c == ':' || c == ' ';
+    let inner = wrapped.and_then(|detail| detail.rsplit_once("@user_script")).map(|(_, inner)| {
+        let inner = inner.trim_start_matches(place);
+        inner.strip_prefix('-').unwrap_or(inner)
+    });
+    let coded = inner.filter(|inner| {
+        inner.split_once(' ').is_some_and(|(code, _)| code.bytes().all(|b| b.is_ascii_uppercase()))
+    });
+    match coded.map(|inner| redis::parse_redis_value(format!("-{inner}\r\n").as_bytes())) {
+        Some(Ok(Value::ServerError(inner))) => inner,
+        _ => error,
+    }
 }
 
 /// A reply that is not what a script of ours answers.
@@ -64,23 +82,27 @@ fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) 
         ServerErrorKind::ResponseError if detail.contains("non local key") => {
             (ErrorKind::Unavailable, format!("is moving the slot: {detail}"))
         }
-        // What the handshake is refused is said so.
-        ServerErrorKind::ResponseError if detail.contains("no permissions to run") => {
-            (ErrorKind::Denied, denied(detail))
-        }
-        ServerErrorKind::ResponseError if detail.contains("can't run this command") => {
-            (ErrorKind::Denied, format!("refused a command for want of a permission: {detail}"))
-        }
+        // So the handshake is refused, and what a script may not do.
+        ServerErrorKind::ResponseError if is_denied(detail) => (ErrorKind::Denied, denied(detail)),
         _ => (ErrorKind::Protocol, format!("said: {code} {detail}")),
     }
 }
 
+/// Whether a command was refused for want of a permission. In a script it is said without the code NOPERM: before Redis
+/// 7.2 that the script's user can't do it, since then that it has no permissions to.
+pub(crate) fn is_denied(said: &str) -> bool {
+    let ways = ["NOPERM", "no permissions to", "No permissions to", "The user executing the script can't"];
+    ways.iter().any(|way| said.contains(way))
+}
+
 /// What to grant, as far as it is said: `this user has no permissions to run the 'eval' command`.
 fn denied(detail: &str) -> String {
-    let missing = match detail.split('\'').nth(1) {
+    let command = detail.split(" run the '").nth(1).and_then(|rest| rest.split('\'').next());
+    let missing = match command {
         Some(command) => format!("+{command}"),
         None if detail.contains("channel") => "&NAMESPACE:*".into(),
-        None => "~NAMESPACE:*".into(),
+        None if detail.contains("key") => "~NAMESPACE:*".into(),
+        None => return format!("refused a command for want of a permission: {detail}"),
     };
     format!("refused for want of a permission; grant it with: ACL SETUSER … {missing} (it said: {detail})")
 }
@@ -98,5 +120,53 @@ fn extension(code: &str, detail: &str) -> (ErrorKind, String) {
             (ErrorKind::Unavailable, format!("does not take writes now: {code} {detail}"))
         }
         _ => (ErrorKind::Protocol, format!("said: {code} {detail}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stops_a_script_is_the_same_in_the_words_of_redis_6_2() {
+        let wrapped = |inner: &str| {
+            let script = "f_06e7c6476c37ff9bb10e7aa54f7253e3d2d9e56f";
+            let error = format!("-ERR Error running script (call to {script}): @user_script:25: {inner}\r\n");
+            redis::parse_redis_value(error.as_bytes()).unwrap()
+        };
+        let replica = "@user_script: 25: -READONLY You can't write against a read only replica.";
+        assert!(is_read_only(&wrapped(replica)));
+        for (inner, kind) in [
+            (replica, ErrorKind::Unavailable),
+            (
+                "@user_script: 25: -OOM command not allowed when used memory > 'maxmemory'.",
+                ErrorKind::Unavailable,
+            ),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", ErrorKind::Protocol),
+            ("@user_script: 25: The user executing the script can't run this command", ErrorKind::Denied),
+            ("attempt to index a nil value", ErrorKind::Protocol),
+        ] {
+            let error = checked(wrapped(inner), "Redis at here").unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert_eq!(is_read_only(&wrapped(inner)), inner == replica, "{inner}");
+        }
+        let type_error = checked(wrapped("WRONGTYPE Operation against a key"), "Redis at here").unwrap_err();
+        assert!(type_error.to_string().contains("another type"), "{type_error}");
+    }
+
+    #[test]
+    fn what_a_script_may_not_is_denied_in_the_words_of_every_version() {
+        for (detail, named) in [
+            ("The user executing the script can't run this command or subcommand", "a command"),
+            ("The user executing the script can't access at least one of the keys mentioned", "~NAMESPACE:*"),
+            ("The user executing the script can't publish to the channel mentioned", "&NAMESPACE:*"),
+            ("ACL failure in script: User a has no permissions to run the 'hset' command", "+hset"),
+            ("ACL failure in script: No permissions to access a key", "~NAMESPACE:*"),
+            ("ACL failure in script: No permissions to access a channel", "&NAMESPACE:*"),
+        ] {
+            let (kind, message) = said(ServerErrorKind::ResponseError, "ERR", detail);
+            assert_eq!(kind, ErrorKind::Denied, "{detail}");
+            assert!(message.contains(named), "{message}");
+        }
     }
 }

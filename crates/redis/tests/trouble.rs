@@ -127,7 +127,7 @@ async fn a_cluster_given_as_one_server_is_refused() {
 
 #[tokio::test]
 async fn a_sentinel_given_as_one_server_is_refused() {
-    let sentinel = "redis_version:7.0.0\r\nredis_mode:sentinel\r\n";
+    let sentinel = "redis_version:7.2.4\r\nserver_mode:sentinel\r\nsentinel_masters:1\r\n";
     let error = refused(&fake::redis(move |words| match words[0].as_str() {
         "EVALSHA" => Some("-ERR unknown command 'EVALSHA'\r\n".into()),
         _ => fake::usual(words, sentinel),
