@@ -5,13 +5,18 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo, cmd};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
+    cmd,
+};
 use tidelock::{Error, ErrorKind, Result};
 
 /// How long servers may take to be in step again. By default a sentinel makes a replica of a master that has come back
 /// only after eight seconds, and tries no second failover within six minutes.
 const IN_STEP: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(50);
+/// How long one answer may take: a node that gives a slot away may wait for its replicas first.
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// How one kind of Redis is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,7 +250,9 @@ async fn ask_sentinel(seed: &Client, name: &str) -> Result<(Fields, Vec<Fields>)
 }
 
 async fn connect(client: &Client) -> Result<MultiplexedConnection> {
-    client.get_multiplexed_async_connection().await.map_err(trouble)
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(Some(ANSWER)).set_response_timeout(Some(ANSWER));
+    client.get_multiplexed_async_connection_with_config(&config).await.map_err(trouble)
 }
 
 pub(super) async fn ask<T: FromRedisValue>(
