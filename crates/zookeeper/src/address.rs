@@ -1,0 +1,115 @@
+//! URLs, read: `zookeeper://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/CHROOT]`.
+
+use std::fmt;
+
+use tidelock::{Error, ErrorKind, Result};
+
+const PORT: u16 = 2181;
+
+/// Where the servers are, and as whom they are asked.
+#[derive(Clone)]
+pub(crate) struct Address {
+    /// `HOST:PORT`, at least one.
+    pub(crate) hosts: Vec<String>,
+    /// The node below which everything is: empty, or `/a/b`.
+    pub(crate) chroot: String,
+    /// `USER:PASSWORD`.
+    pub(crate) digest: Option<String>,
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        let rest = url.strip_prefix("zookeeper://").ok_or_else(|| wrong("a URL begins with zookeeper://"))?;
+        let (places, chroot) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        // A password may have an @ in it, a host may not.
+        let (digest, places) = match places.rsplit_once('@') {
+            Some((who, places)) if who.contains(':') => (Some(who.to_owned()), places),
+            Some(_) => return Err(wrong("whoever is named before the @ has a password: USER:PASSWORD@")),
+            None => (None, places),
+        };
+        let hosts = places.split(',').map(host).collect::<Option<Vec<_>>>();
+        let hosts = hosts.ok_or_else(|| wrong("a URL of ZooKeeper names HOST[:PORT],HOST[:PORT]"))?;
+        Ok(Self { hosts, chroot: chroot_of(chroot)?, digest })
+    }
+
+    /// As the client library wants it.
+    pub(crate) fn connect_string(&self) -> String {
+        format!("{}{}", self.hosts.join(","), self.chroot)
+    }
+
+    /// What operators may see of it, the same however the hosts are ordered.
+    pub(crate) fn name(&self) -> String {
+        let mut hosts: Vec<_> = self.hosts.iter().map(String::as_str).collect();
+        hosts.sort_unstable();
+        format!("zookeeper {}{}", hosts.join(","), self.chroot)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+/// `HOST:PORT` of `HOST[:PORT]`.
+fn host(text: &str) -> Option<String> {
+    let is_bare_v6 = text.starts_with('[') && text.ends_with(']');
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) if !is_bare_v6 => (name, port.parse().ok()?),
+        _ => (text, PORT),
+    };
+    (!name.is_empty()).then(|| format!("{name}:{port}"))
+}
+
+fn chroot_of(path: &str) -> Result<String> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let is_node = |part: &str| !part.is_empty() && part != "." && part != "..";
+    if path.is_empty() || path[1..].split('/').all(is_node) {
+        return Ok(path.to_owned());
+    }
+    Err(wrong("what follows the hosts is the path of a node: /a/b"))
+}
+
+/// Never with the URL in it, which may have a password.
+fn wrong(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> (String, Option<String>) {
+        let address = Address::parse(url).unwrap();
+        (address.connect_string(), address.digest)
+    }
+
+    #[test]
+    fn hosts_chroot_and_user_are_told_apart() {
+        assert_eq!(read("zookeeper://h"), ("h:2181".into(), None));
+        assert_eq!(read("zookeeper://h:1,i/a/b/"), ("h:1,i:2181/a/b".into(), None));
+        assert_eq!(read("zookeeper://u:p@ss@h:1"), ("h:1".into(), Some("u:p@ss".into())));
+        assert_eq!(read("zookeeper://[::1]:7,[::2]"), ("[::1]:7,[::2]:2181".into(), None));
+    }
+
+    #[test]
+    fn one_store_has_one_name_and_no_password_in_it() {
+        let [a, b] = ["zookeeper://u:secret@b:1,a:1/c", "zookeeper://a:1,b:1/c"].map(Address::parse);
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert_eq!(a.name(), b.name());
+        assert!(!format!("{a:?}").contains("secret"));
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_zookeeper_is_refused_and_not_repeated() {
+        for url in
+            ["h:1", "redis://h", "zookeeper://", "zookeeper://h:x", "zookeeper://h,", "zookeeper://secret@h"]
+                .into_iter()
+                .chain(["zookeeper://h/a//b", "zookeeper://h/../a"])
+        {
+            let error = Address::parse(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
+            assert!(!error.to_string().contains("secret"));
+        }
+    }
+}

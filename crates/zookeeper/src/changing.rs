@@ -1,0 +1,118 @@
+//! Making a claim lighter, and a semaphore larger or smaller, while they are in use.
+
+use std::sync::Arc;
+
+use tidelock::{Claim, ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
+use zookeeper_client::{Error as Said, MultiWriteError};
+
+use crate::books::{Stage, Stands};
+use crate::link::Change;
+use crate::listing::{Listing, is_before};
+use crate::resized::Resized;
+use crate::session::Desk;
+use crate::watching::Seen;
+
+impl Desk {
+    /// A writer becomes a reader by letting go of the rest.
+    pub(crate) async fn lighten(self: &Arc<Self>, claim: &Claim, weight: Weight) -> Result<()> {
+        let gone = || Err(Error::new(ErrorKind::Conflict, "it does not stand in line any more"));
+        let Some(Stage::Stands(Stands { nodes, is_held: true, .. })) = self.books.stage(claim.id) else {
+            return gone();
+        };
+        let line = self.nodes.line(&claim.name);
+        if let ([base, rest], Weight::ONE) = (nodes.as_slice(), weight) {
+            let check = Change::Check(format!("{line}/{base}"));
+            let delete = Change::Delete(format!("{line}/{rest}"));
+            return match self.link.transact(vec![check, delete]).await {
+                // It was deleted already, and the answer was lost.
+                Ok(_) | Err(MultiWriteError::OperationFailed { index: 1, source: Said::NoNode }) => {
+                    self.is_lighter(&claim.name, claim.id);
+                    Ok(())
+                }
+                Err(MultiWriteError::OperationFailed { index: 0, source: Said::NoNode }) => gone(),
+                Err(error) => Err(self.trouble(&error.into())),
+            };
+        }
+        let listed = match self.link.list(&line).await {
+            Ok(listed) => Listing::of(listed),
+            Err(Said::NoNode) => return gone(),
+            Err(error) => return Err(self.trouble(&error)),
+        };
+        match listed.find(claim.id).map(|standing| standing.weight) {
+            None => gone(),
+            Some(now) if weight == now => Ok(()),
+            Some(now) if weight > now => Err(Error::new(
+                ErrorKind::InvalidPermits,
+                format!("it weighs {now}, and cannot become heavier"),
+            )),
+            Some(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                "in ZooKeeper only a writer can be made lighter, a reader",
+            )),
+        }
+    }
+
+    fn is_lighter(&self, name: &Name, id: ClaimId) {
+        self.books.lightened(id);
+        if self.books.is_waited_for(name, id) {
+            self.signals.look(name);
+        }
+    }
+
+    /// Writes the capacity down, as long as somebody is there for whom it is.
+    pub(crate) async fn resize(self: &Arc<Self>, name: &Name, from: Weight, to: Weight) -> Result<()> {
+        let line = self.nodes.line(name);
+        let mut written: Option<Resized> = None;
+        loop {
+            let (synced, listing) = (self.link.sync(&line), self.link.list(&line));
+            let listing = match synced.await.and(listing.await) {
+                Ok(listed) => Listing::of(listed),
+                Err(Said::NoNode) => return Ok(()),
+                Err(error) => return Err(self.trouble(&error)),
+            };
+            let seen = self.see(name, listing).await?;
+            let Some(last) = seen.listing.standing.last() else { return Ok(()) };
+            let before = last.sequence.wrapping_add(1);
+            match written {
+                None => may_resize(&seen, from, to)?,
+                // Whoever came while it was written may have been let in by what was before: it is for them too.
+                Some(written) if seen.resized != Some(written) || !is_before(written.before, before) => {
+                    return Ok(());
+                }
+                Some(_) => {}
+            }
+            let held = written.map_or_else(|| held_before(&seen), |written| written.held);
+            let resized = Resized { capacity: to, before, held };
+            let check = Change::Check(format!("{line}/{}", last.node));
+            let write = Change::Write(line.clone(), resized.text(), seen.listing.stat.version);
+            match self.link.transact(vec![check, write]).await.map_err(Said::from) {
+                Ok(_) => written = Some(resized),
+                Err(Said::NoNode | Said::BadVersion) => {} // somebody left, or wrote: look again
+                Err(error) => return Err(self.trouble(&error)),
+            }
+        }
+    }
+}
+
+fn may_resize(seen: &Seen, from: Weight, to: Weight) -> Result<()> {
+    let wrong = |kind, message: String| Err(Error::new(kind, message));
+    if seen.line.kind != Kind::Semaphore {
+        return wrong(ErrorKind::KindMismatch, format!("it is in use as a {}", seen.line.kind));
+    }
+    if seen.line.capacity != from {
+        return wrong(ErrorKind::Conflict, format!("its size is {} now, and not {from}", seen.line.capacity));
+    }
+    match seen.line.stranded_by(to) {
+        Some(id) => wrong(ErrorKind::InvalidPermits, format!("{id} waits for more than {to} permits")),
+        None => Ok(()),
+    }
+}
+
+/// The sequence behind the last of those who have their turn.
+fn held_before(seen: &Seen) -> i32 {
+    let held = seen.line.held().count(); // those in front
+    match held.checked_sub(1) {
+        Some(last) => seen.listing.standing[last].sequence.wrapping_add(1),
+        None => seen.listing.standing.first().map_or(0, |first| first.sequence),
+    }
+}

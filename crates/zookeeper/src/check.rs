@@ -1,0 +1,123 @@
+//! What a server is asked before it is trusted: whether it has what lines need, and whether this user may do all of it.
+//! And what is wrong with servers that cannot be connected to, as they say themselves.
+
+use std::time::Duration;
+
+use tidelock::{Clock, Error, ErrorKind, Result, SessionId};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zookeeper_client::Error as Said;
+
+use crate::inspection::ServerTime;
+use crate::link::{Change, Link};
+use crate::nodes::Nodes;
+use crate::trouble;
+
+/// How long a server may take to say what is wrong with it.
+const SAYS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Makes the namespace's node, and tries everything once, on a line that nobody else uses and that is gone again.
+pub(crate) async fn permissions(
+    link: &Link,
+    nodes: &Nodes,
+    session: SessionId,
+    clock: &dyn Clock,
+) -> Result<ServerTime> {
+    let line = nodes.line(&format!("tidelock check {session}"));
+    let path = |error: &Said| match error {
+        Said::NoNode => Error::new(
+            ErrorKind::InvalidOption,
+            format!("{} has no node of the path in the URL; make it with zkCli: create /PATH", link.place),
+        ),
+        Said::UnmarshalError { .. } => trouble::from(&Said::Unimplemented, &link.place),
+        error => trouble::from(error, &link.place),
+    };
+    link.make_root(nodes.root()).await.map_err(|error| path(&error))?;
+    let parts = vec![Change::Line(line.clone()), Change::Node(format!("{line}/check-"), "".into())];
+    let (tried, own, read) = (link.make(parts, nodes.root()), link.own(&line), link.read(nodes.root()));
+    let tried = tried.await.map_err(|error| path(&error.into()))?;
+    let at = clock.now();
+    own.await.map_err(|error| path(&error))?;
+    read.await.map_err(|error| path(&error))?;
+    let gone = tried.paths.into_iter().rev().map(Change::Delete);
+    link.transact(gone.collect()).await.map_err(|error| path(&error.into()))?;
+    Ok(ServerTime { millis: tried.at, at })
+}
+
+/// What is wrong with servers that could not be connected to; None: nothing that they say.
+pub(crate) async fn what_is_wrong(hosts: &[String]) -> Option<Error> {
+    let mut said = Vec::new();
+    for host in hosts {
+        let asked = tokio::time::timeout(SAYS_WITHIN, ask(host)).await;
+        said.push((host, asked.map_or(Condition::Nothing, |asked| Condition::of(asked.ok().as_deref()))));
+    }
+    let all = |wanted: Condition| said.iter().all(|(_, said)| *said == wanted);
+    let any = |wanted: Condition| said.iter().find(|(_, said)| *said == wanted).map(|(host, _)| *host);
+    let (kind, message) = if all(Condition::Other) {
+        (ErrorKind::Protocol, format!("{} does not answer as ZooKeeper does; is it one?", hosts.join(",")))
+    } else if let Some(host) = any(Condition::NoQuorum) {
+        (
+            ErrorKind::Unavailable,
+            format!("zookeeper at {host} does not serve now: its ensemble has no majority"),
+        )
+    } else if let Some(host) = any(Condition::ReadOnly) {
+        let wrong = format!("zookeeper at {host} only lets itself be read: it is cut off from its ensemble");
+        (ErrorKind::Unavailable, wrong)
+    } else if all(Condition::Nobody) {
+        (ErrorKind::Unavailable, format!("nobody answers at {}", hosts.join(",")))
+    } else {
+        return None;
+    };
+    Some(Error::new(kind, message))
+}
+
+/// What a server says to the four letters that every one answers by default.
+async fn ask(host: &str) -> std::io::Result<String> {
+    let mut server = TcpStream::connect(host).await?;
+    server.write_all(b"srvr\n").await?;
+    let mut said = Vec::new();
+    server.take(4096).read_to_end(&mut said).await?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    /// It is one, and serves.
+    Well,
+    NoQuorum,
+    ReadOnly,
+    /// It is no ZooKeeper.
+    Other,
+    /// It took the connection, and said nothing.
+    Nothing,
+    Nobody,
+}
+
+impl Condition {
+    fn of(said: Option<&str>) -> Self {
+        match said {
+            None => Self::Nobody,
+            Some("") => Self::Nothing,
+            Some(said) if said.contains("not currently serving requests") => Self::NoQuorum,
+            Some(said) if said.contains("Mode: read-only") => Self::ReadOnly,
+            Some(said) if said.starts_with("Zookeeper version") || said.contains("whitelist") => Self::Well,
+            Some(_) => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_known_by_what_it_says_of_itself() {
+        let said = |text: &str| Condition::of(Some(text));
+        assert_eq!(said("Zookeeper version: 3.8.0\nMode: standalone\n"), Condition::Well);
+        assert_eq!(said("Zookeeper version: 3.8.0\nMode: read-only\n"), Condition::ReadOnly);
+        assert_eq!(said("srvr is not executed because it is not in the whitelist."), Condition::Well);
+        assert_eq!(said("This ZooKeeper instance is not currently serving requests\n"), Condition::NoQuorum);
+        assert_eq!(said("HTTP/1.1 400 Bad Request"), Condition::Other);
+        assert_eq!(Condition::of(None), Condition::Nobody);
+    }
+}

@@ -1,0 +1,90 @@
+//! Lines as operators see them: who holds, who waits, since when; and which there are.
+
+use std::time::Duration;
+
+use tidelock::{ClaimId, Line, Moment, Name, Result, Stander, Token};
+use zookeeper_client::{Error as Said, Stat};
+
+use crate::joining::token;
+use crate::link::Read;
+use crate::listing::Listing;
+use crate::nodes;
+use crate::session::Desk;
+
+/// How many nodes are asked about by one request.
+const PAGE: usize = 500;
+
+/// What the server's clock said at a moment of ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerTime {
+    pub(crate) millis: i64,
+    pub(crate) at: Moment,
+}
+
+impl ServerTime {
+    /// How long ago that was, by the server's clock.
+    fn since(self, then: i64, now: Moment) -> Duration {
+        let passed = i64::try_from(now.since(self.at).as_millis()).unwrap_or(i64::MAX);
+        let since = self.millis.saturating_add(passed).saturating_sub(then);
+        Duration::from_millis(u64::try_from(since).unwrap_or(0))
+    }
+}
+
+impl Desk {
+    pub(crate) async fn inspect(&self, name: &Name) -> Result<Line> {
+        let line = self.nodes.line(name);
+        let listing = match self.link.list(&line).await {
+            Ok(listed) => Listing::of(listed),
+            Err(Said::NoNode) => return Ok(Line::default()),
+            Err(error) => return Err(self.trouble(&error)),
+        };
+        let seen = self.see(name, listing).await?;
+        let paths = seen.listing.standing.iter().map(|standing| format!("{line}/{}", standing.node));
+        let read = self.read_pages(paths.collect()).await?;
+        let held: Vec<ClaimId> = seen.line.held().map(|claim| claim.id).collect();
+        let mut claims = Vec::new();
+        for (standing, read) in seen.listing.standing.iter().zip(read) {
+            let Some((label, stat)) = read else { continue }; // it has left meanwhile
+            let token = held.contains(&standing.id).then(|| token(stat.czxid)).transpose()?;
+            claims.push(self.stander(standing.id, standing.weight, token, &label, &stat));
+        }
+        match claims.is_empty() {
+            true => Ok(Line::default()),
+            false => Ok(Line::new(seen.line.kind, seen.line.capacity, claims)),
+        }
+    }
+
+    fn stander(
+        &self,
+        id: ClaimId,
+        weight: tidelock::Weight,
+        token: Option<Token>,
+        label: &[u8],
+        stat: &Stat,
+    ) -> Stander {
+        let since = self.server_time.since(stat.ctime, self.clock.now());
+        Stander::new(id, weight, token, String::from_utf8_lossy(label).into_owned(), Some(since))
+    }
+
+    /// The names somebody stands in the line of; all of them are one page.
+    pub(crate) async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
+        let (children, _) = self.link.list(self.nodes.root()).await.map_err(|error| self.trouble(&error))?;
+        let mut names: Vec<Name> = children.iter().filter_map(|child| nodes::name(child)).collect();
+        names.retain(|name| name.starts_with(prefix) && after.is_none_or(|after| name > after));
+        names.sort_unstable();
+        let read = self.read_pages(names.iter().map(|name| self.nodes.line(name)).collect()).await?;
+        let is_in_use = |read: Option<(Vec<u8>, Stat)>| read.is_some_and(|(_, stat)| stat.num_children > 0);
+        let names = names.into_iter().zip(read);
+        Ok(names.filter_map(|(name, read)| is_in_use(read).then_some(name)).collect())
+    }
+
+    /// The data of all of these, all of them under way at once.
+    async fn read_pages(&self, paths: Vec<String>) -> Result<Read> {
+        let pages: Vec<_> = paths.chunks(PAGE).map(|page| self.link.read_all(page.to_vec())).collect();
+        let mut read = Vec::with_capacity(paths.len());
+        for page in pages {
+            read.extend(page.await.map_err(|error| self.trouble(&error))?);
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,111 @@
+//! Until when the session surely lives.
+//!
+//! The server that a client is connected to only notes that it was heard, and passes the note on to the leader, who ends
+//! sessions, with the next of the leader's pings: one every half tick. An answer says that the server heard the request,
+//! and not that the leader knows. But a *transaction* that was answered went to the leader and back on the same
+//! connection between the two, behind every note before it. So when one is answered that was sent more than half a tick
+//! after something else that was answered, the leader knows of that other. The session lives for its timeout from then
+//! on, whatever happens to that connection from here on.
+//!
+//! A client is not told the tick. But no session is shorter than two ticks, so what the shortest would get says enough.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidelock::Moment;
+
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) ttl: Duration,
+    /// How long a note may take to the leader, if the connection stands: half a tick, and what a thread may be late.
+    note_takes: Duration,
+    proof: Mutex<Proof>,
+}
+
+#[derive(Debug)]
+struct Proof {
+    /// When the leader surely heard of us, at least.
+    known: Moment,
+    /// When something was sent that was answered, the earliest first: notes of it may be on their way.
+    heard: VecDeque<Moment>,
+}
+
+impl Lease {
+    /// The lease of a session that was asked for then: the leader itself has opened it.
+    pub(crate) fn new(ttl: Duration, half_tick: Duration, asked: Moment) -> Self {
+        let note_takes = half_tick.min(ttl / 4) + ttl / 32;
+        Self { ttl, note_takes, proof: Mutex::new(Proof { known: asked, heard: VecDeque::new() }) }
+    }
+
+    /// A transaction was answered that was sent then.
+    pub(crate) fn answered(&self, sent: Moment) {
+        let mut proof = self.proof();
+        let noted_by = sent - self.note_takes;
+        while let Some(first) = proof.heard.front().copied().filter(|first| *first <= noted_by) {
+            proof.known = proof.known.max(first);
+            proof.heard.pop_front();
+        }
+        drop(proof);
+        self.heard(sent);
+    }
+
+    /// Anything was answered that was sent then.
+    pub(crate) fn heard(&self, sent: Moment) {
+        let mut proof = self.proof();
+        // Requests come by the thousand, and one in a while is enough.
+        let is_news = |last: &Moment| sent > *last + self.ttl / 32;
+        if proof.heard.back().is_none_or(is_news) {
+            proof.heard.push_back(sent);
+        }
+    }
+
+    /// Until when the session surely lives.
+    pub(crate) fn until(&self) -> Moment {
+        self.proof().known + self.ttl
+    }
+
+    fn proof(&self) -> MutexGuard<'_, Proof> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(32);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::START + Duration::from_secs(100 + seconds)
+    }
+
+    #[test]
+    fn an_answer_alone_proves_nothing_of_itself() {
+        let lease = Lease::new(TTL, TTL, at(0));
+        lease.answered(at(20));
+        assert_eq!(lease.until(), at(0) + TTL, "the note may still be with a server that is cut off");
+    }
+
+    #[test]
+    fn an_answer_proves_what_was_answered_half_a_tick_before() {
+        let lease = Lease::new(TTL, TTL, at(0));
+        lease.answered(at(10));
+        lease.answered(at(18));
+        assert_eq!(lease.until(), at(0) + TTL);
+        lease.answered(at(20));
+        assert_eq!(lease.until(), at(10) + TTL);
+        lease.answered(at(30));
+        assert_eq!(lease.until(), at(20) + TTL);
+    }
+
+    #[test]
+    fn a_thousand_answers_are_remembered_by_a_few() {
+        let lease = Lease::new(TTL, TTL, at(0));
+        for millis in 0..20_000 {
+            lease.answered(at(0) + Duration::from_millis(millis));
+        }
+        assert!(lease.proof().heard.len() < 20);
+        assert!(lease.until() >= at(9) + TTL);
+    }
+}

@@ -1,0 +1,123 @@
+//! Leaving a line: one's own claim, or as an operator somebody else's.
+//!
+//! A claim whose nodes are known is one transaction. One of which it is not known whether it has any is looked for,
+//! behind whatever was asked for it before; so is somebody else's.
+
+use std::sync::Arc;
+
+use tidelock::{ClaimId, Left, Name, Reply, Result};
+use zookeeper_client::Error as Said;
+
+use crate::books::{Stage, Stands};
+use crate::link::Change;
+use crate::listing::Listing;
+use crate::session::Desk;
+
+impl Desk {
+    /// It is under way when this returns, from any thread.
+    pub(crate) fn leave(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
+        let stage = if id.session == self.id { self.books.leaves(&name, id) } else { None };
+        match stage {
+            Some(Stage::Stands(stands)) => self.leave_known(name, id, &stands),
+            Some(Stage::Nowhere) => {
+                self.books.forget(&name, id);
+                Box::pin(std::future::ready(Ok(Left::Absent)))
+            }
+            Some(Stage::Asked) | None => self.leave_if_found(name, id),
+        }
+    }
+
+    pub(crate) fn leave_in_the_background(self: Arc<Self>, name: Name, id: ClaimId) {
+        let leaving = self.clone().leave(name.clone(), id);
+        self.runtime.spawn(async move {
+            if let Err(error) = leaving.await {
+                tracing::debug!(lock.name = %name, %error, "a leave got no answer; a renewal that finds the claim tries again");
+            }
+        });
+    }
+
+    fn leave_known(self: Arc<Self>, name: Name, id: ClaimId, stands: &Stands) -> Reply<Left> {
+        let line = self.nodes.line(&name);
+        let how = if stands.is_held { Left::Held } else { Left::Waiting };
+        // The rest of a writer first: whoever watches a writer watches that.
+        let delete = |node: &String| Change::Delete(format!("{line}/{node}"));
+        let deleting = self.link.transact(stands.nodes.iter().rev().map(delete).collect());
+        let is_one = stands.nodes.len() == 1;
+        Box::pin(async move {
+            match deleting.await.map_err(Said::from) {
+                Ok(_) => {
+                    self.has_left(&name, id);
+                    Ok(how)
+                }
+                // Somebody has evicted it, or it has left before.
+                Err(Said::NoNode) if is_one => {
+                    self.has_left(&name, id);
+                    Ok(Left::Absent)
+                }
+                Err(Said::NoNode) => self.leave_if_found(name, id).await, // what is left of it
+                Err(error) => Err(self.trouble(&error)),
+            }
+        })
+    }
+
+    /// It goes on by itself: whoever asked may have gone when the list arrives.
+    fn leave_if_found(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
+        let line = self.nodes.line(&name);
+        let asked = (self.link.sync(&line), self.link.list(&line));
+        let desk = self.clone();
+        let leaving = self.runtime.spawn(async move {
+            let (synced, listing) = asked;
+            let left = desk.delete_if_found(&name, id, synced.await, listing.await).await?;
+            if id.session == desk.id {
+                desk.has_left(&name, id);
+            }
+            Ok(left)
+        });
+        Box::pin(async move { leaving.await.unwrap_or_else(|_| Err(self.trouble(&Said::ClientClosed))) })
+    }
+
+    async fn delete_if_found(
+        &self,
+        name: &Name,
+        id: ClaimId,
+        synced: Result<(), Said>,
+        listed: Result<(Vec<String>, zookeeper_client::Stat), Said>,
+    ) -> Result<Left> {
+        let listing = match synced.and(listed) {
+            Ok(listed) => Listing::of(listed),
+            Err(Said::NoNode) => return Ok(Left::Absent),
+            Err(error) => return Err(self.trouble(&error)),
+        };
+        let seen = self.see(name, listing).await?;
+        let Some(standing) = seen.listing.find(id) else { return Ok(Left::Absent) };
+        let is_held = seen.line.held().any(|held| held.id == id);
+        let line = self.nodes.line(name);
+        // One by one: of a claim that becomes lighter meanwhile there is still something to delete.
+        let deleting: Vec<_> = standing
+            .nodes()
+            .rev()
+            .map(|node| self.link.transact(vec![Change::Delete(format!("{line}/{node}"))]))
+            .collect();
+        let mut was_there = false;
+        for deleting in deleting {
+            match deleting.await.map_err(Said::from) {
+                Ok(_) => was_there = true,
+                Err(Said::NoNode) => {}
+                Err(error) => return Err(self.trouble(&error)),
+            }
+        }
+        Ok(match (was_there, is_held) {
+            (false, _) => Left::Absent,
+            (true, true) => Left::Held,
+            (true, false) => Left::Waiting,
+        })
+    }
+
+    pub(crate) fn has_left(&self, name: &Name, id: ClaimId) {
+        let is_waited_for = self.books.is_waited_for(name, id);
+        self.books.forget(name, id);
+        if is_waited_for {
+            self.signals.look(name);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A line, as the children of its node show it.
+
+use tidelock::{ClaimId, Kind, Token, Weight};
+use tidelock_model::{Claim, Line};
+use zookeeper_client::Stat;
+
+use crate::nodes::Node;
+use crate::resized::Resized;
+
+/// The longest list of children that others can still read: a packet of Java's client has a megabyte by default.
+const LONGEST: usize = 1_000_000;
+
+/// What one list of children showed.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// First come first.
+    pub(crate) standing: Vec<Standing>,
+    pub(crate) stat: Stat,
+    /// A child that is not one of ours.
+    pub(crate) strange: Option<String>,
+    pub(crate) is_too_long: bool,
+}
+
+/// One claim in it.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) id: ClaimId,
+    pub(crate) kind: Kind,
+    pub(crate) weight: Weight,
+    pub(crate) capacity: Weight,
+    pub(crate) sequence: i32,
+    pub(crate) node: String,
+    /// The rest of a writer.
+    pub(crate) more: Vec<String>,
+}
+
+impl Standing {
+    /// All of its nodes; the one that is deleted whenever it gets lighter comes last.
+    pub(crate) fn nodes(&self) -> impl DoubleEndedIterator<Item = &String> {
+        std::iter::once(&self.node).chain(&self.more)
+    }
+}
+
+impl Listing {
+    pub(crate) fn of((children, stat): (Vec<String>, Stat)) -> Self {
+        let is_too_long = children.iter().map(|child| child.len() + 4).sum::<usize>() > LONGEST;
+        let mut strange = None;
+        let mut nodes = Vec::with_capacity(children.len());
+        for child in children {
+            match Node::parse(&child) {
+                Some(node) => nodes.push((node, child)),
+                None => strange = Some(child),
+            }
+        }
+        if let Some((any, _)) = nodes.first() {
+            let from = any.sequence;
+            nodes.sort_unstable_by_key(|(node, _)| node.sequence.wrapping_sub(from));
+        }
+        let mut standing: Vec<Standing> = Vec::with_capacity(nodes.len());
+        for (node, child) in nodes {
+            match standing.last_mut().filter(|last| last.id == node.id) {
+                Some(last) => last.grow(node.weight, child),
+                None => standing.push(Standing::new(&node, child)),
+            }
+        }
+        Self { standing, stat, strange, is_too_long }
+    }
+
+    pub(crate) fn find(&self, id: ClaimId) -> Option<&Standing> {
+        self.standing.iter().find(|standing| standing.id == id)
+    }
+
+    /// What the name is used as; `me` does not count.
+    pub(crate) fn kind(&self, me: Option<ClaimId>) -> Option<Kind> {
+        self.standing.iter().find(|standing| Some(standing.id) != me).map(|standing| standing.kind)
+    }
+
+    /// Whether what its data say of the capacity, if there are any, may matter.
+    pub(crate) fn has_data(&self) -> bool {
+        self.stat.data_length > 0 && !self.standing.is_empty()
+    }
+
+    /// As the rule takes it. Of one's own claims it is known whether they are held.
+    pub(crate) fn line(&self, resized: Option<&Resized>, token: impl Fn(ClaimId) -> Option<Token>) -> Line {
+        let Some(first) = self.standing.first() else {
+            return Line::new(Kind::Mutex, Weight::ONE);
+        };
+        let order =
+            |sequence: i32| (i64::from(sequence.wrapping_sub(first.sequence)) + (1 << 32)).unsigned_abs();
+        let resized = resized.filter(|resized| self.is_in_force(resized));
+        let mut line = Line::new(first.kind, resized.map_or(first.capacity, |resized| resized.capacity));
+        line.shrunk_at = resized.map(|resized| order(resized.before));
+        // Whose turn it was before a shrink is held, under a token that nobody here has to know.
+        let some_token = Token::from_order(0);
+        let was_let_in =
+            |standing: &Standing| resized.is_some_and(|resized| is_before(standing.sequence, resized.held));
+        line.claims.extend(self.standing.iter().map(|standing| Claim {
+            id: standing.id,
+            weight: standing.weight,
+            order: order(standing.sequence),
+            token: token(standing.id).or_else(|| some_token.filter(|_| was_let_in(standing))),
+        }));
+        line
+    }
+
+    /// Whether the line was never empty since that was written.
+    pub(crate) fn is_in_force(&self, resized: &Resized) -> bool {
+        self.standing.iter().any(|standing| is_before(standing.sequence, resized.before))
+    }
+}
+
+impl Standing {
+    fn new(node: &Node, child: String) -> Self {
+        let Node { id, kind, weight, capacity, sequence } = *node;
+        Self { id, kind, weight, capacity, sequence, node: child, more: Vec::new() }
+    }
+
+    fn grow(&mut self, weight: Weight, child: String) {
+        self.weight = Weight::new(self.weight.get().saturating_add(weight.get())).unwrap_or(Weight::MAX);
+        self.more.push(child);
+    }
+}
+
+/// Sequences run over, so what is less than half of all ahead is later.
+pub(crate) fn is_before(sequence: i32, other: i32) -> bool {
+    sequence.wrapping_sub(other) < 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidelock::SessionId;
+
+    fn stat() -> Stat {
+        Stat {
+            czxid: 0,
+            mzxid: 0,
+            pzxid: 0,
+            ctime: 0,
+            mtime: 0,
+            version: 0,
+            cversion: 0,
+            aversion: 0,
+            ephemeral_owner: 0,
+            data_length: 0,
+            num_children: 0,
+        }
+    }
+
+    fn listing(children: &[String]) -> Listing {
+        Listing::of((children.to_vec(), stat()))
+    }
+
+    fn child(number: u64, weight: u32, sequence: i32) -> String {
+        format!("s-00000000000000ff-{number}-{weight}-3-{sequence:010}")
+    }
+
+    fn id(number: u64) -> ClaimId {
+        ClaimId { session: SessionId::from_bits(255), number }
+    }
+
+    #[test]
+    fn order_goes_on_where_the_sequence_runs_over() {
+        let children = [
+            child(3, 1, i32::MIN + 1),
+            child(1, 1, i32::MAX - 1),
+            child(2, 1, i32::MAX),
+            child(4, 1, i32::MIN + 9),
+        ];
+        for turned in 0..4 {
+            let mut children = children.to_vec();
+            children.rotate_left(turned);
+            let listing = listing(&children);
+            let numbers: Vec<u64> = listing.standing.iter().map(|standing| standing.id.number).collect();
+            assert_eq!(numbers, [1, 2, 3, 4]);
+            let line = listing.line(None, |_| None);
+            assert!(line.claims.is_sorted_by(|a, b| a.order < b.order), "{line:?}");
+            assert_eq!(line.held().count(), 3);
+        }
+    }
+
+    #[test]
+    fn the_two_nodes_of_a_writer_are_one_claim() {
+        let listing = listing(&[
+            "r-00000000000000ff-1-2147483646-2147483647-0000000006".into(),
+            "r-00000000000000ff-1-1-2147483647-0000000005".into(),
+            "r-00000000000000ff-2-1-2147483647-0000000007".into(),
+        ]);
+        assert_eq!(listing.standing.len(), 2);
+        assert_eq!(listing.standing[0].weight, Weight::MAX);
+        assert!(listing.standing[0].nodes().next_back().is_some_and(|node| node.ends_with("6")));
+    }
+
+    #[test]
+    fn what_was_written_of_the_capacity_lasts_until_the_line_was_empty() {
+        let resized = Resized { capacity: Weight::ONE, before: 6, held: 5 };
+        let capacity = |listing: &Listing| listing.line(Some(&resized), |_| None).capacity.get();
+        assert_eq!(capacity(&listing(&[child(1, 1, 5), child(2, 1, 6)])), 1);
+        assert_eq!(capacity(&listing(&[child(2, 1, 6)])), 3, "whoever came before it has left");
+    }
+
+    #[test]
+    fn whoever_was_let_in_before_a_shrink_stays_in() {
+        let resized = Resized { capacity: Weight::ONE, before: 8, held: 7 };
+        let listing = listing(&[child(1, 2, 5), child(2, 1, 6), child(3, 1, 7)]);
+        let line = listing.line(Some(&resized), |_| None);
+        let held: Vec<_> = line.held().map(|claim| claim.id).collect();
+        assert_eq!(held, [id(1), id(2)]);
+    }
+
+    #[test]
+    fn another_recipes_child_is_noticed() {
+        assert!(listing(&["lock-0000000001".into(), child(1, 1, 2)]).strange.is_some());
+    }
+}

@@ -1,0 +1,44 @@
+//! What a line's node has for data: a capacity that is not the one which the first in line declares.
+//!
+//! It was resized; or somebody came who declares another capacity than the line has, and wrote down what it has, so
+//! that it still is known when the others have left.
+
+use tidelock::Weight;
+
+/// A capacity that was written down. Sequences are compared by difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resized {
+    pub(crate) capacity: Weight,
+    /// It is in force for as long as anyone stands in line whose sequence is before this: after that the line was empty.
+    pub(crate) before: i32,
+    /// Whoever came before this has its turn, also if it does not fit any more.
+    pub(crate) held: i32,
+}
+
+impl Resized {
+    /// None: it is not written by us.
+    pub(crate) fn parse(data: &[u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(data).ok()?.split(' ');
+        let mut word = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
+        let capacity = Weight::new(word("capacity")?.parse().ok()?)?;
+        Some(Self { capacity, before: word("before")?.parse().ok()?, held: word("held")?.parse().ok()? })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        format!("capacity={} before={} held={}", self.capacity, self.before, self.held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again_and_nothing_else() {
+        let resized = Resized { capacity: Weight::ONE, before: -7, held: i32::MAX };
+        assert_eq!(Resized::parse(resized.text().as_bytes()), Some(resized));
+        for other in ["", "capacity=0 before=1 held=1", "127.0.0.1", "capacity=1 before=1"] {
+            assert_eq!(Resized::parse(other.as_bytes()), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! One client's session: a session of ZooKeeper, and every claim a child of its line that goes when the session ends.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock::{
+    Claim, ClaimId, Clock, Error, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result, Session,
+    SessionId, Shard, Sight, Signals, Sleep, Weight,
+};
+use tokio::runtime::Handle;
+use zookeeper_client::{Error as Said, MultiWriteError, SessionState, StateWatcher};
+
+use crate::books::{Books, Task};
+use crate::inspection::ServerTime;
+use crate::lease::Lease;
+use crate::link::{Change, Link};
+use crate::nodes::{Node, Nodes};
+use crate::trouble;
+
+/// What everything that belongs to one session shares.
+pub(crate) struct Desk {
+    pub(crate) id: SessionId,
+    pub(crate) label: Arc<str>,
+    pub(crate) nodes: Nodes,
+    pub(crate) link: Link,
+    pub(crate) lease: Lease,
+    pub(crate) books: Books,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) signals: Arc<dyn Signals>,
+    pub(crate) server_time: ServerTime,
+    /// The keeper's: what watches lives there.
+    pub(crate) runtime: Handle,
+}
+
+impl Desk {
+    pub(crate) fn trouble(&self, error: &Said) -> Error {
+        trouble::from(error, &self.link.place)
+    }
+
+    /// One transaction that changes nothing. A sync would be answered by a leader whom the others have left already.
+    async fn renew(&self, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        let sent = self.clock.now();
+        let root = self.nodes.root();
+        let confirming = self.link.transact(vec![Change::Check(root.to_owned())]);
+        let listing = self.link.own(root);
+        match confirming.await {
+            // That somebody has deleted the namespace is an answer too.
+            Ok(_) | Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {}
+            Err(error) => return Err(self.trouble(&error.into())),
+        }
+        self.lease.answered(sent);
+        let own = listing.await.map_err(|error| self.trouble(&error))?;
+        let own: BTreeSet<(Name, ClaimId)> = own.iter().filter_map(|path| self.claim_of(path)).collect();
+        let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
+        let asked: BTreeSet<(Name, ClaimId)> = asked.collect();
+        let until = self.lease.until();
+        // After a while without answers the leader may not know of this one yet: it is soon asked again.
+        let is_sure = until > sent + self.lease.ttl / 2;
+        let unsure = if is_sure { Vec::new() } else { own.intersection(&asked).map(|(_, id)| *id).collect() };
+        let gone: Vec<_> = asked.difference(&own).collect();
+        gone.iter().for_each(|(name, id)| self.has_left(name, *id));
+        Ok(Renewal {
+            until,
+            gone: gone.into_iter().map(|(_, id)| *id).collect(),
+            unsure,
+            strays: own.difference(&asked).cloned().collect(),
+        })
+    }
+
+    /// The session ends at the server, and every node of it with it.
+    fn end(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.books.close();
+        let states = self.link.close().map(|client| client.state_watcher());
+        async move {
+            let Some(mut states) = states else { return };
+            while !states.peek_state().is_terminated() {
+                states.changed().await;
+            }
+        }
+    }
+
+    fn claim_of(&self, path: &str) -> Option<(Name, ClaimId)> {
+        let (name, node) = self.nodes.take_apart(path)?;
+        Node::parse(node).map(|node| (name, node.id)).filter(|(_, id)| id.session == self.id)
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session {} at {}", self.id, self.link.place)
+    }
+}
+
+/// A session, and what listens to the state of its connection and to whether anyone still wants it.
+#[derive(Debug)]
+pub(crate) struct ZooKeeperSession {
+    desk: Arc<Desk>,
+    _listening: Task,
+    _minding: Task,
+    _beating: Task,
+}
+
+impl ZooKeeperSession {
+    pub(crate) fn new(desk: Desk, states: StateWatcher) -> Self {
+        let desk = Arc::new(desk);
+        let listening = desk.runtime.spawn(listen(states, desk.signals.clone())).abort_handle();
+        let minding = desk.runtime.spawn(mind(desk.clone())).abort_handle();
+        let beating = desk.runtime.spawn(beat(desk.clone())).abort_handle();
+        Self { desk, _listening: Task(listening), _minding: Task(minding), _beating: Task(beating) }
+    }
+}
+
+/// Is heard by the server so often that the next renewal proves something recent. The library would ping it as often.
+async fn beat(desk: Arc<Desk>) {
+    loop {
+        let sent = desk.clock.now();
+        let is_connected =
+            desk.link.client().is_ok_and(|client| client.state() == SessionState::SyncConnected);
+        if is_connected && desk.link.stat("/").await.is_ok() {
+            desk.lease.heard(sent);
+        }
+        Sleep::until(&desk.clock, sent + desk.lease.ttl / 10).await;
+    }
+}
+
+/// Ends a session that nobody renews any more, or whose renewals are not answered: the library would go on to keep it
+/// alive, and its claims with it. Every one of them is over for core by then.
+async fn mind(desk: Arc<Desk>) {
+    loop {
+        let until = desk.lease.until();
+        if desk.clock.now() >= until {
+            break;
+        }
+        Sleep::until(&desk.clock, until).await;
+    }
+    tracing::warn!(session = %desk.id, "nobody has renewed this session in time, so it is ended");
+    let ended = desk.end();
+    let late = desk.clock.now() + desk.lease.ttl / 8;
+    tokio::select! {
+        () = ended => {}
+        () = Sleep::until(&desk.clock, late) => {}
+    }
+    desk.link.cut();
+    desk.signals.over();
+}
+
+/// Tells of reconnects, after which events may have been missed, and of the end.
+async fn listen(mut states: StateWatcher, signals: Arc<dyn Signals>) {
+    loop {
+        match states.changed().await {
+            SessionState::Disconnected => {
+                tracing::info!("the connection to ZooKeeper is lost, and is made again");
+            }
+            SessionState::SyncConnected | SessionState::ConnectedReadOnly => signals.look_everywhere(),
+            _ => return signals.over(),
+        }
+    }
+}
+
+#[async_trait]
+impl Session for ZooKeeperSession {
+    fn ttl(&self) -> Duration {
+        self.desk.lease.ttl
+    }
+
+    /// Whatever the ensemble, a client has one connection, and everything on it stalls together.
+    fn shard(&self, _: &Name) -> Shard {
+        Shard(0)
+    }
+
+    async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
+        self.desk.join(claim, patience).await
+    }
+
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        self.desk.look_for(name, waiting).await
+    }
+
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        if how == Leave::Void && id.session == self.desk.id {
+            self.desk.books.make_void(id, self.desk.clock.now(), self.desk.lease.ttl * 2);
+        }
+        self.desk.clone().leave(name.clone(), id)
+    }
+
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
+        self.desk.lighten(claim, weight).await
+    }
+
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
+        self.desk.resize(name, from, to).await
+    }
+
+    async fn renew(&self, _: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        self.desk.renew(standing).await
+    }
+
+    async fn line(&self, name: &Name) -> Result<Line> {
+        self.desk.inspect(name).await
+    }
+
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
+        self.desk.names(prefix, after).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.desk.end().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! Looking at a line, and watching the one thing that the first of our waiters there waits for.
+//!
+//! Whoever stands behind the first of ours cannot have its turn before it. So one watch serves all of them: on the node
+//! of somebody else's claim, on the line where there is no such claim; and none for a claim of our own, whose leave
+//! passes by here anyway. A watch may be set too late to hear of a change. So it is set by a read, and what that reads
+//! is compared with what was seen before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidelock::{ClaimId, Grant, Kind, Name, Result, Sight, Weight};
+use tidelock_model::{Line, Watch, touches, watch};
+use zookeeper_client::Error as Said;
+
+use crate::books::{Task, What};
+use crate::listing::Listing;
+use crate::resized::Resized;
+use crate::session::Desk;
+
+/// A line as it was seen.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) listing: Listing,
+    pub(crate) resized: Option<Resized>,
+    pub(crate) line: Line,
+}
+
+impl Desk {
+    /// The line as these children show it, with what its data say of the capacity.
+    pub(crate) async fn see(&self, name: &Name, mut listing: Listing) -> Result<Seen> {
+        let mut resized = None;
+        if listing.has_data() {
+            match self.link.read(&self.nodes.line(name)).await {
+                Ok((data, stat)) => {
+                    resized = Resized::parse(&data);
+                    listing.stat.version = stat.version;
+                }
+                Err(Said::NoNode) => listing.standing.clear(), // nobody stands there any more
+                Err(error) => return Err(self.trouble(&error)),
+            }
+        }
+        let token = |id: ClaimId| if id.session == self.id { self.books.held(id) } else { None };
+        let line = listing.line(resized.as_ref(), token);
+        Ok(Seen { listing, resized, line })
+    }
+
+    /// Looks for these claims of ours, and goes on watching for the first that waits.
+    pub(crate) async fn look_for(self: &Arc<Self>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.lease.ttl };
+        let listing = match self.link.list(&self.nodes.line(name)).await {
+            Ok(listed) => Listing::of(listed),
+            Err(Said::NoNode) => {
+                waiting.iter().for_each(|id| self.books.forget(name, *id));
+                sight.gone = waiting.to_vec();
+                return Ok(sight);
+            }
+            Err(error) => return Err(self.trouble(&error)),
+        };
+        let seen = self.see(name, listing).await?;
+        let capacity = seen.line.capacity;
+        let held: Vec<ClaimId> = seen.line.held().map(|claim| claim.id).collect();
+        let mine = |id: &&ClaimId| id.session == self.id;
+        for id in held.iter().filter(mine) {
+            let is_news = self.books.hold(name, *id);
+            if is_news && touches(&seen.line, *id) {
+                self.touch(name, &seen.listing, *id);
+            }
+            if let Some(token) = self.books.token(*id).filter(|_| waiting.contains(id)) {
+                sight.held.push((*id, Grant { token, capacity }));
+            }
+        }
+        let ours = seen.line.claims.iter().filter(|claim| claim.id.session == self.id);
+        let mut stranded = Vec::new();
+        let standing: HashMap<ClaimId, Weight> = ours.map(|claim| (claim.id, claim.weight)).collect();
+        for id in waiting {
+            match standing.get(id) {
+                None => sight.gone.push(*id),
+                // It could have had its turn before a resize, and did not look: it cannot any more.
+                Some(weight) if *weight > capacity && !held.contains(id) => {
+                    self.clone().leave_in_the_background(name.clone(), *id);
+                    stranded.push(*id);
+                }
+                Some(_) => {}
+            }
+        }
+        sight.gone.iter().for_each(|id| self.books.forget(name, *id));
+        sight.gone.extend(stranded);
+        self.arm(name, &seen);
+        Ok(sight)
+    }
+
+    /// Watches for the first of ours that waits in a line, as it was seen.
+    pub(crate) fn arm(self: &Arc<Self>, name: &Name, seen: &Seen) {
+        let is_ours = |id: &ClaimId| id.session == self.id && self.books.is_waiting(name, *id);
+        let Some(first) = seen.line.waiting().map(|claim| claim.id).find(is_ours) else {
+            return self.saw(name, seen);
+        };
+        let what = match watch(&seen.line, first) {
+            Some(Watch::Claim(id)) if id.session == self.id => What::Own(id.number),
+            Some(Watch::Claim(id)) => {
+                match seen.listing.find(id).and_then(|standing| standing.nodes().next_back()) {
+                    Some(node) => What::Node(node.clone()),
+                    None => return,
+                }
+            }
+            Some(Watch::Line) => What::Line,
+            None => return,
+        };
+        let changes = seen.listing.stat.cversion;
+        let watched = what.clone();
+        let is_there = self.books.watch(name, first.number, what, |serial| {
+            self.spawn(self.clone().watch(name.clone(), serial, watched, changes))
+        });
+        if !is_there {
+            self.signals.look(name);
+        }
+        if seen.line.kind == Kind::Semaphore {
+            let version = seen.listing.stat.version;
+            self.books
+                .watch_capacity(name, || self.spawn(self.clone().watch_capacity(name.clone(), version)));
+        }
+        self.saw(name, seen);
+    }
+
+    /// Somebody of ours may have come without a look, behind one whose turn it was then.
+    fn saw(&self, name: &Name, seen: &Seen) {
+        let is_plain = seen.listing.stat.data_length == 0 && !seen.listing.standing.is_empty();
+        if self.books.saw(name, is_plain.then_some((seen.line.kind, seen.line.capacity))) {
+            self.signals.look(name);
+        }
+    }
+
+    async fn watch(self: Arc<Self>, name: Name, serial: u64, what: What, changes: i32) {
+        let line = self.nodes.line(&name);
+        let Ok(client) = self.link.client() else { return };
+        let watching = match what {
+            What::Own(_) => return,
+            What::Node(node) => client
+                .get_and_watch_data(&format!("{line}/{node}"))
+                .await
+                .map(|(_, _, watcher)| Some(watcher)),
+            What::Line => client
+                .get_and_watch_children(&line)
+                .await
+                .map(|(_, stat, watcher)| (stat.cversion == changes).then_some(watcher)),
+        };
+        drop(client);
+        self.hear(watching, || self.books.watched(&name, serial), &name).await;
+    }
+
+    async fn watch_capacity(self: Arc<Self>, name: Name, version: i32) {
+        let Ok(client) = self.link.client() else { return };
+        let watching = client.get_and_watch_data(&self.nodes.line(&name)).await;
+        drop(client);
+        let watching = watching.map(|(_, stat, watcher)| (stat.version == version).then_some(watcher));
+        self.hear(watching, || self.books.watched_capacity(&name), &name).await;
+    }
+
+    /// Waits until what is watched has changed; at once if it had, before it was watched.
+    async fn hear(
+        &self,
+        watching: Result<Option<zookeeper_client::OneshotWatcher>, Said>,
+        ended: impl FnOnce(),
+        name: &Name,
+    ) {
+        match watching {
+            Ok(Some(watcher)) => drop(watcher.changed().await),
+            Ok(None) | Err(Said::NoNode) => {}
+            // The connection is gone. When there is one again, everything is looked at.
+            Err(_) => return ended(),
+        }
+        ended();
+        self.signals.look(name);
+    }
+
+    /// Tells whoever watches this claim of ours that it waits no more. Nobody does, if the next in line is ours too.
+    pub(crate) fn touch(&self, name: &Name, listing: &Listing, id: ClaimId) {
+        let behind = listing.standing.iter().skip_while(|standing| standing.id != id).nth(1);
+        if behind.is_none_or(|standing| standing.id.session == self.id) {
+            return;
+        }
+        if let (Some(standing), Ok(client)) = (listing.find(id), self.link.client()) {
+            let path = format!("{}/{}", self.nodes.line(name), standing.node);
+            drop(client.set_data(&path, self.label.as_bytes(), None)); // a hint: it is sent, and nobody waits for it
+        }
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Task {
+        Task(self.runtime.spawn(work).abort_handle())
+    }
+}

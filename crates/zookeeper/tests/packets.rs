@@ -1,0 +1,173 @@
+//! How little is asked and told, counted by the server: requests and events to take, to give back and to hand on.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+mod site;
+
+use std::time::Duration;
+
+use site::{Caller, name, namespace, until, weight};
+use tidelock_zookeeper::{Claim, ClaimId, Kind, Leave, Left, Name, Options, Patience, Place, Store, Weight};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Mutex;
+
+/// So long that nothing is sent by the clock while a test counts.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Nobody else may ask while one counts.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+fn store() -> Store {
+    Store::open(&site::url()).unwrap()
+}
+
+fn options(what: &str) -> Options {
+    Options::new().ttl(LONG).namespace(&namespace(what))
+}
+
+/// What the server says to four letters.
+async fn ask(letters: &str) -> String {
+    let mut server = tokio::net::TcpStream::connect(site::host()).await.unwrap();
+    server.write_all(letters.as_bytes()).await.unwrap();
+    let mut said = String::new();
+    server.read_to_string(&mut said).await.unwrap();
+    said
+}
+
+/// What it says it was sent, and has sent.
+async fn packets() -> (u64, u64) {
+    let said = ask("mntr").await;
+    let number = |key: &str| -> u64 {
+        let line = said.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t'));
+        line.unwrap().parse().unwrap()
+    };
+    (number("zk_packets_received"), number("zk_packets_sent"))
+}
+
+/// What doing that takes: requests and events. To ask the server is a few packets too.
+async fn cost(doing: impl Future<Output = ()>) -> (u64, u64) {
+    let (first, second) = (packets().await, packets().await);
+    doing.await;
+    let third = packets().await;
+    let requests = third.0 - second.0 - (second.0 - first.0);
+    let sent = third.1 - second.1 - (second.1 - first.1);
+    (requests, sent.saturating_sub(requests))
+}
+
+/// So many requests exactly, and no more events: the server may count one a little late.
+async fn costs(requests: u64, events: u64, what: &str, doing: impl Future<Output = ()>) {
+    let cost = cost(doing).await;
+    assert!(cost.0 == requests && cost.1 <= events, "{what} took {cost:?} requests and events");
+}
+
+/// Waits until so many nodes are watched in a line.
+async fn watched(options: &Options, line: &Name, many: usize) {
+    let path = format!("/{}/{line}/", options.namespace);
+    let watched = || async {
+        (ask("wchp").await.lines().filter(|line| line.starts_with(&path)).count() == many).then_some(())
+    };
+    until("the watches are set", watched).await;
+}
+
+async fn join(caller: &Caller, claim: &Claim) -> Place {
+    caller.session.join(claim, Patience::Wait).await.unwrap()
+}
+
+fn is_held(place: Place) -> bool {
+    matches!(place, Place::Held { .. })
+}
+
+/// Looks when it is told to, and is held then.
+async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
+    caller.heard.hint(name).await;
+    let sight = caller.session.look(name, &[id]).await.unwrap();
+    assert_eq!(sight.held.first().map(|(held, _)| *held), Some(id), "{sight:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn packets_are_as_few_as_the_guide_says() {
+    let _alone = ALONE.lock().await;
+    let options = options("packets");
+    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let free = name("free");
+    let take = async |number| assert!(is_held(join(&a, &a.mutex(&free, number)).await));
+    let give = async |number| {
+        assert_eq!(a.session.leave(&free, a.claim(number), Leave::Done).await.unwrap(), Left::Held);
+    };
+    costs(1, 0, "to take a name that is new", take(1)).await;
+    costs(1, 0, "to give it back", give(1)).await;
+    costs(2, 0, "to take a name that was used", take(2)).await;
+    costs(1, 0, "to give it back", give(2)).await;
+    let known_to_another = async { assert!(is_held(join(&b, &b.mutex(&free, 1)).await)) };
+    costs(3, 0, "to take a name that only another client has used", known_to_another).await;
+    let behind = async {
+        assert!(!is_held(join(&a, &a.mutex(&free, 3)).await));
+        watched(&options, &free, 1).await;
+    };
+    let (asked, _) = cost(behind).await;
+    assert!(asked >= 3, "the node, the line, the watch; and looks whether it is set: {asked}");
+    let behind_own = async { assert!(!is_held(join(&a, &a.mutex(&free, 4)).await)) };
+    costs(1, 0, "to stand behind somebody of one's own", behind_own).await;
+    let hand_off = async {
+        b.session.leave(&free, b.claim(1), Leave::Done).await.unwrap();
+        turn(&a, &free, a.claim(3)).await;
+    };
+    costs(2, 1, "to hand on, the leave and a read,", hand_off).await;
+    let own = async {
+        a.session.leave(&free, a.claim(3), Leave::Done).await.unwrap();
+        turn(&a, &free, a.claim(4)).await;
+    };
+    costs(2, 0, "to hand on to somebody of one's own", own).await;
+}
+
+/// Hands a lock on ten times, with a crowd behind that comes from so many clients.
+async fn hand_on(clients: u64, crowd: u64, kind: Kind, weight: Weight, capacity: Weight) -> (u64, u64) {
+    let options = options(&format!("crowd {clients} {crowd}"));
+    let mut callers = Vec::new();
+    for id in 1..=clients {
+        callers.push(Caller::open(&store(), id, &options).await);
+    }
+    let hot = name("hot");
+    let mut line = Vec::new();
+    for number in 0..10 + crowd {
+        let caller = &callers[usize::try_from(number % clients).unwrap()];
+        let claim = Claim::new(caller.claim(number), hot.clone(), kind, weight, capacity);
+        assert_eq!(is_held(join(caller, &claim).await), number == 0);
+        line.push((caller, claim.id));
+    }
+    let expected = if clients == 1 { 0 } else { usize::try_from(clients).unwrap() };
+    watched(&options, &hot, expected).await;
+    callers.iter().for_each(|caller| caller.heard.forget(&hot));
+    cost(async {
+        for pair in line[..11.min(line.len())].windows(2) {
+            let [(leaver, leaving), (next, id)] = pair else { unreachable!() };
+            leaver.session.leave(&hot, *leaving, Leave::Done).await.unwrap();
+            turn(next, &hot, *id).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn nobody_but_the_next_hears_of_a_hand_off() {
+    let _alone = ALONE.lock().await;
+    for (kind, weight, capacity) in [
+        (Kind::Mutex, Weight::ONE, Weight::ONE),
+        (Kind::RwLock, Weight::MAX, Weight::MAX),
+        (Kind::Semaphore, weight(2), weight(3)),
+    ] {
+        for clients in [1, 8] {
+            let few = hand_on(clients, 16, kind, weight, capacity).await;
+            let many = hand_on(clients, 1_000, kind, weight, capacity).await;
+            println!("{kind} from {clients} clients: {few:?} with a few behind, {many:?} with a thousand");
+            // The leave, the read, and the watch of the next one of that client; an event for whoever is next.
+            let most = if clients == 1 { (20, 0) } else { (30, 10) };
+            assert!(many.0 <= most.0 + 2 && many.1 <= most.1 + 1, "{kind}, {clients} clients: {many:?}");
+            assert!(
+                many.0 <= few.0 + 2 && many.1 <= few.1 + 1,
+                "{kind}, {clients} clients: {few:?}, {many:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What only this way of keeping lines has to promise, on a server: tokens that grow when nodes
+//! are made anew, idle names that vanish, and that nobody stays in line whom nobody keeps there.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+mod site;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use site::{Caller, name, namespace, plain, until};
+use tidelock_zookeeper::{Claim, ClaimId, Leave, Left, Name, Options, Patience, Place, Shard, Store};
+use zookeeper_client::CreateMode;
+
+/// So long that nothing is sent by the clock while a test counts.
+const LONG: Duration = Duration::from_secs(600);
+
+fn store() -> Store {
+    Store::open(&site::url()).unwrap()
+}
+
+fn options(what: &str) -> Options {
+    Options::new().ttl(LONG).namespace(&namespace(what))
+}
+
+async fn join(caller: &Caller, claim: &Claim) -> Place {
+    caller.session.join(claim, Patience::Wait).await.unwrap()
+}
+
+fn is_held(place: Place) -> bool {
+    matches!(place, Place::Held { .. })
+}
+
+/// Looks when it is told to, and is held then.
+async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
+    caller.heard.hint(name).await;
+    let sight = caller.session.look(name, &[id]).await.unwrap();
+    assert_eq!(sight.held.first().map(|(held, _)| *held), Some(id), "{sight:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn idle_names_vanish_and_their_tokens_go_on() {
+    let options = options("idle");
+    let root = format!("/{}", options.namespace);
+    let locks = store().connect(options).await.unwrap();
+    let hold = locks.mutex("again").unwrap().lock().await.unwrap();
+    let before = hold.token();
+    hold.release().await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..1_000 {
+        let mutex = locks.mutex(&format!("name {number}")).unwrap();
+        tasks.spawn(async move {
+            let hold = mutex.lock().await.unwrap();
+            match number % 10 {
+                0 => drop(tokio::time::timeout(Duration::from_millis(1), mutex.lock()).await),
+                1 => drop(hold),
+                _ => hold.release().await.unwrap(),
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    let client = plain().await;
+    until("idle names vanish", || async {
+        client.list_children(&root).await.unwrap().is_empty().then_some(())
+    })
+    .await;
+    let hold = locks.mutex("again").unwrap().lock().await.unwrap();
+    assert!(hold.token() > before, "the node is new, and its sequence begins anew");
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_session_that_nobody_renews_ends() {
+    let options = Options::new().ttl(Duration::from_secs(2)).namespace(&namespace("orphan"));
+    let [orphan, next] =
+        [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let hold = name("m");
+    assert!(is_held(join(&orphan, &orphan.mutex(&hold, 1)).await));
+    assert!(!is_held(join(&next, &next.mutex(&hold, 1)).await));
+    let renewing = async {
+        loop {
+            let standing = [(hold.clone(), vec![next.claim(1)])];
+            let _ = next.session.renew(Shard(0), &standing).await; // a busy machine may be late
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    tokio::select! {
+        () = renewing => {}
+        () = turn(&next, &hold, next.claim(1)) => {}
+    }
+    let error = orphan.session.line(&hold).await.unwrap_err();
+    assert_eq!(error.kind(), tidelock_zookeeper::ErrorKind::Lost);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn another_sessions_claim_of_the_same_number_is_not_ones_own() {
+    let options = options("numbers");
+    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let line = name("m");
+    assert!(is_held(join(&a, &a.mutex(&line, 7)).await));
+    assert!(!is_held(join(&b, &b.mutex(&line, 7)).await));
+    assert_eq!(b.session.leave(&line, b.claim(7), Leave::Void).await.unwrap(), Left::Waiting);
+    assert_eq!(a.session.leave(&line, a.claim(7), Leave::Done).await.unwrap(), Left::Held);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn order_is_kept_while_a_line_is_made_anew() {
+    let options = options("anew");
+    let locks = Arc::new(store().connect(options).await.unwrap());
+    let mut last = None;
+    for _ in 0..4 {
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..20 {
+            let mutex = locks.mutex("reborn").unwrap();
+            tasks.spawn(async move {
+                let hold = mutex.lock().await.unwrap();
+                let token = hold.token();
+                hold.release().await.unwrap();
+                token
+            });
+        }
+        let mut tokens = Vec::new();
+        while let Some(token) = tasks.join_next().await {
+            tokens.push(token.unwrap());
+        }
+        tokens.sort_unstable();
+        assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "no two grants have one token");
+        assert!(last < tokens.first().copied(), "whatever was before is older");
+        last = tokens.last().copied();
+        tokio::time::sleep(Duration::from_millis(1_500)).await; // the server looks for empty lines every second
+    }
+    Arc::into_inner(locks).unwrap().close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_line_too_long_to_list_takes_nobody_in() {
+    let options = options("long");
+    let caller = Caller::open(&store(), 1, &options).await;
+    let line = name("crowd");
+    assert!(is_held(join(&caller, &caller.mutex(&line, 1)).await));
+    let path = format!("/{}/crowd", options.namespace);
+    let client = plain().await;
+    let mode = CreateMode::EphemeralSequential.with_acls(zookeeper_client::Acls::anyone_all());
+    for part in 0..24 {
+        let mut writer = client.new_multi_writer();
+        for number in 0..1_000 {
+            let node = format!("{path}/m-00000000000000aa-{}-1-1-", part * 1_000 + number);
+            writer.add_create(&node, b"", &mode).unwrap();
+        }
+        writer.commit().await.unwrap();
+    }
+    let other = Caller::open(&store(), 2, &options).await;
+    let error = other.session.join(&other.mutex(&line, 1), Patience::Wait).await.unwrap_err();
+    assert_eq!(error.kind(), tidelock_zookeeper::ErrorKind::Unavailable);
+    assert!(error.to_string().contains("jute.maxbuffer"), "{error}");
+    let (children, _) = client.get_children(&path).await.unwrap();
+    assert_eq!(children.len(), 24_001, "nothing of it is left");
+    assert_eq!(caller.session.leave(&line, caller.claim(1), Leave::Done).await.unwrap(), Left::Held);
+}

@@ -1,0 +1,125 @@
+//! The server that these tests use, and clients at the seam.
+#![allow(dead_code)] // each test program uses what it needs
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tidelock_zookeeper::{
+    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Session, SessionId, Signals, Store, Weight,
+};
+use tokio::sync::Notify;
+
+/// Where the server is: alone, and open to everyone.
+pub(crate) fn url() -> String {
+    std::env::var("TIDELOCK_ZOOKEEPER_URL")
+        .expect("TIDELOCK_ZOOKEEPER_URL is the server; cargo xtask test sets it")
+}
+
+/// `HOST:PORT` of it.
+pub(crate) fn host() -> String {
+    url().trim_start_matches("zookeeper://").to_owned()
+}
+
+/// A connection that has nothing to do with ours.
+pub(crate) async fn plain() -> zookeeper_client::Client {
+    let connector = zookeeper_client::Client::connector().with_session_timeout(Duration::from_secs(60));
+    connector.connect(&host()).await.unwrap()
+}
+
+/// A namespace that no other test has.
+pub(crate) fn namespace(what: &str) -> String {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    format!("{what} {:x}", since.as_micros())
+}
+
+/// Waits for something that takes others a moment.
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "never saw that {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+pub(crate) fn weight(n: u32) -> Weight {
+    Weight::new(n).unwrap()
+}
+
+/// One client at the seam, and what it is told.
+pub(crate) struct Caller {
+    pub(crate) id: SessionId,
+    pub(crate) session: Arc<dyn Session>,
+    pub(crate) heard: Arc<Heard>,
+}
+
+impl Caller {
+    pub(crate) async fn open(store: &Store, id: u64, options: &Options) -> Self {
+        let (id, heard) = (SessionId::from_bits(id), Arc::new(Heard::default()));
+        let session = store.open(id, options, heard.clone()).await.unwrap();
+        Self { id, session, heard }
+    }
+
+    pub(crate) fn claim(&self, number: u64) -> ClaimId {
+        ClaimId { session: self.id, number }
+    }
+
+    /// A claim on a mutex.
+    pub(crate) fn mutex(&self, name: &Name, number: u64) -> Claim {
+        Claim::new(self.claim(number), name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE)
+    }
+}
+
+/// Writes down at which lines a client is told to look.
+#[derive(Default)]
+pub(crate) struct Heard {
+    hints: Mutex<VecDeque<Name>>,
+    something: Notify,
+}
+
+impl Heard {
+    /// Waits until it is told to look at this line.
+    pub(crate) async fn hint(&self, name: &Name) {
+        let hearing = async {
+            loop {
+                let at = self.hints.lock().unwrap().iter().position(|hint| hint == name);
+                match at {
+                    Some(at) => return drop(self.hints.lock().unwrap().remove(at)),
+                    None => self.something.notified().await,
+                }
+            }
+        };
+        let heard = tokio::time::timeout(Duration::from_secs(20), hearing).await;
+        heard.unwrap_or_else(|_| panic!("it was never told to look at {name:?}"));
+    }
+
+    pub(crate) fn forget(&self, name: &Name) {
+        self.hints.lock().unwrap().retain(|hint| hint != name);
+    }
+}
+
+impl fmt::Debug for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Heard")
+    }
+}
+
+impl Signals for Heard {
+    fn held(&self, _: ClaimId, _: Grant) {}
+    fn gone(&self, _: ClaimId) {}
+    fn look(&self, name: &Name) {
+        self.hints.lock().unwrap().push_back(name.clone());
+        self.something.notify_one();
+    }
+    fn look_everywhere(&self) {}
+    fn over(&self) {}
+}
