@@ -18,7 +18,7 @@ const USAGE: &str = "\
 The contract of Tidelock as trials, on a backend.
 
 Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [--seed N]
-       conformance --backend redis --url URL [--control PROGRAM --deployment NAME] [the same]
+       conformance --backend NAME --url URL [--control PROGRAM --deployment NAME] [the same]
        conformance --list          which trial proves what
        conformance --prove         the suite's own proof: what is broken on purpose is caught
        conformance --table FILE…   the table of guarantees from these reports, as README has it
@@ -215,13 +215,15 @@ fn backend(flags: &Flags) -> &str {
 /// The server at the URL, with what was said of it.
 fn remote(flags: &Flags) -> Result<Remote, lexopt::Error> {
     let mut remote = match (backend(flags), &flags.url) {
-        ("redis", None) => {
+        ("redis" | "zookeeper", None) => {
             return Err(format!("{} needs a server: give --url URL", backend(flags)).into());
         }
         ("redis", Some(url)) => redis(url)?,
+        ("zookeeper", Some(url)) => zookeeper(url)?,
         (other, _) => {
             return Err(format!(
-                "there is no backend {other:?}; there are: memory, memory-in-real-time, redis"
+                "there is no backend {other:?}; there are: memory, memory-in-real-time, redis, \
+                 zookeeper"
             )
             .into());
         }
@@ -248,8 +250,18 @@ fn redis(_: &str) -> Result<Remote, lexopt::Error> {
     Err(without("redis"))
 }
 
+#[cfg(feature = "zookeeper")]
+fn zookeeper(url: &str) -> Result<Remote, lexopt::Error> {
+    Ok(Remote::new(subjects::ZooKeeper::at(url).map_err(|error| error.to_string())?))
+}
+
+#[cfg(not(feature = "zookeeper"))]
+fn zookeeper(_: &str) -> Result<Remote, lexopt::Error> {
+    Err(without("zookeeper"))
+}
+
 /// What to do about a backend that was left out.
-#[cfg(not(feature = "redis"))]
+#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
 fn without(backend: &str) -> lexopt::Error {
     format!(
         "this program was built without {backend}; \

@@ -5,9 +5,13 @@ mod memory;
 mod redis;
 mod remote;
 mod seam;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use memory::{memory, memory_in_real_time};
 #[cfg(feature = "redis")]
 pub use redis::Redis;
 pub use remote::{Control, Program, Remote, Site};
 pub use seam::{Bend, Seam};
+#[cfg(feature = "zookeeper")]
+pub use zookeeper::ZooKeeper;

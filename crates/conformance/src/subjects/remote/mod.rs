@@ -27,9 +27,6 @@ pub use site::Site;
 use crate::{Ability, Belief, Can, Cost, Mishap, Server, Subject};
 use server::RemoteServer;
 
-/// How long claims live: the least that options allow, for every trial waits for some of them.
-const SHORT_TTL: Duration = Duration::from_secs(1);
-
 /// How long a server has to be asked nothing to be quiet, and how often that is tried.
 const QUIET: Duration = Duration::from_millis(100);
 const LOOKS_FOR_QUIET: u32 = 30;
@@ -132,7 +129,7 @@ impl Subject for Remote {
     }
 
     fn ttl(&self) -> Duration {
-        SHORT_TTL
+        self.site.ttl()
     }
 
     fn cost(&self) -> Cost {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock::{Backend, Error, ErrorKind, Result, SessionId};
@@ -29,6 +30,12 @@ pub trait Site: fmt::Debug + Send + Sync + 'static {
 
     /// Whether two guards may both be believed under that mishap.
     fn belief(&self, mishap: Mishap) -> Belief;
+
+    /// How long claims live: the least that options allow, for every trial waits for some of them; more where a server
+    /// is that much less exact.
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(1)
+    }
 
     /// What its operations cost, in commands as [`Site::counts`] counts them.
     fn cost(&self) -> Cost;

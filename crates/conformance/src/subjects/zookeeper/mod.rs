@@ -1,0 +1,172 @@
+//! A ZooKeeper under trial: a server alone, or an ensemble.
+//!
+//! What it was asked is counted on the way: every client's requests pass through a gate in this process, which reads
+//! what they are. What keeps a session itself is not counted, for it comes by the clock, whatever is held: the library's
+//! pings, and a renewal's two requests.
+
+mod gate;
+mod left;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock::{Backend, Error, ErrorKind, Result, SessionId};
+use tidelock_zookeeper::Store;
+
+use self::gate::Gates;
+use super::{Control, Site};
+use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap};
+
+/// A session ends up to a tick later than it says, and its server's clock strikes ten times a second. In an ensemble all
+/// takes longer, elections too.
+const TTL: Duration = Duration::from_secs(3);
+
+/// The site of one ZooKeeper.
+#[derive(Debug)]
+pub struct ZooKeeper {
+    url: String,
+    /// `HOST:PORT` of each server.
+    hosts: Vec<String>,
+    gates: Gates,
+}
+
+impl ZooKeeper {
+    /// The ZooKeeper at that URL, which everyone may do everything with. It is one that [`Store::open`] takes.
+    ///
+    /// # Errors
+    /// When that is no URL of a ZooKeeper, or there is no port for a gate.
+    pub fn at(url: &str) -> Result<Self> {
+        Store::open(url)?; // it says best what is wrong with a URL
+        let plain =
+            |url: &str| url.strip_prefix("zookeeper://").map(|rest| rest.trim_end_matches('/').to_owned());
+        let rest = plain(url).filter(|rest| !rest.contains(['/', '@']));
+        let rest = rest
+            .ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the suite wants zookeeper://HOST:PORT,…"))?;
+        let hosts: Vec<String> = rest.split(',').map(str::to_owned).collect();
+        let gates = Gates::open(&hosts).map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "there is no port for a gate").because(error)
+        })?;
+        Ok(Self { url: url.to_owned(), hosts, gates })
+    }
+
+    fn is_alone(&self) -> bool {
+        self.hosts.len() == 1
+    }
+}
+
+#[async_trait]
+impl Site for ZooKeeper {
+    fn name(&self) -> &'static str {
+        if self.is_alone() { "zookeeper" } else { "zookeeper ensemble" }
+    }
+
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn default_port(&self) -> u16 {
+        2_181
+    }
+
+    fn assumptions(&self) -> Vec<String> {
+        vec![
+            "A session of the server lasts for two ticks at least, as it is set by default.".into(),
+            "A guard is looked at before each write: work that is under way when it is lost may still arrive.".into(),
+            "Nobody else makes or deletes nodes in the namespace.".into(),
+            "A majority of the servers keeps what it has written: disks do not lose what they have confirmed.".into(),
+        ]
+    }
+
+    fn can(&self, ability: Ability) -> Can {
+        let no = |why: &str| Can::No(why.to_owned());
+        match ability {
+            Ability::EndSession => no("an operator has no command that ends another's session"),
+            Ability::FailOver => no("whoever becomes leader has every transaction that was answered"),
+            Ability::Spread => no("every server has all names"),
+            Ability::StepClock => no("sessions go by a clock of the server's that never steps"),
+            Ability::CutPush => no("a client has one connection for everything"),
+            Ability::WrongPassword => {
+                no("a user is the hash of a password: another password is another user")
+            }
+            Ability::NoPermission => {
+                no("there are no users with permissions, only nodes with lists of users")
+            }
+            _ => Can::Yes,
+        }
+    }
+
+    fn belief(&self, mishap: Mishap) -> Belief {
+        let may = |why: &str| Belief::MayOverlap(why.to_owned());
+        match mishap {
+            Mishap::Eviction => may("an evicted holder learns of it at its next renewal"),
+            Mishap::StoppedClient => {
+                may("whoever is stopped between looking at its guard and writing does not look again")
+            }
+            Mishap::Forgetting => may("holders learn of it at their next renewal"),
+            Mishap::FailOver => {
+                Belief::CannotHappen("whoever becomes leader has every transaction that was answered".into())
+            }
+            Mishap::ClockStep => {
+                Belief::CannotHappen("sessions go by a clock of the server's that never steps".into())
+            }
+            _ => Belief::NeverOverlaps, // a restart keeps sessions and nodes
+        }
+    }
+
+    fn ttl(&self) -> Duration {
+        if self.is_alone() { TTL } else { TTL + Duration::from_secs(1) }
+    }
+
+    /// A name that is new costs one request more to take. To hand off is to read the line, and to watch for the next.
+    fn cost(&self) -> Cost {
+        Cost { acquire: 3, release: 1, hand_off: 2, renewal: 0 }
+    }
+
+    fn member(&self) -> &'static str {
+        "server"
+    }
+
+    /// An ensemble goes on without one of its servers: so it is the leader that is killed, or started again.
+    async fn members(&self, act: &Act, control: &Control) -> Result<Vec<String>> {
+        let mut members = control.members().await?;
+        if matches!(act, Act::Restart | Act::Crash) && !self.is_alone() {
+            let leader = left::leader(&self.hosts).await?;
+            members.retain(|(_, port)| leader.ends_with(&format!(":{port}")));
+        }
+        Ok(members.into_iter().map(|(role, _)| role).collect())
+    }
+
+    async fn settle(&self) -> Result<()> {
+        left::settle(&self.hosts).await
+    }
+
+    fn push_mark(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn backend(&self, url: &str) -> Result<Arc<dyn Backend>> {
+        let gated = self.gates.url();
+        Ok(Arc::new(Store::open(if url == self.url { &gated } else { url })?))
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        Ok(self.gates.counts())
+    }
+
+    async fn leftovers(&self, namespace: &str, open: &[SessionId]) -> Result<Vec<String>> {
+        left::over(&self.hosts, namespace, !open.is_empty()).await
+    }
+
+    async fn forget(&self) -> Result<()> {
+        left::forget(&self.hosts).await
+    }
+
+    async fn add_user(&self, _: &str, _: &str, _: bool) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "there are no users"))
+    }
+
+    async fn remove_user(&self, _: &str) -> Result<()> {
+        Ok(())
+    }
+}
