@@ -14,7 +14,7 @@ Measures Tidelock on a backend, beside the store's bare commands in the same run
 
 Usage: bench [--backend NAME] [--url URL] [--scenario NAME]… [--slices N] [--short] [--json FILE]
 
-  --backend NAME   what to measure: memory (the default), redis
+  --backend NAME   what to measure: memory (the default), redis, zookeeper
   --url URL        its server; nobody else should use it meanwhile
   --namespace NAME keeps what this run writes apart from everything else there. Default tidelock-bench-PID
   --scenario NAME  this scenario alone; may be given several times

@@ -24,6 +24,8 @@ mod slices;
 mod subject;
 mod table;
 mod worker;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use std::process::ExitCode;
 
@@ -61,8 +63,21 @@ async fn dispatch() -> Result<()> {
         ("redis", None) => Err("name a server for redis, for instance `--url redis://127.0.0.1:6379`".into()),
         #[cfg(not(feature = "redis"))]
         ("redis", _) => Err("this program was built without redis: build it with `--features redis`".into()),
+        #[cfg(feature = "zookeeper")]
+        ("zookeeper", Some(url)) => {
+            act(&zookeeper::ZooKeeper::open(url, &flags.namespace).await?, &flags).await
+        }
+        #[cfg(feature = "zookeeper")]
+        ("zookeeper", None) => {
+            Err("name a server for zookeeper, for instance `--url zookeeper://127.0.0.1:2181`".into())
+        }
+        #[cfg(not(feature = "zookeeper"))]
+        ("zookeeper", _) => {
+            Err("this program was built without zookeeper: build it with `--features zookeeper`".into())
+        }
         (other, _) => {
-            Err(format!("there is no backend `{other}` to measure; there are: memory, redis").into())
+            Err(format!("there is no backend `{other}` to measure; there are: memory, redis, zookeeper")
+                .into())
         }
     }
 }

@@ -35,7 +35,10 @@ fn a_backend_that_there_is_not_is_refused_in_one_sentence() {
     let ran = run(&["--backend", "stone-tablets"]);
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(!ran.status.success());
-    assert_eq!(said, "bench: there is no backend `stone-tablets` to measure; there are: memory, redis\n");
+    assert_eq!(
+        said,
+        "bench: there is no backend `stone-tablets` to measure; there are: memory, redis, zookeeper\n"
+    );
 }
 
 #[test]

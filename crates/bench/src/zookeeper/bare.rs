@@ -1,0 +1,166 @@
+//! The twins: a node that is made and deleted, one that is written to and watched, and a number in one.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+use zookeeper_client::{Acls, AddWatchMode, Client, CreateMode, Error as Said};
+
+use super::server::Server;
+use crate::Result;
+use crate::exclusion::Exclusion;
+use crate::subject::Stock;
+
+/// One take and one give-back: two requests over a connection that others may share.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    client: Arc<Client>,
+    path: Arc<str>,
+}
+
+impl Pair {
+    pub(super) fn new(client: &Arc<Client>, path: String) -> Self {
+        Self { client: client.clone(), path: path.into() }
+    }
+}
+
+impl Exclusion for Pair {
+    type Held = ();
+
+    async fn take(&self) -> Result<()> {
+        let mode = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        self.client.create(&self.path, b"", &mode).await?;
+        Ok(())
+    }
+
+    async fn give_back(&self, (): ()) -> Result<()> {
+        Ok(self.client.delete(&self.path, None).await?)
+    }
+
+    async fn stand(&self, _: usize) -> Result<()> {
+        Ok(()) // nobody stands: it is free, or it fails
+    }
+}
+
+/// Two sides, each with a node that it watches. What one gives back goes to the first who waits on the other: the line
+/// knows no length, and excludes nobody.
+#[derive(Clone, Debug)]
+pub(crate) struct Baton {
+    client: Arc<Client>,
+    other: Arc<str>,
+    waiters: Waiters,
+    /// The very first has nobody to wait for.
+    begun: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Waiters(Arc<Mutex<VecDeque<oneshot::Sender<()>>>>);
+
+impl Baton {
+    pub(super) async fn sides(server: &Server, number: usize) -> Result<[Self; 2]> {
+        let begun = Arc::<AtomicBool>::default();
+        let path = |side: usize| server.path(&format!("baton-{number}-{side}"));
+        let maker = server.connect().await?;
+        for side in [0, 1] {
+            maker.create(&path(side), b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
+        }
+        let side = async |own: usize, other: usize| -> Result<Self> {
+            let (client, waiters) = (server.connect().await?, Waiters::default());
+            let told = waiters.clone();
+            let mut watcher = client.watch(&path(own), AddWatchMode::Persistent).await?;
+            tokio::spawn(async move {
+                loop {
+                    if watcher.changed().await.session_state.is_terminated() {
+                        return;
+                    }
+                    told.wake_first();
+                }
+            });
+            Ok(Self { client, other: path(other).into(), waiters, begun: begun.clone() })
+        };
+        Ok([side(0, 1).await?, side(1, 0).await?])
+    }
+}
+
+impl Waiters {
+    fn join(&self) -> oneshot::Receiver<()> {
+        let (turn, my_turn) = oneshot::channel();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(turn);
+        my_turn
+    }
+
+    fn wake_first(&self) {
+        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let _ = first.map(|turn| turn.send(())); // none: the last of all has given back
+    }
+}
+
+impl Exclusion for Baton {
+    type Held = ();
+
+    async fn take(&self) -> Result<()> {
+        if self.begun.swap(true, Ordering::AcqRel) {
+            self.waiters.join().await?;
+        }
+        Ok(())
+    }
+
+    async fn give_back(&self, (): ()) -> Result<()> {
+        self.client.set_data(&self.other, b"yours", None).await?;
+        Ok(())
+    }
+
+    async fn stand(&self, _: usize) -> Result<()> {
+        Ok(()) // whoever was polled stands
+    }
+}
+
+/// A number in a node's data.
+#[derive(Clone, Debug)]
+pub(crate) struct Number {
+    client: Arc<Client>,
+    path: Arc<str>,
+}
+
+impl Number {
+    pub(super) async fn new(server: &Server, number: u32) -> Result<Self> {
+        let (client, path) = (server.connect().await?, server.path("stock"));
+        let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        match client.create(&path, b"", &mode).await {
+            Ok(_) | Err(Said::NodeExists) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let fresh = Self { client, path: path.into() };
+        fresh.write(number).await?;
+        Ok(fresh)
+    }
+
+    async fn look(&self) -> Result<(u32, i32)> {
+        let (data, stat) = self.client.get_data(&self.path).await?;
+        Ok((std::str::from_utf8(&data)?.parse()?, stat.version))
+    }
+}
+
+impl Stock for Number {
+    async fn read(&self) -> Result<u32> {
+        Ok(self.look().await?.0)
+    }
+
+    async fn write(&self, number: u32) -> Result<()> {
+        self.client.set_data(&self.path, number.to_string().as_bytes(), None).await?;
+        Ok(())
+    }
+
+    async fn take_one(&self) -> Result<bool> {
+        loop {
+            let (number, version) = self.look().await?;
+            let Some(less) = number.checked_sub(1) else { return Ok(false) };
+            match self.client.set_data(&self.path, less.to_string().as_bytes(), Some(version)).await {
+                Ok(_) => return Ok(true),
+                Err(Said::BadVersion) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
