@@ -19,6 +19,11 @@ const BACKENDS: &[Backend] = &[
         feature: Some("redis"),
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
     },
+    Backend {
+        name: "zookeeper",
+        feature: Some("zookeeper"),
+        deployments: &["zookeeper", "zookeeper-ensemble"],
+    },
 ];
 
 /// The backends meant by a name, or by `all`.
@@ -46,7 +51,7 @@ mod tests {
         assert_eq!(called("all").unwrap().len(), BACKENDS.len());
         assert_eq!(called("memory").unwrap()[0].name, "memory");
         let trouble = called("stone-tablets").unwrap_err().to_string();
-        assert_eq!(trouble, "there is no backend `stone-tablets`; there is: memory, redis, all");
+        assert_eq!(trouble, "there is no backend `stone-tablets`; there is: memory, redis, zookeeper, all");
     }
 
     #[test]

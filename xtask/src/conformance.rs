@@ -27,7 +27,7 @@ Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--d
        cargo xtask conformance --write-table
        cargo xtask conformance --list | --prove | --table FILE…
 
-  --backend NAME  memory (the default), redis, or all: every backend, on each of the deployments it names
+  --backend NAME  memory (the default), redis, zookeeper, or all: every backend, on each of the deployments it names
   --url URL       a server of yours to try it on, which is then not paused or killed; without it, servers are
                   started and stopped again
   --filter PART   only trials whose name contains this
