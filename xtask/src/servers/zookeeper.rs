@@ -15,11 +15,12 @@ use crate::trouble::{Result, Trouble};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A short tick lets sessions be short; containers are looked at often, so that a trial sees them go.
+/// A short tick lets sessions be short; containers are looked at often, so that a trial sees them go. Servers that stand
+/// still together for some seconds are no reason to elect a leader, which then takes long.
 const CONFIG: &str = "\
 tickTime=100
 initLimit=100
-syncLimit=50
+syncLimit=100
 minSessionTimeout=1000
 maxSessionTimeout=86400000
 maxClientCnxns=0
