@@ -1,0 +1,226 @@
+//! What gathers: requests that come while an answer is awaited wait for it, and go out together when it comes.
+//!
+//! A single caller pays no delay; a crowd pays one round trip and one disk write together. Leaves go first, and never
+//! wait for joins to be let in. Two joins of one name never go into one transaction, where their tokens would be equal:
+//! the later ones go out right behind it, each by itself, and nobody passes anybody of the same name.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+
+use crate::Name;
+use crate::sync::Cell;
+
+/// A request that may go out with others.
+pub trait Errand {
+    /// The name that it is about.
+    fn name(&self) -> &Name;
+
+    /// Whether it makes a claim, and so a token.
+    fn is_join(&self) -> bool;
+
+    /// Whether anybody still wants it done. Who does not want it any more has to [`Lane::retract`] it, to be sure.
+    fn is_wanted(&self) -> bool;
+}
+
+/// What goes out at once: one transaction, and what has to go behind it in this order.
+#[derive(Debug)]
+pub struct Batch<E> {
+    /// Any of them may be done with any other.
+    pub together: Vec<E>,
+    /// Each by itself.
+    pub apart: Vec<E>,
+}
+
+/// One batch of requests is under way at a time.
+pub struct Lane<E> {
+    most: usize,
+    queue: Cell<Queue<E>>,
+}
+
+struct Queue<E> {
+    is_under_way: bool,
+    leaves: VecDeque<E>,
+    joins: VecDeque<E>,
+}
+
+impl<E: Errand> Lane<E> {
+    /// So many go out at once, at most.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        let queue = Queue { is_under_way: false, leaves: VecDeque::new(), joins: VecDeque::new() };
+        Self { most, queue: Cell::new(queue) }
+    }
+
+    /// Takes this along. `send` is called at once if nothing is under way, and whatever it begins is under way then,
+    /// until [`Lane::go_on`]. It may not wait.
+    pub fn enter<S>(&self, errand: E, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
+        let mut queue = self.queue.lock();
+        match errand.is_join() {
+            true => queue.joins.push_back(errand),
+            false => queue.leaves.push_back(errand),
+        }
+        if queue.is_under_way {
+            return None;
+        }
+        queue.send(self.most, send)
+    }
+
+    /// What was under way is answered: what came meanwhile is sent. None: nothing came, and nothing is under way.
+    ///
+    /// Sending happens under the lane's lock, so that whoever retracts knows: it was sent before, or never will be.
+    pub fn go_on<S>(&self, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
+        self.queue.lock().send(self.most, send)
+    }
+
+    /// What was under way has failed as a whole. What of it is still wanted is sent again, each by itself.
+    pub fn again<S>(&self, failed: Vec<E>, send: impl FnOnce(Batch<E>) -> S) -> S {
+        let queue = self.queue.lock();
+        let apart = failed.into_iter().filter(Errand::is_wanted).collect();
+        let sent = send(Batch { together: Vec::new(), apart });
+        drop(queue);
+        sent
+    }
+
+    /// Takes back what was not sent yet. After this it has been sent already, or never will be.
+    pub fn retract(&self, is_it: impl Fn(&E) -> bool) {
+        let mut queue = self.queue.lock();
+        let is_another = |errand: &E| !is_it(errand);
+        // Dropping one wakes whoever waits for it, so it is done behind the lock.
+        let joins = std::mem::take(&mut queue.joins);
+        let (others, retracted): (VecDeque<E>, VecDeque<E>) = joins.into_iter().partition(is_another);
+        queue.joins = others;
+        drop(queue);
+        drop(retracted);
+    }
+}
+
+impl<E: Errand> Queue<E> {
+    fn send<S>(&mut self, most: usize, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
+        let batch = self.next(most);
+        self.is_under_way = !(batch.together.is_empty() && batch.apart.is_empty());
+        self.is_under_way.then(|| send(batch))
+    }
+
+    fn next(&mut self, most: usize) -> Batch<E> {
+        self.joins.retain(Errand::is_wanted);
+        let leaves = most.min(self.leaves.len());
+        let mut together: Vec<E> = self.leaves.drain(..leaves).collect();
+        let joins = (most - leaves).min(self.joins.len());
+        let (mut apart, mut joined) = (Vec::new(), HashSet::new());
+        for join in self.joins.drain(..joins) {
+            match joined.insert(join.name().clone()) {
+                true => together.push(join),
+                false => apart.push(join),
+            }
+        }
+        Batch { together, apart }
+    }
+}
+
+impl<E> fmt::Debug for Lane<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = self.queue.lock();
+        let waiting = queue.leaves.len() + queue.joins.len();
+        f.debug_struct("Lane").field("is_under_way", &queue.is_under_way).field("waiting", &waiting).finish()
+    }
+}
+
+#[cfg(all(test, not(tidelock_loom)))]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Asked {
+        number: u32,
+        name: Name,
+        is_join: bool,
+        is_wanted: bool,
+    }
+
+    impl Errand for Asked {
+        fn name(&self) -> &Name {
+            &self.name
+        }
+
+        fn is_join(&self) -> bool {
+            self.is_join
+        }
+
+        fn is_wanted(&self) -> bool {
+            self.is_wanted
+        }
+    }
+
+    fn join(number: u32, name: &str) -> Asked {
+        Asked { number, name: Name::new(name).unwrap(), is_join: true, is_wanted: true }
+    }
+
+    fn leave(number: u32, name: &str) -> Asked {
+        Asked { is_join: false, ..join(number, name) }
+    }
+
+    fn numbers(batch: Batch<Asked>) -> (Vec<u32>, Vec<u32>) {
+        let numbers = |errands: Vec<Asked>| errands.into_iter().map(|errand| errand.number).collect();
+        (numbers(batch.together), numbers(batch.apart))
+    }
+
+    /// A lane on which something is under way.
+    fn busy(most: usize) -> Lane<Asked> {
+        let lane = Lane::new(most);
+        assert_eq!(lane.enter(join(0, "first"), numbers), Some((vec![0], vec![])));
+        lane
+    }
+
+    #[test]
+    fn who_is_alone_goes_at_once_and_a_crowd_goes_together() {
+        let lane = busy(9);
+        for number in 1..4 {
+            assert_eq!(lane.enter(join(number, &number.to_string()), numbers), None);
+        }
+        assert_eq!(lane.go_on(numbers), Some((vec![1, 2, 3], vec![])));
+        assert_eq!(lane.go_on(numbers), None);
+        assert_eq!(lane.enter(join(4, "n"), numbers), Some((vec![4], vec![])));
+    }
+
+    #[test]
+    fn leaves_go_first_and_joins_of_one_name_one_after_the_other() {
+        let lane = busy(9);
+        for errand in [join(1, "a"), join(2, "a"), join(3, "b"), join(4, "a"), leave(5, "a")] {
+            lane.enter(errand, numbers);
+        }
+        assert_eq!(lane.go_on(numbers), Some((vec![5, 1, 3], vec![2, 4])));
+    }
+
+    #[test]
+    fn a_crowd_is_sent_in_parts() {
+        let lane = busy(2);
+        for errand in [join(1, "a"), join(2, "b"), join(3, "c"), leave(4, "a")] {
+            lane.enter(errand, numbers);
+        }
+        assert_eq!(lane.go_on(numbers), Some((vec![4, 1], vec![])));
+        assert_eq!(lane.go_on(numbers), Some((vec![2, 3], vec![])));
+    }
+
+    #[test]
+    fn what_is_retracted_or_not_wanted_is_not_sent() {
+        let lane = busy(9);
+        lane.enter(join(1, "a"), numbers);
+        lane.enter(Asked { is_wanted: false, ..join(2, "b") }, numbers);
+        lane.enter(join(3, "c"), numbers);
+        lane.retract(|errand| errand.number == 1);
+        assert_eq!(lane.go_on(numbers), Some((vec![3], vec![])));
+        let failed = vec![join(4, "a"), Asked { is_wanted: false, ..join(5, "b") }, leave(6, "c")];
+        assert_eq!(lane.again(failed, numbers), (vec![], vec![4, 6]));
+    }
+
+    #[test]
+    fn errands_that_nobody_wants_hold_nobody_up() {
+        let lane = busy(1);
+        lane.enter(Asked { is_wanted: false, ..join(1, "a") }, numbers);
+        lane.enter(join(2, "b"), numbers);
+        assert_eq!(lane.go_on(numbers), Some((vec![2], vec![])));
+        lane.enter(Asked { is_wanted: false, ..join(3, "a") }, numbers);
+        assert_eq!(lane.go_on(numbers), None);
+        assert_eq!(lane.enter(join(4, "b"), numbers), Some((vec![4], vec![])));
+    }
+}
