@@ -27,7 +27,8 @@ maxClientCnxns=0
 admin.enableServer=false
 4lw.commands.whitelist=*
 ";
-const CONTAINER_CHECK: &str = "-Dznode.container.checkIntervalMs=1000";
+const CONTAINERS: [&str; 2] =
+    ["-Dznode.container.checkIntervalMs=1000", "-Dznode.container.maxPerMinute=1000000"];
 
 /// Nobody waits for the disk: three servers on one disk are slower than any ensemble is, and on a shared machine a single
 /// flush may take seconds. What is written is there all the same, unless the whole machine dies.
@@ -82,7 +83,7 @@ fn start(group: &mut Group, role: &str, port: u16, id: u16, members: &str) -> Re
     place::write(&folder.join("myid"), &format!("{id}\n"))?;
     place::write(&folder.join("log4j.properties"), LOGGING)?;
     let mut command = Command::new(need("java", "zookeeper")?);
-    command.current_dir(&folder).args(["-Xmx256m", "-XX:+UseSerialGC", CONTAINER_CHECK, NO_DISK]);
+    command.current_dir(&folder).args(["-Xmx256m", "-XX:+UseSerialGC", NO_DISK]).args(CONTAINERS);
     command.args(["-Dzookeeper.jmx.log4j.disable=true", "-cp"]).arg(class_path(&folder)?);
     command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(&config);
     group.spawn(role, port, &command)
