@@ -7,7 +7,10 @@ use std::time::Duration;
 use tidelock::{Claim, ClaimId, Kind, Moment, Name, Token, Weight};
 use tokio::task::AbortHandle;
 
-/// How many names it is remembered of that they had a line.
+use crate::listing::is_before;
+use crate::nodes::Node;
+
+/// Of how many names it is remembered how they are used.
 const USED: usize = 4_096;
 
 /// One session's books.
@@ -22,7 +25,18 @@ struct Pages {
     last_watch: u64,
     /// Names that had a line lately, the latest last.
     used: VecDeque<Name>,
-    is_used: HashSet<Name>,
+    usage: HashMap<Name, Usage>,
+}
+
+/// Who has used a name lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// This client by itself: and so had the line's data this version.
+    Alone(i32),
+    /// Others may as well.
+    Shared,
+    /// Others who thought themselves alone: it is not tried again.
+    Contended,
 }
 
 /// How far a claim has come.
@@ -53,6 +67,15 @@ struct OwnLine {
     capacity: Option<Task>,
     /// What the line was used as when it was last seen.
     seen: Option<(Kind, Weight)>,
+    /// Of a mutex: who of ours stood right behind which other of ours when it was last seen, first come first.
+    pairs: VecDeque<(u64, u64)>,
+}
+
+/// Whose turn it is when a claim of our own has left, without a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) number: u64,
+    pub(crate) node: String,
 }
 
 #[derive(Debug)]
@@ -116,22 +139,32 @@ impl Books {
         }
     }
 
-    /// Whether a name had a line lately: it most likely still has one.
-    pub(crate) fn is_used(&self, name: &Name) -> bool {
-        self.pages().is_used.contains(name)
+    /// How a name was used lately, in which case it most likely still has a line.
+    pub(crate) fn usage(&self, name: &Name) -> Option<Usage> {
+        self.pages().usage.get(name).copied()
     }
 
-    pub(crate) fn set_used(&self, name: &Name, is_used: bool) {
+    /// There is a line of that name.
+    pub(crate) fn has_line(&self, name: &Name) {
+        if self.usage(name).is_none() {
+            self.set_usage(name, Usage::Shared);
+        }
+    }
+
+    pub(crate) fn has_no_line(&self, name: &Name) {
+        self.pages().usage.remove(name);
+    }
+
+    pub(crate) fn set_usage(&self, name: &Name, usage: Usage) {
         let pages = &mut *self.pages();
-        if !is_used {
-            pages.is_used.remove(name);
-        } else if pages.is_used.insert(name.clone()) {
-            pages.used.push_back(name.clone());
-            if pages.used.len() > USED
-                && let Some(oldest) = pages.used.pop_front()
-            {
-                pages.is_used.remove(&oldest);
-            }
+        if pages.usage.insert(name.clone(), usage).is_some() {
+            return;
+        }
+        pages.used.push_back(name.clone());
+        if pages.used.len() > USED
+            && let Some(oldest) = pages.used.pop_front()
+        {
+            pages.usage.remove(&oldest);
         }
     }
 
@@ -140,17 +173,58 @@ impl Books {
     pub(crate) fn is_waited_before(&self, claim: &Claim) -> bool {
         let pages = self.pages();
         let Some(line) = pages.lines.get(&claim.name) else { return false };
-        let is_ahead = |watch: &Watch| watch.first != claim.id.number && line.waiting.contains(&watch.first);
+        let is_ahead = |watch: &Watch| {
+            line.waiting.contains(&watch.first) && pages.is_ahead(watch.first, claim.id.number)
+        };
         let fits = line.seen == Some((claim.kind, claim.capacity)) && claim.weight <= claim.capacity;
         fits && line.watch.as_ref().is_some_and(is_ahead)
     }
 
+    /// Who has its turn when this one leaves: somebody of ours who stands right behind it, with a mutex.
+    pub(crate) fn next(&self, name: &Name, id: ClaimId) -> Option<Next> {
+        let pages = self.pages();
+        let line = pages.lines.get(name)?;
+        let watch = line.watch.as_ref().filter(|watch| watch.what == What::Own(id.number))?;
+        let Some(Stage::Stands(stands)) = pages.claims.get(&watch.first) else { return None };
+        let is_mutex = line.seen.is_some_and(|(kind, _)| kind == Kind::Mutex);
+        is_mutex.then(|| Next { number: watch.first, node: stands.nodes[0].clone() })
+    }
+
+    /// That one has left, and this one has its turn, under this token; whoever stands behind it watches it now. The
+    /// second is false if nobody is known to, and somebody should look. None: it is on its way out, or has its turn.
+    pub(crate) fn hand_on(&self, name: &Name, left: ClaimId, next: u64) -> Option<(Token, bool)> {
+        let mut pages = self.pages();
+        let Pages { claims, lines, last_watch, .. } = &mut *pages;
+        claims.remove(&left.number);
+        let Some(Stage::Stands(stands)) = claims.get_mut(&next) else { return None };
+        let line = lines.get_mut(name)?;
+        if !line.waiting.remove(&next) {
+            return None;
+        }
+        stands.is_held = true;
+        let token = stands.token;
+        *last_watch += 1;
+        let behind = line.watch_behind(next, *last_watch);
+        let is_watched = behind.is_some() || line.waiting.is_empty();
+        let ended = std::mem::replace(&mut line.watch, behind);
+        let unused = pages.stop_waiting(name, next);
+        drop(pages);
+        drop((ended, unused));
+        Some((token, is_watched))
+    }
+
     /// The line was seen as this. Says whether somebody of ours waits who was not in it, and whom nothing is watched for.
-    pub(crate) fn saw(&self, name: &Name, seen: Option<(Kind, Weight)>) -> bool {
+    pub(crate) fn saw(
+        &self,
+        name: &Name,
+        seen: Option<(Kind, Weight)>,
+        pairs: impl Iterator<Item = (u64, u64)>,
+    ) -> bool {
         let mut pages = self.pages();
         let Pages { lines, claims, .. } = &mut *pages;
         let Some(line) = lines.get_mut(name) else { return false };
         line.seen = seen;
+        line.pairs = pairs.collect();
         let stands = |number: &u64| matches!(claims.get(number), Some(Stage::Stands(_)));
         line.watch.is_none() && line.waiting.iter().any(stands)
     }
@@ -309,7 +383,39 @@ impl Books {
     }
 }
 
+impl OwnLine {
+    /// The watch of a claim of ours for whoever of ours waits right behind it, if that is known.
+    fn watch_behind(&mut self, ahead: u64, serial: u64) -> Option<Watch> {
+        while let Some((number, before)) = self.pairs.pop_front() {
+            if self.waiting.contains(&number) {
+                // Else it stands behind somebody else.
+                return (before == ahead).then(|| Watch {
+                    serial,
+                    first: number,
+                    what: What::Own(ahead),
+                    _task: None,
+                });
+            }
+        }
+        None
+    }
+}
+
 impl Pages {
+    /// Whether the first stands before the second. Whoever is only asking comes behind all who stand; but a look may
+    /// have seen its turn, and watch for somebody behind it, before it hears that it stands.
+    fn is_ahead(&self, first: u64, second: u64) -> bool {
+        let sequence = |number: u64| match self.claims.get(&number) {
+            Some(Stage::Stands(stands)) => Node::parse(&stands.nodes[0]).map(|node| node.sequence),
+            _ => None,
+        };
+        match (sequence(first), sequence(second)) {
+            (Some(first), Some(second)) => is_before(first, second),
+            (first, None) => first.is_some(),
+            (None, Some(_)) => false,
+        }
+    }
+
     /// What is not needed any more, to be dropped where no lock is held.
     fn stop_waiting(&mut self, name: &Name, number: u64) -> Option<OwnLine> {
         let line = self.lines.get_mut(name)?;

@@ -34,7 +34,7 @@ pub(crate) async fn permissions(
     };
     link.make_root(nodes.root()).await.map_err(|error| path(&error))?;
     let parts = vec![Change::Line(line.clone()), Change::Node(format!("{line}/check-"), "".into())];
-    let (tried, own, read) = (link.make(parts, nodes.root()), link.own(&line), link.read(nodes.root()));
+    let (tried, own, read) = (link.make(&parts, nodes.root()), link.own(&line), link.read(nodes.root()));
     let tried = tried.await.map_err(|error| path(&error.into()))?;
     let at = clock.now();
     own.await.map_err(|error| path(&error))?;

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use tidelock::{Claim, Error, ErrorKind, Grant, Patience, Place, Result, Token, Weight};
+use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Name, Patience, Place, Result, Token, Weight};
 use tidelock_model::touches;
 use zookeeper_client::{Error as Said, MultiWriteError};
 
-use crate::books::Before;
-use crate::link::{Asked, Change, Made};
+use crate::books::{Before, Usage};
+use crate::gathering::{Answer, What};
+use crate::link::{Change, Made};
 use crate::listing::Listing;
 use crate::nodes::beginnings;
 use crate::resized::Resized;
@@ -36,7 +37,7 @@ impl Desk {
     async fn stand_if_free(self: &Arc<Self>, claim: &Claim) -> Result<Place> {
         match self.link.list(&self.nodes.line(&claim.name)).await {
             Ok(listed) => {
-                self.books.set_used(&claim.name, true);
+                self.books.has_line(&claim.name);
                 let seen = self.see(&claim.name, Listing::of(listed)).await?;
                 if let Err(why) = self.admit(claim, &seen) {
                     self.books.nowhere(&claim.name, claim.id);
@@ -49,29 +50,77 @@ impl Desk {
                     return Ok(Place::Refused);
                 }
             }
-            Err(Said::NoNode) => self.books.set_used(&claim.name, false),
+            Err(Said::NoNode) => self.books.has_no_line(&claim.name),
             Err(error) => return Err(self.refused(claim, &error)),
         }
         self.stand(claim, Patience::Now).await
     }
 
-    /// A name that is new here most likely has no line yet.
+    /// A name that is new here most likely has no line yet; and where nobody else was, nobody else is.
     async fn stand(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
         let line = self.nodes.line(&claim.name);
         // What it declares counts only if it is the first.
         let cannot_be_first = claim.weight > claim.capacity;
         loop {
-            if cannot_be_first || self.books.is_used(&claim.name) {
-                if let Some(place) = self.stand_behind(claim, patience, &line).await? {
-                    return Ok(place);
+            let place = match self.books.usage(&claim.name) {
+                None if !cannot_be_first => self.stand_first(claim, &line).await?,
+                Some(Usage::Alone(version)) if claim.kind != Kind::Semaphore => {
+                    self.stand_alone(claim, patience, &line, version).await?
                 }
-                if cannot_be_first {
+                _ => self.stand_behind(claim, patience, &line).await?,
+            };
+            match place {
+                Some(place) => return Ok(place),
+                None if cannot_be_first => {
                     return Err(self.turned_away(claim, too_heavy(claim.weight, claim.capacity)));
                 }
-            } else if let Some(place) = self.stand_first(claim, &line).await? {
-                return Ok(place);
+                None => {}
             }
         }
+    }
+
+    /// Stands in a line that nobody else has used lately. Nothing is written to it behind the claim, which answers how
+    /// many stand there, if its data are still those that this client has seen. A semaphore's are watched, and may be a
+    /// capacity: so not there. None: somebody has written, or there is no line.
+    async fn stand_alone(
+        self: &Arc<Self>,
+        claim: &Claim,
+        patience: Patience,
+        line: &str,
+        version: i32,
+    ) -> Result<Option<Place>> {
+        let mut nodes = self.nodes_of(claim, line);
+        let own = nodes.len();
+        nodes.push(Change::Write(line.to_owned(), String::new(), version));
+        let sent = self.clock.now();
+        match self.gather(claim.id, &claim.name, What::Join { nodes, listed: None }).await.made {
+            Ok(made) => {
+                let token = self.made(claim, line, &made)?;
+                self.lease.answered(sent);
+                if let Some(stat) = made.line.filter(|stat| usize::try_from(stat.num_children) == Ok(own)) {
+                    self.books.set_usage(&claim.name, Usage::Alone(stat.version));
+                    return Ok(Some(self.holds_alone(claim, token)));
+                }
+                self.books.set_usage(&claim.name, Usage::Shared);
+                let listed = self.link.list(line).await;
+                self.settle(claim, patience, listed).await.map(Some)
+            }
+            Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
+                self.books.has_no_line(&claim.name);
+                Ok(None)
+            }
+            Err(MultiWriteError::OperationFailed { source: Said::BadVersion, .. }) => {
+                self.books.set_usage(&claim.name, Usage::Contended);
+                Ok(None)
+            }
+            Err(error) => Err(self.refused(claim, &error.into())),
+        }
+    }
+
+    fn holds_alone(&self, claim: &Claim, token: Token) -> Place {
+        self.books.hold(&claim.name, claim.id);
+        let grant = Grant { token, capacity: claim.capacity };
+        Place::Held { grant, until: self.lease.until() }
     }
 
     /// Stands in a line that there is. None: there is none any more.
@@ -83,12 +132,13 @@ impl Desk {
     ) -> Result<Option<Place>> {
         let needs_no_look = patience == Patience::Wait && self.books.is_waited_before(claim);
         let sent = self.clock.now();
-        let standing = self.make(claim, line);
-        let listing = (!needs_no_look).then(|| self.link.list(line));
-        match standing.await {
+        let listed = (!needs_no_look).then(|| line.to_owned());
+        let standing = What::Join { nodes: self.nodes_of(claim, line), listed };
+        let Answer { made, listing } = self.gather(claim.id, &claim.name, standing).await;
+        match made {
             Ok(made) => self.made(claim, line, &made)?,
             Err(error) if Said::from(error.clone()) == Said::NoNode => {
-                self.books.set_used(&claim.name, false);
+                self.books.has_no_line(&claim.name);
                 return Ok(None);
             }
             Err(error) => return Err(self.refused(claim, &error.into())),
@@ -107,21 +157,19 @@ impl Desk {
     }
 
     /// Makes the line, and stands in it as its first. None: that has to be tried again.
-    async fn stand_first(&self, claim: &Claim, line: &str) -> Result<Option<Place>> {
-        let mut changes = vec![Change::Line(line.to_owned())];
-        changes.extend(self.nodes_of(claim, line));
+    async fn stand_first(self: &Arc<Self>, claim: &Claim, line: &str) -> Result<Option<Place>> {
+        let mut nodes = vec![Change::Line(line.to_owned())];
+        nodes.extend(self.nodes_of(claim, line));
         let sent = self.clock.now();
-        match self.link.make(changes, line).await {
+        match self.gather(claim.id, &claim.name, What::Join { nodes, listed: None }).await.made {
             Ok(made) => {
                 let token = self.made(claim, line, &made)?;
                 self.lease.answered(sent);
-                self.books.set_used(&claim.name, true);
-                self.books.hold(&claim.name, claim.id);
-                let grant = Grant { token, capacity: claim.capacity };
-                Ok(Some(Place::Held { grant, until: self.lease.until() }))
+                self.books.set_usage(&claim.name, Usage::Alone(0));
+                Ok(Some(self.holds_alone(claim, token)))
             }
             Err(MultiWriteError::OperationFailed { index: 0, source: Said::NodeExists }) => {
-                self.books.set_used(&claim.name, true);
+                self.books.has_line(&claim.name);
                 Ok(None)
             }
             Err(MultiWriteError::OperationFailed { index: 0, source: Said::NoNode }) => {
@@ -130,14 +178,6 @@ impl Desk {
                 Ok(None)
             }
             Err(error) => Err(self.refused(claim, &error.into())),
-        }
-    }
-
-    fn make(&self, claim: &Claim, line: &str) -> Asked<Made, MultiWriteError> {
-        let mut nodes = self.nodes_of(claim, line);
-        match (nodes.pop(), nodes.is_empty()) {
-            (Some(Change::Node(path, label)), true) => self.link.make_one(path, label),
-            (last, _) => self.link.make(nodes.into_iter().chain(last).collect(), self.nodes.root()),
         }
     }
 
@@ -157,6 +197,7 @@ impl Desk {
     /// It was asked for before, and the answer was lost: it stands there, or it does not.
     async fn find_again(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
         let line = self.nodes.line(&claim.name);
+        self.lane.retract(|part| part.id == claim.id); // what was not sent yet will not come behind the list
         let (synced, listing) = (self.link.sync(&line), self.link.list(&line));
         synced.await.map_err(|error| self.trouble(&error))?;
         let listed = match listing.await {
@@ -213,6 +254,7 @@ impl Desk {
     async fn place(self: &Arc<Self>, claim: &Claim, patience: Patience, seen: &Seen) -> Result<Place> {
         if seen.line.held().any(|held| held.id == claim.id) {
             self.books.hold(&claim.name, claim.id);
+            self.seems_alone(&claim.name, seen);
             if touches(&seen.line, claim.id) {
                 self.touch(&claim.name, &seen.listing, claim.id);
             }
@@ -226,6 +268,16 @@ impl Desk {
         }
         self.arm(&claim.name, seen);
         Ok(self.waits())
+    }
+
+    /// A line with one claim in it and no data is most likely used by this client alone, unless others were seen to be
+    /// as sure of that.
+    fn seems_alone(&self, name: &Name, seen: &Seen) {
+        let stat = &seen.listing.stat;
+        let is_alone = seen.listing.standing.len() == 1 && stat.data_length == 0;
+        if is_alone && self.books.usage(name) == Some(Usage::Shared) {
+            self.books.set_usage(name, Usage::Alone(stat.version));
+        }
     }
 
     /// Whether it may stand in this line.

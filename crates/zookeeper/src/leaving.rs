@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Left, Name, Reply, Result};
+use tidelock::{ClaimId, Grant, Left, Name, Reply, Result, Weight};
 use zookeeper_client::Error as Said;
 
-use crate::books::{Stage, Stands};
+use crate::books::{Next, Stage, Stands};
+use crate::gathering::What;
 use crate::link::Change;
 use crate::listing::Listing;
 use crate::session::Desk;
@@ -36,33 +37,52 @@ impl Desk {
         });
     }
 
+    /// With a mutex, whoever of ours stands right behind has its turn then, if it still stands there: that is asked
+    /// with it, and saves a look.
     fn leave_known(self: Arc<Self>, name: Name, id: ClaimId, stands: &Stands) -> Reply<Left> {
         let line = self.nodes.line(&name);
         let how = if stands.is_held { Left::Held } else { Left::Waiting };
+        let next = if stands.is_held { self.books.next(&name, id) } else { None };
         // The rest of a writer first: whoever watches a writer watches that.
-        let delete = |node: &String| Change::Delete(format!("{line}/{node}"));
-        let deleting = self.link.transact(stands.nodes.iter().rev().map(delete).collect());
-        let is_one = stands.nodes.len() == 1;
+        let mut changes: Vec<_> =
+            stands.nodes.iter().rev().map(|node| Change::Delete(format!("{line}/{node}"))).collect();
+        changes.extend(next.iter().map(|next| Change::Check(format!("{line}/{}", next.node))));
+        let is_one = changes.len() == 1;
+        let deleting = self.gather(id, &name, What::Leave(changes));
         Box::pin(async move {
-            match deleting.await.map_err(Said::from) {
-                Ok(_) => {
-                    self.has_left(&name, id);
-                    Ok(how)
-                }
+            match (deleting.await.made.map_err(Said::from), next) {
+                (Ok(_), None) => self.has_left(&name, id),
+                (Ok(_), Some(next)) => self.hand_on(&name, id, &next),
                 // Somebody has evicted it, or it has left before.
-                Err(Said::NoNode) if is_one => {
+                (Err(Said::NoNode), _) if is_one => {
                     self.has_left(&name, id);
-                    Ok(Left::Absent)
+                    return Ok(Left::Absent);
                 }
-                Err(Said::NoNode) => self.leave_if_found(name, id).await, // what is left of it
-                Err(error) => Err(self.trouble(&error)),
+                // What is left of it; or whoever is next has left.
+                (Err(Said::NoNode), _) => return self.leave_if_found(name, id).await,
+                (Err(error), _) => return Err(self.trouble(&error)),
             }
+            Ok(how)
         })
+    }
+
+    fn hand_on(&self, name: &Name, left: ClaimId, next: &Next) {
+        match self.books.hand_on(name, left, next.number) {
+            Some((token, is_watched)) => {
+                let grant = Grant { token, capacity: Weight::ONE };
+                self.signals.held(ClaimId { session: self.id, number: next.number }, grant);
+                if !is_watched {
+                    self.signals.look(name);
+                }
+            }
+            None => self.has_left(name, left),
+        }
     }
 
     /// It goes on by itself: whoever asked may have gone when the list arrives.
     fn leave_if_found(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
         let line = self.nodes.line(&name);
+        self.lane.retract(|part| part.id == id); // what was not sent yet will not come behind the list
         let asked = (self.link.sync(&line), self.link.list(&line));
         let desk = self.clone();
         let leaving = self.runtime.spawn(async move {

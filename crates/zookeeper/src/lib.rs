@@ -26,6 +26,7 @@ mod address;
 mod books;
 mod changing;
 mod check;
+mod gathering;
 mod inspection;
 mod joining;
 mod lease;

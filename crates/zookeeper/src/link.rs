@@ -36,7 +36,7 @@ pub(crate) enum Change {
 }
 
 /// Nodes that were made together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Made {
     /// The paths of those that belong to claims.
     pub(crate) paths: Vec<String>,
@@ -44,6 +44,8 @@ pub(crate) struct Made {
     pub(crate) order: i64,
     /// When that was by the server's clock, in milliseconds.
     pub(crate) at: i64,
+    /// The line, if it was written to behind them.
+    pub(crate) line: Option<Stat>,
 }
 
 pub(crate) struct Link {
@@ -114,33 +116,57 @@ impl Link {
     }
 
     /// One node of a claim.
-    pub(crate) fn make_one(&self, path: String, label: Arc<str>) -> Asked<Made, MultiWriteError> {
+    fn make_one(&self, path: String, label: Arc<str>) -> Asked<Made, MultiWriteError> {
         let acls = self.acls;
         match self.client() {
             Ok(client) => begun(async move {
                 let mode = CreateMode::EphemeralSequential.with_acls(acls);
                 let (stat, sequence) = client.create(&path, label.as_bytes(), &mode).await?;
-                Ok(Made { paths: vec![format!("{path}{sequence}")], order: stat.czxid, at: stat.ctime })
+                Ok(Made {
+                    paths: vec![format!("{path}{sequence}")],
+                    order: stat.czxid,
+                    at: stat.ctime,
+                    line: None,
+                })
             }),
             Err(closed) => Box::pin(ready(Err(closed.into()))),
         }
     }
 
-    /// Several nodes, all or none. Servers before 3.9 do not say which transaction made a node among others; but they do
-    /// say which one wrote to a node. So nothing is written to `stamped`, which nobody watches.
-    pub(crate) fn make(&self, mut changes: Vec<Change>, stamped: &str) -> Asked<Made, MultiWriteError> {
-        changes.push(Change::Write(stamped.to_owned(), String::new(), -1));
+    /// What one join or leave changes, all or nothing.
+    pub(crate) fn make(&self, changes: &[Change], stamped: &str) -> Asked<Made, MultiWriteError> {
+        if let [Change::Node(path, label)] = changes {
+            return self.make_one(path.clone(), label.clone());
+        }
+        let making = self.make_all(&[changes], stamped);
+        Box::pin(async move { Ok(making.await?.pop().unwrap_or_default()) })
+    }
+
+    /// What several joins and leaves change, all or nothing; what each has made. Servers before 3.9 do not say which
+    /// transaction made a node among others; but they do say which one wrote to a node. So if any is made and none is
+    /// written to, nothing is written to `stamped`, which nobody watches.
+    pub(crate) fn make_all(&self, parts: &[&[Change]], stamped: &str) -> Asked<Vec<Made>, MultiWriteError> {
+        let mut changes = parts.concat();
+        let has = |wanted: fn(&Change) -> bool| changes.iter().any(wanted);
+        if has(|change| matches!(change, Change::Node(..)))
+            && !has(|change| matches!(change, Change::Write(..)))
+        {
+            changes.push(Change::Write(stamped.to_owned(), String::new(), -1));
+        }
+        let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
         let making = self.transact(changes);
         Box::pin(async move {
-            let mut made = Made { paths: Vec::new(), order: -1, at: 0 };
-            for result in making.await? {
-                match result {
-                    MultiWriteResult::Create { path, .. } => made.paths.push(path),
-                    MultiWriteResult::SetData { stat } => (made.order, made.at) = (stat.mzxid, stat.mtime),
-                    _ => {}
-                }
-            }
-            Ok(made)
+            let results = making.await?;
+            let stamp = results.iter().find_map(written);
+            let (order, at) = stamp.map_or((-1, -1), |stat| (stat.mzxid, stat.mtime)); // nothing was made
+            let mut rest = results.as_slice();
+            let made = lengths.into_iter().map(|length| {
+                let (part, others) = rest.split_at(length.min(rest.len()));
+                rest = others;
+                let paths = part.iter().filter_map(path).collect();
+                Made { paths, order, at, line: part.iter().find_map(written) }
+            });
+            Ok(made.collect())
         })
     }
 
@@ -238,6 +264,22 @@ impl spawns_core::Spawn for Serving {
     fn spawn(&self, task: spawns_core::Task) {
         let spawned = tokio::spawn(Box::into_pin(task.future)).abort_handle();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(spawned);
+    }
+}
+
+/// Of a node that was made.
+fn path(result: &MultiWriteResult) -> Option<String> {
+    match result {
+        MultiWriteResult::Create { path, .. } => Some(path.clone()),
+        _ => None,
+    }
+}
+
+/// Of a node that was written to.
+fn written(result: &MultiWriteResult) -> Option<Stat> {
+    match result {
+        MultiWriteResult::SetData { stat } => Some(*stat),
+        _ => None,
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock::{
-    Claim, ClaimId, Clock, Error, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result, Session,
-    SessionId, Shard, Sight, Signals, Sleep, Weight,
+    Claim, ClaimId, Clock, Error, Lane, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result,
+    Session, SessionId, Shard, Sight, Signals, Sleep, Weight,
 };
 use tokio::runtime::Handle;
 use zookeeper_client::{Error as Said, MultiWriteError, SessionState, StateWatcher};
 
 use crate::books::{Books, Task};
+use crate::gathering::Part;
 use crate::inspection::ServerTime;
 use crate::lease::Lease;
 use crate::link::{Change, Link};
@@ -28,6 +29,7 @@ pub(crate) struct Desk {
     pub(crate) link: Link,
     pub(crate) lease: Lease,
     pub(crate) books: Books,
+    pub(crate) lane: Lane<Part>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) server_time: ServerTime,

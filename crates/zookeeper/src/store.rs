@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock::{
-    Backend, Clock, Error, ErrorKind, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
+    Backend, Clock, Error, ErrorKind, Lane, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
 };
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Client, Error as Said};
@@ -17,7 +17,7 @@ use crate::lease::Lease;
 use crate::link::{Link, Serving};
 use crate::nodes::Nodes;
 use crate::session::{Desk, ZooKeeperSession};
-use crate::{check, trouble};
+use crate::{check, gathering, trouble};
 
 /// After how long it is asked what is wrong with servers that do not answer.
 const PATIENT: Duration = Duration::from_millis(300);
@@ -189,6 +189,7 @@ impl Backend for Store {
             link,
             lease,
             books: Books::default(),
+            lane: Lane::new(gathering::MOST),
             clock,
             signals,
             server_time,

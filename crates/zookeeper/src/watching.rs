@@ -13,7 +13,7 @@ use tidelock_model::{Line, Watch, touches, watch};
 use zookeeper_client::Error as Said;
 
 use crate::books::{Task, What};
-use crate::listing::Listing;
+use crate::listing::{Listing, Standing};
 use crate::resized::Resized;
 use crate::session::Desk;
 
@@ -59,16 +59,11 @@ impl Desk {
         let seen = self.see(name, listing).await?;
         let capacity = seen.line.capacity;
         let held: Vec<ClaimId> = seen.line.held().map(|claim| claim.id).collect();
-        let mine = |id: &&ClaimId| id.session == self.id;
-        for id in held.iter().filter(mine) {
-            let is_news = self.books.hold(name, *id);
-            if is_news && touches(&seen.line, *id) {
-                self.touch(name, &seen.listing, *id);
-            }
-            if let Some(token) = self.books.token(*id).filter(|_| waiting.contains(id)) {
-                sight.held.push((*id, Grant { token, capacity }));
-            }
-        }
+        self.tell(name, &seen);
+        let granted = |id: &&ClaimId| waiting.contains(id) && self.books.held(**id).is_some();
+        let grant = |token| Grant { token, capacity };
+        let of = |id: &ClaimId| self.books.token(*id).map(|token| (*id, grant(token)));
+        sight.held.extend(held.iter().filter(granted).filter_map(of));
         let ours = seen.line.claims.iter().filter(|claim| claim.id.session == self.id);
         let mut stranded = Vec::new();
         let standing: HashMap<ClaimId, Weight> = ours.map(|claim| (claim.id, claim.weight)).collect();
@@ -89,8 +84,31 @@ impl Desk {
         Ok(sight)
     }
 
-    /// Watches for the first of ours that waits in a line, as it was seen.
+    /// Tells those of ours of their turn who were seen to have it, and have not been told. Their joins may still be being
+    /// answered, out of an older list.
+    fn tell(&self, name: &Name, seen: &Seen) {
+        for id in seen.line.held().map(|claim| claim.id).filter(|id| id.session == self.id) {
+            if !self.books.hold(name, id) {
+                continue;
+            }
+            if touches(&seen.line, id) {
+                self.touch(name, &seen.listing, id);
+            }
+            if let Some(token) = self.books.token(id) {
+                self.signals.held(id, Grant { token, capacity: seen.line.capacity });
+            }
+        }
+    }
+
+    /// Watches for the first of ours that waits in a line, as it was seen. Whoever is not the first any more is not
+    /// watched for from then on, so it is told of its turn: also if it has heard only now that it stands.
     pub(crate) fn arm(self: &Arc<Self>, name: &Name, seen: &Seen) {
+        self.tell(name, seen);
+        self.watch_for_the_first(name, seen);
+        self.tell(name, seen);
+    }
+
+    fn watch_for_the_first(self: &Arc<Self>, name: &Name, seen: &Seen) {
         let is_ours = |id: &ClaimId| id.session == self.id && self.books.is_waiting(name, *id);
         let Some(first) = seen.line.waiting().map(|claim| claim.id).find(is_ours) else {
             return self.saw(name, seen);
@@ -125,7 +143,13 @@ impl Desk {
     /// Somebody of ours may have come without a look, behind one whose turn it was then.
     fn saw(&self, name: &Name, seen: &Seen) {
         let is_plain = seen.listing.stat.data_length == 0 && !seen.listing.standing.is_empty();
-        if self.books.saw(name, is_plain.then_some((seen.line.kind, seen.line.capacity))) {
+        let used_as = is_plain.then_some((seen.line.kind, seen.line.capacity));
+        let neighbours = seen.listing.standing.windows(2).filter(|_| seen.line.kind == Kind::Mutex);
+        let is_ours = |standing: &Standing| standing.id.session == self.id;
+        let pairs = neighbours
+            .filter(|pair| pair.iter().all(is_ours))
+            .map(|pair| (pair[1].id.number, pair[0].id.number));
+        if self.books.saw(name, used_as, pairs) {
             self.signals.look(name);
         }
     }

@@ -345,7 +345,11 @@ impl<'a> Pair<'a> {
                 continue; // seen together with another
             }
             let caller = self.caller(id.session).unwrap();
-            caller.heard.hint(&name).await;
+            if let Some(grant) = caller.heard.turn(&name, id).await {
+                assert_eq!(grant.capacity, self.world.line(&name).unwrap().capacity);
+                self.has_token(&name, id, grant.token);
+                continue;
+            }
             let waiting: Vec<_> =
                 self.world.line(&name).unwrap().claims.iter().map(|claim| claim.id).collect();
             let mine: Vec<_> = waiting

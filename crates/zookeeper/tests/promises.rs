@@ -5,6 +5,7 @@
 mod site;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use site::{Caller, name, namespace, plain, until};
@@ -30,9 +31,11 @@ fn is_held(place: Place) -> bool {
     matches!(place, Place::Held { .. })
 }
 
-/// Looks when it is told to, and is held then.
+/// Is held when it is told so; or told to look, and is held then.
 async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
-    caller.heard.hint(name).await;
+    if caller.heard.turn(name, id).await.is_some() {
+        return;
+    }
     let sight = caller.session.look(name, &[id]).await.unwrap();
     assert_eq!(sight.held.first().map(|(held, _)| *held), Some(id), "{sight:?}");
 }
@@ -41,22 +44,28 @@ async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn idle_names_vanish_and_their_tokens_go_on() {
     let options = options("idle");
+    let brief = options.clone().ttl(Duration::from_secs(2));
     let root = format!("/{}", options.namespace);
     let locks = store().connect(options).await.unwrap();
     let hold = locks.mutex("again").unwrap().lock().await.unwrap();
     let before = hold.token();
     hold.release().await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
-    for number in 0..1_000 {
+    for number in 0..9_500 {
         let mutex = locks.mutex(&format!("name {number}")).unwrap();
         tasks.spawn(async move {
             let hold = mutex.lock().await.unwrap();
-            match number % 10 {
+            match number % 20 {
                 0 => drop(tokio::time::timeout(Duration::from_millis(1), mutex.lock()).await),
                 1 => drop(hold),
                 _ => hold.release().await.unwrap(),
             }
         });
+    }
+    // Who holds these is as good as killed: nobody renews its session.
+    let killed = Caller::open(&store(), 1, &brief).await;
+    for number in 9_500..10_000 {
+        assert!(is_held(join(&killed, &killed.mutex(&name(&format!("name {number}")), number)).await));
     }
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
@@ -135,6 +144,36 @@ async fn order_is_kept_while_a_line_is_made_anew() {
         tokio::time::sleep(Duration::from_millis(1_500)).await; // the server looks for empty lines every second
     }
     Arc::into_inner(locks).unwrap().close().await.unwrap();
+}
+
+/// With a ttl this long nobody looks by the clock: one lost word, and it would stand still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_name_that_two_clients_crowd_for_never_stands_still() {
+    const HOLDS: usize = 6_000;
+    let options = options("crowded");
+    let clients = [store().connect(options.clone()).await.unwrap(), store().connect(options).await.unwrap()];
+    let held = Arc::new(AtomicUsize::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..16 {
+        let (mutex, held) = (clients[task % 2].mutex("hot").unwrap(), held.clone());
+        tasks.spawn(async move {
+            while held.fetch_add(1, Ordering::Relaxed) < HOLDS {
+                let patient = mutex.lock_within(Duration::from_secs(30)).await;
+                match patient {
+                    Ok(Some(hold)) => drop(hold),
+                    Ok(None) => panic!("its turn never came, after {} holds", held.load(Ordering::Relaxed)),
+                    Err(error) => assert!(error.can_retry(), "{error}"), // a busy machine
+                }
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    for locks in clients {
+        locks.close().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -79,27 +79,43 @@ impl Caller {
     }
 }
 
-/// Writes down at which lines a client is told to look.
+/// Writes down at which lines a client is told to look, and what it is granted without a look.
 #[derive(Default)]
 pub(crate) struct Heard {
     hints: Mutex<VecDeque<Name>>,
+    held: Mutex<Vec<(ClaimId, Grant)>>,
     something: Notify,
 }
 
 impl Heard {
-    /// Waits until it is told to look at this line.
-    pub(crate) async fn hint(&self, name: &Name) {
+    /// Waits until it is told to look at this line, or that this claim has its turn; then that.
+    pub(crate) async fn turn(&self, name: &Name, id: ClaimId) -> Option<Grant> {
         let hearing = async {
             loop {
-                let at = self.hints.lock().unwrap().iter().position(|hint| hint == name);
-                match at {
-                    Some(at) => return drop(self.hints.lock().unwrap().remove(at)),
-                    None => self.something.notified().await,
+                if let Some(grant) = self.held(id) {
+                    return Some(grant);
                 }
+                let at = self.hints.lock().unwrap().iter().position(|hint| hint == name);
+                if let Some(at) = at {
+                    self.hints.lock().unwrap().remove(at);
+                    return None;
+                }
+                self.something.notified().await;
             }
         };
         let heard = tokio::time::timeout(Duration::from_secs(20), hearing).await;
-        heard.unwrap_or_else(|_| panic!("it was never told to look at {name:?}"));
+        heard.unwrap_or_else(|_| panic!("it was never told to look at {name:?}"))
+    }
+
+    /// Waits until it is told to look at this line.
+    pub(crate) async fn hint(&self, name: &Name) {
+        let nobody = ClaimId { session: SessionId::from_bits(u64::MAX), number: 0 };
+        self.turn(name, nobody).await;
+    }
+
+    /// What it was granted without a look.
+    pub(crate) fn held(&self, id: ClaimId) -> Option<Grant> {
+        self.held.lock().unwrap().iter().find(|(held, _)| *held == id).map(|(_, grant)| *grant)
     }
 
     pub(crate) fn forget(&self, name: &Name) {
@@ -114,7 +130,10 @@ impl fmt::Debug for Heard {
 }
 
 impl Signals for Heard {
-    fn held(&self, _: ClaimId, _: Grant) {}
+    fn held(&self, id: ClaimId, grant: Grant) {
+        self.held.lock().unwrap().push((id, grant));
+        self.something.notify_one();
+    }
     fn gone(&self, _: ClaimId) {}
     fn look(&self, name: &Name) {
         self.hints.lock().unwrap().push_back(name.clone());
