@@ -114,6 +114,27 @@ async fn another_sessions_claim_of_the_same_number_is_not_ones_own() {
     assert!(!is_held(join(&b, &b.mutex(&line, 7)).await));
     assert_eq!(b.session.leave(&line, b.claim(7), Leave::Void).await.unwrap(), Left::Waiting);
     assert_eq!(a.session.leave(&line, a.claim(7), Leave::Done).await.unwrap(), Left::Held);
+    assert!(is_held(join(&a, &a.mutex(&line, 9)).await));
+    assert_eq!(b.session.leave(&line, b.claim(9), Leave::Void).await.unwrap(), Left::Absent);
+    assert_eq!(a.session.leave(&line, a.claim(9), Leave::Done).await.unwrap(), Left::Held);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whoever_was_evicted_is_not_next() {
+    let options = options("evicted");
+    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let line = name("m");
+    assert!(is_held(join(&a, &a.mutex(&line, 1)).await));
+    for number in [2, 3] {
+        assert!(!is_held(join(&a, &a.mutex(&line, number)).await));
+    }
+    assert_eq!(b.session.leave(&line, a.claim(2), Leave::Done).await.unwrap(), Left::Waiting);
+    assert_eq!(a.session.leave(&line, a.claim(1), Leave::Done).await.unwrap(), Left::Held);
+    assert_eq!(a.heard.held(a.claim(2)), None, "its node is gone");
+    let sight = a.session.look(&line, &[a.claim(2), a.claim(3)]).await.unwrap();
+    assert_eq!(sight.gone, [a.claim(2)]);
+    assert_eq!(sight.held.first().map(|(id, _)| *id), Some(a.claim(3)));
 }
 
 #[tokio::test]
