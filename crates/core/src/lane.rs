@@ -126,6 +126,7 @@ impl<E> fmt::Debug for Lane<E> {
 }
 
 #[cfg(all(test, not(tidelock_loom)))]
+#[allow(clippy::unwrap_used)] // its helpers are tests too
 mod tests {
     use super::*;
 
