@@ -34,6 +34,8 @@ pub enum Ability {
     FailOver,
     /// Names lie on several servers, and can be told and moved from one to another.
     Spread,
+    /// Several servers agree on everything, and go on without one of them.
+    Agree,
     /// The server's clock is set to another time.
     StepClock,
     /// Clients whose clocks are hours apart.
@@ -60,7 +62,7 @@ pub enum Ability {
 
 impl Ability {
     /// Every one of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Refuse,
         Self::LoseReplies,
         Self::Delay,
@@ -75,6 +77,7 @@ impl Ability {
         Self::Forget,
         Self::FailOver,
         Self::Spread,
+        Self::Agree,
         Self::StepClock,
         Self::SkewClients,
         Self::Cut,
@@ -91,8 +94,8 @@ impl Ability {
     /// Whether it befalls, or counts, everyone who uses the server: a trial that needs it has a shared one to itself.
     #[must_use]
     pub const fn is_for_everyone(self) -> bool {
-        use Ability::{Count, FailOver, Forget, Pause, Restart, Spread, StepClock};
-        matches!(self, Restart | Pause | Forget | FailOver | Spread | StepClock | Count)
+        use Ability::{Agree, Count, FailOver, Forget, Pause, Restart, Spread, StepClock};
+        matches!(self, Restart | Pause | Forget | FailOver | Spread | Agree | StepClock | Count)
     }
 
     /// Whether it is done on the way to the server.
@@ -104,7 +107,7 @@ impl Ability {
     /// Whether it takes its time: servers that serve together wait before they believe that another is gone, or back.
     #[must_use]
     pub const fn is_slow(self) -> bool {
-        matches!(self, Self::FailOver | Self::Restart)
+        matches!(self, Self::FailOver | Self::Agree | Self::Restart)
     }
 
     /// What it is, to finish the sentence "cannot …".
@@ -125,6 +128,7 @@ impl Ability {
             Self::Forget => "make the server forget everything",
             Self::FailOver => "fail over",
             Self::Spread => "spread names over servers",
+            Self::Agree => "take one of several servers away",
             Self::StepClock => "step the server's clock",
             Self::SkewClients => "set clients' clocks apart",
             Self::Cut => "cut connections",

@@ -25,6 +25,24 @@ impl Whom {
     }
 }
 
+/// Which of several servers that agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// Whom the others follow.
+    Leader,
+    /// One that follows.
+    Follower,
+}
+
+impl fmt::Display for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Leader => "the leader",
+            Self::Follower => "a follower",
+        })
+    }
+}
+
 /// One thing done to the server, or to a connection. It lasts until [`Act::Heal`], unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,6 +102,10 @@ pub enum Act {
     PauseHome(String),
     /// The server that has this name dies; it is started at the heal.
     KillHome(String),
+    /// The server in that seat dies; it is started at the heal.
+    KillSeat(Seat),
+    /// Between the server in that seat and all others nothing gets through, until the heal. Clients reach it as before.
+    CutOff(Seat),
     /// The server's clock is set so much later, for good.
     StepClock(Duration),
     /// The server's clock is set so much earlier, for good.
@@ -116,6 +138,7 @@ impl Act {
             Self::Forget => Ability::Forget,
             Self::FallBehind | Self::FailOver => Ability::FailOver,
             Self::MoveName(_) | Self::PauseHome(_) | Self::KillHome(_) => Ability::Spread,
+            Self::KillSeat(_) | Self::CutOff(_) => Ability::Agree,
             Self::StepClock(_) | Self::StepClockBack(_) => Ability::StepClock,
             Self::SkewClients(_) => Ability::SkewClients,
             Self::Heal => return None,
@@ -147,6 +170,8 @@ impl fmt::Display for Act {
             Self::Strand(whom) => write!(f, "what {whom} sends on its connections stays on its way"),
             Self::Lag(whom, way, by) => write!(f, "the network of {whom} takes {by:?} longer {way}"),
             Self::Restart => f.write_str("the server is restarted"),
+            Self::KillSeat(seat) => write!(f, "{seat} dies"),
+            Self::CutOff(seat) => write!(f, "{seat} is cut off from the other servers"),
             Self::Crash => f.write_str("the server dies, and is started again"),
             Self::Stop => f.write_str("the server is stopped"),
             Self::Pause => f.write_str("the server stands still"),

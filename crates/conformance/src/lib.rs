@@ -45,7 +45,7 @@ mod wire;
 mod wires;
 
 pub use ability::Ability;
-pub use act::{Act, Whom};
+pub use act::{Act, Seat, Whom};
 pub use child::{Child, serve_as_child};
 pub use client::Client;
 pub use dice::Dice;

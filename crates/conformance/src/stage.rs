@@ -16,7 +16,7 @@ use crate::history::{Recorder, What};
 use crate::hold::Hold;
 use crate::waiter::Waiter;
 use crate::want::Want;
-use crate::{Ability, Act, Child, Counts, Dice, Server, Subject, Time, Whom};
+use crate::{Ability, Act, Child, Counts, Dice, Seat, Server, Subject, Time, Whom};
 
 /// In how many steps `until` lets its bound pass.
 const STEPS: u32 = 100;
@@ -69,6 +69,13 @@ impl Stage {
     pub async fn client_with(&self, number: usize, options: Options) -> Outcome<Client> {
         let label = format!("client {number}");
         let locks = self.server.connect(options.label(&label)).await?;
+        Ok(Client::new(locks, &label, self.recorder.clone()))
+    }
+
+    /// A new client that knows of one server alone.
+    pub async fn client_of(&self, seat: Seat, number: usize, options: Options) -> Outcome<Client> {
+        let label = format!("client {number}");
+        let locks = self.server.connect_to(seat, options.label(&label)).await?;
         Ok(Client::new(locks, &label, self.recorder.clone()))
     }
 

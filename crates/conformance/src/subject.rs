@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidelock::{Locks, Options, Result};
 
-use crate::{Ability, Act, Time};
+use crate::{Ability, Act, Seat, Time};
 
 /// A backend under trial.
 #[async_trait]
@@ -50,6 +50,9 @@ pub trait Server: fmt::Debug + Send + Sync + 'static {
     /// One more client, as good as a process of its own. Acts find it by the options' label; a namespace that the
     /// options name lies within the stage's own.
     async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>>;
+
+    /// The same, for a client that knows of one server alone, the one in that seat.
+    async fn connect_to(&self, seat: Seat, options: Options) -> Result<Arc<dyn Locks>>;
 
     /// The same with something wrong about it. What comes of it is the trial's.
     async fn connect_wrongly(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>>;

@@ -1,24 +1,20 @@
 //! The wall clock of a server, to step at will: `clock.c`, loaded before the server's own libraries, adds an offset
 //! that it reads from a file. A write to the file is a step at once, without a restart; the monotonic clock stays.
 //!
-//! The library is built with the system's C compiler when a server first needs it. Where that cannot be, the server
-//! runs without, and only a wish to step its clock is refused. (libfaketime is no way: Debian's Redis aborts under it.)
+//! Where the library cannot be built, the server runs without, and only a wish to step its clock is refused. (libfaketime is no way: Debian's Redis aborts under it.)
 
 use std::fs::{self, OpenOptions};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
+use super::preload;
 use super::process::Process;
-use crate::call::Call;
 use crate::trouble::{Result, While};
 
 const SOURCE: &str = include_str!("clock.c");
 /// Tells the library where its offset is.
 const OFFSET: &str = "TIDELOCK_CLOCK";
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Gives a server that is about to start a clock to step, with its offset in this folder; or leaves it as it is.
 pub(super) fn equip(home: &Path, folder: &Path, command: &mut Command) -> Result<()> {
@@ -62,36 +58,8 @@ fn maps(pid: u32, file: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(file))
 }
 
-/// The library, built unless this source was built before.
 fn library(home: &Path) -> Result<PathBuf> {
-    if !cfg!(target_os = "linux") {
-        return Err("that is done on Linux alone".into());
-    }
-    let mut hasher = DefaultHasher::new();
-    SOURCE.hash(&mut hasher);
-    let library = home.join(format!("clock-{:016x}.so", hasher.finish()));
-    if library.to_string_lossy().contains([' ', ':']) {
-        return Err(format!("LD_PRELOAD cannot name {}", library.display()).into());
-    }
-    if !library.is_file() {
-        build(&library)?;
-    }
-    Ok(library)
-}
-
-fn build(library: &Path) -> Result<()> {
-    let name = std::process::id();
-    let (source, draft) =
-        (library.with_extension(format!("{name}.c")), library.with_extension(name.to_string()));
-    crate::place::write(&source, SOURCE)?;
-    let built = Call::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).args([&draft, &source]).arg("-ldl");
-    let built = built.limit(LIMIT).run();
-    let _ = fs::remove_file(&source);
-    let built = built?;
-    if !built.success() {
-        return Err(format!("{}:\n{}", built.trouble(), built.tail(8)).into());
-    }
-    fs::rename(&draft, library).when(|| format!("write {}", library.display()))
+    preload::library(home, "clock", SOURCE)
 }
 
 #[cfg(test)]

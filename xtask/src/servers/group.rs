@@ -28,6 +28,11 @@ impl Group {
         Ok(Self { home: home.to_owned(), state })
     }
 
+    /// Where what all deployments share is kept.
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
     /// A folder of its own for one process.
     pub(super) fn folder(&self, role: &str) -> Result<PathBuf> {
         let path = self.state.folder.join(role);

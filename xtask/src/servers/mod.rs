@@ -7,12 +7,14 @@
 //! deployment for a while borrows it (`loan.rs`); what trials do to its members meanwhile is in `act.rs`.
 
 mod act;
+mod cable;
 mod clock;
 mod etcd;
 mod group;
 mod loan;
 mod mariadb;
 mod port;
+mod preload;
 mod process;
 mod recipe;
 mod redis;
@@ -58,7 +60,7 @@ stopped. Starting what runs prints where it is; stopping what is stopped is fine
 what they need.
 
 `members` prints a line for each process: role, port, and pid, or - if it is down. A role stays with its process,
-also when a failover gives it another part to play.
+also when a failover gives it another part to play. A~B is the cable between A and B: paused, nothing gets through.
 
 `act` does something to one process, as the conformance suite needs it, and returns when it is done:
   stop    asks it to end
@@ -130,6 +132,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
         ("status", names) => for_each(names, status),
         ("members", [name]) => members(&home()?, find(name)?).map(|()| ExitCode::SUCCESS),
         ("members", _) => Err("the members of one deployment: `cargo xtask servers members NAME`".into()),
+        ("cable", words) => cable::run(words), // what lies between two servers runs this
         ("act", words) => Act::parse(words)?.run(&home()?).map(|()| ExitCode::SUCCESS),
         _ => Err(format!("servers cannot `{verb}`; `cargo xtask servers --help` shows what they can").into()),
     }

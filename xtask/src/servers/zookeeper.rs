@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::cable::Peer;
 use super::group::Group;
-use super::{port, wire};
+use super::{cable, port, wire};
 use crate::place;
 use crate::setup::packages::{find, need};
 use crate::trouble::{Result, Trouble};
@@ -19,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// still together for some seconds are no reason to elect a leader, which then takes long.
 const CONFIG: &str = "\
 tickTime=100
-initLimit=100
+initLimit=50
 syncLimit=100
 minSessionTimeout=1000
 maxSessionTimeout=86400000
@@ -46,26 +47,30 @@ pub(super) fn needs() -> Result<()> {
     classes().map(drop)
 }
 
-pub(super) fn serves(_role: &str, port: u16) -> bool {
-    mode(port).is_some()
+pub(super) fn serves(role: &str, port: u16) -> bool {
+    if cable::is_one(role) { cable::serves(port) } else { mode(port).is_some() }
 }
 
 pub(super) fn single(group: &mut Group) -> Result<String> {
     let [port] = port::free()?;
-    start(group, "server", port, 1, "")?;
+    start(group, &Peer::new("server", [0, 0]), port, 1, "")?;
     group.wait("ZooKeeper", LIMIT, || mode(port).as_deref() == Some("standalone"))?;
     Ok(format!("zookeeper://127.0.0.1:{port}"))
 }
 
+/// A cable lies between each two of them, so that one can be cut off from the others.
 pub(super) fn ensemble(group: &mut Group) -> Result<String> {
-    let ports: [u16; 9] = port::free()?;
-    let [a, b, c, peers @ ..] = ports;
-    let clients = [a, b, c];
-    let members: String = (0..3)
-        .map(|i| format!("server.{}=127.0.0.1:{}:{}\n", i + 1, peers[2 * i], peers[2 * i + 1]))
-        .collect();
-    for (id, port) in (1..).zip(clients) {
-        start(group, &format!("server-{id}"), port, id, &members)?;
+    let [a, b, c, ports @ ..]: [u16; 21] = port::free()?;
+    let (own, between) = ports.split_at(6);
+    let (clients, roles) = ([a, b, c], ["server-1", "server-2", "server-3"]);
+    let mut peers: Vec<Peer> =
+        roles.iter().zip(own.chunks(2)).map(|(role, ports)| Peer::new(role, [ports[0], ports[1]])).collect();
+    let member =
+        |(id, peer): (usize, &Peer)| format!("server.{id}=127.0.0.1:{}:{}\n", peer.ports[0], peer.ports[1]);
+    let members: String = (1..).zip(&peers).map(member).collect();
+    cable::lay(group, &mut peers, between)?;
+    for ((id, port), peer) in (1..).zip(clients).zip(&peers) {
+        start(group, peer, port, id, &members)?;
     }
     group.wait("the ensemble", LIMIT, || {
         let modes = clients.map(|port| mode(port).unwrap_or_default());
@@ -75,8 +80,8 @@ pub(super) fn ensemble(group: &mut Group) -> Result<String> {
     Ok(format!("zookeeper://127.0.0.1:{a},127.0.0.1:{b},127.0.0.1:{c}"))
 }
 
-fn start(group: &mut Group, role: &str, port: u16, id: u16, members: &str) -> Result<()> {
-    let folder = group.folder(role)?;
+fn start(group: &mut Group, peer: &Peer, port: u16, id: u16, members: &str) -> Result<()> {
+    let folder = group.folder(peer.role)?;
     let config = folder.join("zoo.cfg");
     let place = format!("dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n", folder.display());
     place::write(&config, &format!("{CONFIG}{place}{members}"))?;
@@ -86,7 +91,8 @@ fn start(group: &mut Group, role: &str, port: u16, id: u16, members: &str) -> Re
     command.current_dir(&folder).args(["-Xmx256m", "-XX:+UseSerialGC", NO_DISK]).args(CONTAINERS);
     command.args(["-Dzookeeper.jmx.log4j.disable=true", "-cp"]).arg(class_path(&folder)?);
     command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(&config);
-    group.spawn(role, port, &command)
+    peer.equip(group.home(), &mut command)?;
+    group.spawn(peer.role, port, &command)
 }
 
 /// What a server takes itself for: `standalone`, `leader` or `follower`; None while it serves nobody.

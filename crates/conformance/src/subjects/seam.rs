@@ -16,8 +16,8 @@ use tidelock::{Backend, ClaimId, Error, ErrorKind, Grant, Locks, Name, Options, 
 
 use crate::wires::Wires;
 use crate::{
-    Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, RealTime, Server, Subject,
-    Time, Whom, Wrong,
+    Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, RealTime, Seat, Server,
+    Subject, Time, Whom, Wrong,
 };
 
 /// How long claims live where a ttl takes no time.
@@ -113,6 +113,7 @@ impl Subject for Seam {
         match ability {
             Ability::FailOver => no("there is no replica in a process's memory"),
             Ability::Spread => no("all names lie in one process's memory"),
+            Ability::Agree => no("a process's memory is one"),
             Ability::StepClock => no("the boot clock never steps"),
             Ability::SkewClients => no("all clients of a process read one clock"),
             Ability::WrongPassword => no("there is no password"),
@@ -192,6 +193,10 @@ impl Server for SeamServer {
             backend = Arc::new(Layered::new(backend, bend(&options.label)));
         }
         tidelock::attach(backend, options)
+    }
+
+    async fn connect_to(&self, _: Seat, _: Options) -> Result<Arc<dyn Locks>> {
+        Err(cannot(Ability::Agree))
     }
 
     async fn connect_wrongly(&self, wrong: Wrong, _: Options) -> Result<Arc<dyn Locks>> {

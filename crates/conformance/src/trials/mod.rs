@@ -1,6 +1,7 @@
 //! The trials: a file for each point of the contract, and two for what touches most of them, networks and processes.
 //! Each has a table that says what its trials are about.
 
+mod agreement;
 mod cancellation;
 mod cost;
 mod dead_clients;
@@ -43,6 +44,7 @@ pub fn all() -> &'static [Trial] {
             restart::TRIALS,
             failover::TRIALS,
             spread::TRIALS,
+            agreement::TRIALS,
             network::TRIALS,
             processes::TRIALS,
         ];

@@ -94,6 +94,8 @@ impl Site for Redis {
         match ability {
             Ability::EndSession => no("a session is its client's own: the server ends claims, one by one"),
             Ability::FailOver if self.is_alone() => no("a server alone has no replica"),
+            Ability::Agree if self.is_alone() => no("it is one server"),
+            Ability::Agree => no("its servers do not agree: a replica follows one master"),
             Ability::Spread if self.servers.shape != Shape::Cluster => no("one server has all names"),
             Ability::StepClock if self.servers.shape == Shape::Cluster => {
                 no("nodes whose clocks step take each other for dead: what then happens is a failover")

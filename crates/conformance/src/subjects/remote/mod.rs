@@ -103,11 +103,11 @@ impl Subject for Remote {
     }
 
     fn can(&self, ability: Ability) -> Can {
-        use Ability::{Child, FailOver, Pause, Restart, SkewClients, Sleep, StepClock};
+        use Ability::{Agree, Child, FailOver, Pause, Restart, SkewClients, Sleep, StepClock};
         let no = |why: &str| Can::No(why.to_owned());
         match (ability, self.site.can(ability)) {
             (_, Can::No(why)) => Can::No(why),
-            (Restart | Pause | StepClock | FailOver, Can::Yes) if self.control.is_none() => {
+            (Restart | Pause | StepClock | FailOver | Agree, Can::Yes) if self.control.is_none() => {
                 no("the server is not the suite's own: give --control PROGRAM --deployment NAME")
             }
             (Child | SkewClients, Can::Yes) if !cfg!(unix) => {

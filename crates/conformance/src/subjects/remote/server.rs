@@ -15,7 +15,7 @@ use super::skew::Skew;
 use super::{Control, Program, Remote, Site};
 use crate::stage::WATCHER;
 use crate::wires::Wires;
-use crate::{Act, Counts, Layered, RealTime, Server, Time, Wrong};
+use crate::{Act, Counts, Layered, RealTime, Seat, Server, Time, Wrong};
 
 /// The password of somebody who is made known for a trial.
 const PASSWORD: &str = "right-password";
@@ -104,6 +104,9 @@ impl RemoteServer {
             Error::new(ErrorKind::Unsupported, format!("this subject does not serve for this: {act}"))
         };
         let control = self.control.as_ref().ok_or_else(|| cannot(&act))?;
+        if let Act::KillSeat(seat) | Act::CutOff(seat) = act {
+            return self.act_on_seat(&act, seat, control).await;
+        }
         let members = self.site.members(&act, control).await?;
         match act {
             Act::Stop => control.stop(&members).await,
@@ -122,6 +125,23 @@ impl RemoteServer {
             Act::FallBehind => self.site.fall_behind(control).await,
             Act::FailOver => self.site.fail_over(&self.namespace, control).await,
             other => Err(cannot(&other)),
+        }
+    }
+
+    async fn act_on_seat(&self, act: &Act, seat: Seat, control: &Control) -> Result<()> {
+        let (seated, members) = (self.site.seated(seat).await?, control.members().await?);
+        let is_seated = |(_, port): &&(String, u16)| seated.ends_with(&format!(":{port}"));
+        let role = members.iter().find(is_seated).map(|(role, _)| role.clone()).ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, format!("nobody has started the server at {seated}"))
+        })?;
+        if matches!(act, Act::KillSeat(_)) {
+            return control.kill(&[role]).await;
+        }
+        let cables = members.into_iter().map(|(cable, _)| cable);
+        let cables: Vec<String> = cables.filter(|cable| joins(cable, &role)).collect();
+        match cables.is_empty() {
+            true => Err(Error::new(ErrorKind::Unsupported, format!("no cable leads to {role}"))),
+            false => control.pause(&cables).await,
         }
     }
 
@@ -146,6 +166,11 @@ impl RemoteServer {
     }
 }
 
+/// Whether this is what lies between that server and another, and may be paused instead of either: `A~B`.
+fn joins(cable: &str, role: &str) -> bool {
+    cable.split_once('~').is_some_and(|(one, other)| one == role || other == role)
+}
+
 #[async_trait]
 impl Server for RemoteServer {
     fn time(&self) -> Arc<dyn Time> {
@@ -161,6 +186,13 @@ impl Server for RemoteServer {
             _ => self.site.url().to_owned(),
         };
         self.connect_at(&url, options).await
+    }
+
+    async fn connect_to(&self, seat: Seat, options: Options) -> Result<Arc<dyn Locks>> {
+        let seated = self.site.seated(seat).await?.parse().map_err(|error| {
+            Error::new(ErrorKind::Unsupported, "the suite wants addresses of numbers").because(error)
+        })?;
+        self.connect_at(&self.address.by([seated]).url(), options).await
     }
 
     async fn connect_wrongly(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>> {

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tidelock::{Backend, Error, ErrorKind, Result, SessionId};
 
 use super::Control;
-use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap};
+use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap, Seat};
 
 /// A server of one kind, at one URL.
 #[async_trait]
@@ -76,6 +76,15 @@ pub trait Site: fmt::Debug + Send + Sync + 'static {
     async fn fail_over(&self, namespace: &str, control: &Control) -> Result<()> {
         let _ = (namespace, control);
         Err(Error::new(ErrorKind::Unsupported, "this server has no replicas"))
+    }
+
+    /// Which of its servers is in that seat, `HOST:PORT`.
+    ///
+    /// # Errors
+    /// Trouble with the servers.
+    async fn seated(&self, seat: Seat) -> Result<String> {
+        let _ = seat;
+        Err(Error::new(ErrorKind::Unsupported, "this is one server"))
     }
 
     /// Which of its servers has each of these names.

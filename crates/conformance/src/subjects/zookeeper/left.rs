@@ -8,6 +8,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use zookeeper_client::{Client, Error as Said};
 
+use crate::Seat;
+
 /// How long servers may take to serve again.
 const IN_STEP: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(50);
@@ -90,14 +92,18 @@ pub(super) async fn settle(hosts: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whom the others follow.
-pub(super) async fn leader(hosts: &[String]) -> Result<&str> {
+/// The first server in that seat.
+pub(super) async fn seated(hosts: &[String], seat: Seat) -> Result<&str> {
+    let mode = match seat {
+        Seat::Leader => "Mode: leader",
+        Seat::Follower => "Mode: follower",
+    };
     for host in hosts {
-        if four_letters(host, "srvr").await.is_some_and(|said| said.contains("Mode: leader")) {
+        if four_letters(host, "srvr").await.is_some_and(|said| said.contains(mode)) {
             return Ok(host);
         }
     }
-    Err(Error::new(ErrorKind::Unavailable, "the ensemble has no leader"))
+    Err(Error::new(ErrorKind::Unavailable, format!("the ensemble does not have {seat}")))
 }
 
 async fn four_letters(host: &str, letters: &str) -> Option<String> {

@@ -16,7 +16,7 @@ use tidelock_zookeeper::Store;
 
 use self::gate::Gates;
 use super::{Control, Site};
-use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap};
+use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap, Seat};
 
 /// A session ends up to a tick later than it says, and its server's clock strikes ten times a second. In an ensemble all
 /// takes longer, elections too.
@@ -84,6 +84,7 @@ impl Site for ZooKeeper {
             Ability::EndSession => no("an operator has no command that ends another's session"),
             Ability::FailOver => no("whoever becomes leader has every transaction that was answered"),
             Ability::Spread => no("every server has all names"),
+            Ability::Agree if self.is_alone() => no("it is one server"),
             Ability::StepClock => no("sessions go by a clock of the server's that never steps"),
             Ability::CutPush => no("a client has one connection for everything"),
             Ability::WrongPassword => {
@@ -130,11 +131,16 @@ impl Site for ZooKeeper {
     /// An ensemble goes on without one of its servers: so it is the leader that is killed, or started again.
     async fn members(&self, act: &Act, control: &Control) -> Result<Vec<String>> {
         let mut members = control.members().await?;
+        members.retain(|(role, _)| !role.contains('~')); // what lies between two of them
         if matches!(act, Act::Restart | Act::Crash) && !self.is_alone() {
-            let leader = left::leader(&self.hosts).await?;
+            let leader = left::seated(&self.hosts, Seat::Leader).await?;
             members.retain(|(_, port)| leader.ends_with(&format!(":{port}")));
         }
         Ok(members.into_iter().map(|(role, _)| role).collect())
+    }
+
+    async fn seated(&self, seat: Seat) -> Result<String> {
+        left::seated(&self.hosts, seat).await.map(str::to_owned)
     }
 
     async fn settle(&self) -> Result<()> {
