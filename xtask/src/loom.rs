@@ -42,10 +42,6 @@ const PROFILE: [&str; 6] = [
     "profile.test.package.tracing-core.opt-level=3",
 ];
 
-/// Where the workspace sets how far our own crates are optimised.
-const OURS: [&str; 3] =
-    ["profile.test", "profile.test.package.tidelock-memory", "profile.test.package.tidelock-model"];
-
 /// What one run of loom is asked for.
 pub(crate) struct Exploration<'a> {
     pub(crate) workspace: &'a Workspace,
@@ -196,9 +192,8 @@ impl Exploration<'_> {
             .env("RUSTFLAGS", "--cfg tidelock_loom")
             .env("CARGO_TARGET_DIR", self.workspace.target.join("loom"));
         // In the normal run every scenario takes less than a second, and every mutant must be built.
-        let call = PROFILE.iter().fold(call, |call, setting| call.args(["--config", setting]));
-        let level = if self.deep { 3 } else { 0 };
-        OURS.iter().fold(call, |call, part| call.args(["--config", &format!("{part}.opt-level={level}")]))
+        let ours = if self.deep { "profile.test.opt-level=3" } else { "profile.test.opt-level=0" };
+        PROFILE.iter().chain([&ours]).fold(call, |call, setting| call.args(["--config", setting]))
     }
 }
 

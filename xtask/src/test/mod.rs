@@ -112,10 +112,9 @@ const STEPS: &[Step] = &[
         pages::run,
     ),
     step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
-    step("oldest-rust", "the libraries compile with the oldest Rust they promise", platforms::oldest_rust),
     step(
         "package",
-        "cargo can package the libraries together, and each compiles from its package",
+        "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
         package::run,
     ),
 ];

@@ -1,4 +1,5 @@
-//! What would be published: all libraries packaged together, and each of them compiled from its package.
+//! What would be published: all libraries packaged together, and each of them compiled from its package, with the oldest
+//! Rust that they promise.
 //!
 //! Cargo would do the second by itself, but it builds the libraries one after another, dependencies and all, and for
 //! nothing else. Here they are unpacked into a workspace of their own, which the step `pages` builds upon.
@@ -10,9 +11,10 @@ use super::Job;
 use crate::call::{Call, Show};
 use crate::cargo;
 use crate::place::{self, Scratch};
+use crate::setup::rust;
 use crate::tally::Tally;
 use crate::trouble::{Result, While};
-use crate::workspace::Workspace;
+use crate::workspace::{Package, Workspace};
 
 /// The libraries as whoever depends on them gets them, in a workspace of their own.
 pub(super) struct Packages {
@@ -22,18 +24,37 @@ pub(super) struct Packages {
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let packages = job.packages()?;
+    let oldest = oldest_rust(&job.workspace)?;
     for library in job.workspace.libraries() {
-        // Alone: with others, it might live on features that only they ask for.
-        let call = packages.cargo("check").args(["--package", &library.name]);
-        match call.show(Show::Everything).run()?.required() {
-            Ok(_) => tally.pass(1),
+        match check(packages, library, &oldest) {
+            Ok(()) => tally.pass(1),
             Err(trouble) => {
                 println!("{trouble}");
-                tally.fail(format!("the package of {}", library.name));
+                tally.fail(format!("the package of {} with Rust {oldest}", library.name));
             }
         }
     }
     Ok(())
+}
+
+/// Alone, as it is and with all of its features: with others, it might live on features that only they ask for.
+fn check(packages: &Packages, library: &Package, oldest: &str) -> Result<()> {
+    let features: &[&[&str]] = if library.features.is_empty() { &[&[]] } else { &[&[], &["--all-features"]] };
+    for features in features {
+        let call = packages.cargo_of(oldest, "check").args(["--package", &library.name]).args(*features);
+        call.show(Show::Everything).run()?.required()?;
+    }
+    Ok(())
+}
+
+fn oldest_rust(workspace: &Workspace) -> Result<String> {
+    let oldest = workspace.oldest_rust()?;
+    let differs = |package: &&Package| package.oldest_rust().as_ref() != Some(&oldest);
+    if let Some(package) = workspace.libraries().find(differs) {
+        return Err(format!("{} does not promise Rust {oldest} like the others", package.name).into());
+    }
+    rust::toolchain(&oldest)?;
+    Ok(oldest)
 }
 
 impl Packages {
@@ -65,6 +86,12 @@ impl Packages {
 
     pub(super) fn cargo(&self, verb: &str) -> Call {
         cargo::call(self.folder.path()).arg(verb).env("CARGO_TARGET_DIR", &self.target)
+    }
+
+    /// With another compiler, which has a folder of its own: two in one would rebuild everything in turn.
+    fn cargo_of(&self, toolchain: &str, verb: &str) -> Call {
+        let call = cargo::call_of(toolchain, self.folder.path()).arg(verb);
+        call.env("CARGO_TARGET_DIR", self.target.join("oldest-rust"))
     }
 
     fn unpack(&self, name: &str) -> Result<()> {
