@@ -9,6 +9,7 @@ use tokio::task::AbortHandle;
 
 use crate::listing::is_before;
 use crate::nodes::Node;
+use crate::order::{Ahead, Order};
 
 /// Of how many names it is remembered how they are used.
 const USED: usize = 4_096;
@@ -67,8 +68,25 @@ struct OwnLine {
     capacity: Option<Task>,
     /// What the line was used as when it was last seen.
     seen: Option<(Kind, Weight)>,
-    /// Of a mutex: who of ours stood right behind which other of ours when it was last seen, first come first.
-    pairs: VecDeque<(u64, u64)>,
+    order: Order,
+}
+
+/// One of ours has its turn.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) token: Token,
+    pub(crate) behind: Behind,
+}
+
+/// Whether anything is watched for the next of ours that waits.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// It is, or nobody waits.
+    Watched,
+    /// It is not, and this is what it waits for.
+    Known(u64, What),
+    /// It is not, and somebody should look.
+    Unknown,
 }
 
 /// Whose turn it is when a claim of our own has left, without a look.
@@ -190,41 +208,55 @@ impl Books {
         is_mutex.then(|| Next { number: watch.first, node: stands.nodes[0].clone() })
     }
 
-    /// That one has left, and this one has its turn, under this token; whoever stands behind it watches it now. The
-    /// second is false if nobody is known to, and somebody should look. None: it is on its way out, or has its turn.
-    pub(crate) fn hand_on(&self, name: &Name, left: ClaimId, next: u64) -> Option<(Token, bool)> {
+    /// That one has left, so this one has its turn.
+    pub(crate) fn hand_on(&self, name: &Name, left: ClaimId, next: u64) -> Option<Turn> {
+        self.pages().claims.remove(&left.number);
+        self.turn(name, next)
+    }
+
+    /// This one has its turn. None: it is on its way out, or has it already.
+    pub(crate) fn turn(&self, name: &Name, number: u64) -> Option<Turn> {
         let mut pages = self.pages();
         let Pages { claims, lines, last_watch, .. } = &mut *pages;
-        claims.remove(&left.number);
-        let Some(Stage::Stands(stands)) = claims.get_mut(&next) else { return None };
+        let Some(Stage::Stands(stands)) = claims.get_mut(&number) else { return None };
         let line = lines.get_mut(name)?;
-        if !line.waiting.remove(&next) {
+        if !line.waiting.remove(&number) {
             return None;
         }
         stands.is_held = true;
         let token = stands.token;
+        line.order.is_turn_of(number);
         *last_watch += 1;
-        let behind = line.watch_behind(next, *last_watch);
-        let is_watched = behind.is_some() || line.waiting.is_empty();
-        let ended = std::mem::replace(&mut line.watch, behind);
-        let unused = pages.stop_waiting(name, next);
+        let (watch, behind) = match line.order.first(&line.waiting, |own| claims.contains_key(&own)) {
+            _ if line.waiting.is_empty() => (None, Behind::Watched),
+            None => (None, Behind::Unknown),
+            Some((first, What::Own(own))) => {
+                let watch = Watch { serial: *last_watch, first, what: What::Own(own), _task: None };
+                (Some(watch), Behind::Watched)
+            }
+            Some((first, what)) => (None, Behind::Known(first, what)),
+        };
+        let ended = std::mem::replace(&mut line.watch, watch);
+        let unused = pages.stop_waiting(name, number);
         drop(pages);
         drop((ended, unused));
-        Some((token, is_watched))
+        Some(Turn { token, behind })
+    }
+
+    /// On whom it depends whether the first of ours in this line has its turn, as far as that is known.
+    pub(crate) fn ahead(&self, name: &Name) -> Option<Ahead> {
+        let pages = self.pages();
+        let line = pages.lines.get(name)?;
+        line.order.ahead(&line.waiting, |own| pages.claims.contains_key(&own))
     }
 
     /// The line was seen as this. Says whether somebody of ours waits who was not in it, and whom nothing is watched for.
-    pub(crate) fn saw(
-        &self,
-        name: &Name,
-        seen: Option<(Kind, Weight)>,
-        pairs: impl Iterator<Item = (u64, u64)>,
-    ) -> bool {
+    pub(crate) fn saw(&self, name: &Name, seen: Option<(Kind, Weight)>, order: Order) -> bool {
         let mut pages = self.pages();
         let Pages { lines, claims, .. } = &mut *pages;
         let Some(line) = lines.get_mut(name) else { return false };
         line.seen = seen;
-        line.pairs = pairs.collect();
+        line.order = order;
         let stands = |number: &u64| matches!(claims.get(number), Some(Stage::Stands(_)));
         line.watch.is_none() && line.waiting.iter().any(stands)
     }
@@ -380,24 +412,6 @@ impl Books {
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl OwnLine {
-    /// The watch of a claim of ours for whoever of ours waits right behind it, if that is known.
-    fn watch_behind(&mut self, ahead: u64, serial: u64) -> Option<Watch> {
-        while let Some((number, before)) = self.pairs.pop_front() {
-            if self.waiting.contains(&number) {
-                // Else it stands behind somebody else.
-                return (before == ahead).then(|| Watch {
-                    serial,
-                    first: number,
-                    what: What::Own(ahead),
-                    _task: None,
-                });
-            }
-        }
-        None
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Grant, Left, Name, Reply, Result, Weight};
+use tidelock::{ClaimId, Left, Name, Reply, Result};
 use zookeeper_client::Error as Said;
 
 use crate::books::{Next, Stage, Stands};
@@ -66,15 +66,9 @@ impl Desk {
         })
     }
 
-    fn hand_on(&self, name: &Name, left: ClaimId, next: &Next) {
+    fn hand_on(self: &Arc<Self>, name: &Name, left: ClaimId, next: &Next) {
         match self.books.hand_on(name, left, next.number) {
-            Some((token, is_watched)) => {
-                let grant = Grant { token, capacity: Weight::ONE };
-                self.signals.held(ClaimId { session: self.id, number: next.number }, grant);
-                if !is_watched {
-                    self.signals.look(name);
-                }
-            }
+            Some(turn) => self.takes_turn(name, next.number, turn),
             None => self.has_left(name, left),
         }
     }

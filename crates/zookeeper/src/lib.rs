@@ -34,6 +34,7 @@ mod leaving;
 mod link;
 mod listing;
 mod nodes;
+mod order;
 mod resized;
 mod session;
 mod store;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use tidelock::{ClaimId, Grant, Kind, Name, Result, Sight, Weight};
 use tidelock_model::{Line, Watch, touches, watch};
-use zookeeper_client::Error as Said;
+use zookeeper_client::{Error as Said, OneshotWatcher};
 
-use crate::books::{Task, What};
-use crate::listing::{Listing, Standing};
+use crate::books::{Behind, Task, Turn, What};
+use crate::listing::Listing;
+use crate::order::{Ahead, Order};
 use crate::resized::Resized;
 use crate::session::Desk;
 
@@ -144,17 +145,12 @@ impl Desk {
     fn saw(&self, name: &Name, seen: &Seen) {
         let is_plain = seen.listing.stat.data_length == 0 && !seen.listing.standing.is_empty();
         let used_as = is_plain.then_some((seen.line.kind, seen.line.capacity));
-        let neighbours = seen.listing.standing.windows(2).filter(|_| seen.line.kind == Kind::Mutex);
-        let is_ours = |standing: &Standing| standing.id.session == self.id;
-        let pairs = neighbours
-            .filter(|pair| pair.iter().all(is_ours))
-            .map(|pair| (pair[1].id.number, pair[0].id.number));
-        if self.books.saw(name, used_as, pairs) {
+        if self.books.saw(name, used_as, Order::of(seen, self.id)) {
             self.signals.look(name);
         }
     }
 
-    async fn watch(self: Arc<Self>, name: Name, serial: u64, what: What, changes: i32) {
+    async fn watch(self: Arc<Self>, name: Name, serial: u64, what: What, cversion: i32) {
         let line = self.nodes.line(&name);
         let Ok(client) = self.link.client() else { return };
         let watching = match what {
@@ -166,10 +162,51 @@ impl Desk {
             What::Line => client
                 .get_and_watch_children(&line)
                 .await
-                .map(|(_, stat, watcher)| (stat.cversion == changes).then_some(watcher)),
+                .map(|(_, stat, watcher)| (stat.cversion == cversion).then_some(watcher)),
         };
         drop(client);
-        self.hear(watching, || self.books.watched(&name, serial), &name).await;
+        let has_changed = changes(watching).await;
+        // This task ends with its watch, and whoever has its turn ends that: there is nothing to wait for behind it.
+        if has_changed && self.has_turn(&name).await {
+            return;
+        }
+        self.books.watched(&name, serial);
+        if has_changed {
+            self.signals.look(&name);
+        }
+    }
+
+    /// Whether the first of ours has its turn now: with a mutex, when all who stood ahead of it have left. Only they are
+    /// asked for, and itself, and not the whole line, which may be long. False: that has to be looked for there.
+    async fn has_turn(self: &Arc<Self>, name: &Name) -> bool {
+        let Some(Ahead { number, node, nodes }) = self.books.ahead(name) else { return false };
+        let line = self.nodes.line(name);
+        let paths = std::iter::once(&node).chain(&nodes).map(|node| format!("{line}/{node}")).collect();
+        let Ok(there) = self.link.read_all(paths).await else { return false };
+        let is_first = there
+            .split_first()
+            .is_some_and(|(own, ahead)| own.is_some() && ahead.iter().all(Option::is_none));
+        let turn = if is_first { self.books.turn(name, number) } else { None };
+        turn.map(|turn| self.takes_turn(name, number, turn)).is_some()
+    }
+
+    /// Tells one of ours, in a mutex's line, that it has its turn, and watches for the next.
+    pub(crate) fn takes_turn(self: &Arc<Self>, name: &Name, number: u64, turn: Turn) {
+        let grant = Grant { token: turn.token, capacity: Weight::ONE };
+        self.signals.held(ClaimId { session: self.id, number }, grant);
+        let is_watched = match turn.behind {
+            Behind::Watched => true,
+            Behind::Unknown => false,
+            Behind::Known(first, what) => {
+                let watched = what.clone();
+                self.books.watch(name, first, what, |serial| {
+                    self.spawn(self.clone().watch(name.clone(), serial, watched, 0))
+                })
+            }
+        };
+        if !is_watched {
+            self.signals.look(name);
+        }
     }
 
     async fn watch_capacity(self: Arc<Self>, name: Name, version: i32) {
@@ -177,24 +214,11 @@ impl Desk {
         let watching = client.get_and_watch_data(&self.nodes.line(&name)).await;
         drop(client);
         let watching = watching.map(|(_, stat, watcher)| (stat.version == version).then_some(watcher));
-        self.hear(watching, || self.books.watched_capacity(&name), &name).await;
-    }
-
-    /// Waits until what is watched has changed; at once if it had, before it was watched.
-    async fn hear(
-        &self,
-        watching: Result<Option<zookeeper_client::OneshotWatcher>, Said>,
-        ended: impl FnOnce(),
-        name: &Name,
-    ) {
-        match watching {
-            Ok(Some(watcher)) => drop(watcher.changed().await),
-            Ok(None) | Err(Said::NoNode) => {}
-            // The connection is gone. When there is one again, everything is looked at.
-            Err(_) => return ended(),
+        let has_changed = changes(watching).await;
+        self.books.watched_capacity(&name);
+        if has_changed {
+            self.signals.look(&name);
         }
-        ended();
-        self.signals.look(name);
     }
 
     /// Tells whoever watches this claim of ours that it waits no more. Nobody does, if the next in line is ours too.
@@ -211,5 +235,18 @@ impl Desk {
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Task {
         Task(self.runtime.spawn(work).abort_handle())
+    }
+}
+
+/// Waits until what is watched has changed; at once if it had, before it was watched. False: the connection is gone. When
+/// there is one again, everything is looked at.
+async fn changes(watching: Result<Option<OneshotWatcher>, Said>) -> bool {
+    match watching {
+        Ok(Some(watcher)) => {
+            drop(watcher.changed().await);
+            true
+        }
+        Ok(None) | Err(Said::NoNode) => true,
+        Err(_) => false,
     }
 }

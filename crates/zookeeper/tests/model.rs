@@ -334,20 +334,26 @@ impl<'a> Pair<'a> {
     /// The token of a claim stays the same, and is newer than all before on its name.
     fn has_token(&mut self, name: &Name, id: ClaimId, token: Token) {
         if self.tokens.insert(id, token) != Some(token) {
-            let before = self.newest.insert(name.clone(), token);
-            assert!(before.is_none_or(|before| before < token), "the token of {id} on {name:?} did not grow");
+            self.is_newest(name, id, token);
         }
     }
 
+    fn is_newest(&mut self, name: &Name, id: ClaimId, token: Token) {
+        let before = self.newest.insert(name.clone(), token);
+        assert!(before.is_none_or(|before| before < token), "the token of {id} on {name:?} did not grow");
+    }
+
     async fn compare(&mut self) {
-        for (name, id) in std::mem::take(&mut self.granted) {
+        let granted = std::mem::take(&mut self.granted);
+        let known: Vec<_> = granted.iter().map(|(_, id)| self.tokens.contains_key(id)).collect();
+        for (name, id) in granted.clone() {
             if self.tokens.contains_key(&id) {
                 continue; // seen together with another
             }
             let caller = self.caller(id.session).unwrap();
             if let Some(grant) = caller.heard.turn(&name, id).await {
                 assert_eq!(grant.capacity, self.world.line(&name).unwrap().capacity);
-                self.has_token(&name, id, grant.token);
+                self.tokens.insert(id, grant.token);
                 continue;
             }
             let waiting: Vec<_> =
@@ -361,8 +367,12 @@ impl<'a> Pair<'a> {
             assert!(sight.held.iter().any(|(held, _)| *held == id), "{id} has its turn, and {sight:?}");
             for (id, grant) in sight.held {
                 assert_eq!(grant.capacity, self.world.line(&name).unwrap().capacity);
-                self.has_token(&name, id, grant.token);
+                self.tokens.insert(id, grant.token);
             }
+        }
+        // In the order in which they were granted: a look tells of all of its client's at once.
+        for ((name, id), _) in granted.iter().zip(known).filter(|(_, was_known)| !was_known) {
+            self.is_newest(name, *id, self.tokens[id]);
         }
         for name in &self.names {
             let by = &self.callers[0];
