@@ -4,6 +4,7 @@
 //! meanwhile meets both, so the ratios are steadier than the times. A figure is the median of its slices, and its
 //! spread stands beside it. Counts are taken in a run of their own that nobody times.
 
+mod baton;
 mod count;
 mod crowd;
 mod effort;

@@ -43,7 +43,8 @@ async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn idle_names_vanish_and_their_tokens_go_on() {
-    let options = options("idle");
+    // Whoever comes last of ten thousand waits for all of them.
+    let options = options("idle").command_deadline(Duration::from_secs(60));
     let brief = options.clone().ttl(Duration::from_secs(6)); // the server has much to do when it is opened
     let root = format!("/{}", options.namespace);
     let locks = store().connect(options).await.unwrap();

@@ -1,6 +1,6 @@
 //! Redis, beside its bare commands: what a line, a lease and a token cost over a script that sets one key.
 
-mod baton;
+mod channel;
 mod monitor;
 mod number;
 mod pair;
@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidelock::{Locks, Options};
 use tidelock_redis::Store;
 
-use self::baton::Baton;
+use self::channel::Channel;
 use self::monitor::Monitor;
 use self::number::Number;
 use self::pair::{How, Pair};
 use self::server::Server;
 use crate::Result;
+use crate::baton::Baton;
 use crate::count::Counts;
 use crate::subject::{Load, Subject, Twin};
 
@@ -57,7 +58,7 @@ impl Redis {
 
 impl Subject for Redis {
     type Bare = Pair;
-    type Baton = Baton;
+    type Baton = Baton<Channel>;
     type Stock = Number;
 
     fn name(&self) -> &'static str {
@@ -100,9 +101,9 @@ impl Subject for Redis {
         self.pairs(How::Script, 1).await
     }
 
-    async fn bare_handoff(&self) -> Result<[Baton; 2]> {
+    async fn bare_handoff(&self) -> Result<[Baton<Channel>; 2]> {
         let number = self.batons.fetch_add(1, Ordering::Relaxed);
-        Baton::sides(&self.server, &self.bare(&format!("baton:{number}"))).await
+        Channel::batons(&self.server, &self.bare(&format!("baton:{number}"))).await
     }
 
     async fn bare_lock(&self) -> Result<Option<Pair>> {

@@ -8,7 +8,7 @@ use crate::report::Section;
 use crate::subject::{Subject, Twin};
 
 /// Tasks and clients.
-const CASES: [(usize, usize); 4] = [(16, 1), (16, 2), (64, 1), (64, 2)];
+const CASES: [(usize, usize); 6] = [(16, 1), (16, 2), (16, 8), (64, 1), (64, 2), (64, 8)];
 
 pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {
     let mut rows = Vec::new();
@@ -21,6 +21,6 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
         let twin = Twin { called: subject.twin(), tasks: subject.bare_hot(tasks).await? };
         rows.extend(case.rows(subject, plan, &[twin]).await?);
     }
-    let about = "n tasks of one or two clients, one name; holds, first come, first served".into();
+    let about = "n tasks of one, two or eight clients, one name; holds, first come, first served".into();
     Ok(Section { scenario: "hot", about, rows, notes: Vec::new() })
 }

@@ -1,14 +1,12 @@
 //! The twins: a node that is made and deleted, one that is written to and watched, and a number in one.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::oneshot;
 use zookeeper_client::{Acls, AddWatchMode, Client, CreateMode, Error as Said};
 
 use super::server::Server;
 use crate::Result;
+use crate::baton::{Baton, Teller};
 use crate::exclusion::Exclusion;
 use crate::subject::Stock;
 
@@ -43,76 +41,39 @@ impl Exclusion for Pair {
     }
 }
 
-/// Two sides, each with a node that it watches. What one gives back goes to the first who waits on the other: the line
-/// knows no length, and excludes nobody.
+/// The bare way to tell somebody: a write to a node, and the event of it on another connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Baton {
+pub(crate) struct Watched {
     client: Arc<Client>,
     other: Arc<str>,
-    waiters: Waiters,
-    /// The very first has nobody to wait for.
-    begun: Arc<AtomicBool>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Waiters(Arc<Mutex<VecDeque<oneshot::Sender<()>>>>);
-
-impl Baton {
-    pub(super) async fn sides(server: &Server, number: usize) -> Result<[Self; 2]> {
-        let begun = Arc::<AtomicBool>::default();
+impl Watched {
+    /// Two sides, each with a node that it watches.
+    pub(super) async fn batons(server: &Server, number: usize) -> Result<[Baton<Self>; 2]> {
         let path = |side: usize| server.path(&format!("baton-{number}-{side}"));
         let maker = server.connect().await?;
         for side in [0, 1] {
             maker.create(&path(side), b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
         }
-        let side = async |own: usize, other: usize| -> Result<Self> {
-            let (client, waiters) = (server.connect().await?, Waiters::default());
-            let told = waiters.clone();
+        Baton::sides(async |own, other, waiters| {
+            let client = server.connect().await?;
             let mut watcher = client.watch(&path(own), AddWatchMode::Persistent).await?;
             tokio::spawn(async move {
-                loop {
-                    if watcher.changed().await.session_state.is_terminated() {
-                        return;
-                    }
-                    told.wake_first();
+                while !watcher.changed().await.session_state.is_terminated() {
+                    waiters.wake_first();
                 }
             });
-            Ok(Self { client, other: path(other).into(), waiters, begun: begun.clone() })
-        };
-        Ok([side(0, 1).await?, side(1, 0).await?])
+            Ok(Self { client, other: path(other).into() })
+        })
+        .await
     }
 }
 
-impl Waiters {
-    fn join(&self) -> oneshot::Receiver<()> {
-        let (turn, my_turn) = oneshot::channel();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(turn);
-        my_turn
-    }
-
-    fn wake_first(&self) {
-        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let _ = first.map(|turn| turn.send(())); // none: the last of all has given back
-    }
-}
-
-impl Exclusion for Baton {
-    type Held = ();
-
-    async fn take(&self) -> Result<()> {
-        if self.begun.swap(true, Ordering::AcqRel) {
-            self.waiters.join().await?;
-        }
-        Ok(())
-    }
-
-    async fn give_back(&self, (): ()) -> Result<()> {
+impl Teller for Watched {
+    async fn tell(&self) -> Result<()> {
         self.client.set_data(&self.other, b"yours", None).await?;
         Ok(())
-    }
-
-    async fn stand(&self, _: usize) -> Result<()> {
-        Ok(()) // whoever was polled stands
     }
 }
 

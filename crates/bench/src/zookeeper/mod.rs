@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidelock::{Locks, Options};
 use tidelock_zookeeper::Store;
 
-use self::bare::{Baton, Number, Pair};
+use self::bare::{Number, Pair, Watched};
 use self::server::{Meter, Server};
 use crate::Result;
+use crate::baton::Baton;
 use crate::count::Counts;
 use crate::subject::{Load, Subject, Twin};
 
@@ -47,7 +48,7 @@ impl ZooKeeper {
 
 impl Subject for ZooKeeper {
     type Bare = Pair;
-    type Baton = Baton;
+    type Baton = Baton<Watched>;
     type Stock = Number;
 
     fn name(&self) -> &'static str {
@@ -87,9 +88,9 @@ impl Subject for ZooKeeper {
         self.pairs(1).await
     }
 
-    async fn bare_handoff(&self) -> Result<[Baton; 2]> {
+    async fn bare_handoff(&self) -> Result<[Baton<Watched>; 2]> {
         let number = self.batons.fetch_add(1, Ordering::Relaxed);
-        Baton::sides(&self.server, number).await
+        Watched::batons(&self.server, number).await
     }
 
     async fn bare_lock(&self) -> Result<Option<Pair>> {
