@@ -45,12 +45,26 @@ async fn packets() -> (u64, u64) {
 
 /// What doing that takes: requests and events. To ask the server is a few packets too.
 async fn cost(doing: impl Future<Output = ()>) -> (u64, u64) {
-    let (first, second) = (packets().await, packets().await);
+    let (asking, before) = quiet().await;
     doing.await;
-    let third = packets().await;
-    let requests = third.0 - second.0 - (second.0 - first.0);
-    let sent = third.1 - second.1 - (second.1 - first.1);
+    let after = packets().await;
+    let requests = after.0 - before.0 - asking.0;
+    let sent = after.1 - before.1 - asking.1;
     (requests, sent.saturating_sub(requests))
+}
+
+/// What asking takes when nobody else does, and where it has led: whoever has just connected may still say something.
+async fn quiet() -> ((u64, u64), (u64, u64)) {
+    let mut before = packets().await;
+    let mut steps = Vec::new();
+    until("the server is quiet", async || {
+        let now = packets().await;
+        steps.push((now.0 - before.0, now.1 - before.1));
+        before = now;
+        let last = steps.last_chunk::<4>()?;
+        last.iter().all(|step| *step == last[0]).then_some((last[0], now))
+    })
+    .await
 }
 
 /// So many requests exactly, and no more events: the server may count one a little late.
