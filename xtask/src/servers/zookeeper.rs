@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// still together for some seconds are no reason to elect a leader, which then takes long.
 const CONFIG: &str = "\
 tickTime=100
-initLimit=50
+initLimit=20
 syncLimit=100
 minSessionTimeout=1000
 maxSessionTimeout=86400000

@@ -22,9 +22,9 @@ const NAMES: usize = 100;
 /// A ttl that outlasts an election.
 const PATIENT: Duration = Duration::from_secs(15);
 /// One that outlasts it also when the others have to find out first that their leader is gone.
-const MORE_PATIENT: Duration = Duration::from_secs(45);
+const MORE_PATIENT: Duration = Duration::from_secs(150);
 /// How long servers may take to miss one of them, and to agree without it.
-const ELECTION: Duration = Duration::from_secs(30);
+const ELECTION: Duration = Duration::from_secs(75);
 /// How long a lock that can be had may take to be had.
 const SOON: Duration = Duration::from_secs(5);
 
