@@ -112,10 +112,16 @@ async fn packets_are_as_few_as_the_guide_says() {
     };
     costs(1, 0, "to take a name that is new", take(1)).await;
     costs(1, 0, "to give it back", give(1)).await;
-    costs(1, 0, "to take a name that nobody else has used", take(2)).await;
-    costs(1, 0, "to give it back", give(2)).await;
-    let known_to_another = async { assert!(is_held(join(&b, &b.mutex(&free, 1)).await)) };
-    costs(3, 0, "to take a name that only another client has used", known_to_another).await;
+    // Once a second the server deletes what is idle. Then it is one request more, but not time after time.
+    let mut again = Vec::new();
+    for number in 10..14 {
+        again.push(cost(take(number)).await.0);
+        costs(1, 0, "to give it back", give(number)).await;
+    }
+    assert!(again.contains(&1) && again.iter().all(|requests| *requests <= 2), "{again:?} to take it again");
+    let known_to_another = cost(async { assert!(is_held(join(&b, &b.mutex(&free, 1)).await)) }).await.0;
+    let is_right = [1, 3].contains(&known_to_another); // 1: it was idle, and is new
+    assert!(is_right, "{known_to_another} to take a name that only another client has used");
     let behind = async {
         assert!(!is_held(join(&a, &a.mutex(&free, 3)).await));
         watched(&options, &free, 1).await;
