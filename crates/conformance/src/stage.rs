@@ -16,7 +16,7 @@ use crate::history::{Recorder, What};
 use crate::hold::Hold;
 use crate::waiter::Waiter;
 use crate::want::Want;
-use crate::{Ability, Act, Child, Counts, Dice, Seat, Server, Subject, Time, Whom};
+use crate::{Ability, Act, Belief, Child, Counts, Dice, Mishap, Seat, Server, Subject, Time, Whom};
 
 /// In how many steps `until` lets its bound pass.
 const STEPS: u32 = 100;
@@ -111,6 +111,12 @@ impl Stage {
     #[must_use]
     pub fn subject(&self) -> &dyn Subject {
         &*self.subject
+    }
+
+    /// Whether two may both believe under that mishap, as the subject has declared.
+    #[must_use]
+    pub fn may_overlap(&self, mishap: Mishap) -> bool {
+        matches!(self.subject.belief(mishap), Belief::MayOverlap(_))
     }
 
     /// The server itself.

@@ -266,12 +266,7 @@ impl Task {
             news: self.reach.news.clone(),
             was_heard: self.was_heard.clone(),
         };
-        let mut answering = Box::pin(sending.answer(self.reach.patience.answer));
-        // Polled once here, it has its place in the order; the task that polls it on may begin whenever it likes.
-        let begun = poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await;
-        if begun.is_pending() {
-            tokio::spawn(answering);
-        }
+        begin(sending.answer(self.reach.patience.answer)).await;
     }
 
     /// Connects anew, for as long as it takes. Meanwhile whoever asks is told why it fails, and has it tried again if
@@ -394,6 +389,15 @@ impl Sending {
         for (_, asker) in self.askers {
             let _ = asker.send(Err(error.clone())); // unless nobody waits any more
         }
+    }
+}
+
+/// Leaves the wait for answers to a task of its own.
+pub(crate) async fn begin(answering: impl Future<Output = ()> + Send + 'static) {
+    let mut answering = Box::pin(answering);
+    // Polled once here, it has its place in the order; the task that polls it on may begin whenever it likes.
+    if poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await.is_pending() {
+        tokio::spawn(answering);
     }
 }
 

@@ -5,17 +5,15 @@
 //! before it sends the next. The few who gain nothing by that ask the connection themselves, unless something lies in
 //! the outbox: what was asked first is sent first.
 
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::link::WhenDropped;
+use crate::link::{self, WhenDropped};
 
 /// How many questions under way are a crowd.
 const CROWD: usize = 8;
@@ -108,7 +106,7 @@ async fn send(mut connection: MultiplexedConnection, batch: &mut Vec<Request>) {
     if askers.is_empty() {
         return;
     }
-    let mut answering = Box::pin(async move {
+    link::begin(async move {
         let answers = match connection.send_packed_commands(&pipeline, 0, askers.len()).await {
             Ok(values) => values.into_iter().map(Ok).collect(),
             Err(error) => vec![Err(error); askers.len()],
@@ -116,11 +114,8 @@ async fn send(mut connection: MultiplexedConnection, batch: &mut Vec<Request>) {
         for (asker, answer) in askers.into_iter().zip(answers) {
             let _ = asker.send(answer); // unless nobody waits any more
         }
-    });
-    // Polled once here, it has its place in the order; the task that polls it on may begin whenever it likes.
-    if poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await.is_pending() {
-        tokio::spawn(answering);
-    }
+    })
+    .await;
 }
 
 impl Drop for UnderWay<'_> {

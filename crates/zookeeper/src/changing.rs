@@ -64,8 +64,7 @@ impl Desk {
         let line = self.nodes.line(name);
         let mut written: Option<Resized> = None;
         loop {
-            let (synced, listing) = (self.link.sync(&line), self.link.list(&line));
-            let listing = match synced.await.and(listing.await) {
+            let listing = match self.link.list_latest(&line).await {
                 Ok(listed) => Listing::of(listed),
                 Err(Said::NoNode) => return Ok(()),
                 Err(error) => return Err(self.trouble(&error)),

@@ -198,9 +198,7 @@ impl Desk {
     async fn find_again(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
         let line = self.nodes.line(&claim.name);
         self.lane.retract(|part| part.id == claim.id); // what was not sent yet will not come behind the list
-        let (synced, listing) = (self.link.sync(&line), self.link.list(&line));
-        synced.await.map_err(|error| self.trouble(&error))?;
-        let listed = match listing.await {
+        let listed = match self.link.list_latest(&line).await {
             Ok(listed) => listed,
             Err(Said::NoNode) => return self.stand(claim, patience).await,
             Err(error) => return Err(self.trouble(&error)),

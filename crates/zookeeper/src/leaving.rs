@@ -77,11 +77,10 @@ impl Desk {
     fn leave_if_found(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
         let line = self.nodes.line(&name);
         self.lane.retract(|part| part.id == id); // what was not sent yet will not come behind the list
-        let asked = (self.link.sync(&line), self.link.list(&line));
+        let listing = self.link.list_latest(&line);
         let desk = self.clone();
         let leaving = self.runtime.spawn(async move {
-            let (synced, listing) = asked;
-            let left = desk.delete_if_found(&name, id, synced.await, listing.await).await?;
+            let left = desk.delete_if_found(&name, id, listing.await).await?;
             if id.session == desk.id {
                 desk.has_left(&name, id);
             }
@@ -94,10 +93,9 @@ impl Desk {
         &self,
         name: &Name,
         id: ClaimId,
-        synced: Result<(), Said>,
         listed: Result<(Vec<String>, zookeeper_client::Stat), Said>,
     ) -> Result<Left> {
-        let listing = match synced.and(listed) {
+        let listing = match listed {
             Ok(listed) => Listing::of(listed),
             Err(Said::NoNode) => return Ok(Left::Absent),
             Err(error) => return Err(self.trouble(&error)),

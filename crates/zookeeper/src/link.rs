@@ -198,8 +198,16 @@ impl Link {
         })
     }
 
-    /// Has the server that we are connected to catch up with the leader.
-    pub(crate) fn sync(&self, path: &str) -> Asked<()> {
+    /// The children of a node, when the server that we are connected to has caught up with the leader.
+    pub(crate) fn list_latest(&self, path: &str) -> Asked<(Vec<String>, Stat)> {
+        let (synced, listed) = (self.sync(path), self.list(path));
+        Box::pin(async move {
+            synced.await?;
+            listed.await
+        })
+    }
+
+    fn sync(&self, path: &str) -> Asked<()> {
         let path = path.to_owned();
         self.begin(move |client| async move { client.sync(&path).await })
     }

@@ -5,8 +5,8 @@ mod site;
 
 use std::time::Duration;
 
-use site::{Caller, name, namespace, until, weight};
-use tidelock_zookeeper::{Claim, ClaimId, Kind, Leave, Left, Name, Options, Patience, Place, Store, Weight};
+use site::{Caller, is_held, join, name, namespace, turn, until, weight};
+use tidelock_zookeeper::{Claim, Kind, Leave, Left, Name, Options, Store, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
@@ -80,23 +80,6 @@ async fn watched(options: &Options, line: &Name, many: usize) {
         (ask("wchp").await.lines().filter(|line| line.starts_with(&path)).count() == many).then_some(())
     };
     until("the watches are set", watched).await;
-}
-
-async fn join(caller: &Caller, claim: &Claim) -> Place {
-    caller.session.join(claim, Patience::Wait).await.unwrap()
-}
-
-fn is_held(place: Place) -> bool {
-    matches!(place, Place::Held { .. })
-}
-
-/// Is held when it is told so; or told to look, and is held then.
-async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
-    if caller.heard.turn(name, id).await.is_some() {
-        return;
-    }
-    let sight = caller.session.look(name, &[id]).await.unwrap();
-    assert_eq!(sight.held.first().map(|(held, _)| *held), Some(id), "{sight:?}");
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use site::{Caller, name, namespace, plain, until};
-use tidelock_zookeeper::{Claim, ClaimId, Leave, Left, Name, Options, Patience, Place, Shard, Store};
+use site::{Caller, is_held, join, name, namespace, plain, turn, until};
+use tidelock_zookeeper::{Leave, Left, Options, Patience, Shard, Store};
 use zookeeper_client::CreateMode;
 
 /// So long that nothing is sent by the clock while a test counts.
@@ -21,23 +21,6 @@ fn store() -> Store {
 
 fn options(what: &str) -> Options {
     Options::new().ttl(LONG).namespace(&namespace(what))
-}
-
-async fn join(caller: &Caller, claim: &Claim) -> Place {
-    caller.session.join(claim, Patience::Wait).await.unwrap()
-}
-
-fn is_held(place: Place) -> bool {
-    matches!(place, Place::Held { .. })
-}
-
-/// Is held when it is told so; or told to look, and is held then.
-async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
-    if caller.heard.turn(name, id).await.is_some() {
-        return;
-    }
-    let sight = caller.session.look(name, &[id]).await.unwrap();
-    assert_eq!(sight.held.first().map(|(held, _)| *held), Some(id), "{sight:?}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::{State, Token};
+use tidelock::State;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -54,7 +54,9 @@ impl Stock {
         for (hold, waiter) in self.holds.into_iter().zip(self.waiting) {
             let before = hold.token();
             hold.release().await?;
-            follows(stage, before, SOON, waiter).await?;
+            let next = stage.turn_within(SOON, waiter).await?;
+            ensure!(next.token() > before, "token {} after {before}", next.token());
+            next.release().await?;
         }
         Ok(())
     }
@@ -74,13 +76,6 @@ impl Stock {
         }
         Ok(())
     }
-}
-
-async fn follows(stage: &Stage, before: Token, within: Duration, waiter: Waiter) -> Outcome {
-    let next = stage.turn_within(within, waiter).await?;
-    ensure!(next.token() > before, "token {} after {before}", next.token());
-    next.release().await?;
-    Ok(())
 }
 
 async fn a_killed_follower_costs_no_lock(stage: &Stage) -> Outcome {

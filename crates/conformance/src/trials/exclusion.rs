@@ -6,7 +6,7 @@ use crate::crowd::Crowd;
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
-use crate::{Act, Belief, Mishap, Resource, Stage, Want};
+use crate::{Act, Mishap, Resource, Stage, Want};
 
 trials! {
     a_mutex_has_one_holder_in_a_crowd: points [1, 2], lessons [], needs [];
@@ -200,7 +200,7 @@ async fn an_evicted_holders_write_is_refused(stage: &Stage) -> Outcome {
     stage.expect_overlap();
     stage.evict(&operator, "stock").await?;
     let next = operator.take("stock", Want::Lock).await?;
-    if matches!(stage.subject().belief(Mishap::Eviction), Belief::MayOverlap(_)) {
+    if stage.may_overlap(Mishap::Eviction) {
         ensure!(hold.state() != State::Lost, "the overlap that is declared could not be forced");
     }
     ensure!(resource.write(&next), "the new holder's write was refused");

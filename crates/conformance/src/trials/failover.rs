@@ -7,7 +7,7 @@ use tidelock::State;
 use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
-use crate::{Ability, Act, Belief, Can, Hold, Mishap, Resource, Stage, Waiter, Want};
+use crate::{Ability, Act, Can, Hold, Mishap, Resource, Stage, Waiter, Want};
 
 trials! {
     a_failover_that_missed_the_grant_is_fenced: points [13, 1, 2], lessons [23], needs [FailOver, HoldBack];
@@ -27,7 +27,7 @@ async fn a_failover_that_missed_the_grant_is_fenced(stage: &Stage) -> Outcome {
     stage.act(Act::FallBehind).await?;
     let hold = stage.drive(a.take("stock", Want::Lock)).await?;
     ensure!(resource.write(&hold), "the holder's first write was refused");
-    let may_overlap = matches!(stage.subject().belief(Mishap::FailOver), Belief::MayOverlap(_));
+    let may_overlap = stage.may_overlap(Mishap::FailOver);
     if may_overlap {
         stage.expect_overlap();
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::failure::{Failure, Outcome, ensure};
 use crate::trial::trials;
-use crate::{Belief, Mishap, Resource, Stage, Want};
+use crate::{Mishap, Resource, Stage, Want};
 
 trials! {
     processes_exclude_each_other: points [1], lessons [], needs [Child];
@@ -112,9 +112,7 @@ async fn a_stopped_processs_late_write_is_refused(stage: &Stage) -> Outcome {
     child.go_on()?;
     // It has looked before it was stopped, and does not look again.
     let late = child.write_on().await?;
-    let Some(late) =
-        late.filter(|_| matches!(stage.subject().belief(Mishap::StoppedClient), Belief::MayOverlap(_)))
-    else {
+    let Some(late) = late.filter(|_| stage.may_overlap(Mishap::StoppedClient)) else {
         return Err(Failure::new("the overlap that is declared could not be forced"));
     };
     ensure!(!resource.write_under(&who, late), "the stopped process's write was accepted");

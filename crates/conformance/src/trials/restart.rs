@@ -62,7 +62,7 @@ fn grows(last: &mut Option<Token>, next: Token, when: &str) -> Outcome {
 /// of that grant, the lock is to be had once more.
 async fn give_back(stage: &Stage, client: &Client, name: &str, want: Want, hold: Hold) -> Outcome {
     match hold.release().await {
-        Err(error) if error.kind() == ErrorKind::Lost && may_overlap(stage, Mishap::Restart) => {
+        Err(error) if error.kind() == ErrorKind::Lost && stage.may_overlap(Mishap::Restart) => {
             let hold = stage.drive(client.take_within(name, want, stage.ttl() * 11 / 10)).await?;
             let hold = hold.ok_or_else(|| Failure::new(format!("{name}, lost twice, is of no use")))?;
             Ok(hold.release().await?)
@@ -73,13 +73,9 @@ async fn give_back(stage: &Stage, client: &Client, name: &str, want: Want, hold:
 
 /// Where two may both believe, the history is told so.
 fn overlap(stage: &Stage, mishap: Mishap) {
-    if may_overlap(stage, mishap) {
+    if stage.may_overlap(mishap) {
         stage.expect_overlap();
     }
-}
-
-fn may_overlap(stage: &Stage, mishap: Mishap) -> bool {
-    matches!(stage.subject().belief(mishap), Belief::MayOverlap(_))
 }
 
 async fn a_restart_leaves_every_lock_usable(stage: &Stage) -> Outcome {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tidelock_zookeeper::{
-    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Session, SessionId, Signals, Store, Weight,
+    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Patience, Place, Session, SessionId, Signals, Store,
+    Weight,
 };
 use tokio::sync::Notify;
 
@@ -76,6 +77,23 @@ impl Caller {
     pub(crate) fn mutex(&self, name: &Name, number: u64) -> Claim {
         Claim::new(self.claim(number), name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE)
     }
+}
+
+pub(crate) async fn join(caller: &Caller, claim: &Claim) -> Place {
+    caller.session.join(claim, Patience::Wait).await.unwrap()
+}
+
+pub(crate) fn is_held(place: Place) -> bool {
+    matches!(place, Place::Held { .. })
+}
+
+/// Is held when it is told so; or told to look, and is held then.
+pub(crate) async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
+    if caller.heard.turn(name, id).await.is_some() {
+        return;
+    }
+    let sight = caller.session.look(name, &[id]).await.unwrap();
+    assert_eq!(sight.held.first().map(|(held, _)| *held), Some(id), "{sight:?}");
 }
 
 /// Writes down at which lines a client is told to look, and what it is granted without a look.
