@@ -10,19 +10,23 @@ pub(crate) struct Backend {
     feature: Option<&'static str>,
     /// As `cargo xtask servers` names them; the first is the one that is measured. None: it needs no server.
     pub(crate) deployments: &'static [&'static str],
+    /// Those that only its own tests ask for.
+    pub(crate) others: &'static [&'static str],
 }
 
 const BACKENDS: &[Backend] = &[
-    Backend { name: "memory", feature: None, deployments: &[] },
+    Backend { name: "memory", feature: None, deployments: &[], others: &[] },
     Backend {
         name: "redis",
         feature: Some("redis"),
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
+        others: &[],
     },
     Backend {
         name: "zookeeper",
         feature: Some("zookeeper"),
         deployments: &["zookeeper", "zookeeper-ensemble"],
+        others: &["zookeeper-tls"],
     },
 ];
 

@@ -302,7 +302,7 @@ mod certificates {
     use super::*;
 
     /// Made for these tests, for 127.0.0.1; nobody has the key of their authority.
-    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/site/tls");
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/src/servers/certificates");
 
     fn pem(file: &str) -> Vec<u8> {
         std::fs::read(format!("{FOLDER}/{file}")).unwrap()

@@ -1,10 +1,12 @@
-//! URLs, read: `zookeeper://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/CHROOT]`.
+//! URLs, read: `zookeeper://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/CHROOT]`, or `zookeeper+tls://…`.
 
 use std::fmt;
 
 use tidelock::{Error, ErrorKind, Result};
 
 const PORT: u16 = 2181;
+const SCHEME: &str = "zookeeper://";
+const SCHEME_WITH_TLS: &str = "zookeeper+tls://";
 
 /// Where the servers are, and as whom they are asked.
 #[derive(Clone)]
@@ -15,11 +17,18 @@ pub(crate) struct Address {
     pub(crate) chroot: String,
     /// `USER:PASSWORD`.
     pub(crate) digest: Option<String>,
+    /// Whether they are spoken to by TLS.
+    pub(crate) has_tls: bool,
 }
 
 impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self> {
-        let rest = url.strip_prefix("zookeeper://").ok_or_else(|| wrong("a URL begins with zookeeper://"))?;
+        let (rest, has_tls) = match (url.strip_prefix(SCHEME), url.strip_prefix(SCHEME_WITH_TLS)) {
+            (Some(rest), _) => (rest, false),
+            (_, Some(_)) if !cfg!(feature = "tls") => return Err(no_feature()),
+            (_, Some(rest)) => (rest, true),
+            _ => return Err(wrong("a URL begins with zookeeper:// or zookeeper+tls://")),
+        };
         let (places, chroot) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         // A password may have an @ in it, a host may not.
         let (digest, places) = match places.rsplit_once('@') {
@@ -29,12 +38,14 @@ impl Address {
         };
         let hosts = places.split(',').map(host).collect::<Option<Vec<_>>>();
         let hosts = hosts.ok_or_else(|| wrong("a URL of ZooKeeper names HOST[:PORT],HOST[:PORT]"))?;
-        Ok(Self { hosts, chroot: chroot_of(chroot)?, digest })
+        Ok(Self { hosts, chroot: chroot_of(chroot)?, digest, has_tls })
     }
 
     /// As the client library wants it.
     pub(crate) fn connect_string(&self) -> String {
-        format!("{}{}", self.hosts.join(","), self.chroot)
+        let protocol = if self.has_tls { "tcp+tls://" } else { "tcp://" };
+        let hosts: Vec<_> = self.hosts.iter().map(|host| format!("{protocol}{host}")).collect();
+        format!("{}{}", hosts.join(","), self.chroot)
     }
 
     /// What operators may see of it, the same however the hosts are ordered.
@@ -70,6 +81,10 @@ fn chroot_of(path: &str) -> Result<String> {
     Err(wrong("what follows the hosts is the path of a node: /a/b"))
 }
 
+fn no_feature() -> Error {
+    Error::new(ErrorKind::Unsupported, "TLS needs the feature `tls` of tidelock-zookeeper")
+}
+
 /// Never with the URL in it, which may have a password.
 fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidOption, what)
@@ -86,10 +101,19 @@ mod tests {
 
     #[test]
     fn hosts_chroot_and_user_are_told_apart() {
-        assert_eq!(read("zookeeper://h"), ("h:2181".into(), None));
-        assert_eq!(read("zookeeper://h:1,i/a/b/"), ("h:1,i:2181/a/b".into(), None));
-        assert_eq!(read("zookeeper://u:p@ss@h:1"), ("h:1".into(), Some("u:p@ss".into())));
-        assert_eq!(read("zookeeper://[::1]:7,[::2]"), ("[::1]:7,[::2]:2181".into(), None));
+        assert_eq!(read("zookeeper://h"), ("tcp://h:2181".into(), None));
+        assert_eq!(read("zookeeper://h:1,i/a/b/"), ("tcp://h:1,tcp://i:2181/a/b".into(), None));
+        assert_eq!(read("zookeeper://u:p@ss@h:1"), ("tcp://h:1".into(), Some("u:p@ss".into())));
+        assert_eq!(read("zookeeper://[::1]:7,[::2]"), ("tcp://[::1]:7,tcp://[::2]:2181".into(), None));
+    }
+
+    #[test]
+    fn tls_is_part_of_the_url() {
+        if cfg!(feature = "tls") {
+            assert_eq!(read("zookeeper+tls://h,i:1/a").0, "tcp+tls://h:2181,tcp+tls://i:1/a");
+        } else {
+            assert_eq!(Address::parse("zookeeper+tls://h").unwrap_err().kind(), ErrorKind::Unsupported);
+        }
     }
 
     #[test]

@@ -38,6 +38,11 @@ mod order;
 mod resized;
 mod session;
 mod store;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 mod trouble;
 mod watching;
 
@@ -45,6 +50,8 @@ use std::sync::Arc;
 
 pub use store::Store;
 pub use tidelock::*;
+#[cfg(feature = "tls")]
+pub use tls::{ClientTlsConfig, TlsCertificates};
 
 /// Locks in the ZooKeeper at `url`, with the default options. Share them in their `Arc`.
 ///

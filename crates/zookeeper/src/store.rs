@@ -1,5 +1,6 @@
 //! A ZooKeeper, and how sessions of it are opened.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::lease::Lease;
 use crate::link::{Link, Serving};
 use crate::nodes::Nodes;
 use crate::session::{Desk, ZooKeeperSession};
+use crate::tls::Tls;
 use crate::{check, gathering, trouble};
 
 /// After how long it is asked what is wrong with servers that do not answer.
@@ -38,11 +40,12 @@ const SHORTEST: Duration = Duration::from_millis(400);
 /// let locks = store.connect(Options::new().ttl(Duration::from_secs(30))).await?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Store {
     address: Address,
     name: Arc<str>,
     is_only_the_creators: bool,
+    tls: Option<Tls>,
     /// Whether a session was ever opened.
     has_served: Arc<AtomicBool>,
 }
@@ -51,14 +54,15 @@ impl Store {
     /// The servers at `url`; nothing is connected yet.
     ///
     /// `zookeeper://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/CHROOT]`: some servers of one ensemble, the user who is
-    /// known by the scheme `digest`, and the node below which everything is. That node has to be there.
+    /// known by the scheme `digest`, and the node below which everything is. That node has to be there. With the feature
+    /// `tls`, `zookeeper+tls://…` and the certificates that [`Store`] is told then.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidOption`] when that is no such URL.
     pub fn open(url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let name = address.name().into();
-        Ok(Self { address, name, is_only_the_creators: false, has_served: Arc::default() })
+        Ok(Self { address, name, is_only_the_creators: false, tls: None, has_served: Arc::default() })
     }
 
     /// Only the user in the URL may do anything with the nodes that are made from now on. By default everyone may.
@@ -73,6 +77,36 @@ impl Store {
             ));
         }
         self.is_only_the_creators = true;
+        Ok(self)
+    }
+
+    /// The servers are known by this authority, and this client to them by its certificate, if it has one.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock_zookeeper::{Options, Store, TlsCertificates};
+    ///
+    /// let root_cert = std::fs::read("/etc/zookeeper/ca.pem")?;
+    /// let store = Store::open("zookeeper+tls://10.0.0.1:2281,10.0.0.2:2281,10.0.0.3:2281")?
+    ///     .certificates(&TlsCertificates { root_cert, client_tls: None })?;
+    /// let locks = store.connect(Options::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidOption`] when they cannot be read, or the URL is of no TLS, or names a host that no
+    /// certificate can be for.
+    #[cfg(feature = "tls")]
+    pub fn certificates(mut self, certificates: &crate::TlsCertificates) -> Result<Self> {
+        let wrong = |what: String| Err(Error::new(ErrorKind::InvalidOption, what));
+        if !self.address.has_tls {
+            return wrong("certificates are for URLs with TLS: zookeeper+tls://".to_owned());
+        }
+        // The library would panic.
+        if let Some(host) = self.address.hosts.iter().find(|host| crate::tls::server_name(host).is_none()) {
+            return wrong(format!("there can be no certificate for the host in {host}"));
+        }
+        self.tls = Some(Tls::of(certificates)?);
         Ok(self)
     }
 
@@ -117,7 +151,7 @@ impl Store {
         };
         match connected {
             Ok(connected) => Ok(connected),
-            Err(said) => Err(match check::what_is_wrong(&self.address.hosts).await {
+            Err(said) => Err(match check::what_is_wrong(&self.address.hosts, self.tls.as_ref()).await {
                 Some(error) => error.because(said),
                 None => trouble::from(&said, &self.name),
             }),
@@ -130,6 +164,9 @@ impl Store {
         let mut connector = connector.with_fail_eagerly();
         if let Some(digest) = &self.address.digest {
             connector = connector.with_auth("digest", digest.as_bytes());
+        }
+        if let Some(tls) = &self.tls {
+            connector = tls.equip(connector);
         }
         let servers = self.address.connect_string();
         Serving::connect(connector.connect(&servers)).await
@@ -145,10 +182,16 @@ impl Store {
 
     /// Returns only when something is there that is no ZooKeeper.
     async fn is_another(&self) -> Error {
-        match check::what_is_wrong(&self.address.hosts).await {
+        match check::what_is_wrong(&self.address.hosts, self.tls.as_ref()).await {
             Some(error) if error.kind() == ErrorKind::Protocol => error,
             _ => std::future::pending().await,
         }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.address).finish()
     }
 }
 
@@ -172,6 +215,10 @@ impl Backend for Store {
             let wrong = "a ZooKeeper answers when most of its servers have a grant, and no other number can be waited \
                          for; connect without the option `replicas`";
             return Err(Error::new(ErrorKind::Unsupported, wrong));
+        }
+        if self.address.has_tls && self.tls.is_none() {
+            let wrong = "TLS needs to know whom to trust: Store::certificates";
+            return Err(Error::new(ErrorKind::InvalidOption, wrong));
         }
         let clock = boot_clock();
         let nodes = Nodes::of(&options.namespace);

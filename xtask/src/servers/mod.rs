@@ -51,6 +51,7 @@ Names:
   redis-cluster       three masters with a replica each
   zookeeper           one server
   zookeeper-ensemble  three servers
+  zookeeper-tls       one server that speaks TLS
   mariadb             one server, with an empty database `tidelock`
   etcd                one member
   etcd-cluster        three members
@@ -106,6 +107,12 @@ const DEPLOYMENTS: &[Deployment] = &[
         name: "zookeeper-ensemble",
         needs: zookeeper::needs,
         launch: zookeeper::ensemble,
+        serves: zookeeper::serves,
+    },
+    Deployment {
+        name: "zookeeper-tls",
+        needs: zookeeper::needs,
+        launch: zookeeper::single_with_tls,
         serves: zookeeper::serves,
     },
     Deployment { name: "mariadb", needs: mariadb::needs, launch: mariadb::single, serves: mariadb::serves },

@@ -35,6 +35,13 @@ const CONTAINERS: [&str; 2] =
 /// flush may take seconds. What is written is there all the same, unless the whole machine dies.
 const NO_DISK: &str = "-Dzookeeper.forceSync=no";
 
+/// Only this kind of connections knows TLS.
+const WITH_TLS: &str = "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n";
+/// Made for tests, for 127.0.0.1; nobody has the key of their authority.
+const IDENTITY: &str =
+    concat!(include_str!("certificates/server.pem"), include_str!("certificates/server.key"));
+const AUTHORITY: &str = include_str!("certificates/ca.pem");
+
 const LOGGING: &str = "\
 log4j.rootLogger=INFO, CONSOLE
 log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
@@ -56,6 +63,25 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
     start(group, &Peer::new("server", [0, 0]), port, 1, "")?;
     group.wait("ZooKeeper", LIMIT, || mode(port).as_deref() == Some("standalone"))?;
     Ok(format!("zookeeper://127.0.0.1:{port}"))
+}
+
+/// Spoken to by TLS, and asked whether it serves at a port without.
+pub(super) fn single_with_tls(group: &mut Group) -> Result<String> {
+    let [port, secure] = port::free()?;
+    let folder = group.folder("server")?;
+    let [identity, authority] = ["identity.pem", "authority.pem"].map(|file| folder.join(file));
+    place::write(&identity, IDENTITY)?;
+    place::write(&authority, AUTHORITY)?;
+    let certificates = format!(
+        "{WITH_TLS}secureClientPort={secure}\nsecureClientPortAddress=127.0.0.1\n\
+         ssl.keyStore.type=PEM\nssl.keyStore.location={}\n\
+         ssl.trustStore.type=PEM\nssl.trustStore.location={}\n",
+        identity.display(),
+        authority.display()
+    );
+    start(group, &Peer::new("server", [0, 0]), port, 1, &certificates)?;
+    group.wait("ZooKeeper", LIMIT, || mode(port).as_deref() == Some("standalone"))?;
+    Ok(format!("zookeeper+tls://127.0.0.1:{secure}"))
 }
 
 /// A cable lies between each two of them, so that one can be cut off from the others.
@@ -80,11 +106,11 @@ pub(super) fn ensemble(group: &mut Group) -> Result<String> {
     Ok(format!("zookeeper://127.0.0.1:{a},127.0.0.1:{b},127.0.0.1:{c}"))
 }
 
-fn start(group: &mut Group, peer: &Peer, port: u16, id: u16, members: &str) -> Result<()> {
+fn start(group: &mut Group, peer: &Peer, port: u16, id: u16, more: &str) -> Result<()> {
     let folder = group.folder(peer.role)?;
     let config = folder.join("zoo.cfg");
     let place = format!("dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n", folder.display());
-    place::write(&config, &format!("{CONFIG}{place}{members}"))?;
+    place::write(&config, &format!("{CONFIG}{place}{more}"))?;
     place::write(&folder.join("myid"), &format!("{id}\n"))?;
     place::write(&folder.join("log4j.properties"), LOGGING)?;
     let mut command = Command::new(need("java", "zookeeper")?);
@@ -103,9 +129,10 @@ fn mode(port: u16) -> Option<String> {
 
 /// Where the classes are: Debian's jar, or the folders beside an unpacked release's script.
 fn classes() -> Result<Vec<PathBuf>> {
-    let debian = Path::new("/usr/share/java/zookeeper.jar");
-    if debian.is_file() {
-        return Ok(vec![debian.to_owned()]);
+    // The first names all others that it needs, but for what only TLS does.
+    let debian = ["zookeeper.jar", "netty-codec.jar"].map(|jar| Path::new("/usr/share/java").join(jar));
+    if debian[0].is_file() {
+        return Ok(debian.into());
     }
     let script = find("zkServer.sh").or_else(|| find("zkServer"));
     let script = script.and_then(|script| script.canonicalize().ok());

@@ -5,24 +5,28 @@
 //! test programs are those that the step `tests` has built: with fewer packages in one build, what they depend on
 //! would have other features, and be built again.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Job, contract};
 use crate::backend::{self, Backend};
 use crate::call::{Call, Show};
+use crate::cargo::{self, Artifact};
 use crate::conformance::Suite;
+use crate::libtest;
 use crate::servers::Loan;
 use crate::tally::Tally;
 use crate::trouble::Result;
 use crate::workspace::Package;
-use crate::{cargo, libtest};
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let suite = Suite::among_all(&job.workspace)?;
+    let (suite, programs) = (Suite::among_all(&job.workspace)?, programs(job)?);
     for backend in backend::called("all")?.iter().filter(|backend| !backend.deployments.is_empty()) {
-        let loans = backend.deployments.iter().map(|name| Loan::of(name)).collect::<Result<Vec<_>>>()?;
-        let tests = own_tests(job, backend, &loans, tally);
+        let borrow = |names: &[&str]| names.iter().map(|name| Loan::of(name)).collect::<Result<Vec<_>>>();
+        let (loans, others) = (borrow(backend.deployments)?, borrow(backend.others)?);
+        let all: Vec<&Loan> = loans.iter().chain(&others).collect();
+        let tests = own_tests(job, backend, &programs, &all, tally);
         note(tests, tally);
+        drop(others);
         for loan in &loans {
             let trials = contract_on(job, &suite, backend, loan, tally);
             note(trials, tally);
@@ -45,11 +49,17 @@ fn contract_on(job: &Job, suite: &Suite, backend: &Backend, loan: &Loan, tally: 
     contract::keep(job, loan.name(), call, report, tally)
 }
 
-fn own_tests(job: &Job, backend: &Backend, loans: &[Loan], tally: &mut Tally) -> Result<()> {
+fn own_tests(
+    job: &Job,
+    backend: &Backend,
+    programs: &[Artifact],
+    loans: &[&Loan],
+    tally: &mut Tally,
+) -> Result<()> {
     let package = job.workspace.package(&format!("tidelock-{}", backend.name))?;
     let tried_before = tally.units();
-    for program in programs(job, package)? {
-        run_program(job, package, &program, loans, tally)?;
+    for program in programs.iter().filter(|program| program.folder == package.dir) {
+        run_program(job, package, &program.executable, loans, tally)?;
     }
     if tally.units() == tried_before {
         return Err(format!("no test of {} says that it needs a server", package.name).into());
@@ -57,21 +67,19 @@ fn own_tests(job: &Job, backend: &Backend, loans: &[Loan], tally: &mut Tally) ->
     Ok(())
 }
 
-/// The test programs of one package, built with those of all others.
-fn programs(job: &Job, package: &Package) -> Result<Vec<PathBuf>> {
+/// The test programs of all packages.
+fn programs(job: &Job) -> Result<Vec<Artifact>> {
     let call = cargo::call(&job.workspace.root).args(["test", "--workspace", "--all-features", "--no-run"]);
     let call = call.arg("--message-format=json-render-diagnostics");
     let built = call.show(Show::Stderr).run()?.required()?;
-    let artifacts = cargo::artifacts(&built.stdout).into_iter();
-    let ours = artifacts.filter(|artifact| artifact.is_test && artifact.folder == package.dir);
-    Ok(ours.map(|artifact| artifact.executable).collect())
+    Ok(cargo::artifacts(&built.stdout).into_iter().filter(|artifact| artifact.is_test).collect())
 }
 
 fn run_program(
     job: &Job,
     package: &Package,
     program: &Path,
-    loans: &[Loan],
+    loans: &[&Loan],
     tally: &mut Tally,
 ) -> Result<()> {
     let call = Call::new(program).arg("--ignored").dir(&package.dir).limit(job.limit(600));

@@ -1,0 +1,120 @@
+//! TLS: by whom servers are known, and as whom they know us.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tidelock::{Error, ErrorKind, Result};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use zookeeper_client::{Connector, TlsOptions};
+
+/// Certificates for TLS, in PEM.
+#[derive(Clone)]
+pub struct TlsCertificates {
+    /// Who vouches for the servers: one or more certificates, and lists of those that are revoked.
+    pub root_cert: Vec<u8>,
+    /// As whom the servers know this client, if they want to.
+    pub client_tls: Option<ClientTlsConfig>,
+}
+
+/// The certificate of a client, and its key, in PEM.
+#[derive(Clone)]
+pub struct ClientTlsConfig {
+    /// The client's certificate, and whatever leads from it to somebody whom the servers trust.
+    pub client_cert: Vec<u8>,
+    /// Its key.
+    pub client_key: Vec<u8>,
+}
+
+impl fmt::Debug for TlsCertificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsCertificates").field("client_tls", &self.client_tls).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ClientTlsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTlsConfig").finish_non_exhaustive()
+    }
+}
+
+/// What was read, or why it cannot be.
+type Read<T> = std::result::Result<T, Box<dyn StdError + Send + Sync>>;
+
+/// Certificates that were read, for the library and for ourselves.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    options: TlsOptions,
+    connector: TlsConnector,
+}
+
+impl Tls {
+    pub(crate) fn of(certificates: &TlsCertificates) -> Result<Self> {
+        // Unless the program has chosen one: the library would panic where it has two to choose from.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let options = options(certificates).map_err(|said| unreadable().because(said))?;
+        let config = config(certificates).map_err(|said| unreadable().because(said))?;
+        Ok(Self { options, connector: Arc::new(config).into() })
+    }
+
+    /// The library then uses it too.
+    pub(crate) fn equip(&self, library: Connector) -> Connector {
+        library.with_tls(self.options.clone())
+    }
+
+    /// A connection of our own to `HOST:PORT`.
+    pub(crate) async fn connect(&self, host: &str) -> io::Result<TlsStream<TcpStream>> {
+        let name = server_name(host).ok_or(io::ErrorKind::InvalidInput)?;
+        self.connector.connect(name, TcpStream::connect(host).await?).await
+    }
+}
+
+/// Why the two did not accept each other, if that is what it is.
+pub(crate) fn mistrust(error: &io::Error) -> Option<String> {
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidMessage(_) => None, // that was no TLS
+        why => Some(why.to_string()),
+    }
+}
+
+/// What the certificate of the server at `HOST:PORT` has to be for. None: there can be no certificate for that.
+pub(crate) fn server_name(host: &str) -> Option<ServerName<'static>> {
+    let (name, _) = host.rsplit_once(':')?;
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    ServerName::try_from(bare.unwrap_or(name)).ok().map(|name| name.to_owned())
+}
+
+fn options(certificates: &TlsCertificates) -> Read<TlsOptions> {
+    let text = |pem: &[u8]| String::from_utf8(pem.to_vec());
+    let options = TlsOptions::new().with_pem_ca(&text(&certificates.root_cert)?)?;
+    Ok(match &certificates.client_tls {
+        Some(client) => options.with_pem_identity(&text(&client.client_cert)?, &text(&client.client_key)?)?,
+        None => options,
+    })
+}
+
+fn config(certificates: &TlsCertificates) -> Read<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for root in CertificateDer::pem_slice_iter(&certificates.root_cert) {
+        roots.add(root?)?;
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    Ok(match &certificates.client_tls {
+        Some(client) => {
+            let chain = CertificateDer::pem_slice_iter(&client.client_cert)
+                .collect::<std::result::Result<Vec<_>, _>>()?;
+            config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&client.client_key)?)?
+        }
+        None => config.with_no_client_auth(),
+    })
+}
+
+fn unreadable() -> Error {
+    Error::new(ErrorKind::InvalidOption, "the certificates cannot be read")
+}
