@@ -44,7 +44,8 @@ impl Locks for Factory {
     }
 
     fn semaphore(&self, name: &str, permits: u32) -> Result<Arc<dyn Semaphore>> {
-        Ok(self.line(name, Kind::Semaphore, crate::semaphore::permits(permits)?)?)
+        let permits = crate::semaphore::permits(permits).map_err(|error| error.during("open a lock"))?;
+        Ok(self.line(name, Kind::Semaphore, permits)?)
     }
 
     async fn lock_all(&self, names: &[&str]) -> Result<Guards> {

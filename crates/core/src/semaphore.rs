@@ -79,7 +79,7 @@ pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
 /// A number of permits, if it is one.
 pub(crate) fn permits(n: u32) -> Result<Weight> {
     let wrong = || format!("a semaphore has, and gives, 1 to {} permits, not {n}", Weight::MAX);
-    Weight::new(n).ok_or_else(|| Error::new(ErrorKind::InvalidPermits, wrong()).during("take permits"))
+    Weight::new(n).ok_or_else(|| Error::new(ErrorKind::InvalidPermits, wrong()))
 }
 
 #[async_trait]
@@ -89,15 +89,15 @@ impl Semaphore for NamedLine {
     }
 
     async fn acquire(&self, n: u32) -> Result<Guard> {
-        self.wait(permits(n).map_err(|error| error.on(&self.name))?).await
+        self.wait(self.wanted(n)?).await
     }
 
     async fn try_acquire(&self, n: u32) -> Result<Option<Guard>> {
-        self.try_now(permits(n).map_err(|error| error.on(&self.name))?).await
+        self.try_now(self.wanted(n)?).await
     }
 
     async fn acquire_within(&self, n: u32, patience: Duration) -> Result<Option<Guard>> {
-        self.wait_within(permits(n).map_err(|error| error.on(&self.name))?, patience).await
+        self.wait_within(self.wanted(n)?, patience).await
     }
 
     async fn size(&self) -> Result<u32> {
@@ -113,6 +113,10 @@ impl Semaphore for NamedLine {
 const RESIZES: u32 = 8;
 
 impl NamedLine {
+    fn wanted(&self, n: u32) -> Result<Weight> {
+        permits(n).map_err(|error| error.during("take permits of").on(&self.name))
+    }
+
     async fn size_now(&self) -> Result<Weight> {
         let line = self.client.line(&self.name).await?;
         match line.kind {
