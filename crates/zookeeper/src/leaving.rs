@@ -9,7 +9,7 @@ use tidelock::{ClaimId, Left, Name, Reply, Result};
 use zookeeper_client::Error as Said;
 
 use crate::books::{Next, Stage, Stands};
-use crate::gathering::What;
+use crate::gathering::{Listed, What};
 use crate::link::Change;
 use crate::listing::Listing;
 use crate::session::Desk;
@@ -93,36 +93,27 @@ impl Desk {
         &self,
         name: &Name,
         id: ClaimId,
-        listed: Result<(Vec<String>, zookeeper_client::Stat), Said>,
+        mut listed: Result<Listed, Said>,
     ) -> Result<Left> {
-        let listing = match listed {
-            Ok(listed) => Listing::of(listed),
-            Err(Said::NoNode) => return Ok(Left::Absent),
-            Err(error) => return Err(self.trouble(&error)),
-        };
-        let seen = self.see(name, listing).await?;
-        let Some(standing) = seen.listing.find(id) else { return Ok(Left::Absent) };
-        let is_held = seen.line.held().any(|held| held.id == id);
         let line = self.nodes.line(name);
-        // One by one: of a claim that becomes lighter meanwhile there is still something to delete.
-        let deleting: Vec<_> = standing
-            .nodes()
-            .rev()
-            .map(|node| self.link.transact(vec![Change::Delete(format!("{line}/{node}"))]))
-            .collect();
-        let mut was_there = false;
-        for deleting in deleting {
-            match deleting.await.map_err(Said::from) {
-                Ok(_) => was_there = true,
-                Err(Said::NoNode) => {}
+        loop {
+            let listing = match listed {
+                Ok(listed) => Listing::of(listed),
+                Err(Said::NoNode) => return Ok(Left::Absent),
+                Err(error) => return Err(self.trouble(&error)),
+            };
+            let seen = self.see(name, listing).await?;
+            let Some(standing) = seen.listing.find(id) else { return Ok(Left::Absent) };
+            let is_held = seen.line.held().any(|held| held.id == id);
+            // All of it or nothing: half a writer would let readers in, and its holder would hear of nothing.
+            let deleting = standing.nodes().rev().map(|node| Change::Delete(format!("{line}/{node}")));
+            match self.link.transact(deleting.collect()).await.map_err(Said::from) {
+                Ok(_) => return Ok(if is_held { Left::Held } else { Left::Waiting }),
+                // It is lighter meanwhile, or has left.
+                Err(Said::NoNode) => listed = self.link.list(&line).await,
                 Err(error) => return Err(self.trouble(&error)),
             }
         }
-        Ok(match (was_there, is_held) {
-            (false, _) => Left::Absent,
-            (true, true) => Left::Held,
-            (true, false) => Left::Waiting,
-        })
     }
 
     pub(crate) fn has_left(&self, name: &Name, id: ClaimId) {
