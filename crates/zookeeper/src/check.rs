@@ -17,6 +17,8 @@ use crate::trouble;
 
 /// How long a server may take to say what is wrong with it.
 const SAYS_WITHIN: Duration = Duration::from_secs(1);
+/// How long it may take to end what it has begun to say.
+const GOES_ON_WITHIN: Duration = Duration::from_millis(200);
 
 /// Makes the namespace's node, and tries everything once, on a line that nobody else uses and that is gone again.
 pub(crate) async fn permissions(
@@ -69,7 +71,9 @@ pub(crate) async fn what_is_wrong(hosts: &[String], tls: Option<&Tls>) -> Option
     } else if let Some(host) = any(Condition::NoQuorum) {
         (
             ErrorKind::Unavailable,
-            format!("zookeeper at {host} does not serve now: its ensemble has no majority"),
+            format!(
+                "zookeeper at {host} does not serve now: it is starting, or its ensemble has no majority"
+            ),
         )
     } else if let Some(host) = any(Condition::ReadOnly) {
         let wrong = format!("zookeeper at {host} only lets itself be read: it is cut off from its ensemble");
@@ -100,11 +104,12 @@ async fn ask(host: &str, tls: Option<&Tls>) -> io::Result<String> {
 
 async fn hear(mut server: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<String> {
     server.write_all(b"srvr\n").await?;
-    let mut said = Vec::new();
-    match server.take(4096).read_to_end(&mut said).await {
-        Err(error) if said.is_empty() => Err(error),
-        _ => Ok(String::from_utf8_lossy(&said).into_owned()),
-    }
+    let (mut server, mut said) = (server.take(4096), Vec::new());
+    server.read_buf(&mut said).await?;
+    let rest = async { while server.read_buf(&mut said).await.is_ok_and(|read| read > 0) {} };
+    // A ZooKeeper ends the connection now; others may have answered, and go on listening.
+    let _ = tokio::time::timeout(GOES_ON_WITHIN, rest).await;
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

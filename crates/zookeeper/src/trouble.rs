@@ -38,4 +38,5 @@ pub(crate) fn from(error: &Said, place: &str) -> Error {
 
 /// What has to be granted to whom, the exact ACL.
 pub(crate) const DENIED: &str = "refused for want of a permission; grant it with zkCli: \
-    setAcl /NAMESPACE world:anyone:cdrw (or digest:USER:HASH:cdrw), and the same for what is below it: setAcl -R";
+    setAcl /NAMESPACE world:anyone:cdrw (or digest:USER:HASH:cdrw), and the same for what is below it: setAcl -R; \
+    or name in the URL the user who has it: USER:PASSWORD@";
