@@ -4,12 +4,16 @@
 
 mod site;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use site::{Caller, is_held, join, name, namespace, plain, turn, until};
-use tidelock_zookeeper::{Leave, Left, Options, Patience, Shard, Store};
+use site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
+use tidelock_zookeeper::{
+    Claim, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Shard, Store, Weight,
+};
 use zookeeper_client::CreateMode;
 
 /// So long that nothing is sent by the clock while a test counts.
@@ -85,7 +89,7 @@ async fn a_session_that_nobody_renews_ends() {
         () = turn(&next, &hold, next.claim(1)) => {}
     }
     let error = orphan.session.line(&hold).await.unwrap_err();
-    assert_eq!(error.kind(), tidelock_zookeeper::ErrorKind::Lost);
+    assert_eq!(error.kind(), ErrorKind::Lost);
 }
 
 #[tokio::test]
@@ -101,6 +105,115 @@ async fn another_sessions_claim_of_the_same_number_is_not_ones_own() {
     assert!(is_held(join(&a, &a.mutex(&line, 9)).await));
     assert_eq!(b.session.leave(&line, b.claim(9), Leave::Void).await.unwrap(), Left::Absent);
     assert_eq!(a.session.leave(&line, a.claim(9), Leave::Done).await.unwrap(), Left::Held);
+}
+
+/// What it asks for is under way then, or queues behind what is.
+fn begin(asking: &mut (impl Future + Unpin)) {
+    assert!(Pin::new(asking).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_queued_does_not_come_behind_its_leave() {
+    let caller = Caller::open(&store(), 1, &options("queued")).await;
+    let (busy, left) = (caller.mutex(&name("busy"), 1), caller.mutex(&name("left"), 2));
+    let mut sent = caller.session.join(&busy, Patience::Wait);
+    let mut queued = caller.session.join(&left, Patience::Wait);
+    begin(&mut sent);
+    begin(&mut queued);
+    assert_eq!(caller.session.leave(&left.name, left.id, Leave::Void).await.unwrap(), Left::Absent);
+    assert!(is_held(sent.await.unwrap()));
+    queued.await.unwrap_err();
+    assert_eq!(caller.session.line(&left.name).await.unwrap().claims.len(), 0);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_queued_is_not_made_a_second_time() {
+    let options = options("twice");
+    let caller = Caller::open(&store(), 1, &options).await;
+    let (busy, twice) = (caller.mutex(&name("busy"), 1), caller.mutex(&name("twice"), 2));
+    let mut sent = caller.session.join(&busy, Patience::Wait);
+    let mut queued = caller.session.join(&twice, Patience::Wait);
+    begin(&mut sent);
+    begin(&mut queued);
+    assert!(is_held(join(&caller, &twice).await));
+    assert!(is_held(sent.await.unwrap()));
+    queued.await.unwrap_err();
+    let nodes = plain().await.list_children(&format!("/{}/twice", options.namespace)).await.unwrap();
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+}
+
+/// A claim on one permit of so many.
+fn permit(caller: &Caller, line: &Name, number: u64, of: u32) -> Claim {
+    Claim::new(caller.claim(number), line.clone(), Kind::Semaphore, Weight::ONE, weight(of))
+}
+
+async fn capacity(caller: &Caller, line: &Name) -> u32 {
+    caller.session.line(line).await.unwrap().capacity.unwrap().get()
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn of_two_who_resize_at_once_one_is_told_of_the_other() {
+    let options = options("resized");
+    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let line = name("s");
+    assert!(is_held(join(&a, &permit(&a, &line, 1, 3)).await));
+    let mut from = 3;
+    for _ in 0..40 {
+        let to = |more| weight(from + more);
+        let resized = tokio::join!(
+            a.session.resize(&line, weight(from), to(1)),
+            b.session.resize(&line, weight(from), to(2))
+        );
+        let (to, refused) = match resized {
+            (Ok(()), Err(refused)) => (to(1), refused),
+            (Err(refused), Ok(())) => (to(2), refused),
+            both => panic!("{both:?}"),
+        };
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+        from = to.get();
+        assert_eq!(capacity(&b, &line).await, from);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whoever_declares_another_capacity_takes_no_resize_back() {
+    let options = options("declared");
+    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    for round in 0..40_u64 {
+        let line = name(&format!("s{round}"));
+        let number = |nth: u64| 3 * round + nth;
+        assert!(is_held(join(&a, &permit(&a, &line, number(0), 3)).await));
+        // So that it knows the line, and comes as quickly as the resize.
+        assert!(is_held(join(&b, &permit(&b, &line, number(1), 3)).await));
+        b.session.leave(&line, b.claim(number(1)), Leave::Done).await.unwrap();
+        let late = permit(&b, &line, number(2), 9);
+        let (resized, place) = tokio::join!(
+            a.session.resize(&line, weight(3), weight(5)),
+            b.session.join(&late, Patience::Wait)
+        );
+        resized.unwrap();
+        assert!(is_held(place.unwrap()));
+        assert_eq!(capacity(&a, &line).await, 5);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_mutex_of_the_same_name_takes_no_resize_back() {
+    let options = options("mixed");
+    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let line = name("n");
+    assert!(is_held(join(&a, &a.mutex(&line, 1)).await));
+    a.session.leave(&line, a.claim(1), Leave::Done).await.unwrap(); // it has used the name, and nobody else has
+    assert!(is_held(join(&b, &permit(&b, &line, 1, 3)).await));
+    b.session.resize(&line, weight(3), weight(5)).await.unwrap();
+    let error = a.session.join(&a.mutex(&line, 2), Patience::Wait).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::KindMismatch);
+    assert_eq!(capacity(&b, &line).await, 5);
 }
 
 #[tokio::test]
@@ -201,7 +314,7 @@ async fn a_line_too_long_to_list_takes_nobody_in() {
     }
     let other = Caller::open(&store(), 2, &options).await;
     let error = other.session.join(&other.mutex(&line, 1), Patience::Wait).await.unwrap_err();
-    assert_eq!(error.kind(), tidelock_zookeeper::ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("jute.maxbuffer"), "{error}");
     let (children, _) = client.get_children(&path).await.unwrap();
     assert_eq!(children.len(), 24_001, "nothing of it is left");
