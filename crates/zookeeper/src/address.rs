@@ -41,10 +41,11 @@ impl Address {
         Ok(Self { hosts, chroot: chroot_of(chroot)?, digest, has_tls })
     }
 
-    /// As the client library wants it.
-    pub(crate) fn connect_string(&self) -> String {
+    /// As the client library wants it, each server named so often.
+    pub(crate) fn connect_string(&self, times: usize) -> String {
         let protocol = if self.has_tls { "tcp+tls://" } else { "tcp://" };
         let hosts: Vec<_> = self.hosts.iter().map(|host| format!("{protocol}{host}")).collect();
+        let hosts = vec![hosts.join(","); times];
         format!("{}{}", hosts.join(","), self.chroot)
     }
 
@@ -69,7 +70,8 @@ fn host(text: &str) -> Option<String> {
         Some((name, port)) if !is_bare_v6 => (name, port.parse().ok()?),
         _ => (text, PORT),
     };
-    (!name.is_empty()).then(|| format!("{name}:{port}"))
+    let is_host = !name.is_empty() && !name.contains(['?', '#', ' ']);
+    is_host.then(|| format!("{name}:{port}"))
 }
 
 fn chroot_of(path: &str) -> Result<String> {
@@ -96,7 +98,7 @@ mod tests {
 
     fn read(url: &str) -> (String, Option<String>) {
         let address = Address::parse(url).unwrap();
-        (address.connect_string(), address.digest)
+        (address.connect_string(1), address.digest)
     }
 
     #[test]
@@ -126,10 +128,17 @@ mod tests {
 
     #[test]
     fn what_is_no_url_of_a_zookeeper_is_refused_and_not_repeated() {
-        for url in
-            ["h:1", "redis://h", "zookeeper://", "zookeeper://h:x", "zookeeper://h,", "zookeeper://secret@h"]
-                .into_iter()
-                .chain(["zookeeper://h/a//b", "zookeeper://h/../a"])
+        for url in [
+            "h:1",
+            "redis://h",
+            "zookeeper://",
+            "zookeeper://h:x",
+            "zookeeper://h,",
+            "zookeeper://secret@h",
+            "zookeeper://h?x=1",
+        ]
+        .into_iter()
+        .chain(["zookeeper://h/a//b", "zookeeper://h/../a"])
         {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");

@@ -8,12 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
 use tidelock_zookeeper::{
     Claim, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Shard, Store, Weight,
 };
+use tokio::net::{TcpListener, TcpStream};
 use zookeeper_client::CreateMode;
 
 /// So long that nothing is sent by the clock while a test counts.
@@ -319,4 +320,35 @@ async fn a_line_too_long_to_list_takes_nobody_in() {
     let (children, _) = client.get_children(&path).await.unwrap();
     assert_eq!(children.len(), 24_001, "nothing of it is left");
     assert_eq!(caller.session.leave(&line, caller.claim(1), Leave::Done).await.unwrap(), Left::Held);
+}
+
+/// With one server the library alone would pause for 3 s, for 6, for 12: longer than a restart takes, and a ttl.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_is_away_is_asked_for_again_before_long() {
+    let way = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let store = Store::open(&format!("zookeeper://{}", way.local_addr().unwrap())).unwrap();
+    let options = Options::new().ttl(Duration::from_secs(20)).namespace(&namespace("away"));
+    let caller = {
+        let lead = async {
+            let mut led = tokio::task::JoinSet::new(); // they end with it
+            loop {
+                let (mut client, _) = way.accept().await.unwrap();
+                led.spawn(async move {
+                    let mut server = TcpStream::connect(site::host()).await.unwrap();
+                    tokio::io::copy_bidirectional(&mut client, &mut server).await
+                });
+            }
+        };
+        tokio::select! {
+            () = lead => unreachable!(),
+            caller = Caller::open(&store, 1, &options) => caller,
+        }
+    };
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(9) {
+        let asked = tokio::time::timeout(Duration::from_secs(4), way.accept()).await;
+        drop(asked.unwrap_or_else(|_| panic!("nobody asked for 4 s, {:?} after it left", start.elapsed())));
+    }
+    drop(caller);
 }
