@@ -1,0 +1,100 @@
+//! How far each claim of a client's has come.
+
+use std::collections::HashMap;
+
+use tidelock::Token;
+
+use crate::listing::is_before;
+use crate::nodes::Node;
+
+/// How far a claim has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Its nodes were asked for, and the answer has not come, or never will.
+    Asked,
+    /// It has nodes.
+    Stands(Stands),
+    /// It was refused, and surely has none.
+    Nowhere,
+}
+
+/// A claim that has nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stands {
+    pub(crate) nodes: Vec<String>,
+    pub(crate) token: Token,
+    /// Whether it was seen to have its turn: nothing takes that back.
+    pub(crate) is_held: bool,
+}
+
+/// What was known of a claim when its join began.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    New,
+    /// It was asked for before.
+    Asked,
+    Stands(Stands),
+    /// Its leave came first.
+    Void,
+}
+
+/// The claims of one session, by number.
+#[derive(Debug, Default)]
+pub(super) struct Claims(HashMap<u64, Stage>);
+
+impl Claims {
+    /// A join begins.
+    pub(super) fn begin(&mut self, number: u64) -> Before {
+        match self.0.get(&number) {
+            Some(Stage::Stands(stands)) => return Before::Stands(stands.clone()),
+            Some(Stage::Asked) => return Before::Asked,
+            Some(Stage::Nowhere) | None => {}
+        }
+        self.0.insert(number, Stage::Asked);
+        Before::New
+    }
+
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.0.contains_key(&number)
+    }
+
+    pub(super) fn stage(&self, number: u64) -> Option<&Stage> {
+        self.0.get(&number)
+    }
+
+    pub(super) fn standing(&self, number: u64) -> Option<&Stands> {
+        match self.0.get(&number) {
+            Some(Stage::Stands(stands)) => Some(stands),
+            _ => None,
+        }
+    }
+
+    pub(super) fn standing_mut(&mut self, number: u64) -> Option<&mut Stands> {
+        match self.0.get_mut(&number) {
+            Some(Stage::Stands(stands)) => Some(stands),
+            _ => None,
+        }
+    }
+
+    /// Whether the first stands before the second. Whoever is only asking comes behind all who stand; but a look may
+    /// have seen its turn, and watch for somebody behind it, before it hears that it stands.
+    pub(super) fn is_ahead(&self, first: u64, second: u64) -> bool {
+        let place = |number| Some(Node::parse(&self.standing(number)?.nodes[0])?.sequence);
+        match (place(first), place(second)) {
+            (Some(first), Some(second)) => is_before(first, second),
+            (first, None) => first.is_some(),
+            (None, Some(_)) => false,
+        }
+    }
+
+    /// It has come this far. Whoever has left meanwhile is not entered again.
+    pub(super) fn comes_to(&mut self, number: u64, stage: Stage) {
+        if let Some(old) = self.0.get_mut(&number) {
+            *old = stage;
+        }
+    }
+
+    pub(super) fn forget(&mut self, number: u64) {
+        self.0.remove(&number);
+    }
+}
