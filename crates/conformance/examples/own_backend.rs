@@ -303,12 +303,10 @@ impl Session for OwnSession {
 /// What the model refuses, as a kind of error that core understands.
 fn refused(event: &Event<Key>) -> Error {
     let kind = match event {
-        Event::Refused { why: Refusal::SessionOver, .. } => return over(),
-        Event::Refused { why: Refusal::Kind(_), .. } => ErrorKind::KindMismatch,
-        Event::Refused { why: Refusal::TooHeavy(_) | Refusal::Strands(_), .. } => ErrorKind::InvalidPermits,
-        _ => ErrorKind::Conflict,
+        Event::Refused { why, .. } => ErrorKind::of_refusal(*why),
+        _ => None,
     };
-    Error::new(kind, format!("the model says {event:?}"))
+    Error::new(kind.unwrap_or(ErrorKind::Conflict), format!("the model says {event:?}"))
 }
 
 fn over() -> Error {

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use tidelock_model::Refusal;
+
 use crate::Name;
 
 /// What every fallible call of Tidelock returns.
@@ -61,6 +63,20 @@ pub enum ErrorKind {
     Denied,
     /// The other side does not speak as expected: another server, another version, another's key in the way.
     Protocol,
+}
+
+impl ErrorKind {
+    /// What a refusal of the rule's is to whoever asked. `None` for those that are answers: busy, void, and no line.
+    #[must_use]
+    pub const fn of_refusal(why: Refusal) -> Option<Self> {
+        match why {
+            Refusal::SessionOver => Some(Self::Lost),
+            Refusal::Kind(_) => Some(Self::KindMismatch),
+            Refusal::Capacity(_) => Some(Self::Conflict),
+            Refusal::TooHeavy(_) | Refusal::Strands(_) | Refusal::Heavier(_) => Some(Self::InvalidPermits),
+            _ => None,
+        }
+    }
 }
 
 impl Error {

@@ -92,7 +92,7 @@ pub use reentrant::{Owner, Reentrant, ReentrantGuard};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use striped::{StripeGuard, Striped};
-pub use tidelock_model::{ClaimId, Kind, Leave, Left, Patience, SessionId, Token, Weight};
+pub use tidelock_model::{ClaimId, Kind, Leave, Left, Patience, Refusal, SessionId, Token, Weight};
 
 /// What most programs need: `use tidelock_memory::prelude::*`, or of any other backend.
 pub mod prelude {

@@ -219,7 +219,9 @@ impl Pair {
             (Event::Waiting { .. }, Ok(Place::Waiting { .. }))
             | (Event::Refused { why: Refusal::Busy, .. }, Ok(Place::Refused))
             | (Event::Refused { why: Refusal::Void, .. }, Ok(Place::Gone)) => {}
-            (Event::Refused { why, .. }, Err(error)) => assert_eq!(error.kind(), refused(*why), "{error}"),
+            (Event::Refused { why, .. }, Err(error)) => {
+                assert_eq!(Some(error.kind()), ErrorKind::of_refusal(*why), "{error}");
+            }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
         self.compare_told(&events[1..]);
@@ -272,7 +274,9 @@ impl Pair {
             (Event::Absent { .. }, Err(error)) => {
                 assert_eq!(error.kind(), if over { ErrorKind::Lost } else { ErrorKind::Conflict });
             }
-            (Event::Refused { why, .. }, Err(error)) => assert_eq!(error.kind(), refused(*why), "{error}"),
+            (Event::Refused { why, .. }, Err(error)) => {
+                assert_eq!(Some(error.kind()), ErrorKind::of_refusal(*why), "{error}");
+            }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
         self.compare_told(&events[1..]);
@@ -287,7 +291,9 @@ impl Pair {
         let events = self.world.step(Op::Resize { name, from, to });
         match (&events[0], reply) {
             (Event::Resized { .. } | Event::Refused { why: Refusal::NoLine, .. }, Ok(())) => {}
-            (Event::Refused { why, .. }, Err(error)) => assert_eq!(error.kind(), refused(*why), "{error}"),
+            (Event::Refused { why, .. }, Err(error)) => {
+                assert_eq!(Some(error.kind()), ErrorKind::of_refusal(*why), "{error}");
+            }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
         self.compare_told(&events[1..]);
@@ -347,17 +353,6 @@ impl Pair {
                 assert_eq!(ours.is_held(), theirs.token.is_some());
             }
         }
-    }
-}
-
-/// The kind of error that a refusal is to a client.
-fn refused(why: Refusal) -> ErrorKind {
-    match why {
-        Refusal::SessionOver => ErrorKind::Lost,
-        Refusal::Kind(_) => ErrorKind::KindMismatch,
-        Refusal::Capacity(_) => ErrorKind::Conflict,
-        Refusal::TooHeavy(_) | Refusal::Strands(_) | Refusal::Heavier(_) => ErrorKind::InvalidPermits,
-        _ => panic!("{why:?} is no error"),
     }
 }
 
