@@ -25,6 +25,8 @@
 //!
 //! Stores that show their line to the client have the client apply the rule: [`place()`] says whether a claim is held,
 //! [`watch()`] names the one thing worth waiting for if it is not, and [`touches()`] says when to tell the next in line.
+//!
+//! Whoever compares a store with a [`World`] has [`Wishes`] drawn, and asks the same of both.
 #![no_std]
 
 extern crate alloc;
@@ -32,6 +34,7 @@ extern crate alloc;
 extern crate std;
 
 mod claim;
+mod dice;
 mod event;
 #[cfg(test)]
 mod explore;
@@ -52,9 +55,11 @@ mod session;
 mod token;
 mod watch;
 mod weight;
+mod wishes;
 mod world;
 
 pub use claim::Claim;
+pub use dice::Dice;
 pub use event::Event;
 pub use id::{ClaimId, SessionId};
 pub use join::Join;
@@ -70,4 +75,5 @@ pub use session::Session;
 pub use token::Token;
 pub use watch::{Watch, touches, watch};
 pub use weight::Weight;
+pub use wishes::Wishes;
 pub use world::World;

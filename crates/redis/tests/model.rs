@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use redis::aio::MultiplexedConnection;
-use site::{Caller, Told, name, weight};
-use tidelock_model::{Event, Join, Op, Refusal, World};
+use site::{Caller, Told, name};
+use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
 use tidelock_redis::{
-    Claim, ClaimId, ErrorKind, Kind, Leave, Left, Line, Name, Options, Patience, Place, SessionId, Shard,
-    Store, Token, Weight, boot_clock, escape,
+    Claim, ClaimId, ErrorKind, Kind, Leave, Left, Line, Name, Options, Place, SessionId, Shard, Store, Token,
+    Weight, boot_clock, escape,
 };
 use tokio::task::JoinSet;
 
@@ -36,37 +36,12 @@ const AT_ONCE: u64 = 24;
 const TTL: Duration = Duration::from_secs(10 * 60);
 const NAMES: [&str; 3] = ["}", "a/b", "é {"];
 
-/// Chance that can be replayed: SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % sides as u64).unwrap()
-    }
-
-    fn one_in(&mut self, many: usize) -> bool {
-        self.below(many) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, things: &[T]) -> T {
-        things[self.below(things.len())].clone()
-    }
-
-    fn weight(&mut self, most: usize) -> Weight {
-        weight(u32::try_from(self.below(most)).unwrap() + 1)
-    }
-}
-
 /// Four clients, and somebody who looks at the keys themselves.
 struct Crew {
     callers: Vec<Caller>,
     label: String,
     namespace: String,
     keys: MultiplexedConnection,
-    last_number: u64,
 }
 
 impl Crew {
@@ -79,16 +54,11 @@ impl Crew {
         for session in 1..=4 {
             callers.push(Caller::open(store, which << 8 | session, &options).await);
         }
-        Self { callers, label, namespace, keys: site::plain().await, last_number: 0 }
+        Self { callers, label, namespace, keys: site::plain().await }
     }
 
     fn caller(&self, session: SessionId) -> &Caller {
         self.callers.iter().find(|caller| caller.id == session).unwrap()
-    }
-
-    fn number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
     }
 
     fn channel(&self) -> String {
@@ -155,15 +125,10 @@ type Peek = (BTreeMap<String, String>, BTreeMap<String, String>, [i64; 3]);
 /// One sequence: the model and the server, side by side.
 struct Pair<'a> {
     seed: u64,
-    dice: Dice,
-    crew: &'a mut Crew,
-    names: Vec<Name>,
+    crew: &'a Crew,
     world: World<Name>,
+    wishes: Wishes<'a, Name>,
     log: Vec<String>,
-    /// Every claim there ever was, and where.
-    known: Vec<(Name, ClaimId)>,
-    void: BTreeSet<(Name, ClaimId)>,
-    dead: BTreeSet<SessionId>,
     /// Waiters that had died, and that the server may not have met yet.
     unmet: Vec<(Name, ClaimId, Weight)>,
     /// Where something may have changed since it was last compared.
@@ -185,28 +150,25 @@ enum Expected {
 impl Drop for Pair<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("\nsequence TIDELOCK_MODEL_SEED={} on {:?}:", self.seed, self.names);
+            eprintln!("\nsequence TIDELOCK_MODEL_SEED={} on {:?}:", self.seed, self.wishes.names());
             self.log.iter().for_each(|line| eprintln!("    {line}"));
         }
     }
 }
 
 impl<'a> Pair<'a> {
-    fn new(crew: &'a mut Crew, seed: u64) -> Self {
+    fn new(crew: &'a Crew, last_number: &'a mut u64, seed: u64) -> Self {
         let mut world = World::new();
         for caller in &crew.callers {
             world.step(Op::Open { session: caller.id, ttl: 1 });
         }
+        let names = NAMES.iter().map(|odd| name(&format!("{odd}{seed:x}"))).collect();
         Self {
             seed,
-            dice: Dice(seed),
             crew,
-            names: NAMES.iter().map(|odd| name(&format!("{odd}{seed:x}"))).collect(),
             world,
+            wishes: Wishes::new(seed, names, last_number),
             log: Vec::new(),
-            known: Vec::new(),
-            void: BTreeSet::new(),
-            dead: BTreeSet::new(),
             unmet: Vec::new(),
             touched: BTreeSet::new(),
             expected: Vec::new(),
@@ -217,7 +179,7 @@ impl<'a> Pair<'a> {
     }
 
     async fn run(mut self) {
-        let steps = 6 + self.dice.below(9);
+        let steps = 6 + self.wishes.dice().below(9);
         for _ in 0..steps {
             self.step().await;
         }
@@ -225,10 +187,11 @@ impl<'a> Pair<'a> {
     }
 
     async fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.wishes.dice().below(100) {
             0..40 => {
-                let name = self.name();
+                let name = self.wishes.name();
                 self.join_new(&name).await;
+                self.compare().await;
             }
             40..47 => self.join_again().await,
             47..74 => self.leave().await,
@@ -244,109 +207,65 @@ impl<'a> Pair<'a> {
 
     // What to do, by chance.
 
-    fn name(&mut self) -> Name {
-        let which = [0, 0, 0, 0, 0, 1, 1, 2][self.dice.below(8)];
-        self.names[which].clone()
-    }
-
-    fn alive(&mut self) -> SessionId {
-        let alive: Vec<_> =
-            self.crew.callers.iter().map(|caller| caller.id).filter(|id| !self.dead.contains(id)).collect();
-        self.dice.pick(&alive)
-    }
-
-    /// Mostly somebody who stands in line, sometimes somebody who did or never will.
-    fn anyone(&mut self) -> (Name, ClaimId) {
-        let standing: Vec<_> = self
-            .world
-            .lines()
-            .flat_map(|(name, line)| line.claims.iter().map(|claim| (name.clone(), claim.id)))
-            .collect();
-        match self.dice.below(10) {
-            0..7 if !standing.is_empty() => self.dice.pick(&standing),
-            7..9 if !self.known.is_empty() => {
-                let known = self.known.clone();
-                self.dice.pick(&known)
-            }
-            _ => (self.name(), ClaimId { session: self.alive(), number: self.crew.number() }),
-        }
-    }
-
-    fn wish(&mut self, name: &Name, id: ClaimId) -> Join<Name> {
-        let in_use = self.world.line(name).map(|line| line.kind);
-        let kind = match in_use {
-            Some(kind) if !self.dice.one_in(16) => kind,
-            _ => self.dice.pick(&[Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Semaphore]),
-        };
-        let (weight, capacity) = match kind {
-            Kind::Mutex => (Weight::ONE, Weight::ONE),
-            Kind::RwLock => (self.dice.pick(&[Weight::ONE, Weight::ONE, Weight::MAX]), Weight::MAX),
-            _ => (self.dice.weight(4), self.dice.weight(5)),
-        };
-        let patience = if self.dice.one_in(5) { Patience::Now } else { Patience::Wait };
-        Join { name: name.clone(), id, kind, weight, capacity, patience }
-    }
-
     async fn join_new(&mut self, name: &Name) {
-        let id = ClaimId { session: self.alive(), number: self.crew.number() };
-        let wish = self.wish(name, id);
+        let id = self.wishes.fresh(&self.world, name);
+        let wish = self.wishes.join(&self.world, name, id);
         self.join(wish).await;
-        self.compare().await;
     }
 
     async fn join_again(&mut self) {
-        let (name, id) = self.anyone();
-        if !self.dead.contains(&id.session) {
-            let wish = self.wish(&name, id);
+        let (name, id) = self.wishes.anyone(&self.world);
+        if self.is_alive(id) {
+            let wish = self.wishes.join(&self.world, &name, id);
             self.join(wish).await;
             self.compare().await;
         }
     }
 
     async fn leave(&mut self) {
-        let (name, id) = self.anyone();
-        let is_eviction = self.dead.contains(&id.session) || self.dice.one_in(4);
-        let by = if is_eviction { self.alive() } else { id.session };
-        let how = if self.dice.one_in(4) { Leave::Void } else { Leave::Done };
-        for _ in 0..=usize::from(self.dice.one_in(8)) {
+        let (name, id) = self.wishes.anyone(&self.world);
+        let by = self.wishes.leaver(&self.world, id);
+        let how = if self.wishes.dice().one_in(4) { Leave::Void } else { Leave::Done };
+        for _ in 0..=u8::from(self.wishes.dice().one_in(8)) {
             self.leave_one(by, &name, id, how).await;
             self.compare().await;
         }
     }
 
     async fn lighten(&mut self) {
-        let (name, id) = self.anyone();
-        if self.dead.contains(&id.session) {
+        let (name, id) = self.wishes.anyone(&self.world);
+        if !self.is_alive(id) {
             return;
         }
-        let (weight, is_same) = (self.dice.weight(3), self.dice.one_in(4));
+        let (weight, is_same) = (self.wishes.dice().weight(3), self.wishes.dice().one_in(4));
         let mine = self.world.line(&name).and_then(|line| line.claim(id)).map(|claim| claim.weight);
         self.lighten_one(&name, id, mine.filter(|_| is_same).unwrap_or(weight)).await;
         self.compare().await;
     }
 
     async fn resize(&mut self) {
-        let name = self.name();
-        let capacity = self.world.line(&name).map(|line| line.capacity);
-        let guess = self.dice.weight(5);
-        let from = capacity.filter(|_| !self.dice.one_in(6)).unwrap_or(guess);
-        let to = self.dice.weight(6);
+        let (name, from, to) = self.wishes.resize(&self.world);
         self.resize_one(&name, from, to).await;
         self.compare().await;
     }
 
     async fn look(&mut self) {
-        let (name, id) = self.anyone();
-        if !self.dead.contains(&id.session) {
+        let (name, id) = self.wishes.anyone(&self.world);
+        if self.is_alive(id) {
             self.look_at(&name, id.session, &[id]).await;
             self.compare().await;
         }
     }
 
     async fn renew(&mut self) {
-        let session = self.alive();
+        let session = self.wishes.session(&self.world);
         self.renew_one(session).await;
         self.compare().await;
+    }
+
+    /// Whether its client has not died.
+    fn is_alive(&self, id: ClaimId) -> bool {
+        self.world.session(id.session).is_some()
     }
 
     // Each operation, asked of both.
@@ -358,7 +277,6 @@ impl<'a> Pair<'a> {
 
     async fn join(&mut self, join: Join<Name>) {
         self.say(&join.name, format!("{join:?}"));
-        self.known.push((join.name.clone(), join.id));
         let claim = Claim::new(join.id, join.name.clone(), join.kind, join.weight, join.capacity);
         let before = boot_clock().now();
         let reply = self.crew.caller(join.id.session).session.join(&claim, join.patience).await;
@@ -379,7 +297,7 @@ impl<'a> Pair<'a> {
             (Event::Refused { why: Refusal::Busy, .. }, Ok(Place::Refused))
             | (Event::Refused { why: Refusal::Void, .. }, Ok(Place::Gone)) => {}
             (Event::Refused { why, .. }, Err(error)) => {
-                assert_eq!(Some(error.kind()), refused(*why), "{error}");
+                assert_eq!(Some(error.kind()), ErrorKind::of_refusal(*why), "{error}");
             }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -388,11 +306,7 @@ impl<'a> Pair<'a> {
 
     async fn leave_one(&mut self, by: SessionId, name: &Name, id: ClaimId, how: Leave) {
         self.say(name, format!("{by} has {id} leave {name:?}, {how:?}"));
-        self.known.push((name.clone(), id));
         let reply = self.crew.caller(by).session.leave(name, id, how).await.unwrap();
-        if how == Leave::Void {
-            self.void.insert((name.clone(), id));
-        }
         let events = self.world.step(Op::Leave { name: name.clone(), id, how });
         let Event::Left { left, .. } = events[0] else { panic!("{events:?}") };
         self.tokens.remove(&id);
@@ -418,7 +332,7 @@ impl<'a> Pair<'a> {
             (Event::Lightened { .. }, Ok(())) => {}
             (Event::Absent { .. }, Err(error)) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
             (Event::Refused { why, .. }, Err(error)) => {
-                assert_eq!(Some(error.kind()), refused(*why), "{error}");
+                assert_eq!(Some(error.kind()), ErrorKind::of_refusal(*why), "{error}");
             }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -426,7 +340,7 @@ impl<'a> Pair<'a> {
     }
 
     async fn resize_one(&mut self, name: &Name, from: Weight, to: Weight) {
-        let by = self.alive();
+        let by = self.wishes.session(&self.world);
         self.say(name, format!("{by} resizes {name:?} from {from} to {to}"));
         if self.unmet.iter().any(|(place, _, weight)| place == name && *weight > to) {
             return;
@@ -436,7 +350,7 @@ impl<'a> Pair<'a> {
         match (&events[0], reply) {
             (Event::Resized { .. } | Event::Refused { why: Refusal::NoLine, .. }, Ok(())) => {}
             (Event::Refused { why, .. }, Err(error)) => {
-                assert_eq!(Some(error.kind()), refused(*why), "{error}");
+                assert_eq!(Some(error.kind()), ErrorKind::of_refusal(*why), "{error}");
             }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -467,19 +381,19 @@ impl<'a> Pair<'a> {
     /// One client names what it thinks it has, and may be wrong.
     async fn renew_one(&mut self, session: SessionId) {
         let (mut standing, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
-        for name in self.names.clone() {
+        for name in self.wishes.names().to_vec() {
             let Some(line) = self.world.line(&name) else { continue };
             let mine = line.claims.iter().filter(|claim| claim.id.session == session);
             let mut named = Vec::new();
             for claim in mine {
-                if !self.dice.one_in(6) {
+                if !self.wishes.dice().one_in(6) {
                     named.push(claim.id);
                 } else if claim.token.is_some() {
                     strays.push((name.clone(), claim.id));
                 }
             }
-            if self.dice.one_in(6) {
-                let id = ClaimId { session, number: u64::from(u32::MAX) + self.crew.number() };
+            if self.wishes.dice().one_in(6) {
+                let id = ClaimId { session, number: u64::from(u32::MAX) + self.wishes.number() };
                 named.push(id);
                 gone.push(id);
             }
@@ -497,14 +411,14 @@ impl<'a> Pair<'a> {
 
     /// A client's waiters are late, and it renews, looks or asks again before anybody else has met them.
     async fn come_late(&mut self) {
-        let (name, id) = self.anyone();
+        let (name, id) = self.wishes.anyone(&self.world);
         let line = self.world.line(&name);
         if !line.is_some_and(|line| line.waiting().any(|claim| claim.id == id)) {
             return;
         }
         self.say(&name, format!("{} is late on {name:?}", id.session));
         let () = self.crew.script(EXPIRE, &name, &[id.session.to_string(), "late".into()]).await;
-        match self.dice.below(2) {
+        match self.wishes.dice().below(2) {
             0 => self.look_at(&name, id.session, &[id]).await,
             _ => {
                 let claims = &self.world.line(&name).unwrap().claims;
@@ -520,7 +434,7 @@ impl<'a> Pair<'a> {
 
     /// The newest token is ahead of the server's clock, as if that had been set back.
     async fn outrun(&mut self) {
-        let name = self.name();
+        let name = self.wishes.name();
         self.say(&name, format!("{name:?} outruns the clock"));
         let last: Option<String> = self.crew.script(OUTRUN, &name, &[]).await;
         if let Some(last) = last {
@@ -530,10 +444,10 @@ impl<'a> Pair<'a> {
 
     /// A client dies, and whoever comes next on each name has to see it.
     async fn die(&mut self) {
-        if self.dead.len() + 2 > self.crew.callers.len() {
+        if self.world.sessions().count() < 2 {
             return;
         }
-        let dying = self.alive();
+        let dying = self.wishes.session(&self.world);
         self.log.push(format!("{dying} dies"));
         let theirs = |name: &Name, is_held: bool| {
             let claims = self.world.line(name).map(|line| &line.claims[..]).unwrap_or_default();
@@ -543,19 +457,19 @@ impl<'a> Pair<'a> {
             claims.iter().filter(theirs).map(|claim| (claim.id, claim.weight)).collect::<Vec<_>>()
         };
         let had: Vec<_> = self
-            .names
+            .wishes
+            .names()
             .iter()
             .map(|name| (name.clone(), theirs(name, true), theirs(name, false)))
             .filter(|(_, held, waiting)| held.len() + waiting.len() > 0)
             .collect();
-        self.dead.insert(dying);
         let events = self.world.step(Op::Close(dying));
         self.expect(&events);
         for (name, held, waiting) in had {
             self.touched.insert(name.clone());
             let () = self.crew.script(EXPIRE, &name, &[dying.to_string(), "dead".into()]).await;
             self.unmet.extend(waiting.iter().map(|(id, weight)| (name.clone(), *id, *weight)));
-            let is_first = self.dice.one_in(2);
+            let is_first = self.wishes.dice().one_in(2);
             if !is_first || !waiting.is_empty() {
                 self.meet(&name).await;
             }
@@ -570,17 +484,17 @@ impl<'a> Pair<'a> {
     }
 
     async fn meet(&mut self, name: &Name) {
-        let id = ClaimId { session: self.alive(), number: self.crew.number() };
-        match self.dice.below(3) {
-            0 => {
-                let wish = self.wish(name, id);
-                self.join(wish).await;
+        match self.wishes.dice().below(3) {
+            0 => self.join_new(name).await,
+            1 => {
+                let id = self.wishes.fresh(&self.world, name);
+                self.look_at(name, id.session, &[id]).await;
             }
-            1 => self.look_at(name, id.session, &[id]).await,
             _ => {
+                let by = self.wishes.session(&self.world);
                 let capacity = self.world.line(name).map_or(Weight::ONE, |line| line.capacity);
                 // Refused or not, it has looked.
-                let reply = self.crew.caller(id.session).session.resize(name, capacity, capacity).await;
+                let reply = self.crew.caller(by).session.resize(name, capacity, capacity).await;
                 let is_other = self.world.line(name).is_some_and(|line| line.kind != Kind::Semaphore);
                 assert_eq!(
                     reply.err().map(|error| error.kind()),
@@ -592,10 +506,10 @@ impl<'a> Pair<'a> {
 
     /// Everyone leaves, and nothing is left but the newest token and what is void, for a while.
     async fn end(mut self) {
-        let names = self.names.clone();
+        let names = self.wishes.names().to_vec();
         for name in &names {
             while let Some(line) = self.world.line(name) {
-                let id = line.claims[self.dice.below(line.claims.len())].id;
+                let id = self.wishes.stander(line);
                 self.leave_one(id.session, name, id, Leave::Done).await;
             }
         }
@@ -660,14 +574,14 @@ impl<'a> Pair<'a> {
     }
 
     async fn compare_all(&mut self, listeners: &[SessionId], expected: &[(SessionId, Expected)]) {
-        let last = u64::MAX - self.crew.number();
+        let last = u64::MAX - self.wishes.number();
         let mut arguments = vec![last.to_string()];
         arguments.extend(listeners.iter().map(|id| format!("{}{id}", self.crew.channel())));
-        let is_thorough = self.dice.one_in(3); // a wrong book stays wrong
+        let is_thorough = self.wishes.dice().one_in(3); // a wrong book stays wrong
         let mut seen = Vec::new();
         for name in std::mem::take(&mut self.touched) {
             let arguments = if seen.is_empty() { &arguments[..] } else { &arguments[..1] };
-            let by = &self.crew.callers[self.dice.below(self.crew.callers.len())];
+            let by = self.wishes.dice().pick(&self.crew.callers);
             let books = async {
                 if arguments.len() > 1 || is_thorough {
                     Some(self.crew.script::<Peek>(PEEK, &name, arguments).await)
@@ -692,14 +606,14 @@ impl<'a> Pair<'a> {
     async fn compare_told(&mut self, listener: SessionId, last: u64, expected: &[(SessionId, Expected)]) {
         let heard = self.crew.caller(listener).heard.clone();
         let told = heard.up_to(|told| matches!(told, Told::Gone(id) if id.number == last)).await;
-        if self.dead.contains(&listener) {
+        if self.world.session(listener).is_none() {
             return;
         }
         let mut was_told = Vec::new();
         for told in told {
             match told {
                 Told::Held(id, grant) => {
-                    let (name, _) = self.known.iter().find(|(_, known)| *known == id).unwrap().clone();
+                    let name = self.wishes.name_of(id).unwrap().clone();
                     self.granted(&name, id, grant.token);
                     was_told.push(Expected::Held(id, grant.capacity));
                 }
@@ -793,23 +707,13 @@ fn lives(book: &BTreeMap<String, String>) -> BTreeMap<SessionId, (u64, u64)> {
     book.iter().filter_map(life).collect()
 }
 
-/// The kind of error that a refusal is to a client.
-fn refused(why: Refusal) -> Option<ErrorKind> {
-    match why {
-        Refusal::Kind(_) => Some(ErrorKind::KindMismatch),
-        Refusal::Capacity(_) => Some(ErrorKind::Conflict),
-        Refusal::TooHeavy(_) | Refusal::Strands(_) | Refusal::Heavier(_) => Some(ErrorKind::InvalidPermits),
-        _ => None,
-    }
-}
-
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn the_scripts_do_what_the_rule_does() {
     let store = Store::open(&site::url()).unwrap();
     if let Ok(seed) = std::env::var("TIDELOCK_MODEL_SEED") {
-        let mut crew = Crew::open(&store, 0).await;
-        Pair::new(&mut crew, seed.parse().unwrap()).run().await;
+        let crew = Crew::open(&store, 0).await;
+        Pair::new(&crew, &mut 0, seed.parse().unwrap()).run().await;
         return;
     }
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
@@ -820,13 +724,13 @@ async fn the_scripts_do_what_the_rule_does() {
     for which in 1..=AT_ONCE {
         let (store, next) = (store.clone(), next.clone());
         crews.spawn(async move {
-            let mut crew = Crew::open(&store, which).await;
+            let (crew, mut last_number) = (Crew::open(&store, which).await, 0);
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= first + SEQUENCES {
                     return;
                 }
-                Pair::new(&mut crew, seed).run().await;
+                Pair::new(&crew, &mut last_number, seed).run().await;
             }
         });
     }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use site::{Caller, name, weight};
-use tidelock_model::{Event, Join, Op, Refusal, World};
+use site::{Caller, name};
+use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
 use tidelock_zookeeper::{
     Claim, ClaimId, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, SessionId, Shard, Store,
     Token, Weight,
@@ -29,46 +29,19 @@ const SEQUENCES: u64 = 2_000;
 const AT_ONCE: u64 = 16;
 const NAMES: [&str; 3] = ["..", "a/b", "é 🚂"];
 
-/// Chance that can be replayed: SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % sides as u64).unwrap()
-    }
-
-    fn one_in(&mut self, many: usize) -> bool {
-        self.below(many) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, things: &[T]) -> T {
-        things[self.below(things.len())].clone()
-    }
-
-    fn weight(&mut self, most: usize) -> Weight {
-        weight(u32::try_from(self.below(most)).unwrap() + 1)
-    }
-}
-
 /// One sequence: the model and the server, side by side.
 struct Pair<'a> {
     seed: u64,
-    dice: Dice,
     store: &'a Store,
-    options: Options,
+    options: &'a Options,
     callers: &'a mut Vec<Caller>,
-    last: &'a mut u64,
-    names: Vec<Name>,
     world: World<Name>,
+    wishes: Wishes<'a, Name>,
     log: Vec<String>,
-    /// Every claim there ever was, and where.
-    known: Vec<(Name, ClaimId)>,
     /// Who is to be told to look, and will find that this has its turn.
     granted: Vec<(Name, ClaimId)>,
-    wishes: BTreeMap<ClaimId, Join<Name>>,
+    /// How each claim wanted to stand there.
+    asked: BTreeMap<ClaimId, Join<Name>>,
     tokens: BTreeMap<ClaimId, Token>,
     newest: BTreeMap<Name, Token>,
 }
@@ -76,7 +49,7 @@ struct Pair<'a> {
 impl Drop for Pair<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("\nsequence TIDELOCK_MODEL_SEED={} on {:?}:", self.seed, self.names);
+            eprintln!("\nsequence TIDELOCK_MODEL_SEED={} on {:?}:", self.seed, self.wishes.names());
             self.log.iter().for_each(|line| eprintln!("    {line}"));
         }
     }
@@ -85,51 +58,42 @@ impl Drop for Pair<'_> {
 impl<'a> Pair<'a> {
     fn new(
         store: &'a Store,
-        options: &Options,
+        options: &'a Options,
         callers: &'a mut Vec<Caller>,
-        last: &'a mut u64,
+        last_number: &'a mut u64,
         seed: u64,
     ) -> Self {
         let mut world = World::new();
         for caller in callers.iter() {
             world.step(Op::Open { session: caller.id, ttl: 1 });
         }
+        let of = |odd| if seed & 1 == 0 { format!("{odd}{seed:x}") } else { format!("{seed:x}{odd}") };
+        let names = NAMES.iter().map(|odd| name(&of(odd))).collect();
         Self {
             seed,
-            dice: Dice(seed),
             store,
-            options: options.clone(),
+            options,
             callers,
-            last,
-            names: NAMES
-                .iter()
-                .map(|odd| {
-                    if seed & 1 == 0 {
-                        name(&format!("{odd}{seed:x}"))
-                    } else {
-                        name(&format!("{seed:x}{odd}"))
-                    }
-                })
-                .collect(),
             world,
+            wishes: Wishes::new(seed, names, last_number),
             log: Vec::new(),
-            known: Vec::new(),
             granted: Vec::new(),
-            wishes: BTreeMap::new(),
+            asked: BTreeMap::new(),
             tokens: BTreeMap::new(),
             newest: BTreeMap::new(),
         }
     }
 
     async fn run(mut self) {
-        for _ in 0..6 + self.dice.below(9) {
-            match self.dice.below(100) {
+        for _ in 0..6 + self.wishes.dice().below(9) {
+            match self.wishes.dice().below(100) {
                 0..42 => {
-                    let (name, id) = (self.name(), self.fresh());
+                    let name = self.wishes.name();
+                    let id = self.wishes.fresh(&self.world, &name);
                     self.join(name, id).await;
                 }
                 42..47 => {
-                    let (name, id) = self.anyone();
+                    let (name, id) = self.wishes.anyone(&self.world);
                     if self.caller(id.session).is_some() {
                         self.join(name, id).await;
                     }
@@ -142,74 +106,29 @@ impl<'a> Pair<'a> {
             }
             self.compare().await;
         }
-        for name in self.names.clone() {
+        for name in self.wishes.names().to_vec() {
             while let Some(line) = self.world.line(&name) {
-                let id = line.claims[self.dice.below(line.claims.len())].id;
+                let id = self.wishes.stander(line);
                 self.leave_one(id.session, &name, id, Leave::Done).await;
                 self.compare().await;
             }
         }
     }
 
-    // What to do, by chance.
-
     fn caller(&self, session: SessionId) -> Option<&Caller> {
         self.callers.iter().find(|caller| caller.id == session)
-    }
-
-    fn name(&mut self) -> Name {
-        self.names[[0, 0, 0, 0, 0, 1, 1, 2][self.dice.below(8)]].clone()
-    }
-
-    fn alive(&mut self) -> SessionId {
-        self.callers[self.dice.below(self.callers.len())].id
-    }
-
-    fn fresh(&mut self) -> ClaimId {
-        *self.last += 1;
-        ClaimId { session: self.alive(), number: *self.last }
-    }
-
-    /// Mostly somebody who stands in line, sometimes somebody who did or never will.
-    fn anyone(&mut self) -> (Name, ClaimId) {
-        let standing: Vec<_> = self
-            .world
-            .lines()
-            .flat_map(|(name, line)| line.claims.iter().map(|claim| (name.clone(), claim.id)))
-            .collect();
-        match self.dice.below(10) {
-            0..7 if !standing.is_empty() => self.dice.pick(&standing),
-            7..9 if !self.known.is_empty() => self.dice.pick(&self.known.clone()),
-            _ => (self.name(), self.fresh()),
-        }
-    }
-
-    fn wish(&mut self, name: &Name, id: ClaimId) -> Join<Name> {
-        let in_use = self.world.line(name).map(|line| line.kind);
-        let kind = match in_use {
-            Some(kind) if !self.dice.one_in(16) => kind,
-            _ => self.dice.pick(&[Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Semaphore]),
-        };
-        let (weight, capacity) = match kind {
-            Kind::Mutex => (Weight::ONE, Weight::ONE),
-            Kind::RwLock => (self.dice.pick(&[Weight::ONE, Weight::ONE, Weight::MAX]), Weight::MAX),
-            _ => (self.dice.weight(4), self.dice.weight(5)),
-        };
-        let patience = if self.dice.one_in(5) { Patience::Now } else { Patience::Wait };
-        Join { name: name.clone(), id, kind, weight, capacity, patience }
     }
 
     // Each operation, asked of both.
 
     async fn join(&mut self, name: Name, id: ClaimId) {
-        let mut join = self.wish(&name, id);
+        let mut join = self.wishes.join(&self.world, &name, id);
         if self.world.line(&name).is_some_and(|line| line.claim(id).is_some()) {
-            join = self.wishes[&id].clone(); // a join that is repeated wishes for the same
+            join = self.asked[&id].clone(); // a join that is repeated wishes for the same
             join.patience = Patience::Wait; // and has patience, since it stands there
         }
-        self.wishes.insert(id, join.clone());
+        self.asked.insert(id, join.clone());
         self.log.push(format!("{join:?}"));
-        self.known.push((name.clone(), id));
         let claim = Claim::new(id, name.clone(), join.kind, join.weight, join.capacity);
         let reply = self.caller(id.session).unwrap().session.join(&claim, join.patience).await;
         let events = self.world.step(Op::Join(join));
@@ -222,7 +141,7 @@ impl<'a> Pair<'a> {
             | (Event::Refused { why: Refusal::Busy, .. }, Ok(Place::Refused))
             | (Event::Refused { why: Refusal::Void, .. }, Ok(Place::Gone)) => {}
             (Event::Refused { why, .. }, Err(error)) => {
-                assert_eq!(Some(error.kind()), refused(*why), "{error}");
+                assert_eq!(Some(error.kind()), ErrorKind::of_refusal(*why), "{error}");
                 self.leave_one(id.session, &name, id, Leave::Void).await; // as core does after every error
             }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
@@ -230,18 +149,16 @@ impl<'a> Pair<'a> {
     }
 
     async fn leave(&mut self) {
-        let (name, id) = self.anyone();
-        let is_eviction = self.caller(id.session).is_none() || self.dice.one_in(4);
-        let by = if is_eviction { self.alive() } else { id.session };
-        let is_void = by == id.session && self.dice.one_in(4);
-        for _ in 0..=usize::from(self.dice.one_in(8)) {
+        let (name, id) = self.wishes.anyone(&self.world);
+        let by = self.wishes.leaver(&self.world, id);
+        let is_void = by == id.session && self.wishes.dice().one_in(4);
+        for _ in 0..=u8::from(self.wishes.dice().one_in(8)) {
             self.leave_one(by, &name, id, if is_void { Leave::Void } else { Leave::Done }).await;
         }
     }
 
     async fn leave_one(&mut self, by: SessionId, name: &Name, id: ClaimId, how: Leave) {
         self.log.push(format!("{by} has {id} leave {name:?}, {how:?}"));
-        self.known.push((name.clone(), id));
         let reply = self.caller(by).unwrap().session.leave(name, id, how).await.unwrap();
         let events = self.world.step(Op::Leave { name: name.clone(), id, how });
         let Event::Left { left, .. } = events[0] else { panic!("{events:?}") };
@@ -257,7 +174,7 @@ impl<'a> Pair<'a> {
     }
 
     async fn lighten(&mut self) {
-        let (name, id) = self.anyone();
+        let (name, id) = self.wishes.anyone(&self.world);
         if self.caller(id.session).is_none() {
             return;
         }
@@ -278,18 +195,15 @@ impl<'a> Pair<'a> {
     }
 
     async fn resize(&mut self) {
-        let (name, by) = (self.name(), self.alive());
-        let capacity = self.world.line(&name).map(|line| line.capacity);
-        let guess = self.dice.weight(5);
-        let from = capacity.filter(|_| !self.dice.one_in(6)).unwrap_or(guess);
-        let to = self.dice.weight(6);
+        let (name, from, to) = self.wishes.resize(&self.world);
+        let by = self.wishes.session(&self.world);
         self.log.push(format!("{by} resizes {name:?} from {from} to {to}"));
         let reply = self.caller(by).unwrap().session.resize(&name, from, to).await;
         let events = self.world.step(Op::Resize { name: name.clone(), from, to });
         match (&events[0], reply) {
             (Event::Resized { .. } | Event::Refused { why: Refusal::NoLine, .. }, Ok(())) => {}
             (Event::Refused { why, .. }, Err(error)) => {
-                assert_eq!(Some(error.kind()), refused(*why), "{error}");
+                assert_eq!(Some(error.kind()), ErrorKind::of_refusal(*why), "{error}");
             }
             (event, reply) => panic!("{event:?}, but {reply:?}"),
         }
@@ -297,7 +211,7 @@ impl<'a> Pair<'a> {
     }
 
     async fn renew(&mut self) {
-        let by = self.alive();
+        let by = self.wishes.session(&self.world);
         let standing = |(name, line): (&Name, &tidelock_model::Line)| {
             let ids: Vec<_> =
                 line.claims.iter().map(|claim| claim.id).filter(|id| id.session == by).collect();
@@ -310,9 +224,9 @@ impl<'a> Pair<'a> {
 
     /// A session ends, and its client opens another.
     async fn end_one(&mut self) {
-        let at = self.dice.below(self.callers.len());
-        *self.last += 1;
-        let next = Caller::open(self.store, self.callers[at].id.get() + (1 << 32), &self.options).await;
+        let ending = self.wishes.session(&self.world);
+        let at = self.callers.iter().position(|caller| caller.id == ending).unwrap();
+        let next = Caller::open(self.store, self.callers[at].id.get() + (1 << 32), self.options).await;
         let ended = std::mem::replace(&mut self.callers[at], next);
         self.log.push(format!("{} ends", ended.id));
         ended.session.close().await.unwrap();
@@ -374,7 +288,7 @@ impl<'a> Pair<'a> {
         for ((name, id), _) in granted.iter().zip(known).filter(|(_, was_known)| !was_known) {
             self.is_newest(name, *id, self.tokens[id]);
         }
-        for name in &self.names {
+        for name in self.wishes.names() {
             let by = &self.callers[0];
             let shown = by.session.line(name).await.unwrap();
             let line = self.world.line(name);
@@ -397,16 +311,6 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The kind of error that a refusal is to a client.
-fn refused(why: Refusal) -> Option<ErrorKind> {
-    match why {
-        Refusal::Kind(_) => Some(ErrorKind::KindMismatch),
-        Refusal::Capacity(_) => Some(ErrorKind::Conflict),
-        Refusal::TooHeavy(_) | Refusal::Strands(_) | Refusal::Heavier(_) => Some(ErrorKind::InvalidPermits),
-        _ => None,
-    }
-}
-
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn lines_of_nodes_do_what_the_rule_does() {
@@ -422,7 +326,7 @@ async fn lines_of_nodes_do_what_the_rule_does() {
         let (store, next) = (store.clone(), next.clone());
         let options = Options::new().ttl(Duration::from_secs(60)).namespace(&namespace);
         crews.spawn(async move {
-            let (mut callers, mut last) = (Vec::new(), 0);
+            let (mut callers, mut last_number) = (Vec::new(), 0);
             for session in 1..=3 {
                 callers.push(Caller::open(&store, which << 8 | session, &options).await);
             }
@@ -431,7 +335,7 @@ async fn lines_of_nodes_do_what_the_rule_does() {
                 if seed >= first + count {
                     break;
                 }
-                Pair::new(&store, &options, &mut callers, &mut last, seed).run().await;
+                Pair::new(&store, &options, &mut callers, &mut last_number, seed).run().await;
             }
             for caller in callers {
                 caller.session.close().await.unwrap();

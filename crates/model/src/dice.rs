@@ -1,6 +1,8 @@
-//! Chance that can be replayed: SplitMix64, from one seed for the whole run and the name of each trial.
+//! Chance that can be replayed: SplitMix64, from a seed and the name of what is played.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Weight;
 
 /// The odd constant by which SplitMix64 goes on.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -10,7 +12,7 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Dice(AtomicU64);
 
 impl Dice {
-    /// The dice of one trial, or of one task in it.
+    /// The dice of one game, or of one player in it.
     #[must_use]
     pub fn new(seed: u64, name: &str) -> Self {
         let named = name.bytes().fold(seed, |state, byte| scatter(state ^ u64::from(byte)));
@@ -28,13 +30,19 @@ impl Dice {
         self.below(many) == 0
     }
 
-    /// One of these.
+    /// One of these, of which there must be one.
     pub fn pick<'a, T>(&self, things: &'a [T]) -> &'a T {
         let index = usize::try_from(self.below(things.len() as u64)).unwrap_or(0);
         &things[index]
     }
 
-    /// Dice for a task of its own.
+    /// A weight of one to `most`.
+    pub fn weight(&self, most: u32) -> Weight {
+        let n = u32::try_from(self.below(most.into())).unwrap_or(0) + 1;
+        Weight::new(n).unwrap_or(Weight::MAX)
+    }
+
+    /// Dice for a player of its own.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self(AtomicU64::new(self.below(u64::MAX)))
