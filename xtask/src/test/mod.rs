@@ -113,6 +113,11 @@ const STEPS: &[Step] = &[
     Step { part: Part::Gate, ..step("tests", "unit, integration and doc tests", unit::run) },
     step("conformance", "the contract on memory, and what is broken on purpose is caught", conformance::run),
     step("examples", "every example runs and ends by itself", examples::run),
+    step(
+        "package",
+        "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
+        package::run,
+    ),
     busy("rustdoc", "the documentation builds without a warning", rustdoc::run),
     busy(
         "rule-faults",
@@ -126,11 +131,6 @@ const STEPS: &[Step] = &[
         pages::run,
     ),
     busy("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
-    busy(
-        "package",
-        "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
-        package::run,
-    ),
     Step {
         part: Part::Waits,
         ..step(
