@@ -164,6 +164,9 @@ impl<'a> Pair<'a> {
         let Event::Left { left, .. } = events[0] else { panic!("{events:?}") };
         assert_eq!(reply, left);
         self.tokens.remove(&id);
+        if let Some(caller) = self.caller(id.session) {
+            caller.heard.has_left(id);
+        }
         self.expect(&events);
         if by != id.session && left != Left::Absent && self.caller(id.session).is_some() {
             // Its own client hears of it when it renews.

@@ -135,6 +135,11 @@ impl Heard {
         self.held.lock().unwrap().iter().find(|(held, _)| *held == id).map(|(_, grant)| *grant)
     }
 
+    /// It has left. Whatever it was granted is over, also if it stands in line again.
+    pub(crate) fn has_left(&self, id: ClaimId) {
+        self.held.lock().unwrap().retain(|(held, _)| *held != id);
+    }
+
     pub(crate) fn forget(&self, name: &Name) {
         self.hints.lock().unwrap().retain(|hint| hint != name);
     }
