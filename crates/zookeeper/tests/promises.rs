@@ -219,6 +219,17 @@ async fn a_mutex_of_the_same_name_takes_no_resize_back() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_renewal_tells_what_stands_and_should_not_and_what_should_and_does_not() {
+    let caller = Caller::open(&store(), 1, &options("strays")).await;
+    let line = name("m");
+    assert!(is_held(join(&caller, &caller.mutex(&line, 1)).await));
+    let standing = [(line.clone(), vec![caller.claim(2)])];
+    let renewal = caller.session.renew(Shard(0), &standing).await.unwrap();
+    assert_eq!((renewal.strays, renewal.gone), (vec![(line, caller.claim(1))], vec![caller.claim(2)]));
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn whoever_was_evicted_is_not_next() {
     let options = options("evicted");
     let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
@@ -328,7 +339,8 @@ async fn a_line_too_long_to_list_takes_nobody_in() {
 async fn a_server_that_is_away_is_asked_for_again_before_long() {
     let way = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let store = Store::open(&format!("zookeeper://{}", way.local_addr().unwrap())).unwrap();
-    let options = Options::new().ttl(Duration::from_secs(20)).namespace(&namespace("away"));
+    let options = Options::new().ttl(Duration::from_secs(12)).namespace(&namespace("away"));
+    let line = name("m");
     let caller = {
         let lead = async {
             let mut led = tokio::task::JoinSet::new(); // they end with it
@@ -340,15 +352,22 @@ async fn a_server_that_is_away_is_asked_for_again_before_long() {
                 });
             }
         };
+        let holding = async {
+            let caller = Caller::open(&store, 1, &options).await;
+            assert!(is_held(join(&caller, &caller.mutex(&line, 1)).await));
+            caller
+        };
         tokio::select! {
             () = lead => unreachable!(),
-            caller = Caller::open(&store, 1, &options) => caller,
+            caller = holding => caller,
         }
     };
+    let leaving = caller.session.leave(&line, caller.claim(1), Leave::Done);
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(9) {
         let asked = tokio::time::timeout(Duration::from_secs(4), way.accept()).await;
         drop(asked.unwrap_or_else(|_| panic!("nobody asked for 4 s, {:?} after it left", start.elapsed())));
     }
-    drop(caller);
+    let error = leaving.await.unwrap_err(); // when the session has ended, at the latest
+    assert!(error.can_retry(), "nobody has said that it left: {error}");
 }
