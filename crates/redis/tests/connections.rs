@@ -70,6 +70,11 @@ async fn can_lock(locks: &Arc<dyn Locks>) {
     guard.release().await.unwrap();
 }
 
+/// Waits until the server of this name is reached: each has a connection of its own, and it is not tried all the time.
+async fn can_ask_for(locks: &Arc<dyn Locks>, name: &str) {
+    site::until("a line can be looked at", async || locks.inspect(name).await.ok()).await;
+}
+
 /// Changes a password and ends all connections, while a lock is held.
 async fn outlives_a_new_password(mut operate: impl FnMut(&str), store: Store, credentials: &Changing) {
     let locks = store.connect(options()).await.unwrap();
@@ -85,6 +90,7 @@ async fn outlives_a_new_password(mut operate: impl FnMut(&str), store: Store, cr
     assert!(!format!("{error:?} {locks:?}").contains("sesame"), "{error:?}");
     credentials.to(Login::user("app", "sesame-2"));
     can_lock(&locks).await;
+    can_ask_for(&locks, "stock").await;
     assert_eq!(guard.state(), State::Held);
     guard.release().await.unwrap();
     locks.close().await.unwrap();
