@@ -118,6 +118,7 @@ const STEPS: &[Step] = &[
         "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
         package::run,
     ),
+    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
     busy("rustdoc", "the documentation builds without a warning", rustdoc::run),
     busy(
         "rule-faults",
@@ -130,7 +131,6 @@ const STEPS: &[Step] = &[
         "every code block of README.md and docs/guide builds upon the packages and runs",
         pages::run,
     ),
-    busy("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
     Step {
         part: Part::Waits,
         ..step(
