@@ -2,12 +2,6 @@
 //!
 //! A unit is a test, a mutant, an invariant, an example, a block of a page, or a step that is one check.
 
-use crate::score::Score;
-
-/// What the summary begins with.
-pub(crate) const SUMMARY: &str = "== summary";
-const FAILED: &str = "failed";
-
 /// The running score.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -15,7 +9,7 @@ pub(crate) struct Tally {
     failures: Vec<String>,
     uncounted_failures: u64,
     skipped: u64,
-    facts: Vec<(String, u64)>,
+    facts: Vec<(&'static str, u64)>,
 }
 
 impl Tally {
@@ -40,31 +34,11 @@ impl Tally {
     }
 
     /// A figure for the summary; the same label adds up.
-    pub(crate) fn fact(&mut self, label: &str, figure: u64) {
+    pub(crate) fn fact(&mut self, label: &'static str, figure: u64) {
         match self.facts.iter_mut().find(|(known, _)| *known == label) {
             Some((_, sum)) => *sum += figure,
-            None => self.facts.push((label.to_owned(), figure)),
+            None => self.facts.push((label, figure)),
         }
-    }
-
-    /// Another run's, as the end of its output says. False: it does not end on a score.
-    pub(crate) fn add(&mut self, output: &str) -> bool {
-        let Some(score) = Score::of(output) else { return false };
-        let failed_before = self.failed();
-        let summary = output.lines().rev().take_while(|line| !line.starts_with(SUMMARY));
-        for line in summary.collect::<Vec<_>>().into_iter().rev() {
-            let Some((label, rest)) = line.split_once(": ") else { continue };
-            if label == FAILED {
-                self.fail(rest);
-            } else if let Ok(figure) = rest.replace(' ', "").parse() {
-                self.fact(label, figure);
-            }
-        }
-        let told = self.failed() - failed_before;
-        self.uncounted_failures += score.failed.saturating_sub(told);
-        self.pass(score.passed);
-        self.skip(score.skipped);
-        true
     }
 
     pub(crate) fn failed(&self) -> u64 {
@@ -83,7 +57,7 @@ impl Tally {
             lines.push(format!("{label}: {}", grouped(*figure)));
         }
         for failure in &self.failures {
-            lines.push(format!("{FAILED}: {failure}"));
+            lines.push(format!("failed: {failure}"));
         }
         lines.push(format!("{} passed, {} failed, {} skipped", self.passed, self.failed(), self.skipped));
         lines.join("\n")
@@ -119,19 +93,5 @@ mod tests {
         let summary = tally.summary();
         assert_eq!(summary.lines().next(), Some("explored states: 123 456"));
         assert_eq!(summary.lines().last(), Some("41 passed, 3 failed, 5 skipped"));
-    }
-
-    #[test]
-    fn another_runs_score_is_added() {
-        let mut other = Tally::default();
-        other.pass(7);
-        other.fail_many(3, "loom: 3 failed");
-        other.fact("explored states", 1_000);
-        let mut tally = Tally::default();
-        tally.fact("explored states", 1);
-        assert!(tally.add(&format!("failed: not this\n\n{SUMMARY} (3 s)\n{}\n", other.summary())));
-        let summary = "explored states: 1 001\nfailed: loom: 3 failed\n7 passed, 3 failed, 0 skipped";
-        assert_eq!(tally.summary(), summary);
-        assert!(!tally.add("thread 'main' panicked\n"));
     }
 }

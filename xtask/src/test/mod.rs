@@ -3,10 +3,7 @@
 //! A step counts its units in the tally and goes on after a failure; it returns an error when it could not do
 //! its work, which counts as one failure. Only what does not build ends the run early: nothing after it could
 //! say more. The last line is the score alone.
-//!
-//! The servers' step mostly waits. In a whole run, what needs nothing but the processor runs behind it meanwhile.
 
-mod behind;
 mod conformance;
 mod contract;
 mod examples;
@@ -28,7 +25,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use behind::Behind;
 use lexopt::Parser;
 use lexopt::prelude::*;
 use package::Packages;
@@ -36,7 +32,7 @@ use package::Packages;
 use crate::call::Call;
 use crate::loom::Exploration;
 use crate::setup;
-use crate::tally::{self, Tally};
+use crate::tally::Tally;
 use crate::trouble::Result;
 use crate::workspace::Workspace;
 
@@ -81,65 +77,46 @@ impl Job {
 struct Step {
     name: &'static str,
     about: &'static str,
-    run: Run,
-    part: Part,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Usual,
+    run: fn(&Job, &mut Tally) -> Result<()>,
     /// An error here means that nothing builds: the later steps would only repeat it.
-    Gate,
-    /// Needs nothing but the processor, and may run behind others.
-    Busy,
-    /// Mostly waits.
-    Waits,
+    is_gate: bool,
 }
 
-type Run = fn(&Job, &mut Tally) -> Result<()>;
-
-const fn step(name: &'static str, about: &'static str, run: Run) -> Step {
-    Step { name, about, run, part: Part::Usual }
-}
-
-const fn busy(name: &'static str, about: &'static str, run: Run) -> Step {
-    Step { name, about, run, part: Part::Busy }
+const fn step(name: &'static str, about: &'static str, run: fn(&Job, &mut Tally) -> Result<()>) -> Step {
+    Step { name, about, run, is_gate: false }
 }
 
 const STEPS: &[Step] = &[
     step("format", "cargo fmt has nothing to change", format::run),
     step("invariants", "what docs/ARCHITECTURE.md promises and a text can show", invariants::run),
     step("lints", "clippy over all targets and features, warnings are errors", lints::run),
-    Step { part: Part::Gate, ..step("tests", "unit, integration and doc tests", unit::run) },
+    Step { is_gate: true, ..step("tests", "unit, integration and doc tests", unit::run) },
+    step("rustdoc", "the documentation builds without a warning", rustdoc::run),
+    step(
+        "rule-faults",
+        "each seeded fault of the rule is caught by the check meant for it",
+        rule_faults::run,
+    ),
+    step("loom", "interleavings of core and memory, and the faults they must find", loom),
     step("conformance", "the contract on memory, and what is broken on purpose is caught", conformance::run),
+    step(
+        "servers",
+        "on servers that are started for it: the backends' own tests, and the contract",
+        servers::run,
+    ),
+    step("table", "README.md's table of guarantees is what these runs found", table::run),
     step("examples", "every example runs and ends by itself", examples::run),
+    step(
+        "pages",
+        "every code block of README.md and docs/guide builds upon the packages and runs",
+        pages::run,
+    ),
+    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
     step(
         "package",
         "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
         package::run,
     ),
-    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
-    busy("rustdoc", "the documentation builds without a warning", rustdoc::run),
-    busy(
-        "rule-faults",
-        "each seeded fault of the rule is caught by the check meant for it",
-        rule_faults::run,
-    ),
-    busy("loom", "interleavings of core and memory, and the faults they must find", loom),
-    busy(
-        "pages",
-        "every code block of README.md and docs/guide builds upon the packages and runs",
-        pages::run,
-    ),
-    Step {
-        part: Part::Waits,
-        ..step(
-            "servers",
-            "on servers that are started for it: the backends' own tests, and the contract",
-            servers::run,
-        )
-    },
-    step("table", "README.md's table of guarantees is what these runs found", table::run),
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -161,53 +138,28 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     }
     let mut tally = Tally::default();
     let began = Instant::now();
-    if only.is_empty() && Behind::CAN_BE {
-        run_whole(&job, &mut tally);
-    } else {
-        let wanted = |step: &&Step| only.is_empty() || only.iter().any(|name| name == step.name);
-        run_steps(&job, STEPS.iter().filter(wanted), &mut tally);
-    }
-    println!("\n{} ({:.0} s)\n{}", tally::SUMMARY, began.elapsed().as_secs_f32(), tally.summary());
+    run_steps(&job, |name| only.is_empty() || only.iter().any(|wanted| wanted == name), &mut tally);
+    println!("\n== summary ({:.0} s)\n{}", began.elapsed().as_secs_f32(), tally.summary());
     Ok(if tally.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is busy runs behind what waits.
-fn run_whole(job: &Job, tally: &mut Tally) {
-    let first_wait = STEPS.iter().position(|step| step.part == Part::Waits).unwrap_or(STEPS.len());
-    let (before, after) = STEPS.split_at(first_wait);
-    if !run_steps(job, before.iter().filter(|step| step.part != Part::Busy), tally) {
-        return;
-    }
-    let busy = STEPS.iter().filter(|step| step.part == Part::Busy).map(|step| step.name);
-    let behind = Behind::start(job, busy);
-    run_steps(job, after.iter().filter(|step| step.part != Part::Busy), tally);
-    let ended = behind.and_then(|behind| behind.end(tally));
-    note("behind", &ended, tally);
-}
-
-/// False: nothing more can be tested.
-fn run_steps<'a>(job: &Job, steps: impl Iterator<Item = &'a Step>, tally: &mut Tally) -> bool {
-    for step in steps {
+fn run_steps(job: &Job, wanted: impl Fn(&str) -> bool, tally: &mut Tally) {
+    for step in STEPS.iter().filter(|step| wanted(step.name)) {
         println!("\n== {}: {}", step.name, step.about);
         let began = Instant::now();
         let failed_before = tally.failed();
         let result = (step.run)(job, tally);
-        note(step.name, &result, tally);
+        if let Err(trouble) = &result {
+            println!("{trouble}");
+            let first_line = trouble.to_string().lines().next().unwrap_or_default().to_owned();
+            tally.fail(format!("{}: {first_line}", step.name));
+        }
         let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
         println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
-        if step.part == Part::Gate && result.is_err() {
+        if step.is_gate && result.is_err() {
             println!("the remaining steps are left out: what does not build cannot be tested");
-            return false;
+            return;
         }
-    }
-    true
-}
-
-fn note(step: &str, result: &Result<()>, tally: &mut Tally) {
-    if let Err(trouble) = result {
-        println!("{trouble}");
-        let first_line = trouble.to_string().lines().next().unwrap_or_default().to_owned();
-        tally.fail(format!("{step}: {first_line}"));
     }
 }
 
