@@ -200,6 +200,15 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_goes_on_where_the_sequence_runs_over() {
+        let resized = Resized { capacity: Weight::ONE, before: i32::MIN, held: i32::MIN };
+        let line = |children: &[String]| listing(children).line(Some(&resized), |_| None);
+        let both = line(&[child(1, 2, i32::MAX), child(2, 1, i32::MIN)]);
+        assert_eq!((both.capacity.get(), both.held().count()), (1, 1), "the first was let in before");
+        assert_eq!(line(&[child(2, 1, i32::MIN)]).capacity.get(), 3, "whoever came before it has left");
+    }
+
+    #[test]
     fn whoever_was_let_in_before_a_shrink_stays_in() {
         let resized = Resized { capacity: Weight::ONE, before: 8, held: 7 };
         let listing = listing(&[child(1, 2, 5), child(2, 1, 6), child(3, 1, 7)]);
