@@ -12,6 +12,8 @@
 //!   as long as the process: what they spawn there outlives every runtime of the user. They are dropped only at their
 //!   deadline. What a dropped `open` has spawned must end with it.
 //! - One look at a time for each name; one renewal at a time for each shard.
+//! - A leave that failed is sent again until it succeeds or its claim is surely over; after any error but
+//!   [`ErrorKind::Lost`](crate::ErrorKind::Lost), for a permission that is missing now may be there soon.
 //! - A claim's id is never used again, not for another claim either.
 //!
 //! What a backend promises to core:

@@ -32,12 +32,14 @@ enum How {
     OpenWaitsForTheGate,
     RenewPanics,
     ConflictOnJoin,
+    LeavesAreDeniedAtFirst,
 }
 
 #[derive(Debug)]
 struct SickSession {
     inner: Arc<dyn Session>,
     how: How,
+    leaves: AtomicUsize,
 }
 
 impl Sick {
@@ -72,10 +74,10 @@ impl Backend for Sick {
         match self.how {
             How::OpenHangs => std::future::pending().await,
             How::OpenWaitsForTheGate => self.gate.notified().await,
-            How::RenewPanics | How::ConflictOnJoin => {}
+            How::RenewPanics | How::ConflictOnJoin | How::LeavesAreDeniedAtFirst => {}
         }
         let inner = self.store.open(id, options, signals).await?;
-        Ok(Arc::new(SickSession { inner, how: self.how }))
+        Ok(Arc::new(SickSession { inner, how: self.how, leaves: AtomicUsize::new(0) }))
     }
 }
 
@@ -101,6 +103,11 @@ impl Session for SickSession {
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let before = self.leaves.fetch_add(1, Ordering::Relaxed);
+        if self.how == How::LeavesAreDeniedAtFirst && before < 3 {
+            let denied = tidelock::Error::new(ErrorKind::Denied, "somebody edits the permissions");
+            return Box::pin(std::future::ready(Err(denied)));
+        }
         self.inner.leave(name, id, how)
     }
 
@@ -173,6 +180,23 @@ async fn a_join_that_was_refused_by_chance_is_an_error_and_leaves_no_claim() -> 
     assert_eq!(locks.mutex("m")?.lock().await.unwrap_err().kind(), ErrorKind::Conflict);
     assert!(locks.inspect("m").await?.claims.is_empty());
     locks.close().await
+}
+
+#[tokio::test]
+async fn a_leave_that_was_denied_for_a_moment_is_repeated() -> Done {
+    for is_released in [false, true] {
+        let (_, locks) = Sick::locks(How::LeavesAreDeniedAtFirst, Options::new())?;
+        let held = locks.mutex("m")?.lock().await?;
+        if is_released {
+            assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Denied);
+        } else {
+            drop(held);
+        }
+        let next = locks.mutex("m")?.lock_within(Duration::from_secs(5)).await?;
+        next.expect("it was given back long before its lifetime ends").release().await?;
+        locks.close().await?;
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,18 +18,20 @@ pub(super) async fn through(
 ) {
     let (name, id) = (&standing.claim.name, standing.claim.id);
     let surely_over = standing.until().max(clock.now() + session.ttl());
-    let mut pause = options.first_pause;
+    let (mut pause, mut was_told) = (options.first_pause, false);
     loop {
         let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
         match deadline::answer_within(clock, options.command_deadline, leave).await {
             Ok(_) => return,
             Err(error) if error.kind() == ErrorKind::Lost => return registry.over(), // which took it along
-            Err(error) if !error.can_retry() => {
-                tracing::warn!(lock.name = %name, %error, "a claim could not be given back; a renewal that finds it tries again, or its lease ends it");
-                return;
+            // Whatever it is may pass: permissions are edited, servers refuse for a moment. To give up would leave the
+            // claim in everyone's way for as long as it lives.
+            Err(error) if error.can_retry() || was_told => {
+                tracing::debug!(lock.name = %name, %error, "a leave failed, and is sent again");
             }
             Err(error) => {
-                tracing::debug!(lock.name = %name, %error, "a leave got no answer, and is sent again");
+                was_told = true;
+                tracing::warn!(lock.name = %name, %error, "a claim cannot be given back; it is tried again until its lease has ended");
             }
         }
         // The renewals of its neighbours may keep it alive, so their deadline counts too.
