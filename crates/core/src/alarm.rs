@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::{Clock, Moment};
+use crate::{Clock, Moment, shield};
 
 /// The alarms of one clock.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Alarms {
         let due = std::mem::replace(&mut list.alarms, later);
         list.unseen += due.len();
         drop(list); // a waker may run anything, and anything may set an alarm
-        due.into_values().for_each(Waker::wake);
+        due.into_values().for_each(shield::wake);
     }
 
     /// Blocks until the first alarm has changed, or for as long as `rest` says of the first alarm there is.

@@ -10,7 +10,8 @@
 //!   dropped or failed is followed by `leave(…, Leave::Void)`.
 //! - The futures of [`Backend::open`] and of everything else are polled on the keeper's own tokio runtime, which lives
 //!   as long as the process: what they spawn there outlives every runtime of the user. They are dropped only at their
-//!   deadline. What a dropped `open` has spawned must end with it.
+//!   deadline; an `open` also when its client is closed before. What a dropped `open` has spawned must end with it.
+//! - Wakers that a backend is given, and [`Signals`], do not panic, whatever users' wakers do.
 //! - One look at a time for each name; one renewal at a time for each shard.
 //! - A leave that failed is sent again until it succeeds or its claim is surely over; after any error but
 //!   [`ErrorKind::Lost`](crate::ErrorKind::Lost), for a permission that is missing now may be there soon.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::deadline;
 use crate::live::Live;
 use crate::pledge::Pledge;
-use crate::{Backend, Error, ErrorKind, Line, Moment, Name, Options, Result};
+use crate::{Backend, Clock, Error, ErrorKind, Line, Moment, Name, Options, Result};
 
 /// A cheap handle to one client; the last one that goes ends its session.
 #[derive(Clone, Debug)]
@@ -66,7 +66,9 @@ impl Client {
     async fn opened(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
         let clock = self.0.backend.clock();
         let late = || Err(Error::new(ErrorKind::Timeout, "the store did not open a session in time"));
-        deadline::by(&clock, |_| by, pledge.result()).await.unwrap_or_else(late)
+        let opened = deadline::by(&clock, |_| by, pledge.result()).await.unwrap_or_else(late);
+        // Whoever closes gives up what is still being opened, and says nothing else of it.
+        opened.map_err(|error| if self.0.is_closing() { closed() } else { error })
     }
 
     fn current(&self) -> Result<Current> {
@@ -82,20 +84,45 @@ impl Client {
         Ok(Current::Opening(pledge))
     }
 
-    /// Ends its session, and every other that could be opened. Whoever closes it too waits for the same end.
+    /// Ends its session, and every other that could be opened. Whoever closes it too waits for the same end, each no
+    /// longer than it wanted to.
     pub(crate) async fn close(&self, longest: Duration) -> Result<()> {
-        let closing = {
-            let mut slot = self.0.slot();
-            if let Slot::Closing(pledge) = &*slot {
-                pledge.clone()
-            } else {
-                let before = std::mem::take(&mut *slot);
-                let pledge = Pledge::begin(before.close(longest))?;
-                *slot = Slot::Closing(pledge.clone());
-                pledge
+        let by = self.after(longest);
+        let closing = self.begin_closing(by - longest / 10)?;
+        let late = || {
+            let still = "it is still being closed, by somebody who gave it more time: what its leases keep is not free yet";
+            Err(Error::new(ErrorKind::Timeout, still))
+        };
+        deadline::by(&self.0.backend.clock(), |_| by, closing.result()).await.unwrap_or_else(late)
+    }
+
+    /// Whoever is first says by when; in a tenth less than its time, so that it hears what has come of it.
+    fn begin_closing(&self, by: Moment) -> Result<Pledge<()>> {
+        let mut slot = self.0.slot();
+        let pledge = match std::mem::take(&mut *slot) {
+            Slot::Empty => Pledge::kept(()),
+            Slot::Closing(pledge) => pledge,
+            Slot::Open(live) => Pledge::begin(async move { live.close(by).await })?,
+            Slot::Opening(opening) => {
+                Pledge::begin(Self::close_opening(self.0.backend.clock(), opening, by))?
             }
         };
-        closing.result().await
+        *slot = Slot::Closing(pledge.clone());
+        Ok(pledge)
+    }
+
+    /// Closes what is being opened as soon as it is open; what takes too long for that is given up.
+    async fn close_opening(clock: Arc<dyn Clock>, opening: Pledge<Arc<Live>>, by: Moment) -> Result<()> {
+        match deadline::by(&clock, |_| by, opening.clone().result()).await {
+            Some(Ok(live)) => live.close(by).await,
+            Some(Err(_)) => Ok(()), // there is nothing to close
+            None => {
+                opening.give_up();
+                let wrong = "the session that was being opened was not open in time, and is given up; nothing was \
+                             locked in it, and if the store has it, its lease will end it";
+                Err(Error::new(ErrorKind::Timeout, wrong))
+            }
+        }
     }
 
     /// Another client of the same store, with a session of its own.
@@ -122,27 +149,18 @@ impl Shared {
     async fn open(shared: Arc<Self>) -> Result<Arc<Live>> {
         let live = Live::open(shared.backend.clone(), shared.options.clone()).await?;
         match &mut *shared.slot() {
-            Slot::Closing(_) => return Err(closed()), // dropping the session closes it
+            Slot::Closing(_) => live.registry.begin_closing(), // whoever closes it waits for it
             slot => *slot = Slot::Open(live.clone()),
         }
         Ok(live)
     }
 
+    fn is_closing(&self) -> bool {
+        matches!(&*self.slot(), Slot::Closing(_))
+    }
+
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Slot {
-    /// Gives back whatever the session has.
-    async fn close(self, within: Duration) -> Result<()> {
-        match self {
-            Self::Open(live) => live.close(within).await,
-            // It finds that it is being closed, and nobody has had it.
-            Self::Opening(pledge) => pledge.result().await.map(drop).or(Ok(())),
-            Self::Empty => Ok(()),
-            Self::Closing(pledge) => pledge.result().await,
-        }
     }
 }
 

@@ -5,8 +5,10 @@
 //! looks at the boot clock at least every 100 ms while anyone waits for it.
 
 use std::fmt;
+use std::io;
 use std::ops::{Add, Sub};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -78,23 +80,38 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 /// This process's boot clock: it never steps, and runs on while the machine sleeps.
 #[must_use]
 pub fn boot_clock() -> Arc<dyn Clock> {
-    static CLOCK: OnceLock<Arc<BootClock>> = OnceLock::new();
-    CLOCK
-        .get_or_init(|| {
-            let clock = Arc::new(BootClock { alarms: Alarms::default() });
-            let driver = clock.clone();
-            let spawned = thread::Builder::new().name("tidelock-clock".into()).spawn(move || driver.run());
-            if let Err(error) = spawned {
-                tracing::error!(%error, "no thread for the clock: waits of this process will not end by themselves");
-            }
-            clock
-        })
-        .clone()
+    if let Err(error) = drive_boot_clock() {
+        tracing::error!(%error, "no thread for the clock: waits of this process will not end by themselves");
+    }
+    the_boot_clock()
 }
 
-#[derive(Debug)]
+/// Sees to it that somebody rings the boot clock's alarms; tried again by whoever comes next, where no thread is to be
+/// had.
+pub(crate) fn drive_boot_clock() -> io::Result<()> {
+    let clock = the_boot_clock();
+    if clock.is_driven.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let _one = clock.starting.lock().unwrap_or_else(PoisonError::into_inner);
+    if !clock.is_driven.load(Ordering::Acquire) {
+        let driver = clock.clone();
+        thread::Builder::new().name("tidelock-clock".into()).spawn(move || driver.run())?;
+        clock.is_driven.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
+fn the_boot_clock() -> Arc<BootClock> {
+    static CLOCK: OnceLock<Arc<BootClock>> = OnceLock::new();
+    CLOCK.get_or_init(Arc::default).clone()
+}
+
+#[derive(Debug, Default)]
 struct BootClock {
     alarms: Alarms,
+    is_driven: AtomicBool,
+    starting: Mutex<()>,
 }
 
 impl BootClock {

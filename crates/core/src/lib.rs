@@ -68,6 +68,7 @@ mod reentrant;
 mod registry;
 mod rwlock;
 mod semaphore;
+mod shield;
 mod stake;
 mod standing;
 mod striped;

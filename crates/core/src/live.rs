@@ -1,7 +1,6 @@
 //! A session as this client uses it: the store's side, the table of its claims, and the way to its keeper.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -9,7 +8,7 @@ use crate::deadline;
 use crate::keeper::{self, Errand, Keeper};
 use crate::pledge::failed_inside;
 use crate::registry::Registry;
-use crate::{Backend, Clock, Error, ErrorKind, Options, Result, Session, SessionId, Signals};
+use crate::{Backend, Clock, Error, ErrorKind, Moment, Options, Result, Session, SessionId, Signals, shield};
 
 /// A session in use. When the last of these is dropped, its keeper gives back what is left and closes the session.
 #[derive(Debug)]
@@ -40,6 +39,7 @@ impl Live {
 
     /// The answer to a question, within the deadline of one command.
     pub(crate) async fn ask<T>(&self, question: impl Future<Output = Result<T>>) -> Result<T> {
+        let question = shield::around(question);
         let answer = deadline::answer_within(&self.clock, self.options.command_deadline, question).await;
         answer.inspect_err(|error| self.heed(error))
     }
@@ -52,7 +52,7 @@ impl Live {
         let (clock, longest) = (self.clock.clone(), self.options.command_deadline);
         let told =
             keeper::handle()?.spawn(async move { deadline::answer_within(&clock, longest, order).await });
-        let answer = told.await.unwrap_or_else(|_| Err(failed_inside()));
+        let answer = shield::around(told).await.unwrap_or_else(|_| Err(failed_inside()));
         answer.inspect_err(|error| self.heed(error))
     }
 
@@ -63,10 +63,10 @@ impl Live {
         }
     }
 
-    /// Gives every claim back and ends the session; waits until the store has confirmed it.
-    pub(crate) async fn close(&self, within: Duration) -> Result<()> {
+    /// Gives every claim back and ends the session; waits until the store has confirmed it, until `by` at most.
+    pub(crate) async fn close(&self, by: Moment) -> Result<()> {
         let (done, closed) = oneshot::channel();
-        if self.keeper.send(Errand::Close { within, done }).is_err() {
+        if self.keeper.send(Errand::Close { by, done }).is_err() {
             return Err(failed_inside());
         }
         closed.await.unwrap_or_else(|_| Err(failed_inside()))

@@ -6,28 +6,37 @@
 use std::future::Future;
 
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use crate::keeper;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, shield};
 
 /// The promise of a result.
 #[derive(Clone, Debug)]
-pub(crate) struct Pledge<T>(watch::Receiver<Option<Result<T>>>);
+pub(crate) struct Pledge<T> {
+    told: watch::Receiver<Option<Result<T>>>,
+    work: Option<AbortHandle>,
+}
 
 impl<T: Clone + Send + Sync + 'static> Pledge<T> {
     /// Begins the work.
     pub(crate) fn begin(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<Self> {
         let (tell, told) = watch::channel(None);
-        keeper::handle()?.spawn(async move {
+        let task = keeper::handle()?.spawn(async move {
             let result = work.await;
             tell.send_replace(Some(result));
         });
-        Ok(Self(told))
+        Ok(Self { told, work: Some(task.abort_handle()) })
+    }
+
+    /// What needs no work.
+    pub(crate) fn kept(result: T) -> Self {
+        Self { told: watch::channel(Some(Ok(result))).1, work: None }
     }
 
     /// Its result.
     pub(crate) async fn result(mut self) -> Result<T> {
-        match self.0.wait_for(Option::is_some).await {
+        match shield::around(self.told.wait_for(Option::is_some)).await {
             Ok(result) => result.clone().unwrap_or_else(|| Err(failed_inside())),
             Err(_) => Err(failed_inside()),
         }
@@ -35,7 +44,14 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
 
     /// Whether it is still under way.
     pub(crate) fn is_under_way(&self) -> bool {
-        self.0.borrow().is_none() && self.0.has_changed().is_ok()
+        self.told.borrow().is_none() && self.told.has_changed().is_ok()
+    }
+
+    /// Drops the work where it stands.
+    pub(crate) fn give_up(&self) {
+        if let Some(work) = &self.work {
+            work.abort();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::deadline;
 use crate::keeper::Leaving;
 use crate::live::Live;
 use crate::standing::{Footing, Loss, Standing, Turn};
-use crate::{Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Patience, Place, Result, Sleep};
+use crate::{Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Patience, Place, Result, Sleep, shield};
 
 /// What has become of a join.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Stake {
         loop {
             let give_up = |now| *given_up.get_or_insert(by.min(now + live.options.command_deadline));
             self.standing.ask();
-            let joining = live.session.join(&self.standing.claim, patience);
+            let joining = shield::around(live.session.join(&self.standing.claim, patience));
             let answer = deadline::by(clock, give_up, joining).await;
             // What the last answer said is worth more to its user than that there was none now.
             let no_answer = || Err(trouble.take().unwrap_or_else(deadline::no_answer));

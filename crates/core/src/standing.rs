@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::Cell;
-use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Weight};
+use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Weight, shield};
 
 pub(crate) struct Standing {
     pub(crate) claim: Claim,
@@ -172,7 +172,7 @@ impl Standing {
         *stage = Stage::Held { grant, lost: BTreeMap::new() };
         drop(stage); // a waker may run anything
         if !cfg!(tidelock_fault = "a_grant_wakes_nobody") {
-            waker.into_iter().for_each(Waker::wake);
+            waker.into_iter().for_each(shield::wake);
         }
         None
     }
@@ -194,11 +194,11 @@ impl Standing {
         if footing == Footing::Joining {
             self.lost_joining.store(true, Ordering::Release);
         }
-        self.tell(footing, loss);
+        shield::unharmed(|| self.tell(footing, loss));
         if cfg!(tidelock_fault = "a_loss_wakes_nobody") {
             return Some(footing);
         }
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(shield::wake);
         Some(footing)
     }
 
@@ -217,9 +217,10 @@ impl Standing {
 
     /// Ready when it is held or gone.
     pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<Turn> {
+        let own = cx.waker().clone(); // before the lock: it may run anything
         let mut stage = self.stage.lock();
         let before = match &mut *stage {
-            Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(cx.waker().clone()),
+            Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own),
             Stage::Held { grant, .. } => return Poll::Ready(Turn::Held(*grant)),
             Stage::Gone(loss) => return Poll::Ready(Turn::Gone(*loss)),
         };
@@ -230,10 +231,11 @@ impl Standing {
 
     /// Ready when it is gone. `listener` is the number of whoever asks, chosen by [`next_listener`].
     pub(crate) fn poll_lost(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
+        let own = cx.waker().clone(); // before the lock: it may run anything
         let mut stage = self.stage.lock();
         let before = match &mut *stage {
             Stage::Gone(loss) => return Poll::Ready(*loss),
-            Stage::Held { lost, .. } => lost.insert(listener, cx.waker().clone()),
+            Stage::Held { lost, .. } => lost.insert(listener, own),
             Stage::Joining(_) | Stage::Waiting(_) => None,
         };
         drop(stage);

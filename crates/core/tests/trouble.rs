@@ -23,6 +23,7 @@ struct Sick {
     store: Store,
     how: How,
     opens: AtomicUsize,
+    closes: Arc<AtomicUsize>,
     gate: tokio::sync::Notify,
 }
 
@@ -33,6 +34,7 @@ enum How {
     RenewPanics,
     ConflictOnJoin,
     LeavesAreDeniedAtFirst,
+    CloseHangs,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,7 @@ struct SickSession {
     inner: Arc<dyn Session>,
     how: How,
     leaves: AtomicUsize,
+    closes: Arc<AtomicUsize>,
 }
 
 impl Sick {
@@ -48,6 +51,7 @@ impl Sick {
             store: Store::new(),
             how,
             opens: AtomicUsize::new(0),
+            closes: Arc::default(),
             gate: tokio::sync::Notify::new(),
         });
         Ok((sick.clone(), tidelock::attach(sick, options)?))
@@ -74,10 +78,11 @@ impl Backend for Sick {
         match self.how {
             How::OpenHangs => std::future::pending().await,
             How::OpenWaitsForTheGate => self.gate.notified().await,
-            How::RenewPanics | How::ConflictOnJoin | How::LeavesAreDeniedAtFirst => {}
+            How::RenewPanics | How::ConflictOnJoin | How::LeavesAreDeniedAtFirst | How::CloseHangs => {}
         }
         let inner = self.store.open(id, options, signals).await?;
-        Ok(Arc::new(SickSession { inner, how: self.how, leaves: AtomicUsize::new(0) }))
+        let (leaves, closes) = (AtomicUsize::new(0), self.closes.clone());
+        Ok(Arc::new(SickSession { inner, how: self.how, leaves, closes }))
     }
 }
 
@@ -133,7 +138,12 @@ impl Session for SickSession {
     }
 
     async fn close(&self) -> Done {
-        self.inner.close().await
+        if self.how == How::CloseHangs {
+            std::future::pending::<()>().await;
+        }
+        self.inner.close().await?;
+        self.closes.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -261,4 +271,69 @@ async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
     }
     locks.close().await?;
     other.close().await
+}
+
+/// Closes, and says whether that kept its deadline, and how it went.
+async fn close_within(locks: &Arc<dyn Locks>, longest: Duration) -> (bool, Done) {
+    let began = Instant::now();
+    let closed = locks.close_within(longest).await;
+    (began.elapsed() < longest + Duration::from_millis(400), closed)
+}
+
+const SHORT: Duration = Duration::from_millis(100);
+
+#[tokio::test]
+async fn close_within_keeps_its_deadline_while_a_session_is_being_opened() -> Done {
+    let (_, locks) = Sick::locks(How::OpenHangs, Options::new())?;
+    let waiting = tokio::spawn({
+        let mutex = locks.mutex("m")?;
+        async move { mutex.lock().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let (in_time, closed) = close_within(&locks, SHORT).await;
+    assert!(in_time);
+    assert_eq!(
+        closed.unwrap_err().kind(),
+        ErrorKind::Timeout,
+        "it cannot know what the store has made of it"
+    );
+    let began = Instant::now();
+    assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
+    assert!(began.elapsed() < Duration::from_secs(1), "the opening is given up with it");
+    Ok(())
+}
+
+#[tokio::test]
+async fn close_within_keeps_its_deadline_behind_another_closer() -> Done {
+    let (_, locks) = Sick::locks(How::CloseHangs, Options::new())?;
+    locks.mutex("m")?.lock().await?.release().await?;
+    let first = tokio::spawn({
+        let locks = locks.clone();
+        async move { close_within(&locks, Duration::from_secs(2)).await }
+    });
+    tokio::task::yield_now().await;
+    let (in_time, closed) = close_within(&locks, SHORT).await;
+    assert!(in_time);
+    assert_eq!(closed.unwrap_err().kind(), ErrorKind::Timeout);
+    let (in_time, closed) = first.await.expect("no panic");
+    assert!(in_time);
+    assert_eq!(closed.unwrap_err().kind(), ErrorKind::Timeout);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_opens_while_it_is_closed_is_closed_before_that_returns() -> Done {
+    let (sick, locks) = Sick::locks(How::OpenWaitsForTheGate, Options::new())?;
+    let waiting = tokio::spawn({
+        let mutex = locks.mutex("m")?;
+        async move { mutex.lock().await.map(drop) }
+    });
+    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let closing = tokio::spawn(async move { locks.close().await });
+    tokio::task::yield_now().await;
+    sick.gate.notify_one();
+    closing.await.expect("no panic")?;
+    assert_eq!(sick.closes.load(Ordering::Relaxed), 1, "the store has confirmed it");
+    assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
+    Ok(())
 }

@@ -36,7 +36,7 @@ pub(crate) enum Errand {
     /// See a leave through. Without a reply to wait for, it is to be sent again.
     SeeThrough { standing: Arc<Standing>, reply: Option<Reply<Left>> },
     /// Give everything back, and end.
-    Close { within: Duration, done: oneshot::Sender<Result<()>> },
+    Close { by: Moment, done: oneshot::Sender<Result<()>> },
 }
 
 pub(crate) struct Keeper {
@@ -107,8 +107,8 @@ impl Keeper {
                 tokio::select! {
                     errand = errands.recv() => match errand {
                         Some(Errand::SeeThrough { standing, reply }) => self.see_through(standing, reply),
-                        Some(Errand::Close { within, done }) => break Some((within, Some(done))),
-                        None => break Some((self.session.ttl(), None)),
+                        Some(Errand::Close { by, done }) => break Some((by, Some(done))),
+                        None => break Some((self.clock.now() + self.session.ttl(), None)),
                     },
                     Some(done) = self.tasks.join_next() => {
                         let done = done.unwrap_or_else(|panic| Done::from_panic(&panic, &self.registry));
@@ -120,9 +120,9 @@ impl Keeper {
                     () = &mut sleep => break None,
                 }
             };
-            if let Some((within, done)) = closing {
+            if let Some((by, done)) = closing {
                 drop(sleep); // nobody deals with it any more: whoever turns a clock by hand is not to wait for that
-                return self.close(within, done).await;
+                return self.close(by, done).await;
             }
             self.alarm = Some(sleep);
         }
@@ -295,10 +295,10 @@ impl Keeper {
     }
 
     /// Gives everything back, waits for the store to confirm it, and ends the session.
-    async fn close(mut self, within: Duration, done: Option<oneshot::Sender<Result<()>>>) {
+    async fn close(mut self, by: Moment, done: Option<oneshot::Sender<Result<()>>>) {
         // Half of the time for the leaves, the rest for the end of the session.
         let now = self.clock.now();
-        let (leaves_by, by) = (now + within / 2, now + within);
+        let leaves_by = now + by.since(now) / 2;
         self.registry.begin_closing();
         for standing in self.registry.lose_all(Loss::Closed) {
             self.see_through(standing, None);

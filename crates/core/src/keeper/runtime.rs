@@ -3,13 +3,12 @@
 //! Renewals must not depend on a runtime of the user: that one may be busy for longer than a ttl, end while guards
 //! are still held, or never have existed where a guard is dropped.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use tokio::runtime::{Builder, Handle};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, clock};
 
 /// The keeper's runtime, started at first use.
 pub(crate) fn handle() -> Result<Handle> {
@@ -21,13 +20,22 @@ pub(crate) fn handle() -> Result<Handle> {
     }
 }
 
+/// The runtime is made on its thread: where none can be had, none has to be dropped in the middle of a user's.
 fn start() -> Result<Handle> {
-    let refused = |error| {
-        Error::new(ErrorKind::Unavailable, "this process gets no thread for the keeper").because(error)
+    clock::drive_boot_clock().map_err(|error| no_thread("clock").because(error))?;
+    let (tell, told) = mpsc::sync_channel(1);
+    let body = move || {
+        let made = Builder::new_current_thread().enable_all().build();
+        let handle = made.as_ref().map(|runtime| runtime.handle().clone());
+        // Whoever started this thread listens until it hears.
+        let _ = tell.send(handle.map_err(|error| no_thread("keeper").because(error.to_string())));
+        made.map(|runtime| runtime.block_on(std::future::pending::<()>()))
     };
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
-    let handle = runtime.handle().clone();
-    let body = move || runtime.block_on(std::future::pending::<()>());
-    thread::Builder::new().name("tidelock-keeper".into()).spawn(body).map_err(refused)?;
-    Ok(handle)
+    let spawned = thread::Builder::new().name("tidelock-keeper".into()).spawn(body);
+    spawned.map_err(|error| no_thread("keeper").because(error))?;
+    told.recv().unwrap_or_else(|_| Err(no_thread("keeper")))
+}
+
+fn no_thread(whose: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("this process gets no thread for the {whose}"))
 }

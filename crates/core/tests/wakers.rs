@@ -1,0 +1,147 @@
+//! Users' wakers may do anything, on threads that are not theirs. None of it may cost anybody else a lock.
+
+mod condition;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use condition::until;
+use tidelock::prelude::*;
+use tidelock::{Backend, Clock, Options, Session, SessionId, Signals};
+use tidelock_memory::Store;
+
+type Done = tidelock::Result<()>;
+
+/// A waker that panics, and counts how often.
+#[derive(Default)]
+struct Panics(AtomicUsize);
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        panic!("on purpose: a waker of the user's");
+    }
+}
+
+impl Panics {
+    /// Polls `future` once, so that this is what is woken for it.
+    fn poll<F: Future + ?Sized>(self: &Arc<Self>, future: Pin<&mut F>) {
+        let waker = Waker::from(self.clone());
+        assert!(future.poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+
+    async fn until_woken(&self) {
+        until("its waker is called", async || self.0.load(Ordering::SeqCst) > 0).await;
+    }
+}
+
+/// Fails when it takes longer than anything here may take.
+async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(Duration::from_secs(8), work).await;
+    done.unwrap_or_else(|_| panic!("{what}: not within 8 s"))
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_stops_no_clock() -> Done {
+    let locks = tidelock_memory::connect();
+    let mutex = locks.mutex("m")?;
+    let held = mutex.lock().await?;
+    let panics = Arc::new(Panics::default());
+    let mut waiting = mutex.lock_within(Duration::from_millis(20));
+    panics.poll(waiting.as_mut());
+    panics.until_woken().await;
+    let other = soon("another wait ends", mutex.lock_within(Duration::from_millis(20))).await?;
+    assert!(other.is_none());
+    drop(waiting);
+    held.release().await?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_ends_no_session() -> Done {
+    const TTL: Duration = Duration::from_secs(1);
+    let store = Store::new();
+    let (a, b) = (store.connect(Options::new().ttl(TTL))?, store.connect(Options::new().ttl(TTL))?);
+    let (ahead, other) = (b.mutex("m")?.lock().await?, a.mutex("other")?.lock().await?);
+    let panics = Arc::new(Panics::default());
+    let mutex = a.mutex("m")?;
+    let mut waiting = mutex.lock();
+    panics.poll(waiting.as_mut());
+    until("it waits", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    store.faults().drop_signals(); // so that the keeper is who finds that it has its turn
+    ahead.release().await?;
+    panics.until_woken().await;
+    store.faults().heal();
+    assert_eq!(other.state(), State::Held);
+    tokio::time::sleep(TTL * 3 / 2).await;
+    assert_eq!(other.state(), State::Held, "it is renewed all the same");
+    drop(waiting);
+    other.release().await?;
+    a.close().await?;
+    b.close().await
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_keeps_no_other_listener_from_hearing_of_a_loss() -> Done {
+    let store = Store::new();
+    let locks = store.connect(Options::new())?;
+    let held = locks.mutex("m")?.lock().await?;
+    let panics = Arc::new(Panics::default());
+    let mut lost = held.lost();
+    panics.poll(Pin::new(&mut lost));
+    let told = tokio::spawn(held.lost());
+    tokio::task::yield_now().await;
+    store.faults().lose_sessions();
+    soon("the other listener hears of it", told).await.expect("no panic");
+    locks.close().await
+}
+
+/// A store that opens no session before its gate is open.
+#[derive(Debug)]
+struct Gated {
+    store: Store,
+    gate: tokio::sync::Notify,
+}
+
+#[async_trait]
+impl Backend for Gated {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.store.clock()
+    }
+
+    fn store(&self) -> &str {
+        Backend::store(&self.store)
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock::Result<Arc<dyn Session>> {
+        self.gate.notified().await;
+        self.store.open(id, options, signals).await
+    }
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done {
+    let gated = Arc::new(Gated { store: Store::new(), gate: tokio::sync::Notify::new() });
+    let locks = tidelock::attach(gated.clone(), Options::new())?;
+    let (a, b) = (locks.mutex("a")?, locks.mutex("b")?);
+    let panics = Arc::new(Panics::default());
+    let (mut first, mut last) = (a.lock(), a.lock());
+    panics.poll(first.as_mut());
+    let other = tokio::spawn(async move { b.lock().await?.release().await });
+    tokio::task::yield_now().await;
+    panics.poll(last.as_mut());
+    gated.gate.notify_one();
+    soon("the other is served", other).await.expect("no panic")?;
+    drop((first, last));
+    locks.close().await
+}
