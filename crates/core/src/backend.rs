@@ -47,8 +47,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The clock that every [`Moment`] of this backend is read from.
     fn clock(&self) -> Arc<dyn Clock>;
 
-    /// Which store this is, the same text in every process that uses it, without a password:
-    /// `redis 10.0.0.7:6379/0`. It orders and tells apart locks of different stores, and opens messages.
+    /// Which store this is, without a password: `redis 10.0.0.7:6379/0`. The same text in every process that uses it, as
+    /// far as can be, and another than any other store's: what a URL says of *where* it is belongs into it. Locks of one
+    /// name in several stores are taken in the order of this text. Which lock is which it does not decide.
     fn store(&self) -> &str;
 
     /// Opens a session of the given id, whose claims carry `options.label` and live for `options.ttl` unrenewed.

@@ -49,9 +49,13 @@ impl Client {
         (self.0.backend.store(), &self.0.options.namespace)
     }
 
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        self.0.backend.clock()
+    }
+
     /// The moment `longest` from now.
     pub(crate) fn after(&self, longest: Duration) -> Moment {
-        self.0.backend.clock().now() + longest
+        self.clock().now() + longest
     }
 
     /// The session in use; opens one if there is none, and waits for that until `by`.
@@ -64,7 +68,7 @@ impl Client {
     }
 
     async fn opened(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
-        let clock = self.0.backend.clock();
+        let clock = self.clock();
         let late = || Err(Error::new(ErrorKind::Timeout, "the store did not open a session in time"));
         let opened = deadline::by(&clock, |_| by, pledge.result()).await.unwrap_or_else(late);
         // Whoever closes gives up what is still being opened, and says nothing else of it.
@@ -93,7 +97,7 @@ impl Client {
             let still = "it is still being closed, by somebody who gave it more time: what its leases keep is not free yet";
             Err(Error::new(ErrorKind::Timeout, still))
         };
-        deadline::by(&self.0.backend.clock(), |_| by, closing.result()).await.unwrap_or_else(late)
+        deadline::by(&self.clock(), |_| by, closing.result()).await.unwrap_or_else(late)
     }
 
     /// Whoever is first says by when; in a tenth less than its time, so that it hears what has come of it.
@@ -103,9 +107,7 @@ impl Client {
             Slot::Empty => Pledge::kept(()),
             Slot::Closing(pledge) => pledge,
             Slot::Open(live) => Pledge::begin(async move { live.close(by).await })?,
-            Slot::Opening(opening) => {
-                Pledge::begin(Self::close_opening(self.0.backend.clock(), opening, by))?
-            }
+            Slot::Opening(opening) => Pledge::begin(Self::close_opening(self.clock(), opening, by))?,
         };
         *slot = Slot::Closing(pledge.clone());
         Ok(pledge)

@@ -1,5 +1,6 @@
 //! A client as its users see it: the factory of locks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,6 +111,7 @@ impl Factory {
     }
 
     fn mutexes(&self, names: &[&str]) -> Result<Vec<Arc<dyn crate::Mutex>>> {
-        names.iter().map(|name| self.mutex(name)).collect()
+        let names: BTreeSet<&str> = names.iter().copied().collect(); // of one client: a name is a lock
+        names.into_iter().map(|name| self.mutex(name)).collect()
     }
 }

@@ -1,7 +1,8 @@
 //! Several locks at once: in one global order, with one deadline, all or nothing.
 //!
 //! Everybody takes them by name first, then by store, so no two can wait for each other in a circle. A lock that is
-//! named twice is taken once.
+//! named twice is taken once. What a store is called does not tell which lock it is: two stores may be called the same,
+//! and one may be called by two names. The lock's own line tells: a claim of ours stands in it, or does not.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::{Error, ErrorKind, Guard, Mutex, Result, State, Token, boot_clock};
+use crate::{ClaimId, Error, ErrorKind, Guard, Mutex, Result, State, Token};
 
 /// Locks every one of `mutexes`, of one store or of several, or none.
 ///
@@ -32,13 +33,16 @@ use crate::{Error, ErrorKind, Guard, Mutex, Result, State, Token, boot_clock};
 pub async fn lock_all(mutexes: &[Arc<dyn Mutex>]) -> Result<Guards> {
     let mut guards = Guards::default();
     for mutex in in_order(mutexes) {
-        let guard = guards.unless_lost(mutex.lock()).await?;
-        guards.0.push(guard);
+        if !guards.unless_lost(guards.have(&**mutex)).await? {
+            let guard = guards.unless_lost(mutex.lock()).await?;
+            guards.0.push(guard);
+        }
     }
     guards.all_or_nothing()
 }
 
-/// The same, with one deadline for all: `None` when it passes, and then none is held.
+/// The same, with one deadline for all: `None` when it passes, and then none is held. Each store counts on its own
+/// clock. Without any patience each is tried once.
 ///
 /// # Errors
 /// The first error of any of them; then none is held.
@@ -46,12 +50,15 @@ pub async fn lock_all(mutexes: &[Arc<dyn Mutex>]) -> Result<Guards> {
 /// # Cancel safety
 /// Dropping the future gives back whatever was granted, and leaves every line.
 pub async fn lock_all_within(mutexes: &[Arc<dyn Mutex>], patience: Duration) -> Result<Option<Guards>> {
-    let clock = boot_clock();
-    let by = clock.now() + patience;
+    let until = |mutex: &Arc<dyn Mutex>| mutex.clock().now() + patience;
+    let mutexes: Vec<_> = in_order(mutexes).into_iter().map(|mutex| (mutex, until(mutex))).collect();
     let mut guards = Guards::default();
-    for mutex in in_order(mutexes) {
-        let left = by.since(clock.now());
-        if left.is_zero() && !guards.0.is_empty() {
+    for (mutex, by) in mutexes {
+        if guards.unless_lost(guards.have(&**mutex)).await? {
+            continue;
+        }
+        let left = by.since(mutex.clock().now());
+        if left.is_zero() && !patience.is_zero() && !guards.0.is_empty() {
             return Ok(None);
         }
         match guards.unless_lost(mutex.lock_within(left)).await? {
@@ -112,6 +119,17 @@ impl Guards {
 }
 
 impl Guards {
+    /// Whether one of these holds this very lock.
+    async fn have(&self, mutex: &dyn Mutex) -> Result<bool> {
+        let may_be = |guard: &&Guard| guard.name() == mutex.name();
+        let ours: Vec<ClaimId> = self.iter().filter(may_be).map(Guard::claim).collect();
+        if ours.is_empty() {
+            return Ok(false); // the usual case, and nothing has to be asked
+        }
+        let line = mutex.line().await?;
+        Ok(line.claims.iter().any(|stander| ours.contains(&stander.id)))
+    }
+
     /// Waits for one more, unless one of those that are held is lost meanwhile.
     async fn unless_lost<T>(&self, next: impl Future<Output = Result<T>>) -> Result<T> {
         let (mut next, mut lost) = (pin!(next), pin!(self.lost()));
@@ -136,9 +154,10 @@ impl Guards {
     }
 }
 
+/// In the order that everyone shares. The same value twice is surely one lock.
 fn in_order(mutexes: &[Arc<dyn Mutex>]) -> Vec<&Arc<dyn Mutex>> {
     let mut ordered: Vec<_> = mutexes.iter().collect();
     ordered.sort_by_key(|mutex| mutex.place());
-    ordered.dedup_by_key(|mutex| mutex.place());
+    ordered.dedup_by(|one, other| Arc::ptr_eq(one, other));
     ordered
 }

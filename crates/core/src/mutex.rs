@@ -1,12 +1,13 @@
 //! One holder at a time.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::named_line::NamedLine;
-use crate::{Guard, Name, Result, Weight};
+use crate::{Clock, Guard, Line, Name, Result, Weight};
 
 /// A distributed mutex: first come, first served, with a fencing token on every grant.
 ///
@@ -28,8 +29,17 @@ pub trait Mutex: fmt::Debug + Send + Sync + 'static {
     /// The name it locks.
     fn name(&self) -> &Name;
 
-    /// Which lock this is among all stores.
+    /// Where it comes among all locks of all stores, for whoever takes several.
     fn place(&self) -> LockPlace<'_>;
+
+    /// The clock that its waits are counted on: its store's.
+    fn clock(&self) -> Arc<dyn Clock>;
+
+    /// Its line as it is now: who holds, who waits, as [`Locks::inspect`](crate::Locks::inspect) shows it.
+    ///
+    /// # Errors
+    /// Trouble with the store.
+    async fn line(&self) -> Result<Line>;
 
     /// Waits its turn.
     ///
@@ -63,8 +73,9 @@ pub trait Mutex: fmt::Debug + Send + Sync + 'static {
     async fn lock_within(&self, patience: Duration) -> Result<Option<Guard>>;
 }
 
-/// Which lock it is among all stores. Its order is the same in every process, so that whoever takes several locks
-/// takes them in this order.
+/// Where a lock comes among all locks of all stores. The order is the same in every process, so that whoever takes
+/// several locks takes them in this order. It is an order and no more: two stores may be called the same, and one may be
+/// called by two names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct LockPlace<'a> {
@@ -93,6 +104,14 @@ impl Mutex for NamedLine {
     fn place(&self) -> LockPlace<'_> {
         let (store, namespace) = self.client.store();
         LockPlace { name: &self.name, store, namespace }
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.client.clock()
+    }
+
+    async fn line(&self) -> Result<Line> {
+        self.client.line(&self.name).await.map_err(|error| error.during("inspect").on(&self.name))
     }
 
     async fn lock(&self) -> Result<Guard> {

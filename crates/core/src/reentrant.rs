@@ -137,7 +137,7 @@ impl Reentrant {
         if let Some(again) = self.share(&cell)? {
             return Ok(Some(again));
         }
-        let clock = crate::boot_clock();
+        let clock = self.mutex.clock();
         let by = clock.now() + patience;
         let Some(_turn) = crate::deadline::by(&clock, |_| by, cell.turn.lock()).await else {
             return Ok(None);

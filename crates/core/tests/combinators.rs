@@ -2,14 +2,51 @@
 
 mod condition;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use condition::until;
 use tidelock::prelude::*;
-use tidelock::{ErrorKind, Fence, Options, Owner, Reentrant, Striped};
-use tidelock_memory::Store;
+use tidelock::{Backend, ErrorKind, Fence, Options, Owner, Reentrant, Session, SessionId, Signals, Striped};
+use tidelock_memory::{Clock, Store};
 
 type Done = tidelock::Result<()>;
+
+/// A store that somebody calls by a name of his own.
+#[derive(Debug)]
+struct Called {
+    name: &'static str,
+    store: Store,
+}
+
+#[async_trait]
+impl Backend for Called {
+    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+        self.store.clock()
+    }
+
+    fn store(&self) -> &str {
+        self.name
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock::Result<Arc<dyn Session>> {
+        self.store.open(id, options, signals).await
+    }
+}
+
+fn called(name: &'static str, store: &Store) -> tidelock::Result<Arc<dyn Locks>> {
+    tidelock::attach(Arc::new(Called { name, store: store.clone() }), Options::new())
+}
+
+async fn until_waiting(locks: &Arc<dyn Locks>, name: &str) {
+    until("it waits", async || locks.inspect(name).await.is_ok_and(|line| line.waiters().count() == 1)).await;
+}
 
 #[tokio::test]
 async fn an_owner_locks_again_and_another_waits() -> Done {
@@ -90,6 +127,90 @@ async fn lock_all_spans_stores() -> Done {
     drop(all);
     here.close().await?;
     there.close().await
+}
+
+#[tokio::test]
+async fn lock_all_skips_no_lock_of_a_store_that_is_called_like_another() -> Done {
+    let (here, there) = (called("mymaster", &Store::new())?, called("mymaster", &Store::new())?);
+    let all = tidelock::lock_all(&[here.mutex("m")?, there.mutex("m")?]).await?;
+    assert_eq!(all.iter().count(), 2);
+    assert!(here.mutex("m")?.try_lock().await?.is_none());
+    assert!(there.mutex("m")?.try_lock().await?.is_none(), "it was asked for, so it is locked");
+    all.release().await?;
+    here.close().await?;
+    there.close().await
+}
+
+#[tokio::test]
+async fn lock_all_does_not_wait_for_itself_in_a_store_that_has_two_names() -> Done {
+    let store = Store::new();
+    let (one, other) = (called("10.0.0.7:6379", &store)?, called("redis.internal:6379", &store)?);
+    let mutexes = [other.mutex("m")?, one.mutex("m")?, one.mutex("n")?, one.mutex("m")?];
+    let locking = tokio::time::timeout(Duration::from_secs(5), tidelock::lock_all(&mutexes));
+    let all = locking.await.expect("it finds out that it holds the lock already")?;
+    assert_eq!(all.iter().count(), 2);
+    all.release().await?;
+    let all = tidelock::lock_all_within(&mutexes, Duration::from_secs(5)).await?.expect("they are free");
+    assert_eq!(all.iter().count(), 2);
+    all.release().await?;
+    one.close().await?;
+    other.close().await
+}
+
+#[tokio::test]
+async fn lock_all_without_patience_takes_what_is_free() -> Done {
+    let locks = tidelock_memory::connect();
+    let all = locks.lock_all_within(&["a", "b", "c"], Duration::ZERO).await?.expect("they are free");
+    assert_eq!(all.iter().count(), 3);
+    assert!(locks.lock_all_within(&["0", "c"], Duration::ZERO).await?.is_none());
+    all.release().await?;
+    assert!(locks.mutex("0")?.try_lock().await?.is_some(), "it was given back");
+    locks.close().await
+}
+
+#[tokio::test]
+async fn lock_all_within_counts_on_the_clock_of_the_store() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (other.mutex("a")?.lock().await?, other.mutex("b")?.lock().await?);
+    let all = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock_all_within(&["a", "b"], Duration::from_secs(60)).await }
+    });
+    until_waiting(&other, "a").await;
+    clock.pass(Duration::from_secs(50)).await;
+    a.release().await?;
+    until_waiting(&other, "b").await;
+    clock.pass(Duration::from_secs(11)).await;
+    until("its minute is over", async || all.is_finished()).await;
+    assert!(all.await.expect("no panic")?.is_none());
+    b.release().await?;
+    locks.close().await?;
+    other.close().await
+}
+
+#[tokio::test]
+async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let held = other.mutex("m")?.lock().await?;
+    let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
+    let first = tokio::spawn({
+        let (mutex, me) = (mutex.clone(), me.clone());
+        async move { mutex.lock(&me).await.map(drop) }
+    });
+    until_waiting(&other, "m").await;
+    let second = tokio::spawn(async move { mutex.lock_within(&me, Duration::from_secs(60)).await });
+    tokio::task::yield_now().await;
+    clock.pass(Duration::from_secs(61)).await;
+    until("its minute is over", async || second.is_finished()).await;
+    assert!(second.await.expect("no panic")?.is_none());
+    held.release().await?;
+    first.await.expect("no panic")?;
+    locks.close().await?;
+    other.close().await
 }
 
 #[tokio::test]

@@ -213,19 +213,22 @@ impl Store {
 }
 
 /// The same text in every process, whatever the order of the addresses.
+/// Two deployments often call their masters the same, so it is said whose sentinels it is that do.
 fn name(address: &Address) -> String {
     match address {
         Address::One(info) => format!("redis {}/{}", info.addr(), info.redis_settings().db()),
-        Address::Sentinels { master, server, .. } => {
-            format!("redis sentinel {master}/{}", server.redis_settings().db())
+        Address::Sentinels { sentinels, master, server } => {
+            format!("redis sentinel {master}/{} of {}", server.redis_settings().db(), places(sentinels))
         }
         #[cfg(feature = "cluster")]
-        Address::Cluster(nodes) => {
-            let mut addresses: Vec<_> = nodes.iter().map(|node| node.addr().to_string()).collect();
-            addresses.sort_unstable();
-            format!("redis cluster {}", addresses.join(","))
-        }
+        Address::Cluster(nodes) => format!("redis cluster {}", places(nodes)),
     }
+}
+
+fn places(servers: &[ConnectionInfo]) -> String {
+    let mut addresses: Vec<_> = servers.iter().map(|server| server.addr().to_string()).collect();
+    addresses.sort_unstable();
+    addresses.join(",")
 }
 
 #[async_trait]
@@ -270,5 +273,20 @@ impl Backend for Store {
         };
         check::replicas(&*session.fleet, id, replicas.count).await?;
         Ok(Arc::new(ReplicatedSession::start(session, gate, to_ask, replicas, options)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stores_name_tells_it_from_others_and_hides_its_password() {
+        let name = |url: &str| Store::open(url).unwrap().store().to_owned();
+        let one = name("redis-sentinel://me:secret@a:1,b:2?sentinel_pass=hidden#mymaster");
+        assert_ne!(one, name("redis-sentinel://c:1,d:2#mymaster"));
+        assert_eq!(one, name("redis-sentinel://b:2,a:1#mymaster"), "the order is nobody's");
+        assert!(!one.contains("secret") && !one.contains("hidden"), "{one}");
+        assert_ne!(name("redis://a:1/0"), name("redis://a:1/1"));
     }
 }
