@@ -42,11 +42,14 @@ impl Client {
         by: Moment,
     ) -> Result<Option<Guard>> {
         let span = tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind);
-        let acquired = match span.is_disabled() {
+        let mut acquired = match span.is_disabled() {
             true => self.stand_in_line(want, patience, by).await,
             // Boxed, because instrumenting moves the whole future, and nobody should pay for that who does not trace.
-            false => Box::pin(self.stand_in_line(want, patience, by)).instrument(span).await,
+            false => Box::pin(self.stand_in_line(want, patience, by)).instrument(span.clone()).await,
         };
+        if let Ok(Some(guard)) = &mut acquired {
+            guard.begin_span(&span);
+        }
         acquired.map_err(|error| error.during(verb(want)).on(want.name))
     }
 

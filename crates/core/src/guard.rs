@@ -32,7 +32,7 @@ pub struct Guard {
     stake: Stake,
     grant: Grant,
     /// Lasts as long as the hold.
-    _hold: tracing::Span,
+    hold: tracing::Span,
 }
 
 /// How far a guard can be trusted, the better first.
@@ -48,9 +48,15 @@ pub enum State {
 
 impl Guard {
     pub(crate) fn new(stake: Stake, grant: Grant) -> Self {
-        let hold =
-            tracing::debug_span!("hold", lock.name = %stake.standing.claim.name, token = grant.token.get());
-        Self { stake, grant, _hold: hold }
+        Self { stake, grant, hold: tracing::Span::none() }
+    }
+
+    /// The hold's span begins, behind that of its acquire and not inside it: a child would keep that one open, and its
+    /// user's own, for as long as the lock is held.
+    pub(crate) fn begin_span(&mut self, acquire: &tracing::Span) {
+        self.hold =
+            tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get());
+        self.hold.follows_from(acquire);
     }
 
     /// The fencing token: show it to the resource with every write, see [`Fence`](crate::Fence).

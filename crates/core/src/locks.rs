@@ -82,7 +82,8 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     /// Trouble with the store; the eviction is then repeated in nobody's name: ask again.
     async fn evict(&self, name: &str, claim: ClaimId) -> Result<bool>;
 
-    /// A sibling with a session of its own that lives for `ttl`, over the same connection.
+    /// A sibling with another ttl: one more client of the same store, with the same options, and with a session and
+    /// connections of its own. Nothing is shared, so that neither can stall the other.
     ///
     /// # Errors
     /// [`InvalidOption`](crate::ErrorKind::InvalidOption) for a ttl out of range.

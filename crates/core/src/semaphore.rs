@@ -68,11 +68,14 @@ pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
 
     /// Changes the number of permits, for everyone who stands in line or will. Nothing is taken back from a holder.
     ///
+    /// Of several that are asked for at the same moment each takes effect, one after the other, and the last one stays.
+    ///
     /// While nobody stands in line there is no size to change in the store: it is then what the next comer says, and
     /// this handle says `permits`.
     ///
     /// # Errors
-    /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or while a claim waits that could then never fit.
+    /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or while a claim waits that could then never fit;
+    /// [`Conflict`](ErrorKind::Conflict) when others have resized it again and again for as long as a command may take.
     async fn resize(&self, permits: u32) -> Result<()>;
 }
 
@@ -109,9 +112,6 @@ impl Semaphore for NamedLine {
     }
 }
 
-/// How often a resize tries again when others resize at the same moment.
-const RESIZES: u32 = 8;
-
 impl NamedLine {
     fn wanted(&self, n: u32) -> Result<Weight> {
         permits(n).map_err(|error| error.during("take permits of").on(&self.name))
@@ -129,14 +129,15 @@ impl NamedLine {
 
     async fn resize_to(&self, n: u32) -> Result<()> {
         let to = permits(n)?;
-        for _ in 1..RESIZES {
+        let by = self.client.after(self.client.options().command_deadline);
+        loop {
             match self.resize_once(to).await {
-                // Somebody else resized it in between: the last one to ask has the last word.
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                // Somebody else resized it in between, so it goes on: the last one to ask has the last word.
+                Err(error)
+                    if error.kind() == ErrorKind::Conflict && self.client.after(Duration::ZERO) < by => {}
                 answer => return answer,
             }
         }
-        self.resize_once(to).await
     }
 
     async fn resize_once(&self, to: Weight) -> Result<()> {

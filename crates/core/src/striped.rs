@@ -35,7 +35,7 @@ const MOST_STRIPES: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Striped {
     stripes: Vec<Stripe>,
-    /// Where the next one to take any stripe begins.
+    /// Where the next one to take any stripe begins; the first one anywhere, so that processes spread.
     next: AtomicUsize,
 }
 
@@ -58,7 +58,8 @@ impl Striped {
         let stripe = |index| {
             locks.mutex(&format!("{name}#{index}")).map(|mutex| Stripe { mutex, empty: false.into() })
         };
-        Ok(Self { stripes: (0..stripes).map(stripe).collect::<Result<_>>()?, next: AtomicUsize::new(0) })
+        let stripes = (0..stripes).map(stripe).collect::<Result<_>>()?;
+        Ok(Self { stripes, next: AtomicUsize::new(anywhere()) })
     }
 
     /// The stripe of a key, the same in every process.
@@ -173,6 +174,11 @@ impl Deref for StripeGuard {
     fn deref(&self) -> &Guard {
         &self.guard
     }
+}
+
+/// Where this process begins: another place than others do, or all of them would want the same stripe first.
+fn anywhere() -> usize {
+    getrandom::u32().map_or(0, |random| random as usize)
 }
 
 /// A hash that is the same in every process and version.

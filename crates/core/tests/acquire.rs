@@ -114,6 +114,30 @@ async fn permits_are_counted_and_a_resize_wakes() -> Done {
     locks.close().await
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_resizes_at_the_same_moment_gets_a_turn() -> Done {
+    let store = Store::new();
+    let clients: Vec<_> = (0..4).map(|_| store.connect(Options::new())).collect::<Result<_, _>>()?;
+    let held = clients[0].semaphore("s", 3)?.acquire(1).await?;
+    store.faults().delay(Duration::from_millis(2)); // so that each is based on what others are changing
+    let resizes: Vec<_> = (0..40)
+        .map(|n| {
+            let semaphore = clients[n % 4].semaphore("s", 3).expect("a good name");
+            let to = u32::try_from(10 + n).expect("small");
+            tokio::spawn(async move { semaphore.resize(to).await })
+        })
+        .collect();
+    for resize in resizes {
+        resize.await.expect("no panic")?;
+    }
+    assert!((10..50).contains(&clients[1].semaphore("s", 3)?.size().await?));
+    held.release().await?;
+    for client in clients {
+        client.close().await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn bad_input_is_a_typed_error_at_once() -> Done {
     let locks = tidelock_memory::connect();

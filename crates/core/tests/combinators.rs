@@ -252,6 +252,20 @@ async fn any_free_stripe_is_taken_and_an_emptied_one_is_not_tried_again() -> Don
 }
 
 #[tokio::test]
+async fn processes_do_not_all_begin_at_the_same_stripe() -> Done {
+    let locks = tidelock_memory::connect();
+    let mut first = std::collections::BTreeSet::new();
+    for _ in 0..64 {
+        let process = Striped::new(&*locks, "stock", 8)?; // as good as another one
+        let stripe = process.any().await?.expect("filled");
+        first.insert(stripe.index());
+        stripe.release().await?;
+    }
+    assert!(first.len() > 3, "they begin at {first:?} alone");
+    locks.close().await
+}
+
+#[tokio::test]
 async fn a_fence_refuses_an_older_token_and_takes_the_same_twice() -> Done {
     let locks = tidelock_memory::connect();
     let mutex = locks.mutex("m")?;
