@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::aside::aside;
+
 /// Bytes to a server and back.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -31,7 +33,8 @@ impl Connector {
     }
 
     pub(crate) async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        (self.0)(host.to_owned(), port).await
+        let (connect, host) = (self.0.clone(), host.to_owned());
+        aside(move || connect(host, port)).await?
     }
 }
 

@@ -23,6 +23,7 @@
 //! Everything of `tidelock` is exported again here, so this is the one crate to depend on.
 
 mod address;
+mod aside;
 mod check;
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::aside::aside;
+
 /// A user, perhaps, and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
@@ -37,7 +39,9 @@ pub(crate) type Asked = Result<Login, Box<dyn Error + Send + Sync>>;
 
 /// Says who connects now.
 #[derive(Clone)]
-pub(crate) struct Credentials(Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Asked> + Send>> + Send + Sync>);
+pub(crate) struct Credentials(Arc<dyn Fn() -> Asking + Send + Sync>);
+
+type Asking = Pin<Box<dyn Future<Output = Asked> + Send>>;
 
 impl Credentials {
     pub(crate) fn of<F: Future<Output = Asked> + Send + 'static>(
@@ -47,7 +51,8 @@ impl Credentials {
     }
 
     pub(crate) async fn ask(&self) -> Asked {
-        (self.0)().await
+        let ask = self.0.clone();
+        aside(move || ask()).await?
     }
 }
 

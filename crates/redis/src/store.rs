@@ -78,8 +78,8 @@ impl Store {
 
     /// Who connects to the servers, in place of whom the URL names. It is asked each time a connection is made, so a
     /// password that was changed is taken up by the next connection; those that stand are not asked again, as Redis
-    /// does not ask them. What it takes counts as connecting does, so it is dropped at `connect_deadline`. An error is
-    /// shown to whoever waits for the connection, as [`ErrorKind::Unavailable`]; it must not hold a password.
+    /// does not ask them. It may block: it is asked on a thread of its own. What it takes counts as connecting does, so it
+    /// is dropped at `connect_deadline`. An error is shown to whoever waits for the connection, as [`ErrorKind::Unavailable`]; it must not hold a password.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
@@ -142,8 +142,8 @@ impl Store {
 
     /// Servers and sentinels are spoken to over what this opens, in place of a plain TCP connection: through a tunnel or
     /// a proxy, with a TLS of its own. It is given the host and the port that the URL, the sentinels or the cluster
-    /// name, on several tokio runtimes, Tidelock's own among them; what it opens is used where it was called. It is
-    /// dropped at `connect_deadline`.
+    /// name, in several tokio runtimes, Tidelock's own among them, and on a thread of its own there, so it may block; what
+    /// it opens is used in that runtime. It is dropped at `connect_deadline`.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
@@ -278,6 +278,10 @@ impl Backend for Store {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Ready, ready};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -288,5 +292,56 @@ mod tests {
         assert_eq!(one, name("redis-sentinel://b:2,a:1#mymaster"), "the order is nobody's");
         assert!(!one.contains("secret") && !one.contains("hidden"), "{one}");
         assert_ne!(name("redis://a:1/0"), name("redis://a:1/1"));
+    }
+
+    /// Whether somebody else connects while this one is being connected, whose user blocks.
+    async fn stalls_nobody(slow: Store, is_asked: Arc<AtomicBool>) {
+        let blocked = tokio::spawn(slow.connect(Options::new()));
+        while !is_asked.load(Ordering::Acquire) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let began = Instant::now();
+        let quick = nowhere().credentials(|| ready(Err("the vault is sealed".into())));
+        let refused = quick.connect(Options::new()).await.unwrap_err();
+        assert!(format!("{refused:?}").contains("sealed"), "{refused:?}");
+        assert!(began.elapsed() < BLOCKS / 2, "it took {:?}", began.elapsed());
+        assert!(blocked.await.unwrap().is_err());
+    }
+
+    const BLOCKS: Duration = Duration::from_secs(3);
+
+    fn nowhere() -> Store {
+        Store::open("redis://127.0.0.1:1").unwrap()
+    }
+
+    #[tokio::test]
+    async fn credentials_that_block_stall_nobody() {
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let asked = is_asked.clone();
+        let slow = nowhere().credentials(move || {
+            asked.store(true, Ordering::Release);
+            std::thread::sleep(BLOCKS);
+            ready(Err("at last, and in vain".into()))
+        });
+        stalls_nobody(slow, is_asked).await;
+    }
+
+    #[tokio::test]
+    async fn a_connector_that_blocks_stalls_nobody() {
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let asked = is_asked.clone();
+        let slow = nowhere().connector(move |_, _| {
+            asked.store(true, Ordering::Release);
+            std::thread::sleep(BLOCKS);
+            ready(Err::<tokio::net::TcpStream, _>(io::Error::other("at last, and in vain")))
+        });
+        stalls_nobody(slow.unwrap(), is_asked).await;
+    }
+
+    #[tokio::test]
+    async fn a_connector_that_panics_is_an_error() {
+        let wrong = |_: String, _: u16| -> Ready<io::Result<tokio::net::TcpStream>> { panic!("on purpose") };
+        let refused = nowhere().connector(wrong).unwrap().connect(Options::new()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused:?}");
     }
 }
