@@ -5,6 +5,8 @@ use std::fmt;
 use tidelock::{Error, ErrorKind, Result};
 
 const PORT: u16 = 2181;
+/// The node that every server keeps for itself.
+pub(crate) const SERVERS_OWN: &str = "/zookeeper";
 const SCHEME: &str = "zookeeper://";
 const SCHEME_WITH_TLS: &str = "zookeeper+tls://";
 
@@ -41,12 +43,10 @@ impl Address {
         Ok(Self { hosts, chroot: chroot_of(chroot)?, digest, has_tls })
     }
 
-    /// As the client library wants it, each server named so often.
-    pub(crate) fn connect_string(&self, times: usize) -> String {
+    /// One of the servers, as the client library wants it.
+    pub(crate) fn connect_string(&self, host: &str) -> String {
         let protocol = if self.has_tls { "tcp+tls://" } else { "tcp://" };
-        let hosts: Vec<_> = self.hosts.iter().map(|host| format!("{protocol}{host}")).collect();
-        let hosts = vec![hosts.join(","); times];
-        format!("{}{}", hosts.join(","), self.chroot)
+        format!("{protocol}{host}{}", self.chroot)
     }
 
     /// What operators may see of it, the same however the hosts are ordered.
@@ -77,6 +77,9 @@ fn host(text: &str) -> Option<String> {
 fn chroot_of(path: &str) -> Result<String> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_node = |part: &str| !part.is_empty() && part != "." && part != "..";
+    if path == SERVERS_OWN || path.strip_prefix(SERVERS_OWN).is_some_and(|rest| rest.starts_with('/')) {
+        return Err(wrong("the node /zookeeper is the server's own; choose another path"));
+    }
     if path.is_empty() || path[1..].split('/').all(is_node) {
         return Ok(path.to_owned());
     }
@@ -96,23 +99,24 @@ fn wrong(what: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn read(url: &str) -> (String, Option<String>) {
+    fn read(url: &str) -> (Vec<String>, Option<String>) {
         let address = Address::parse(url).unwrap();
-        (address.connect_string(1), address.digest)
+        (address.hosts.iter().map(|host| address.connect_string(host)).collect(), address.digest)
     }
 
     #[test]
     fn hosts_chroot_and_user_are_told_apart() {
-        assert_eq!(read("zookeeper://h"), ("tcp://h:2181".into(), None));
-        assert_eq!(read("zookeeper://h:1,i/a/b/"), ("tcp://h:1,tcp://i:2181/a/b".into(), None));
-        assert_eq!(read("zookeeper://u:p@ss@h:1"), ("tcp://h:1".into(), Some("u:p@ss".into())));
-        assert_eq!(read("zookeeper://[::1]:7,[::2]"), ("tcp://[::1]:7,tcp://[::2]:2181".into(), None));
+        let hosts = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+        assert_eq!(read("zookeeper://h"), (hosts(&["tcp://h:2181"]), None));
+        assert_eq!(read("zookeeper://h:1,i/a/b/"), (hosts(&["tcp://h:1/a/b", "tcp://i:2181/a/b"]), None));
+        assert_eq!(read("zookeeper://u:p@ss@h:1"), (hosts(&["tcp://h:1"]), Some("u:p@ss".into())));
+        assert_eq!(read("zookeeper://[::1]:7,[::2]"), (hosts(&["tcp://[::1]:7", "tcp://[::2]:2181"]), None));
     }
 
     #[test]
     fn tls_is_part_of_the_url() {
         if cfg!(feature = "tls") {
-            assert_eq!(read("zookeeper+tls://h,i:1/a").0, "tcp+tls://h:2181,tcp+tls://i:1/a");
+            assert_eq!(read("zookeeper+tls://h,i:1/a").0, ["tcp+tls://h:2181/a", "tcp+tls://i:1/a"]);
         } else {
             assert_eq!(Address::parse("zookeeper+tls://h").unwrap_err().kind(), ErrorKind::Unsupported);
         }
@@ -138,7 +142,7 @@ mod tests {
             "zookeeper://h?x=1",
         ]
         .into_iter()
-        .chain(["zookeeper://h/a//b", "zookeeper://h/../a"])
+        .chain(["zookeeper://h/a//b", "zookeeper://h/../a", "zookeeper://h/zookeeper/"])
         {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");

@@ -1,12 +1,14 @@
-//! What a server is asked before it is trusted: whether it has what lines need, and whether this user may do all of it.
-//! And what is wrong with servers that cannot be connected to, as they say themselves.
+//! What a server is asked before it is trusted: how it is, or whether it is a ZooKeeper at all; whether it has what lines
+//! need, and whether this user may do all of it.
 
+use std::future::Future;
 use std::io;
 use std::time::Duration;
 
 use tidelock::{Clock, Error, ErrorKind, Result, SessionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use zookeeper_client::Error as Said;
 
 use crate::inspection::ServerTime;
@@ -19,6 +21,13 @@ use crate::trouble;
 const SAYS_WITHIN: Duration = Duration::from_secs(1);
 /// How long it may take to end what it has begun to say.
 const GOES_ON_WITHIN: Duration = Duration::from_millis(200);
+/// After how long the next one is asked too, and one that is silent is asked something else.
+const PATIENT: Duration = Duration::from_millis(300);
+
+/// What every ZooKeeper answers by default.
+const LETTERS: &[u8] = b"srvr\n";
+/// What others answer who wait for more than a line.
+const WEB: &[u8] = b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 /// Makes the namespace's node, and tries everything once, on a line that nobody else uses and that is gone again.
 pub(crate) async fn permissions(
@@ -48,26 +57,73 @@ pub(crate) async fn permissions(
     Ok(ServerTime { millis: tried.at, at })
 }
 
-/// What is wrong with servers that could not be connected to; None: nothing that they say.
-pub(crate) async fn what_is_wrong(hosts: &[String], tls: Option<&Tls>) -> Option<Error> {
-    let mut said = Vec::new();
-    for host in hosts {
-        let asked = tokio::time::timeout(SAYS_WITHIN, ask(host, tls)).await;
-        let condition = match asked {
-            Err(_) => Condition::Nothing,
-            Ok(Ok(said)) => Condition::of(&said),
-            Ok(Err(error)) => Condition::of_error(&error),
-        };
-        said.push((host, condition));
+/// Servers, asked how they are.
+pub(crate) struct Survey {
+    /// Who is still to be asked, the next one last.
+    rest: Vec<String>,
+    asking: JoinSet<(String, Condition)>,
+    found: Vec<(String, Condition)>,
+    tls: Option<Tls>,
+}
+
+impl Survey {
+    pub(crate) fn begin(hosts: Vec<String>, tls: Option<Tls>) -> Self {
+        Self { rest: hosts, asking: JoinSet::new(), found: Vec::new(), tls }
     }
-    let all = |wanted: Condition| said.iter().all(|(_, said)| *said == wanted);
-    let any = |wanted: Condition| said.iter().find(|(_, said)| *said == wanted).map(|(host, _)| *host);
-    let mistrusted = said.iter().find_map(|(host, said)| match said {
+
+    /// Whoever answers next, or could not be asked. Those who hang come last.
+    pub(crate) async fn next(&mut self) -> Option<(String, Condition)> {
+        loop {
+            if self.asking.is_empty() {
+                self.ask_another();
+            }
+            let is_more = !self.rest.is_empty();
+            let answer = tokio::select! {
+                answer = self.asking.join_next() => answer?,
+                () = tokio::time::sleep(PATIENT), if is_more => {
+                    self.ask_another();
+                    continue;
+                }
+            };
+            let Ok(found) = answer else { continue };
+            self.found.push(found.clone());
+            return Some(found);
+        }
+    }
+
+    /// What was found so far.
+    pub(crate) fn found(&self) -> &[(String, Condition)] {
+        &self.found
+    }
+
+    fn ask_another(&mut self) {
+        if let Some(host) = self.rest.pop() {
+            let tls = self.tls.clone();
+            self.asking.spawn(async move {
+                let asked = tokio::time::timeout(SAYS_WITHIN, ask(&host, tls.as_ref())).await;
+                let condition = match asked {
+                    Err(_) => Condition::Nothing,
+                    Ok(said) => Condition::heard(&said),
+                };
+                (host, condition)
+            });
+        }
+    }
+}
+
+/// What is wrong with servers that could not be connected to; None: nothing that they say.
+pub(crate) fn what_is_wrong(found: &[(String, Condition)]) -> Option<Error> {
+    let hosts = || found.iter().map(|(host, _)| host.as_str()).collect::<Vec<_>>().join(",");
+    let all = |wanted: Condition| found.iter().all(|(_, condition)| *condition == wanted);
+    let any = |wanted: Condition| {
+        found.iter().find(|(_, condition)| *condition == wanted).map(|(host, _)| host.as_str())
+    };
+    let mistrusted = found.iter().find_map(|(host, condition)| match condition {
         Condition::Mistrusted(why) => Some((host, why)),
         _ => None,
     });
-    let (kind, message) = if all(Condition::Other) {
-        (ErrorKind::Protocol, format!("{} does not answer as ZooKeeper does; is it one?", hosts.join(",")))
+    let (kind, message) = if let Some(others) = others(found) {
+        (ErrorKind::Protocol, others)
     } else if let Some(host) = any(Condition::NoQuorum) {
         (
             ErrorKind::Unavailable,
@@ -81,45 +137,86 @@ pub(crate) async fn what_is_wrong(hosts: &[String], tls: Option<&Tls>) -> Option
     } else if let Some((host, why)) = mistrusted {
         (ErrorKind::Denied, format!("TLS to {host} has come to nothing: {why}"))
     } else if all(Condition::NoTls) {
-        (ErrorKind::Protocol, format!("{} speaks no TLS; is that its secureClientPort?", hosts.join(",")))
+        (ErrorKind::Protocol, format!("{} speaks no TLS; is that its secureClientPort?", hosts()))
     } else if all(Condition::Closed) {
         let wrong = "ends every connection without a word: it speaks TLS (then the URL begins with zookeeper+tls://), \
                      or has as many connections as it lets this host have (maxClientCnxns)";
-        (ErrorKind::Unavailable, format!("{} {wrong}", hosts.join(",")))
+        (ErrorKind::Unavailable, format!("{} {wrong}", hosts()))
     } else if all(Condition::Nobody) {
-        (ErrorKind::Unavailable, format!("nobody answers at {}", hosts.join(",")))
+        (ErrorKind::Unavailable, format!("nobody answers at {}", hosts()))
     } else {
         return None;
     };
     Some(Error::new(kind, message))
 }
 
-/// What a server says to the four letters that every one answers by default.
-async fn ask(host: &str, tls: Option<&Tls>) -> io::Result<String> {
-    match tls {
-        Some(tls) => hear(tls.connect(host).await?).await,
-        None => hear(TcpStream::connect(host).await?).await,
+/// What there is where no ZooKeeper is at all.
+fn others(found: &[(String, Condition)]) -> Option<String> {
+    let of = |(host, condition): &(String, Condition)| match condition {
+        Condition::Other(Some(what)) => Some(format!("{host} is {what}, and no ZooKeeper")),
+        Condition::Other(None) => Some(format!("{host} does not answer as ZooKeeper does; is it one?")),
+        Condition::Nobody => Some(format!("nobody answers at {host}")),
+        _ => None,
+    };
+    let is_any = found.iter().any(|(_, condition)| matches!(condition, Condition::Other(_)));
+    let all = found.iter().map(of).collect::<Option<Vec<_>>>();
+    all.filter(|_| is_any).map(|all| all.join("; "))
+}
+
+/// What a server says to the four letters that every one answers by default; or, if it says nothing to them, as a web
+/// server.
+async fn ask(host: &str, tls: Option<&Tls>) -> io::Result<Vec<u8>> {
+    let letters = say(host, tls, LETTERS);
+    tokio::pin!(letters);
+    match tokio::time::timeout(PATIENT, &mut letters).await {
+        Ok(said) if Condition::heard(&said) == Condition::Closed => match say(host, tls, WEB).await {
+            Ok(more) if !more.is_empty() => Ok(more),
+            _ => said,
+        },
+        Ok(said) => said,
+        Err(_) => tokio::select! {
+            said = letters => said,
+            said = answered(say(host, tls, WEB)) => Ok(said),
+        },
     }
 }
 
-async fn hear(mut server: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<String> {
-    server.write_all(b"srvr\n").await?;
+/// Only what is an answer: a ZooKeeper would hang up.
+async fn answered(saying: impl Future<Output = io::Result<Vec<u8>>>) -> Vec<u8> {
+    match saying.await {
+        Ok(said) if !said.is_empty() => said,
+        _ => std::future::pending().await,
+    }
+}
+
+async fn say(host: &str, tls: Option<&Tls>, what: &[u8]) -> io::Result<Vec<u8>> {
+    match tls {
+        Some(tls) => hear(tls.connect(host).await?, what).await,
+        None => hear(TcpStream::connect(host).await?, what).await,
+    }
+}
+
+async fn hear(mut server: impl AsyncRead + AsyncWrite + Unpin, what: &[u8]) -> io::Result<Vec<u8>> {
+    server.write_all(what).await?;
     let (mut server, mut said) = (server.take(4096), Vec::new());
     server.read_buf(&mut said).await?;
+    if Condition::of(&said).serves() {
+        return Ok(said);
+    }
     let rest = async { while server.read_buf(&mut said).await.is_ok_and(|read| read > 0) {} };
     // A ZooKeeper ends the connection now; others may have answered, and go on listening.
     let _ = tokio::time::timeout(GOES_ON_WITHIN, rest).await;
-    Ok(String::from_utf8_lossy(&said).into_owned())
+    Ok(said)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Condition {
+pub(crate) enum Condition {
     /// It is one, and serves.
     Well,
     NoQuorum,
     ReadOnly,
-    /// It is no ZooKeeper.
-    Other,
+    /// It is no ZooKeeper; perhaps it is known what it is.
+    Other(Option<&'static str>),
     /// It and this client do not accept each other's certificates.
     Mistrusted(String),
     NoTls,
@@ -131,13 +228,30 @@ enum Condition {
 }
 
 impl Condition {
-    fn of(said: &str) -> Self {
+    pub(crate) fn serves(&self) -> bool {
+        *self == Self::Well
+    }
+
+    /// It does not say, and may be one that is not allowed to, or is slow.
+    pub(crate) fn may_serve(&self) -> bool {
+        matches!(self, Self::Closed | Self::Nothing)
+    }
+
+    fn heard(said: &io::Result<Vec<u8>>) -> Self {
         match said {
+            Ok(said) => Self::of(said),
+            Err(error) => Self::of_error(error),
+        }
+    }
+
+    fn of(said: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(said);
+        match text.as_ref() {
             "" => Self::Closed,
             said if said.contains("not currently serving requests") => Self::NoQuorum,
             said if said.contains("Mode: read-only") => Self::ReadOnly,
             said if said.starts_with("Zookeeper version") || said.contains("whitelist") => Self::Well,
-            _ => Self::Other,
+            _ => Self::Other(stranger(said, &text)),
         }
     }
 
@@ -145,8 +259,26 @@ impl Condition {
         match (tls::mistrust(error), error.kind()) {
             (Some(why), _) => Self::Mistrusted(why),
             (None, io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => Self::NoTls,
+            (None, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => Self::Closed,
             _ => Self::Nobody,
         }
+    }
+}
+
+/// What says that.
+fn stranger(said: &[u8], text: &str) -> Option<&'static str> {
+    const GREETING: [u8; 2] = [0, 10]; // of the tenth protocol, behind a length of three bytes
+    const ALERT: [u8; 2] = [21, 3];
+    match text {
+        text if text.starts_with("HTTP/") && text.contains("etcdserver") => Some("an etcd"),
+        text if text.starts_with("HTTP/") => Some("a web server"),
+        text if text.starts_with("-ERR") || text.starts_with("-NOAUTH") || text.starts_with("-DENIED") => {
+            Some("a Redis")
+        }
+        text if text.starts_with("SSH-") => Some("an SSH server"),
+        _ if said.get(3..5) == Some(&GREETING) => Some("a MySQL or a MariaDB"),
+        _ if said.starts_with(&ALERT) => Some("something that speaks TLS"),
+        _ => None,
     }
 }
 
@@ -156,17 +288,26 @@ mod tests {
 
     #[test]
     fn a_server_is_known_by_what_it_says_of_itself() {
-        assert_eq!(Condition::of("Zookeeper version: 3.8.0\nMode: standalone\n"), Condition::Well);
-        assert_eq!(Condition::of("Zookeeper version: 3.8.0\nMode: read-only\n"), Condition::ReadOnly);
-        assert_eq!(
-            Condition::of("srvr is not executed because it is not in the whitelist."),
-            Condition::Well
-        );
-        assert_eq!(
-            Condition::of("This ZooKeeper instance is not currently serving requests\n"),
-            Condition::NoQuorum
-        );
-        assert_eq!(Condition::of("HTTP/1.1 400 Bad Request"), Condition::Other);
+        let of = |said: &str| Condition::of(said.as_bytes());
+        assert_eq!(of("Zookeeper version: 3.8.0\nMode: standalone\n"), Condition::Well);
+        assert_eq!(of("Zookeeper version: 3.8.0\nMode: read-only\n"), Condition::ReadOnly);
+        assert_eq!(of("srvr is not executed because it is not in the whitelist."), Condition::Well);
+        assert_eq!(of("This ZooKeeper instance is not currently serving requests\n"), Condition::NoQuorum);
+        assert_eq!(of("hello"), Condition::Other(None));
         assert_eq!(Condition::of_error(&io::ErrorKind::ConnectionRefused.into()), Condition::Nobody);
+    }
+
+    #[test]
+    fn what_is_no_zookeeper_is_called_by_its_name() {
+        let said = |said: &[u8]| match Condition::of(said) {
+            Condition::Other(what) => what,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(said(b"-ERR unknown command 'srvr', with args beginning with:\r\n"), Some("a Redis"));
+        assert_eq!(said(b"HTTP/1.1 200 OK\r\n\r\n{\"etcdserver\":\"3.4.23\"}"), Some("an etcd"));
+        assert_eq!(said(b"HTTP/1.1 400 Bad Request"), Some("a web server"));
+        assert_eq!(said(b"\x5b\x00\x00\x00\x0a5.5.5-10.11.19-MariaDB\x00"), Some("a MySQL or a MariaDB"));
+        assert_eq!(said(b"\x15\x03\x03\x00\x02\x02\x46"), Some("something that speaks TLS"));
+        assert_eq!(said(b"SSH-2.0-OpenSSH_9.2\r\n"), Some("an SSH server"));
     }
 }

@@ -8,6 +8,10 @@
 //! on, whatever happens to that connection from here on.
 //!
 //! A client is not told the tick. But no session is shorter than two ticks, so what the shortest would get says enough.
+//!
+//! A session that comes to another server is shown to the leader by that server, before the client is told that it may
+//! go on. So the first transaction that is answered on a new connection proves what that connection was asked for. What
+//! was learnt of the last server, its tick too, is not believed of this one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,8 +22,6 @@ use tidelock::Moment;
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) ttl: Duration,
-    /// How long a note may take to the leader, if the connection stands: half a tick, and what a thread may be late.
-    note_takes: Duration,
     proof: Mutex<Proof>,
 }
 
@@ -27,21 +29,37 @@ pub(crate) struct Lease {
 struct Proof {
     /// When the leader surely heard of us, at least.
     known: Moment,
+    /// When the connection was asked for, until that is proved to be known.
+    connected: Option<Moment>,
     /// When something was sent that was answered, the earliest first: notes of it may be on their way.
     heard: VecDeque<Moment>,
+    /// How long a note may take to the leader, if the connection stands: half a tick, and what a thread may be late.
+    note_takes: Duration,
 }
 
 impl Lease {
     /// The lease of a session that was asked for then: the leader itself has opened it.
     pub(crate) fn new(ttl: Duration, half_tick: Duration, asked: Moment) -> Self {
-        let note_takes = half_tick.min(ttl / 4) + ttl / 32;
-        Self { ttl, note_takes, proof: Mutex::new(Proof { known: asked, heard: VecDeque::new() }) }
+        let note_takes = note_takes(ttl, half_tick);
+        let proof = Proof { known: asked, connected: None, heard: VecDeque::new(), note_takes };
+        Self { ttl, proof: Mutex::new(proof) }
+    }
+
+    /// There is another connection, which was asked for then, to a server of that tick.
+    pub(crate) fn reconnected(&self, asked: Moment, half_tick: Duration) {
+        let mut proof = self.proof();
+        proof.connected = Some(asked);
+        proof.heard.clear();
+        proof.note_takes = note_takes(self.ttl, half_tick);
     }
 
     /// A transaction was answered that was sent then.
     pub(crate) fn answered(&self, sent: Moment) {
         let mut proof = self.proof();
-        let noted_by = sent - self.note_takes;
+        if let Some(asked) = proof.connected.take_if(|asked| *asked <= sent) {
+            proof.known = proof.known.max(asked);
+        }
+        let noted_by = sent - proof.note_takes;
         while let Some(first) = proof.heard.front().copied().filter(|first| *first <= noted_by) {
             proof.known = proof.known.max(first);
             proof.heard.pop_front();
@@ -68,6 +86,11 @@ impl Lease {
     fn proof(&self) -> MutexGuard<'_, Proof> {
         self.proof.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A session has two ticks at least, so half a tick is never more than a quarter of it.
+fn note_takes(ttl: Duration, half_tick: Duration) -> Duration {
+    half_tick.min(ttl / 4) + ttl / 32
 }
 
 #[cfg(test)]
@@ -97,6 +120,32 @@ mod tests {
         assert_eq!(lease.until(), at(10) + TTL);
         lease.answered(at(30));
         assert_eq!(lease.until(), at(20) + TTL);
+    }
+
+    #[test]
+    fn the_first_transaction_on_a_new_connection_proves_that_it_was_asked_for() {
+        let lease = Lease::new(TTL, TTL, at(0));
+        lease.answered(at(10));
+        lease.reconnected(at(15), TTL);
+        assert_eq!(lease.until(), at(0) + TTL, "nothing was answered on it");
+        lease.answered(at(14));
+        assert_eq!(lease.until(), at(0) + TTL, "that was sent on the one before");
+        lease.heard(at(16));
+        lease.answered(at(16));
+        assert_eq!(lease.until(), at(15) + TTL);
+        lease.answered(at(26));
+        assert_eq!(lease.until(), at(16) + TTL);
+    }
+
+    #[test]
+    fn the_tick_is_that_of_the_server_now() {
+        let lease = Lease::new(TTL, Duration::from_secs(1), at(0));
+        lease.reconnected(at(10), TTL);
+        lease.answered(at(11));
+        lease.answered(at(15));
+        assert_eq!(lease.until(), at(10) + TTL, "a note may take a quarter of the ttl");
+        lease.answered(at(20));
+        assert_eq!(lease.until(), at(11) + TTL);
     }
 
     #[test]

@@ -1,18 +1,21 @@
-//! The connection, and what is asked on it.
+//! What is asked, on whichever connection there is.
 //!
 //! The library sends a request when its future is *made*, in order. So whatever is asked here is under way when the
-//! function returns, and may be waited for anywhere; several that are asked together take one round trip.
+//! function returns, and may be waited for anywhere; several that are asked together take one round trip. While there is
+//! no connection, what is asked queues, and is sent in that order on the next one.
 
 use std::fmt;
-use std::future::{Future, poll_fn, ready};
+use std::future::{Future, ready};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tokio::task::AbortHandle;
+use tokio::sync::{oneshot, watch};
 use zookeeper_client::{
     Acls, Client, CreateMode, Error as Said, MultiReadResult, MultiWriteError, MultiWriteResult, Stat,
 };
+
+use crate::connection::{Connection, Watcher, Wire};
 
 /// An answer under way.
 pub(crate) type Asked<T, E = Said> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
@@ -49,88 +52,131 @@ pub(crate) struct Made {
 }
 
 pub(crate) struct Link {
-    /// None: it is closed.
-    client: RwLock<Option<Arc<Client>>>,
-    serving: Serving,
+    way: Mutex<Way>,
+    over: watch::Sender<bool>,
     acls: Acls<'static>,
     pub(crate) place: Arc<str>,
 }
 
+/// Where requests go.
+enum Way {
+    Open(Connection),
+    /// There is no connection now.
+    Lost(Vec<Queued>),
+    /// The session is being ended: nothing is taken any more.
+    Closing(Arc<Wire>),
+    Over,
+}
+
+/// A request that waits for a connection; or is told that there will be none.
+type Queued = Box<dyn FnOnce(Option<Connection>) + Send>;
+
 impl Link {
-    pub(crate) fn new((client, serving): (Client, Serving), acls: Acls<'static>, place: Arc<str>) -> Self {
-        Self { client: RwLock::new(Some(Arc::new(client))), serving, acls, place }
+    pub(crate) fn new(connection: Connection, acls: Acls<'static>, place: Arc<str>) -> Self {
+        Self { way: Mutex::new(Way::Open(connection)), over: watch::Sender::default(), acls, place }
+    }
+
+    /// The connection has ended: what is asked from now on waits for the next. False: none is wanted, for the session is
+    /// over.
+    pub(crate) fn lose(&self) -> bool {
+        let mut way = self.way();
+        let lost = match &*way {
+            Way::Open(_) => std::mem::replace(&mut *way, Way::Lost(Vec::new())),
+            Way::Lost(_) | Way::Closing(_) => return true,
+            Way::Over => return false,
+        };
+        drop(way);
+        drop(lost);
+        true
+    }
+
+    /// There is a connection again: what has queued is sent on it.
+    pub(crate) fn attach(&self, connection: Connection) {
+        loop {
+            let mut way = self.way();
+            let queued = match &mut *way {
+                Way::Lost(queue) if !queue.is_empty() => std::mem::take(queue),
+                Way::Lost(_) | Way::Open(_) => {
+                    *way = Way::Open(connection);
+                    return;
+                }
+                Way::Closing(wire) => {
+                    *wire = connection.wire.clone();
+                    return; // with its last client the session ends
+                }
+                Way::Over => return,
+            };
+            drop(way);
+            queued.into_iter().for_each(|ask| ask(Some(connection.clone())));
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(&*self.way(), Way::Open(connection) if !connection.wire.has_ended())
+    }
+
+    /// The session ends when the last request under way is answered.
+    pub(crate) fn close(&self) {
+        let mut way = self.way();
+        let before = match &*way {
+            Way::Open(connection) => {
+                let wire = connection.wire.clone();
+                std::mem::replace(&mut *way, Way::Closing(wire))
+            }
+            Way::Lost(_) => std::mem::replace(&mut *way, Way::Closing(Arc::default())),
+            Way::Closing(_) | Way::Over => return,
+        };
+        drop(way);
+        before.end();
     }
 
     /// Nothing is sent any more, and no connection made again: each would keep the session alive.
     pub(crate) fn cut(&self) {
-        drop(self.close());
-        self.serving.end();
+        let before = std::mem::replace(&mut *self.way(), Way::Over);
+        if let Way::Open(Connection { wire, .. }) | Way::Closing(wire) = &before {
+            wire.cut();
+        }
+        before.end();
+        self.over.send_replace(true);
     }
 
-    pub(crate) fn client(&self) -> Result<Arc<Client>, Said> {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Said::ClientClosed)
+    /// Waits until nothing can be sent any more.
+    pub(crate) async fn over(&self) {
+        let _ = self.over.subscribe().wait_for(|over| *over).await; // it has a sender as long as there is a link
     }
 
-    /// The connection ends, and the session with it, when the last request under way is answered.
-    pub(crate) fn close(&self) -> Option<Arc<Client>> {
-        self.client.write().unwrap_or_else(PoisonError::into_inner).take()
+    fn way(&self) -> MutexGuard<'_, Way> {
+        self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the node of a namespace, unless it is there.
-    pub(crate) async fn make_root(&self, path: &str) -> Result<(), Said> {
-        let client = self.client()?;
-        match client.create(path, b"", &CreateMode::Persistent.with_acls(self.acls)).await {
-            Ok(_) | Err(Said::NodeExists) => Ok(()),
-            // Whoever may not make it may use it all the same.
-            Err(Said::NoAuth) if client.check_stat(path).await?.is_some() => Ok(()),
-            Err(error) => Err(error),
-        }
+    pub(crate) fn make_root(&self, path: &str) -> Asked<()> {
+        let (path, acls) = (path.to_owned(), self.acls);
+        self.begin(move |client| async move {
+            match client.create(&path, b"", &CreateMode::Persistent.with_acls(acls)).await {
+                Ok(_) | Err(Said::NodeExists) => Ok(()),
+                // Whoever may not make it may use it all the same.
+                Err(Said::NoAuth) if client.check_stat(&path).await?.is_some() => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     /// All of it or nothing.
     pub(crate) fn transact(&self, changes: Vec<Change>) -> Asked<Vec<MultiWriteResult>, MultiWriteError> {
         let acls = self.acls;
-        match self.client() {
-            Ok(client) => begun(async move {
-                let mut writer = client.new_multi_writer();
-                for change in &changes {
-                    match change {
-                        Change::Line(path) => {
-                            writer.add_create(path, b"", &CreateMode::Container.with_acls(acls))?;
-                        }
-                        Change::Node(path, label) => {
-                            let mode = CreateMode::EphemeralSequential.with_acls(acls);
-                            writer.add_create(path, label.as_bytes(), &mode)?;
-                        }
-                        Change::Delete(path) => writer.add_delete(path, None)?,
-                        Change::Check(path) => writer.add_check_version(path, -1)?,
-                        Change::Write(path, data, version) => {
-                            writer.add_set_data(path, data.as_bytes(), Some(*version))?;
-                        }
-                    }
-                }
-                writer.commit().await
-            }),
-            Err(closed) => Box::pin(ready(Err(closed.into()))),
-        }
+        self.begin(move |client| transact(client, acls, changes))
     }
 
     /// One node of a claim.
     fn make_one(&self, path: String, label: Arc<str>) -> Asked<Made, MultiWriteError> {
         let acls = self.acls;
-        match self.client() {
-            Ok(client) => begun(async move {
-                let mode = CreateMode::EphemeralSequential.with_acls(acls);
-                let (stat, sequence) = client.create(&path, label.as_bytes(), &mode).await?;
-                Ok(Made {
-                    paths: vec![format!("{path}{sequence}")],
-                    order: stat.czxid,
-                    at: stat.ctime,
-                    line: None,
-                })
-            }),
-            Err(closed) => Box::pin(ready(Err(closed.into()))),
-        }
+        self.begin(move |client| async move {
+            let mode = CreateMode::EphemeralSequential.with_acls(acls);
+            let (stat, sequence) = client.create(&path, label.as_bytes(), &mode).await?;
+            let paths = vec![format!("{path}{sequence}")];
+            Ok(Made { paths, order: stat.czxid, at: stat.ctime, line: None })
+        })
     }
 
     /// What one join or leave changes, all or nothing.
@@ -172,15 +218,41 @@ impl Link {
 
     /// The children of a node.
     pub(crate) fn list(&self, path: &str) -> Asked<(Vec<String>, Stat)> {
-        self.ask(|client| client.get_children(path))
+        let path = path.to_owned();
+        self.begin(move |client| async move { client.get_children(&path).await })
     }
 
     pub(crate) fn read(&self, path: &str) -> Asked<(Vec<u8>, Stat)> {
-        self.ask(|client| client.get_data(path))
+        let path = path.to_owned();
+        self.begin(move |client| async move { client.get_data(&path).await })
     }
 
     pub(crate) fn stat(&self, path: &str) -> Asked<Option<Stat>> {
-        self.ask(|client| client.check_stat(path))
+        let path = path.to_owned();
+        self.begin(move |client| async move { client.check_stat(&path).await })
+    }
+
+    /// What a node is like now, and a watch for when its data change or it goes.
+    pub(crate) fn watch_node(&self, path: &str) -> Asked<(Stat, Watcher)> {
+        let path = path.to_owned();
+        self.begin_on(move |Connection { client, wire, .. }| async move {
+            let (_, stat, watcher) = wire.hear(client.get_and_watch_data(&path)).await?;
+            Ok((stat, Watcher::new(watcher, wire)))
+        })
+    }
+
+    /// What a node is like now, and a watch for when its children change or it goes.
+    pub(crate) fn watch_children(&self, path: &str) -> Asked<(Stat, Watcher)> {
+        let path = path.to_owned();
+        self.begin_on(move |Connection { client, wire, .. }| async move {
+            let (_, stat, watcher) = wire.hear(client.get_and_watch_children(&path)).await?;
+            Ok((stat, Watcher::new(watcher, wire)))
+        })
+    }
+
+    /// Writes to a node whatever version it has: it is sent, whether anybody waits for the answer or not.
+    pub(crate) fn write(&self, path: String, data: Arc<str>) -> Asked<Stat> {
+        self.begin(move |client| async move { client.set_data(&path, data.as_bytes(), None).await })
     }
 
     /// The data of several nodes.
@@ -218,61 +290,88 @@ impl Link {
         self.begin(move |client| async move { client.list_ephemerals(&path).await })
     }
 
-    fn ask<T, F>(&self, ask: impl FnOnce(&Client) -> F) -> Asked<T>
+    fn begin<T, E, F>(&self, ask: impl FnOnce(Arc<Client>) -> F + Send + 'static) -> Asked<T, E>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Said>> + Send + 'static,
+        E: From<Said> + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        match self.client() {
-            Ok(client) => Box::pin(ask(&client)),
-            Err(closed) => Box::pin(ready(Err(closed))),
-        }
+        // Whoever kept the wire while it waits would wait for itself.
+        self.begin_on(move |Connection { client, .. }| ask(client))
     }
 
-    fn begin<T, F>(&self, ask: impl FnOnce(Arc<Client>) -> F) -> Asked<T>
+    fn begin_on<T, E, F>(&self, ask: impl FnOnce(Connection) -> F + Send + 'static) -> Asked<T, E>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Said>> + Send + 'static,
+        E: From<Said> + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        match self.client() {
-            Ok(client) => begun(ask(client)),
-            Err(closed) => Box::pin(ready(Err(closed))),
+        let mut way = self.way();
+        if let Way::Open(connection) = &*way {
+            let connection = connection.clone();
+            if !connection.wire.has_ended() {
+                drop(way);
+                return begun(ask(connection));
+            }
+            *way = Way::Lost(Vec::new());
         }
-    }
-}
-
-/// The task by which the library serves one session.
-#[derive(Debug, Default)]
-pub(crate) struct Serving(Mutex<Option<AbortHandle>>);
-
-impl Serving {
-    /// Connects, and keeps what is spawned for it.
-    pub(crate) async fn connect<F>(connecting: F) -> Result<(Client, Self), Said>
-    where
-        F: Future<Output = Result<Client, Said>>,
-    {
-        let serving = Self::default();
-        let mut connecting = std::pin::pin!(connecting);
-        let client = poll_fn(|cx| {
-            let _scope = spawns_core::enter(&serving);
-            connecting.as_mut().poll(cx)
+        let Way::Lost(queue) = &mut *way else {
+            return Box::pin(ready(Err(Said::ClientClosed.into())));
+        };
+        let (sent, asking) = oneshot::channel::<Asked<T, E>>();
+        queue.push(Box::new(move |connection| {
+            let asked = match connection {
+                Some(connection) => begun(ask(connection)),
+                None => Box::pin(ready(Err(Said::ClientClosed.into()))),
+            };
+            drop(sent.send(asked)); // it is sent, whether anybody waits for it or not
+        }));
+        Box::pin(async move {
+            match asking.await {
+                Ok(asked) => asked.await,
+                Err(_) => Err(Said::ClientClosed.into()),
+            }
         })
-        .await?;
-        Ok((client, serving))
     }
+}
 
-    fn end(&self) {
-        if let Some(task) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            task.abort();
+impl Way {
+    /// No connection follows.
+    fn end(self) {
+        if let Self::Lost(queue) = self {
+            queue.into_iter().for_each(|ask| ask(None));
         }
     }
 }
 
-impl spawns_core::Spawn for Serving {
-    fn spawn(&self, task: spawns_core::Task) {
-        let spawned = tokio::spawn(Box::into_pin(task.future)).abort_handle();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(spawned);
+/// A transaction that changes nothing, which only a leader with a majority answers.
+pub(crate) fn confirm(client: Arc<Client>, path: &str) -> Asked<Vec<MultiWriteResult>, MultiWriteError> {
+    begun(transact(client, Acls::anyone_all(), vec![Change::Check(path.to_owned())]))
+}
+
+async fn transact(
+    client: Arc<Client>,
+    acls: Acls<'static>,
+    changes: Vec<Change>,
+) -> Result<Vec<MultiWriteResult>, MultiWriteError> {
+    let mut writer = client.new_multi_writer();
+    for change in &changes {
+        match change {
+            Change::Line(path) => {
+                writer.add_create(path, b"", &CreateMode::Container.with_acls(acls))?;
+            }
+            Change::Node(path, label) => {
+                let mode = CreateMode::EphemeralSequential.with_acls(acls);
+                writer.add_create(path, label.as_bytes(), &mode)?;
+            }
+            Change::Delete(path) => writer.add_delete(path, None)?,
+            Change::Check(path) => writer.add_check_version(path, -1)?,
+            Change::Write(path, data, version) => {
+                writer.add_set_data(path, data.as_bytes(), Some(*version))?;
+            }
+        }
     }
+    writer.commit().await
 }
 
 /// Of a node that was made.

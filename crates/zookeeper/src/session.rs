@@ -11,7 +11,7 @@ use tidelock::{
     Session, SessionId, Shard, Sight, Signals, Sleep, Weight,
 };
 use tokio::runtime::Handle;
-use zookeeper_client::{Error as Said, MultiWriteError, SessionState, StateWatcher};
+use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Books, Task};
 use crate::gathering::Part;
@@ -19,6 +19,7 @@ use crate::inspection::ServerTime;
 use crate::lease::Lease;
 use crate::link::{Change, Link};
 use crate::nodes::{Node, Nodes};
+use crate::reconnecting::Ticket;
 use crate::trouble;
 
 /// What everything that belongs to one session shares.
@@ -73,15 +74,11 @@ impl Desk {
     }
 
     /// The session ends at the server, and every node of it with it.
-    fn end(&self) -> impl Future<Output = ()> + Send + use<> {
+    fn end(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
         self.books.close();
-        let states = self.link.close().map(|client| client.state_watcher());
-        async move {
-            let Some(mut states) = states else { return };
-            while !states.peek_state().is_terminated() {
-                states.changed().await;
-            }
-        }
+        self.link.close();
+        let desk = self.clone();
+        async move { desk.link.over().await }
     }
 
     fn claim_of(&self, path: &str) -> Option<(Name, ClaimId)> {
@@ -96,22 +93,22 @@ impl fmt::Debug for Desk {
     }
 }
 
-/// A session, and what listens to the state of its connection and to whether anyone still wants it.
+/// A session, and what keeps it connected, heard, and only as long as anyone wants it.
 #[derive(Debug)]
 pub(crate) struct ZooKeeperSession {
     desk: Arc<Desk>,
-    _listening: Task,
+    _staying: Task,
     _minding: Task,
     _beating: Task,
 }
 
 impl ZooKeeperSession {
-    pub(crate) fn new(desk: Desk, states: StateWatcher) -> Self {
+    pub(crate) fn new(desk: Desk, ticket: Ticket) -> Self {
         let desk = Arc::new(desk);
-        let listening = desk.runtime.spawn(listen(states, desk.signals.clone())).abort_handle();
+        let staying = desk.runtime.spawn(desk.clone().stay(ticket)).abort_handle();
         let minding = desk.runtime.spawn(mind(desk.clone())).abort_handle();
         let beating = desk.runtime.spawn(beat(desk.clone())).abort_handle();
-        Self { desk, _listening: Task(listening), _minding: Task(minding), _beating: Task(beating) }
+        Self { desk, _staying: Task(staying), _minding: Task(minding), _beating: Task(beating) }
     }
 }
 
@@ -119,9 +116,7 @@ impl ZooKeeperSession {
 async fn beat(desk: Arc<Desk>) {
     loop {
         let sent = desk.clock.now();
-        let is_connected =
-            desk.link.client().is_ok_and(|client| client.state() == SessionState::SyncConnected);
-        if is_connected && desk.link.stat("/").await.is_ok() {
+        if desk.link.is_open() && desk.link.stat("/").await.is_ok() {
             desk.lease.heard(sent);
         }
         Sleep::until(&desk.clock, sent + desk.lease.ttl / 10).await;
@@ -147,19 +142,6 @@ async fn mind(desk: Arc<Desk>) {
     }
     desk.link.cut();
     desk.signals.over();
-}
-
-/// Tells of reconnects, after which events may have been missed, and of the end.
-async fn listen(mut states: StateWatcher, signals: Arc<dyn Signals>) {
-    loop {
-        match states.changed().await {
-            SessionState::Disconnected => {
-                tracing::info!("the connection to ZooKeeper is lost, and is made again");
-            }
-            SessionState::SyncConnected | SessionState::ConnectedReadOnly => signals.look_everywhere(),
-            _ => return signals.over(),
-        }
-    }
 }
 
 #[async_trait]

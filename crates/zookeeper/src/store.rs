@@ -10,29 +10,21 @@ use tidelock::{
     Backend, Clock, Error, ErrorKind, Lane, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
 };
 use tokio::runtime::Handle;
-use zookeeper_client::{Acls, Client, Error as Said};
+use zookeeper_client::{Acls, Error as Said};
 
-use crate::address::Address;
+use crate::address::{Address, SERVERS_OWN};
 use crate::books::Books;
+use crate::dial::{Dial, Dialled};
 use crate::lease::Lease;
-use crate::link::{Link, Serving};
+use crate::link::Link;
 use crate::nodes::Nodes;
+use crate::reconnecting::Ticket;
 use crate::session::{Desk, ZooKeeperSession};
 use crate::tls::Tls;
 use crate::{check, gathering, trouble};
 
-/// After how long it is asked what is wrong with servers that do not answer.
-const PATIENT: Duration = Duration::from_millis(300);
-
-/// How often the library tries to connect before it pauses for longer. It pauses for twice as long after each round of
-/// the servers, whatever the ttl: a single one that was away for 7 s would be asked again after 12. Named several times
-/// they are asked every 2 s at least until 16 s have passed.
-const ROUND: usize = 16;
 /// Between two tries to reach servers that are not ready.
 const PAUSE: Duration = Duration::from_millis(100);
-/// As good as nothing for a session, and enough to open it.
-const SHORTEST: Duration = Duration::from_millis(400);
-
 /// A ZooKeeper to keep lines in. Cloning it is cheap; each client that connects has a session of its own.
 ///
 /// ```no_run
@@ -127,10 +119,11 @@ impl Store {
     }
 
     /// Servers that have served once are being started again, or elect somebody: they are given the time for it.
-    async fn dial_patiently(&self, options: &Options) -> Result<(Client, Serving)> {
+    async fn dial_patiently(&self, options: &Options) -> Result<Dialled> {
+        let dial = self.dial();
         let late = boot_clock().now() + options.connect_deadline * 3 / 4;
         loop {
-            match self.dial(options.ttl).await {
+            match dial.open(options.ttl).await {
                 Err(error)
                     if error.kind() == ErrorKind::Unavailable
                         && self.has_served.load(Ordering::Relaxed)
@@ -143,53 +136,27 @@ impl Store {
         }
     }
 
-    async fn dial(&self, ttl: Duration) -> Result<(Client, Serving)> {
-        let connecting = self.connect_library(ttl);
-        tokio::pin!(connecting);
-        let connected = match tokio::time::timeout(PATIENT, &mut connecting).await {
-            Ok(connected) => connected,
-            Err(_) => tokio::select! {
-                connected = &mut connecting => connected,
-                wrong = self.is_another() => return Err(wrong),
-            },
-        };
-        match connected {
-            Ok(connected) => Ok(connected),
-            Err(said) => Err(match check::what_is_wrong(&self.address.hosts, self.tls.as_ref()).await {
-                Some(error) => error.because(said),
-                None => trouble::from(&said, &self.name),
-            }),
-        }
+    fn dial(&self) -> Dial {
+        Dial { address: self.address.clone(), tls: self.tls.clone() }
     }
 
-    async fn connect_library(&self, ttl: Duration) -> Result<(Client, Serving), Said> {
-        // A connection that carries nothing is given up while there is time to make another.
-        let connector = Client::connector().with_session_timeout(ttl).with_connection_timeout(ttl / 3);
-        let mut connector = connector.with_fail_eagerly();
-        if let Some(digest) = &self.address.digest {
-            connector = connector.with_auth("digest", digest.as_bytes());
+    /// What cannot be kept here.
+    fn check(&self, options: &Options) -> Result<()> {
+        if options.replicas.is_some() {
+            let wrong = "a ZooKeeper answers when most of its servers have a grant, and no other number can be waited \
+                         for; connect without the option `replicas`";
+            return Err(Error::new(ErrorKind::Unsupported, wrong));
         }
-        if let Some(tls) = &self.tls {
-            connector = tls.equip(connector);
+        if self.address.has_tls && self.tls.is_none() {
+            let wrong = "TLS needs to know whom to trust: Store::certificates";
+            return Err(Error::new(ErrorKind::InvalidOption, wrong));
         }
-        let servers = self.address.connect_string(ROUND.div_ceil(self.address.hosts.len()));
-        Serving::connect(connector.connect(&servers)).await
-    }
-
-    /// Half a tick of the servers, or more: a session that asks for as good as nothing gets two ticks at least.
-    async fn half_tick(&self, ttl: Duration) -> Duration {
-        match self.connect_library(ttl.min(SHORTEST)).await {
-            Ok((client, _)) => client.session_timeout() / 4,
-            Err(_) => ttl / 4, // this one has two ticks at least as well
+        if self.address.chroot.is_empty() && Nodes::of(&options.namespace).root() == SERVERS_OWN {
+            let wrong = "the namespace cannot be \"zookeeper\": the node /zookeeper is the server's own; choose another, \
+                         or a path in the URL: zookeeper://HOST/PATH";
+            return Err(Error::new(ErrorKind::InvalidOption, wrong));
         }
-    }
-
-    /// Returns only when something is there that is no ZooKeeper.
-    async fn is_another(&self) -> Error {
-        match check::what_is_wrong(&self.address.hosts, self.tls.as_ref()).await {
-            Some(error) if error.kind() == ErrorKind::Protocol => error,
-            _ => std::future::pending().await,
-        }
+        Ok(())
     }
 }
 
@@ -215,24 +182,18 @@ impl Backend for Store {
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
-        if options.replicas.is_some() {
-            let wrong = "a ZooKeeper answers when most of its servers have a grant, and no other number can be waited \
-                         for; connect without the option `replicas`";
-            return Err(Error::new(ErrorKind::Unsupported, wrong));
-        }
-        if self.address.has_tls && self.tls.is_none() {
-            let wrong = "TLS needs to know whom to trust: Store::certificates";
-            return Err(Error::new(ErrorKind::InvalidOption, wrong));
-        }
+        self.check(options)?;
         let clock = boot_clock();
         let nodes = Nodes::of(&options.namespace);
-        let asked = clock.now();
-        let connected = self.dial_patiently(options).await?;
-        let (ttl, states) = (connected.0.session_timeout(), connected.0.state_watcher());
-        let link = Link::new(connected, self.acls(), self.name.clone());
-        let (server_time, half_tick) =
-            tokio::join!(check::permissions(&link, &nodes, id, &*clock), self.half_tick(ttl));
-        let (server_time, lease) = (server_time?, Lease::new(ttl, half_tick, asked));
+        let Dialled { connection, half_tick } = self.dial_patiently(options).await?;
+        let (wire, ttl) = (connection.wire.clone(), connection.client.session_timeout());
+        let ticket = Ticket { dial: self.dial(), session: connection.client.session().clone(), wire };
+        let lease = Lease::new(ttl, half_tick, connection.asked);
+        let link = Link::new(connection, self.acls(), self.name.clone());
+        let server_time = tokio::select! {
+            checked = check::permissions(&link, &nodes, id, &*clock) => checked?,
+            _ = ticket.wire.ended() => return Err(trouble::from(&Said::ConnectionLoss, &self.name)),
+        };
         let desk = Desk {
             id,
             label: options.label.clone(),
@@ -247,6 +208,6 @@ impl Backend for Store {
             runtime: Handle::current(),
         };
         self.has_served.store(true, Ordering::Relaxed);
-        Ok(Arc::new(ZooKeeperSession::new(desk, states)))
+        Ok(Arc::new(ZooKeeperSession::new(desk, ticket)))
     }
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use tidelock::{ClaimId, Grant, Kind, Name, Result, Sight, Weight};
 use tidelock_model::{Line, Watch, touches, watch};
-use zookeeper_client::{Error as Said, OneshotWatcher};
+use zookeeper_client::Error as Said;
 
 use crate::books::{Behind, Task, Turn, What};
+use crate::connection::Watcher;
 use crate::listing::Listing;
 use crate::order::{Ahead, Order};
 use crate::resized::Resized;
@@ -152,19 +153,17 @@ impl Desk {
 
     async fn watch(self: Arc<Self>, name: Name, serial: u64, what: What, cversion: i32) {
         let line = self.nodes.line(&name);
-        let Ok(client) = self.link.client() else { return };
         let watching = match what {
             What::Own(_) => return,
-            What::Node(node) => client
-                .get_and_watch_data(&format!("{line}/{node}"))
+            What::Node(node) => {
+                self.link.watch_node(&format!("{line}/{node}")).await.map(|(_, watcher)| Some(watcher))
+            }
+            What::Line => self
+                .link
+                .watch_children(&line)
                 .await
-                .map(|(_, _, watcher)| Some(watcher)),
-            What::Line => client
-                .get_and_watch_children(&line)
-                .await
-                .map(|(_, stat, watcher)| (stat.cversion == cversion).then_some(watcher)),
+                .map(|(stat, watcher)| (stat.cversion == cversion).then_some(watcher)),
         };
-        drop(client);
         let has_changed = changes(watching).await;
         // This task ends with its watch, and whoever has its turn ends that: there is nothing to wait for behind it.
         if has_changed && self.has_turn(&name).await {
@@ -210,10 +209,8 @@ impl Desk {
     }
 
     async fn watch_capacity(self: Arc<Self>, name: Name, version: i32) {
-        let Ok(client) = self.link.client() else { return };
-        let watching = client.get_and_watch_data(&self.nodes.line(&name)).await;
-        drop(client);
-        let watching = watching.map(|(_, stat, watcher)| (stat.version == version).then_some(watcher));
+        let watching = self.link.watch_node(&self.nodes.line(&name)).await;
+        let watching = watching.map(|(stat, watcher)| (stat.version == version).then_some(watcher));
         let has_changed = changes(watching).await;
         self.books.watched_capacity(&name);
         if has_changed {
@@ -227,9 +224,9 @@ impl Desk {
         if behind.is_none_or(|standing| standing.id.session == self.id) {
             return;
         }
-        if let (Some(standing), Ok(client)) = (listing.find(id), self.link.client()) {
+        if let Some(standing) = listing.find(id) {
             let path = format!("{}/{}", self.nodes.line(name), standing.node);
-            drop(client.set_data(&path, self.label.as_bytes(), None)); // a hint: it is sent, and nobody waits for it
+            drop(self.link.write(path, self.label.clone())); // a hint: it is sent, and nobody waits for it
         }
     }
 
@@ -240,12 +237,9 @@ impl Desk {
 
 /// Waits until what is watched has changed; at once if it had, before it was watched. False: the connection is gone. When
 /// there is one again, everything is looked at.
-async fn changes(watching: Result<Option<OneshotWatcher>, Said>) -> bool {
+async fn changes(watching: Result<Option<Watcher>, Said>) -> bool {
     match watching {
-        Ok(Some(watcher)) => {
-            drop(watcher.changed().await);
-            true
-        }
+        Ok(Some(watcher)) => watcher.changed().await,
         Ok(None) | Err(Said::NoNode) => true,
         Err(_) => false,
     }

@@ -56,7 +56,7 @@ async fn a_web_server_is_no_zookeeper() {
         let _ = stream.read(&mut [0; 512]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, "is it one?");
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a web server, and no ZooKeeper");
 }
 
 #[tokio::test]
@@ -71,7 +71,75 @@ async fn a_server_that_waits_for_more_is_no_zookeeper() {
             }
         });
     });
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a Redis, and no ZooKeeper");
+}
+
+/// It hangs up on what is no HTTP.
+#[tokio::test]
+async fn an_etcd_is_known_at_once() {
+    let url = serve(|mut stream| {
+        let mut asked = [0; 512];
+        let _ = stream.read(&mut asked);
+        if asked.starts_with(b"GET /version HTTP/1.1\r\n") {
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 45\r\n\
+                           Connection: close\r\n\r\n{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}";
+            let _ = stream.write_all(answer);
+        }
+    });
+    let start = Instant::now();
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is an etcd, and no ZooKeeper");
+    assert!(start.elapsed() < DEADLINE / 2, "{:?}", start.elapsed());
+}
+
+/// It waits for a whole request.
+#[tokio::test]
+async fn a_patient_web_server_is_known_at_once() {
+    let url = serve(|mut stream| {
+        std::thread::spawn(move || {
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                let mut more = [0; 512];
+                let Ok(read @ 1..) = stream.read(&mut more) else { return };
+                asked.extend_from_slice(&more[..read]);
+            }
+            let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+        });
+    });
+    let start = Instant::now();
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a web server, and no ZooKeeper");
+    assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
+}
+
+/// It speaks first.
+#[tokio::test]
+async fn a_mariadb_is_known_at_once() {
+    let url = serve(|mut stream| {
+        let _ = stream.write_all(b"\x5b\0\0\0\x0a5.5.5-10.11.19-MariaDB\0");
+        let _ = stream.read(&mut [0; 512]);
+    });
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a MySQL or a MariaDB, and no ZooKeeper");
+}
+
+#[tokio::test]
+async fn something_unknown_is_asked_about() {
+    let url = serve(|mut stream| {
+        let _ = stream.write_all(b"220 mail.example ESMTP\r\n");
+        let _ = stream.read(&mut [0; 512]);
+    });
     assert_says(&refused(&url).await, ErrorKind::Protocol, "is it one?");
+}
+
+#[tokio::test]
+async fn the_servers_own_node_is_no_namespace() {
+    let url = serve(drop);
+    let own = options().namespace("zookeeper");
+    let error = Store::open(&url).unwrap().connect(own.clone()).await.unwrap_err();
+    assert_says(&error, ErrorKind::InvalidOption, "/zookeeper is the server's own");
+    // Elsewhere it is a name like any other: this one only hangs up.
+    let error = Store::open(&format!("{url}/path")).unwrap().connect(own).await.unwrap_err();
+    assert_says(&error, ErrorKind::Unavailable, "without a word");
+    let inside = Store::open(&format!("{url}/zookeeper/quota")).unwrap_err();
+    assert_says(&inside, ErrorKind::InvalidOption, "/zookeeper is the server's own");
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! The server that these tests use, and clients at the seam.
 #![allow(dead_code)] // each test program uses what it needs
 
+pub(crate) mod way;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex};

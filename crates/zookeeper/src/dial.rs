@@ -1,0 +1,180 @@
+//! Which server is connected to: one that answers.
+//!
+//! The servers are asked how they are, in any order, each next one 300 ms after the last or as soon as that one has
+//! answered; and whichever says first that it serves is connected to. So one that hangs costs 300 ms, and not a third of
+//! the ttl; something that is no ZooKeeper is known by its answer; and no two servers are ever asked for one session at
+//! the same time, for the second would take it from the first.
+//!
+//! A server that was started anew may give sessions less time than before, and counts by that from the moment when it is
+//! asked to take one up again, whether its answer arrives or not. So before a session is shown to it, it is asked what it
+//! gives, for a session that nothing depends on.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use tidelock::{Error, Result, boot_clock};
+use zookeeper_client::{Client, Error as Said, SessionInfo};
+
+use crate::address::Address;
+use crate::check::{self, Survey};
+use crate::connection::Connection;
+use crate::tls::Tls;
+use crate::trouble;
+
+/// As good as nothing for a session, and enough to open it.
+const SHORTEST: Duration = Duration::from_millis(400);
+
+/// The servers, and as whom they are asked.
+#[derive(Clone)]
+pub(crate) struct Dial {
+    pub(crate) address: Address,
+    pub(crate) tls: Option<Tls>,
+}
+
+/// A connection, and what is known of the server at its other end.
+pub(crate) struct Dialled {
+    pub(crate) connection: Connection,
+    /// Half a tick of it, or more.
+    pub(crate) half_tick: Duration,
+}
+
+/// Why there is no connection for a session.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// A server would give it only so much time; which it may have begun to.
+    Shorter(Duration),
+    Failed(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Dial {
+    /// A connection for a new session.
+    pub(crate) async fn open(&self, ttl: Duration) -> Result<Dialled> {
+        let mut servers = Servers::of(self);
+        while let Some(host) = servers.next().await {
+            match self.connect_to(&host, ttl, None).await {
+                Ok(connection) => {
+                    let ttl = connection.client.session_timeout();
+                    return Ok(Dialled { connection, half_tick: self.half_tick(&host, ttl).await });
+                }
+                Err(error) => servers.failed(error)?,
+            }
+        }
+        Err(servers.trouble())
+    }
+
+    /// A connection for a session that has this timeout.
+    pub(crate) async fn resume(&self, ttl: Duration, session: &SessionInfo) -> Result<Dialled, Refused> {
+        let mut servers = Servers::of(self);
+        while let Some(host) = servers.next().await {
+            let (offer, half_tick) =
+                tokio::join!(self.connect_to(&host, ttl, None), self.half_tick(&host, ttl));
+            let taken_up = match offer.map(|offer| offer.client.session_timeout()) {
+                Ok(offered) if offered < ttl => return Err(Refused::Shorter(offered)),
+                Ok(_) => self.connect_to(&host, ttl, Some(session)).await,
+                Err(error) => Err(error),
+            };
+            match taken_up.map(|connection| (connection.client.session_timeout(), connection)) {
+                Ok((granted, _)) if granted < ttl => return Err(Refused::Shorter(granted)),
+                Ok((_, connection)) => return Ok(Dialled { connection, half_tick }),
+                Err(error) => servers.failed(error)?,
+            }
+        }
+        Err(servers.trouble().into())
+    }
+
+    /// Ends a session that nobody believes in any more: with its last client it ends.
+    pub(crate) async fn end(&self, ttl: Duration, session: &SessionInfo) {
+        let mut servers = Servers::of(self);
+        while let Some(host) = servers.next().await {
+            let Err(error) = self.connect_to(&host, ttl, Some(session)).await else { return };
+            if servers.failed(error).is_err() {
+                return; // it has ended
+            }
+        }
+    }
+
+    /// A session that asks for as good as nothing gets two ticks at least.
+    async fn half_tick(&self, host: &str, ttl: Duration) -> Duration {
+        match self.connect_to(host, ttl.min(SHORTEST), None).await {
+            Ok(connection) => connection.client.session_timeout() / 4,
+            Err(_) => ttl / 4, // this one has two ticks at least as well
+        }
+    }
+
+    async fn connect_to(
+        &self,
+        host: &str,
+        ttl: Duration,
+        session: Option<&SessionInfo>,
+    ) -> Result<Connection, Said> {
+        // A connection that carries nothing is given up while there is time to make another.
+        let connector = Client::connector().with_session_timeout(ttl).with_connection_timeout(ttl / 3);
+        let mut connector = connector.with_fail_eagerly();
+        if let Some(digest) = &self.address.digest {
+            connector = connector.with_auth("digest", digest.as_bytes());
+        }
+        if let Some(tls) = &self.tls {
+            connector = tls.equip(connector);
+        }
+        if let Some(session) = session {
+            connector = connector.with_session(session.clone());
+        }
+        let asked = boot_clock().now();
+        Connection::make(asked, connector.connect(&self.address.connect_string(host))).await
+    }
+}
+
+/// The servers to be tried, one by one: those that serve, and then those that do not say.
+struct Servers {
+    survey: Survey,
+    quiet: Vec<String>,
+    said: Said,
+    name: String,
+}
+
+impl Servers {
+    fn of(dial: &Dial) -> Self {
+        let survey = Survey::begin(in_any_order(&dial.address.hosts), dial.tls.clone());
+        Self { survey, quiet: Vec::new(), said: Said::NoHosts, name: dial.address.name() }
+    }
+
+    async fn next(&mut self) -> Option<String> {
+        while let Some((host, condition)) = self.survey.next().await {
+            if condition.serves() {
+                return Some(host);
+            }
+            self.quiet.extend(condition.may_serve().then_some(host));
+        }
+        self.quiet.pop()
+    }
+
+    /// The last one could not be connected to. An error: no other would say anything else.
+    fn failed(&mut self, said: Said) -> Result<()> {
+        if matches!(said, Said::SessionExpired | Said::AuthFailed) {
+            return Err(trouble::from(&said, &self.name));
+        }
+        self.said = said;
+        Ok(())
+    }
+
+    /// Why none could be connected to.
+    fn trouble(self) -> Error {
+        match check::what_is_wrong(self.survey.found()) {
+            Some(error) => error.because(self.said),
+            None => trouble::from(&self.said, &self.name),
+        }
+    }
+}
+
+/// Clients do not all come to the same server.
+fn in_any_order(hosts: &[String]) -> Vec<String> {
+    let (dice, mut hosts) = (RandomState::new(), hosts.to_vec());
+    hosts.sort_by_cached_key(|host| dice.hash_one(host));
+    hosts
+}

@@ -1,0 +1,112 @@
+//! A session outlives its connections: the next one is made as soon as one is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::{ErrorKind, Sleep};
+use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo, SessionState};
+
+use crate::connection::Wire;
+use crate::dial::{Dial, Dialled, Refused};
+use crate::link;
+use crate::session::Desk;
+
+/// Between two rounds of the servers, at first and at most.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a session is taken up again.
+pub(crate) struct Ticket {
+    pub(crate) dial: Dial,
+    pub(crate) session: SessionInfo,
+    /// The connection that there is.
+    pub(crate) wire: Arc<Wire>,
+}
+
+/// What has come of connecting again.
+enum Again {
+    Connected(Dialled),
+    /// The session would not last as long as users were told.
+    Shorter,
+    /// It is over, or will be by the time there is a connection.
+    Over,
+}
+
+impl Desk {
+    /// Makes the connection anew whenever it is lost, until the session is over, or nobody wants it any more.
+    pub(crate) async fn stay(self: Arc<Self>, ticket: Ticket) {
+        let Ticket { dial, mut session, mut wire } = ticket;
+        let mut is_believed = true;
+        while wire.ended().await == SessionState::Disconnected && self.link.lose() {
+            drop(wire);
+            tracing::info!(session = %self.id, "the connection to ZooKeeper is lost, and is made again");
+            match self.connect_again(&dial, &session).await {
+                Again::Connected(dialled) => {
+                    session = dialled.connection.client.session().clone();
+                    wire = dialled.connection.wire.clone();
+                    self.take_up(dialled);
+                }
+                Again::Shorter => {
+                    is_believed = false;
+                    break;
+                }
+                Again::Over => break,
+            }
+        }
+        self.signals.over();
+        self.link.cut();
+        if !is_believed {
+            // Nobody needs to wait for its claims.
+            let ttl = self.lease.ttl;
+            self.runtime.spawn(async move { dial.end(ttl, &session).await });
+        }
+    }
+
+    async fn connect_again(&self, dial: &Dial, session: &SessionInfo) -> Again {
+        let mut pause = PAUSE;
+        loop {
+            let until = self.lease.until();
+            let connected = tokio::select! {
+                () = self.link.over() => return Again::Over,
+                () = Sleep::until(&self.clock, until) => return Again::Over,
+                connected = dial.resume(self.lease.ttl, session) => connected,
+            };
+            match connected {
+                Ok(dialled) => return Again::Connected(dialled),
+                Err(Refused::Shorter(offered)) => {
+                    // Users were told deadlines that the server would not keep: none of them may be believed.
+                    tracing::warn!(
+                        session = %self.id, before = ?self.lease.ttl, now = ?offered,
+                        "a server gives this session less time than before, so it is ended"
+                    );
+                    return Again::Shorter;
+                }
+                Err(Refused::Failed(error)) if error.kind() == ErrorKind::Lost => return Again::Over,
+                Err(Refused::Failed(error)) => {
+                    tracing::debug!(session = %self.id, %error, "there is no connection yet");
+                }
+            }
+            Sleep::until(&self.clock, self.clock.now() + pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE).min(self.lease.ttl / 10);
+        }
+    }
+
+    /// Goes on with another connection.
+    fn take_up(self: &Arc<Self>, Dialled { connection, half_tick }: Dialled) {
+        self.lease.reconnected(connection.asked, half_tick);
+        // Before anything is read: this server may be behind the last one.
+        let sent = self.clock.now();
+        let confirming = link::confirm(connection.client.clone(), self.nodes.root());
+        self.link.attach(connection);
+        let desk = self.clone();
+        self.runtime.spawn(async move {
+            match confirming.await {
+                Ok(_) | Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
+                    desk.lease.answered(sent);
+                    desk.signals.look_everywhere();
+                }
+                Err(_) => {} // it is lost again
+            }
+        });
+    }
+}

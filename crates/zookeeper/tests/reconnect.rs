@@ -1,0 +1,158 @@
+//! A connection that is lost and made again: however much is waited for, whatever the server gives then, and though one
+//! of the servers hangs.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+mod site;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use site::way::Way;
+use site::{host, namespace, until};
+use tidelock_zookeeper::{Guard, Locks, Options, State, Store};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+async fn connect(url: &str, options: &Options) -> Arc<dyn Locks> {
+    Store::open(url).unwrap().connect(options.clone()).await.unwrap()
+}
+
+/// Two hundred bytes each.
+fn long_names(many: usize) -> Vec<String> {
+    (0..many).map(|number| format!("{number:0200}")).collect()
+}
+
+async fn hold_all(locks: &Arc<dyn Locks>, names: &[String]) -> Vec<Guard> {
+    let mut taking = JoinSet::new();
+    for name in names {
+        let mutex = locks.mutex(name).unwrap();
+        taking.spawn(async move { mutex.lock().await.unwrap() });
+    }
+    taking.join_all().await
+}
+
+/// The library would set all watches again in several requests of one number, and lose its way at the second answer.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn five_thousand_waited_names_survive_a_lost_connection() {
+    let options = Options::new()
+        .ttl(Duration::from_secs(4))
+        .command_deadline(Duration::from_secs(60))
+        .namespace(&namespace("waited"));
+    let way = Way::open().await;
+    let (owner, waiter) = (connect(&site::url(), &options).await, connect(&way.url(), &options).await);
+    let names = long_names(5_000);
+    let guards = hold_all(&owner, &names).await;
+    let kept = waiter.mutex("kept").unwrap().lock().await.unwrap();
+    let mut waiting = JoinSet::new();
+    for name in &names {
+        let mutex = waiter.mutex(name).unwrap();
+        waiting.spawn(async move { mutex.lock().await.unwrap() });
+    }
+    let watcher = site::plain().await;
+    let is_in_line = async |name: &String| {
+        watcher.list_children(&format!("/{}/{name}", options.namespace)).await.unwrap().len() == 2
+    };
+    for name in &names {
+        until("everyone waits", async || is_in_line(name).await.then_some(())).await;
+    }
+    let before = way.returns();
+    for cut in 1..=2 {
+        way.cut();
+        until("it is connected again", async || (way.answered() == before + cut).then_some(())).await;
+        // Longer than the ttl: whatever could not be renewed is lost by then.
+        let again = Instant::now();
+        while again.elapsed() < Duration::from_secs(5) {
+            assert_ne!(kept.state(), State::Lost, "after cut {cut}");
+            assert_eq!(way.returns(), before + cut, "after cut {cut}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let handing_on = Instant::now();
+    drop(guards);
+    let had = waiting.join_all().await;
+    assert_eq!(had.len(), names.len());
+    println!("5 000 hand-offs after two cuts took {:?}", handing_on.elapsed());
+    assert!(handing_on.elapsed() < Duration::from_secs(30), "{:?}", handing_on.elapsed());
+    kept.release().await.unwrap();
+}
+
+/// As with a server that was started again with a smaller `maxSessionTimeout`.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_shorter_session_that_a_reconnect_brings_is_believed_at_once() {
+    let options = Options::new().ttl(Duration::from_secs(12)).namespace(&namespace("shorter"));
+    let way = Way::open().await;
+    let (a, b) = (connect(&way.url(), &options).await, connect(&site::url(), &options).await);
+    let first = a.mutex("m").unwrap().lock().await.unwrap();
+    let mutex = b.mutex("m").unwrap();
+    let next = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    way.shorten_and_hush(Duration::from_millis(1_500));
+    way.cut();
+    let second = next.await.unwrap();
+    assert_eq!(first.state(), State::Lost, "two hold, and the first believes it for {:?}", first.remaining());
+    assert!(second.token() > first.token());
+    second.release().await.unwrap();
+}
+
+/// One of three takes connections, and never says a word.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_hangs_is_not_waited_for_while_others_serve() {
+    let hung = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let hung = hung.local_addr().unwrap();
+    let url = format!("zookeeper://{hung},{},{}", host(), host());
+    let options = Options::new()
+        .ttl(Duration::from_secs(30))
+        .connect_deadline(Duration::from_secs(8))
+        .namespace(&namespace("hung"));
+    for _ in 0..12 {
+        let start = Instant::now();
+        let locks = connect(&url, &options).await;
+        assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+        locks.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_session_does_not_wait_for_a_server_that_hangs_either() {
+    let hung = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let ways = [Way::open().await, Way::open().await];
+    let hosts = ways.each_ref().map(|way| way.url().replace("zookeeper://", "")).join(",");
+    let url = format!("zookeeper://{hosts},{}", hung.local_addr().unwrap());
+    let options = Options::new().ttl(Duration::from_secs(15)).namespace(&namespace("hung again"));
+    let locks = connect(&url, &options).await;
+    let guard = locks.mutex("m").unwrap().lock().await.unwrap();
+    let answered = || ways.iter().map(Way::answered).sum::<usize>();
+    for cut in 1..=12 {
+        let start = Instant::now();
+        ways.iter().for_each(Way::cut);
+        until("it is connected again", async || (answered() == cut).then_some(())).await;
+        assert!(start.elapsed() < Duration::from_secs(4), "cut {cut}: {:?}", start.elapsed());
+        assert_ne!(guard.state(), State::Lost, "cut {cut}");
+    }
+    guard.release().await.unwrap();
+}
+
+/// Whoever gives a lock back while there is no connection has given it back when there is one again.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_is_asked_without_a_connection_is_sent_on_the_next() {
+    let options = Options::new().ttl(Duration::from_secs(8)).namespace(&namespace("queued"));
+    let way = Way::open().await;
+    let (a, b) = (connect(&way.url(), &options).await, connect(&site::url(), &options).await);
+    let held = a.mutex("held").unwrap().lock().await.unwrap();
+    let (wanted, next) = (a.mutex("wanted").unwrap(), b.mutex("held").unwrap());
+    let next = tokio::spawn(async move { next.lock().await.unwrap() });
+    way.close();
+    drop(held);
+    let joining = tokio::spawn(async move { wanted.lock().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(500)).await; // with nobody to ask
+    assert!(!next.is_finished() && !joining.is_finished());
+    let start = Instant::now();
+    way.reopen();
+    let (next, wanted) = tokio::try_join!(next, joining).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert_eq!([next.state(), wanted.state()], [State::Held, State::Held]);
+}

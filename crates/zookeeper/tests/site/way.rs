@@ -1,0 +1,142 @@
+//! A way to the server that a test cuts, hushes, or has ask for less than the client does.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::host;
+
+/// Dropped, it ends with every connection that goes through it.
+pub(crate) struct Way {
+    address: SocketAddr,
+    state: Arc<State>,
+    _keeping: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How often a session was taken up again.
+    returns: AtomicUsize,
+    /// How often that was answered.
+    answered: AtomicUsize,
+    /// Changes when all connections end.
+    cuts: watch::Sender<u64>,
+    /// What sessions ask for at most; once one that is taken up again is answered nothing goes through any more.
+    hushed_at: watch::Sender<Option<Duration>>,
+    is_closed: AtomicBool,
+}
+
+impl Way {
+    pub(crate) async fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, state) = (listener.local_addr().unwrap(), Arc::new(State::default()));
+        let mut keeping = JoinSet::new();
+        keeping.spawn(keep(listener, state.clone()));
+        Self { address, state, _keeping: keeping }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("zookeeper://{}", self.address)
+    }
+
+    pub(crate) fn returns(&self) -> usize {
+        self.state.returns.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn answered(&self) -> usize {
+        self.state.answered.load(Ordering::Acquire)
+    }
+
+    /// Every connection ends, and others may be made.
+    pub(crate) fn cut(&self) {
+        self.state.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Every connection ends, and nobody gets through until it is opened again.
+    pub(crate) fn close(&self) {
+        self.state.is_closed.store(true, Ordering::Release);
+        self.cut();
+    }
+
+    pub(crate) fn reopen(&self) {
+        self.state.is_closed.store(false, Ordering::Release);
+    }
+
+    /// Sessions get that timeout at most. One that is taken up again does not hear another word, and nobody else does.
+    pub(crate) fn shorten_and_hush(&self, timeout: Duration) {
+        self.state.hushed_at.send_replace(Some(timeout));
+    }
+}
+
+async fn keep(listener: TcpListener, state: Arc<State>) {
+    let mut carried = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        let state = state.clone();
+        carried.spawn(async move {
+            if state.is_closed.load(Ordering::Acquire) {
+                return;
+            }
+            let mut cuts = state.cuts.subscribe();
+            let Ok(server) = TcpStream::connect(host()).await else { return };
+            tokio::select! {
+                _ = cuts.changed() => {}
+                _ = carry(client, server, &state) => {}
+            }
+        });
+    }
+}
+
+async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Result<()> {
+    let (mut client_says, mut to_client) = client.into_split();
+    let (mut server_says, mut to_server) = server.into_split();
+    let mut first = frame(&mut client_says).await?;
+    if first.starts_with(b"srvr") {
+        to_server.write_all(&first).await?;
+        return copy(&mut server_says, &mut to_client).await;
+    }
+    // Behind the length, the protocol's version and what was last seen: the timeout, and the session.
+    let shortened = *state.hushed_at.borrow();
+    if let Some(timeout) = shortened {
+        let asked = i32::from_be_bytes(first[16..20].try_into().unwrap());
+        let timeout = i32::try_from(timeout.as_millis()).unwrap().min(asked);
+        first[16..20].copy_from_slice(&timeout.to_be_bytes());
+    }
+    let is_return = first[20..28] != [0; 8];
+    state.returns.fetch_add(usize::from(is_return), Ordering::AcqRel);
+    to_server.write_all(&first).await?;
+    let answer = frame(&mut server_says).await?;
+    to_client.write_all(&answer).await?;
+    state.answered.fetch_add(usize::from(is_return), Ordering::AcqRel);
+    if is_return && shortened.is_some() {
+        state.is_closed.store(true, Ordering::Release);
+        return std::future::pending().await;
+    }
+    tokio::select! {
+        done = copy(&mut client_says, &mut to_server) => done,
+        done = copy(&mut server_says, &mut to_client) => done,
+    }
+}
+
+async fn copy(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> io::Result<()> {
+    tokio::io::copy(from, to).await.map(drop)
+}
+
+/// A length and as many bytes; or the four letters by which a server is asked how it is.
+async fn frame(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
+    let mut read = vec![0; 4];
+    from.read_exact(&mut read).await?;
+    if read != b"srvr" {
+        let length = u32::from_be_bytes(read[..4].try_into().unwrap());
+        read.resize(4 + usize::try_from(length).unwrap(), 0);
+        from.read_exact(&mut read[4..]).await?;
+    }
+    Ok(read)
+}
