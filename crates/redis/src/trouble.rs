@@ -82,6 +82,9 @@ fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) 
         ServerErrorKind::ResponseError if detail.contains("non local key") => {
             (ErrorKind::Unavailable, format!("is moving the slot: {detail}"))
         }
+        ServerErrorKind::ResponseError if detail.contains("max number of clients") => {
+            (ErrorKind::Unavailable, format!("takes no more connections now (maxclients): {detail}"))
+        }
         // So the handshake is refused, and what a script may not do.
         ServerErrorKind::ResponseError if is_denied(detail) => (ErrorKind::Denied, denied(detail)),
         _ => (ErrorKind::Protocol, format!("said: {code} {detail}")),
