@@ -1,10 +1,11 @@
 //! The masters of a cluster, and which of them has which slot.
 //!
 //! The map is read from the first node that answers and is in touch with most of the others, patched when a node says
-//! that a slot has moved, and read again then and whenever a node cannot be connected to or does not serve. When names
-//! have moved, all are looked at: nobody listened yet where they are now. Each master in use has connections of its own
-//! and is subscribed to: a grant is published where the name lies, so what another node suffers does not silence it.
-//! That it arrives from every node is no harm.
+//! that a slot has moved, and read again then and whenever a node cannot be connected to or does not serve: once for
+//! everyone who wants that meanwhile, and every half second while a connection is being made. So a master that hangs is
+//! waited for only until it has been replaced. When names have moved, all are looked at: nobody listened yet where they
+//! are now. Each master in use has connections of its own and is subscribed to: a grant is published where the name
+//! lies, so what another node suffers does not silence it. That it arrives from every node is no harm.
 //!
 //! While a slot is being moved, a script that finds some of its keys here and some there is put off by the cluster;
 //! that is told as "unavailable", and core asks again.
@@ -15,13 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ConnectionAddr, PushInfo, RedisResult, Value};
+use redis::{Cmd, ConnectionAddr, ErrorKind as Said, RedisError, RedisResult, Value};
 use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
-use crate::dial::{Dial, Target};
+use crate::dial::{self, Dial, Dialed, Target};
 use crate::fleet::Fleet;
 use crate::link::{Reach, WhenDropped};
 use crate::reply::{parts, text};
@@ -31,6 +30,10 @@ use crate::{check, keys, script, trouble};
 const SLOTS: u16 = 16_384;
 /// How often a command is sent on to where the cluster says that its slot is.
 const REDIRECTIONS: usize = 5;
+/// How often the map is read at most, and how long whoever does not answer is waited for when others have.
+const READ_EVERY: Duration = Duration::from_millis(500);
+/// How often whoever connects looks at the map.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// The masters that have a name each.
 #[derive(Clone, Debug)]
@@ -41,12 +44,14 @@ struct Shared {
     seeds: Vec<Target>,
     reach: Reach,
     map: Mutex<Map>,
+    /// Whether somebody reads the map, and whether it is to be read once more.
     is_reading: AtomicBool,
+    is_wanted: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Map {
-    servers: BTreeMap<Shard, Arc<Server>>,
+    servers: BTreeMap<Shard, Master>,
     by_address: HashMap<(String, u16), Shard>,
     /// The shard of each slot.
     slots: Vec<Shard>,
@@ -56,8 +61,15 @@ struct Map {
     has_moved: bool,
 }
 
+/// A server, and what the cluster calls its host.
+#[derive(Clone, Debug)]
+struct Master {
+    server: Arc<Server>,
+    host: Arc<str>,
+}
+
 /// What a node says of the cluster.
-struct Said {
+struct Told {
     node: Target,
     slots: Value,
     /// Whether it is in touch with most masters.
@@ -76,31 +88,33 @@ enum Elsewhere {
 impl Cluster {
     /// Reads the map from the first seed that answers.
     pub(crate) async fn open(seeds: Vec<Target>, reach: Reach) -> Result<Self> {
-        let (map, is_reading) = (Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { seeds, reach, map, is_reading });
+        let (map, is_reading, is_wanted) = Default::default();
+        let shared = Arc::new(Shared { seeds, reach, map, is_reading, is_wanted });
         shared.read_map().await?;
         Ok(Self(shared))
     }
 
-    fn server(&self, name: &Name) -> Arc<Server> {
+    fn master(&self, name: &Name) -> Master {
         let map = self.0.map();
         map.servers[&map.slots[usize::from(keys::slot(name) % SLOTS)]].clone()
     }
 
-    /// What comes of a command: the first reply, or that of the server that the cluster names instead.
-    async fn follow(self, command: Cmd, first: Arc<Server>, reply: Result<Value>) -> Result<Value> {
-        let (mut server, mut reply) = (first, reply);
+    /// What comes of a command: the first reply, or that of the server that the cluster names instead. Whoever was asked
+    /// before has done nothing then; after an outcome that is not known, nobody else is asked.
+    async fn follow(
+        self,
+        command: Cmd,
+        when_dropped: WhenDropped,
+        first: Master,
+        reply: Result<Value>,
+    ) -> Result<Value> {
+        let (mut asked, mut reply) = (first, reply);
         for _ in 0..REDIRECTIONS {
-            let value = match reply {
-                Ok(value) => value,
-                Err(error) => {
-                    self.0.read_again(); // its slots may have another master by now
-                    return Err(error);
-                }
-            };
-            (server, reply) = match Elsewhere::of(&value) {
+            // After an error its slots may have another master by now.
+            let value = reply.inspect_err(|_| self.0.read_again())?;
+            (asked, reply) = match Elsewhere::of(&value, &asked.host) {
                 None => {
-                    let checked = trouble::checked(value, server.commands.place());
+                    let checked = trouble::checked(value, asked.server.commands.place());
                     if checked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
                         self.0.read_again(); // it may be cut off from the others, or be master no more
                     }
@@ -109,44 +123,39 @@ impl Cluster {
                 Some(Elsewhere::Moved { slot, host, port }) => {
                     let there = self.0.moved(slot, host, port);
                     self.0.read_again();
-                    let reply = there.ask(command.clone(), WhenDropped::Send).await;
+                    let reply = there.server.ask(command.clone(), when_dropped).await;
                     (there, reply)
                 }
                 Some(Elsewhere::Ask { host, port }) => {
                     let there = self.0.at(host, port);
-                    // By its text: a script that is not known there would have to be sent after another ASKING.
-                    let by_text = script::by_text(&command).unwrap_or_else(|| command.clone());
-                    let asked = there.commands.ask_all(vec![redis::cmd("ASKING"), by_text]).await?;
-                    let mut replies = asked.into_iter();
-                    trouble::checked(replies.next().unwrap_or_default(), there.commands.place())?;
-                    (there, Ok(replies.next().unwrap_or_default()))
+                    let reply = there.ask_once(&command).await;
+                    (there, reply)
                 }
             };
         }
         Err(Error::new(ErrorKind::Unavailable, "the cluster is moving its slots"))
     }
+}
 
-    /// What comes of it at the server that has the name by now, if that is another one.
-    async fn ask_next(self, name: &Name, command: Cmd, before: &Arc<Server>) -> Option<Result<Value>> {
-        let shared = self.0.clone();
-        let reading = self.0.reach.runtime.spawn(async move { shared.read_map().await });
-        reading.await.ok()?.ok()?;
-        let server = self.server(name);
-        if Arc::ptr_eq(&server, before) {
-            return None;
-        }
-        let reply = server.ask(command.clone(), WhenDropped::Send).await;
-        Some(self.follow(command, server, reply).await)
+impl Master {
+    /// Asks it although it does not have the slot yet.
+    async fn ask_once(&self, command: &Cmd) -> Result<Value> {
+        let link = &self.server.commands;
+        // By its text: a script that is not known there would have to be sent after another ASKING.
+        let by_text = script::by_text(command).unwrap_or_else(|| command.clone());
+        let mut replies = link.ask_all(vec![redis::cmd("ASKING"), by_text]).await?.into_iter();
+        trouble::checked(replies.next().unwrap_or_default(), link.place())?;
+        Ok(replies.next().unwrap_or_default())
     }
 }
 
 impl Fleet for Cluster {
     fn shard(&self, name: &Name) -> Shard {
-        self.server(name).shard
+        self.master(name).server.shard
     }
 
     fn of_shard(&self, shard: Shard) -> Option<Arc<Server>> {
-        self.0.map().servers.get(&shard).cloned()
+        self.0.map().servers.get(&shard).map(|master| master.server.clone())
     }
 
     fn doubt(&self) {
@@ -154,36 +163,35 @@ impl Fleet for Cluster {
     }
 
     fn all(&self) -> Vec<Arc<Server>> {
-        self.0.map().servers.values().cloned().collect()
+        self.0.map().servers.values().map(|master| master.server.clone()).collect()
     }
 
     fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
-        let (cluster, first) = (self.clone(), self.server(name));
-        let (name, reply) = (name.clone(), first.ask(command.clone(), when_dropped));
-        Box::pin(async move {
-            let answer = cluster.clone().follow(command.clone(), first.clone(), reply.await).await;
-            match answer {
-                // A leave may be sent twice: whoever gives back is not to suffer from a master that is dead.
-                Err(error) if when_dropped == WhenDropped::Send && error.kind() == ErrorKind::Unavailable => {
-                    cluster.ask_next(&name, command, &first).await.unwrap_or(Err(error))
-                }
-                answer => answer,
-            }
-        })
+        let (cluster, first) = (self.clone(), self.master(name));
+        let reply = first.server.ask(command.clone(), when_dropped);
+        Box::pin(async move { cluster.follow(command, when_dropped, first, reply.await).await })
     }
 }
 
 impl Shared {
-    /// Reads the map again, in the background, unless that is under way.
+    /// Reads the map again, in the background: from now on, or soon if that was done only just now.
     fn read_again(self: &Arc<Self>) {
-        if !self.is_reading.swap(true, Ordering::AcqRel) {
-            let shared = self.clone();
-            self.reach.runtime.spawn(async move {
-                if let Err(error) = shared.read_map().await {
-                    tracing::debug!(%error, "no node tells which master has which slots");
-                }
-                shared.is_reading.store(false, Ordering::Release);
-            });
+        self.is_wanted.store(true, Ordering::SeqCst);
+        if !self.is_reading.swap(true, Ordering::SeqCst) {
+            self.reach.runtime.spawn(self.clone().read_while_wanted());
+        }
+    }
+
+    async fn read_while_wanted(self: Arc<Self>) {
+        while self.is_wanted.swap(false, Ordering::SeqCst) {
+            if let Err(error) = self.read_map().await {
+                tracing::debug!(%error, "no node tells which master has which slots");
+            }
+            dial::pause(READ_EVERY).await;
+        }
+        self.is_reading.store(false, Ordering::SeqCst);
+        if self.is_wanted.load(Ordering::SeqCst) {
+            self.read_again(); // somebody came in between
         }
     }
 
@@ -194,16 +202,28 @@ impl Shared {
             asking.spawn(ask_for_slots(node, self.reach.patience.answer));
         }
         let (mut cut_off, mut trouble) = (None, None);
-        while let Some(asked) = asking.join_next().await {
+        let longest = self.reach.patience.answer;
+        let mut late = Box::pin(dial::pause(longest));
+        loop {
+            let asked = tokio::select! {
+                asked = asking.join_next() => asked,
+                () = &mut late => None,
+            };
             match asked {
-                Ok(Ok(said)) if said.is_in_touch => return self.take_over(&said),
-                Ok(Ok(said)) => cut_off = Some(said),
-                Ok(Err(error)) => trouble = Some(error),
-                Err(_) => {}
+                None => break,
+                Some(Ok(Ok(told))) if told.is_in_touch => return self.take_over(&told),
+                Some(Ok(Ok(told))) => {
+                    // Whoever hangs is not waited for when nobody serves: that is how it is during a failover.
+                    if cut_off.replace(told).is_none() {
+                        late = Box::pin(dial::pause(READ_EVERY.min(longest)));
+                    }
+                }
+                Some(Ok(Err(error))) => trouble = Some(error),
+                Some(Err(_)) => {}
             }
         }
         match cut_off {
-            Some(said) => self.take_over(&said),
+            Some(told) => self.take_over(&told),
             None => Err(trouble.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "no node answered"))),
         }
     }
@@ -221,7 +241,7 @@ impl Shared {
         nodes
     }
 
-    fn take_over(self: &Arc<Self>, said: &Said) -> Result<()> {
+    fn take_over(self: &Arc<Self>, said: &Told) -> Result<()> {
         let mut map = self.map();
         let mut owners = vec![None; usize::from(SLOTS)];
         for range in parts(&said.slots) {
@@ -244,7 +264,7 @@ impl Shared {
         Ok(())
     }
 
-    fn moved(self: &Arc<Self>, slot: u16, host: String, port: u16) -> Arc<Server> {
+    fn moved(self: &Arc<Self>, slot: u16, host: String, port: u16) -> Master {
         let mut map = self.map();
         let shard = map.shard(host, port, self);
         if let Some(owner) = map.slots.get_mut(usize::from(slot)) {
@@ -254,7 +274,7 @@ impl Shared {
         map.servers[&shard].clone()
     }
 
-    fn at(self: &Arc<Self>, host: String, port: u16) -> Arc<Server> {
+    fn at(self: &Arc<Self>, host: String, port: u16) -> Master {
         let mut map = self.map();
         let shard = map.shard(host, port, self);
         map.servers[&shard].clone()
@@ -276,10 +296,12 @@ impl Map {
         if let Some(shard) = self.by_address.get(&(host.clone(), port)) {
             return *shard;
         }
-        let node = Node { target: shared.node(host.clone(), port), cluster: Arc::downgrade(shared) };
         let shard = Shard(self.count);
         self.count += 1;
-        self.servers.insert(shard, Arc::new(Server::lazy(shard, Arc::new(node), shared.reach.clone())));
+        let target = shared.node(host.clone(), port);
+        let node = Node { target, shard, cluster: Arc::downgrade(shared) };
+        let server = Arc::new(Server::lazy(shard, Arc::new(node), shared.reach.clone()));
+        self.servers.insert(shard, Master { server, host: host.as_str().into() });
         self.by_address.insert((host, port), shard);
         shard
     }
@@ -302,17 +324,32 @@ impl Map {
 #[derive(Debug)]
 struct Node {
     target: Target,
+    shard: Shard,
     cluster: Weak<Shared>,
+}
+
+impl Node {
+    /// Waits until the cluster says that it is master no more; meanwhile the map is read again and again.
+    async fn is_replaced(&self) -> RedisError {
+        loop {
+            dial::pause(GLANCE).await;
+            let Some(cluster) = self.cluster.upgrade() else { continue };
+            if !cluster.map().servers.contains_key(&self.shard) {
+                return RedisError::from((Said::Io, "it is no master of the cluster any more"));
+            }
+            cluster.read_again();
+        }
+    }
 }
 
 #[async_trait]
 impl Dial for Node {
-    async fn dial(
-        &self,
-        within: Duration,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> RedisResult<MultiplexedConnection> {
-        let dialed = self.target.dial(within, pushes).await;
+    async fn dial(&self, within: Duration) -> RedisResult<Dialed> {
+        let dialed = tokio::select! {
+            biased;
+            dialed = self.target.dial(within) => dialed,
+            replaced = self.is_replaced() => return Err(replaced),
+        };
         if dialed.is_err()
             && let Some(cluster) = self.cluster.upgrade()
         {
@@ -326,7 +363,7 @@ impl Dial for Node {
     }
 }
 
-async fn ask_for_slots(node: Target, within: Duration) -> Result<Said> {
+async fn ask_for_slots(node: Target, within: Duration) -> Result<Told> {
     let place = format!("Redis at {}", node.addr());
     let mut asks = redis::pipe();
     asks.cmd("INFO").cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
@@ -334,21 +371,23 @@ async fn ask_for_slots(node: Target, within: Duration) -> Result<Said> {
         let mut connection = node.briefly(within).await?;
         connection.send_packed_commands(&asks, 0, asks.len()).await
     };
-    let said = asking.await.map_err(|error| trouble::from(error, &place))?;
+    let said = dial::within(within, asking).await.map_err(|error| trouble::from(error, &place))?;
     let Ok([info, state, slots]) = <[Value; 3]>::try_from(said) else {
         return Err(Error::new(ErrorKind::Protocol, format!("{place} does not answer as Redis does")));
     };
     check::cluster_node(info, &place)?;
     // Who may not be asked is trusted.
     let is_in_touch = text(&state).is_none_or(|state| state.contains("cluster_state:ok"));
-    Ok(Said { slots: trouble::checked(slots, &place)?, node, is_in_touch })
+    Ok(Told { slots: trouble::checked(slots, &place)?, node, is_in_touch })
 }
 
 impl Elsewhere {
-    fn of(value: &Value) -> Option<Self> {
+    /// A node that does not know how it is reached names no host, and means its own.
+    fn of(value: &Value, asked: &str) -> Option<Self> {
         let Value::ServerError(error) = value else { return None };
         let (slot, address) = error.details()?.split_once(' ')?;
         let (host, port) = address.rsplit_once(':')?;
+        let host = if host.is_empty() { asked } else { host };
         let (host, port) = (host.to_owned(), port.parse().ok()?);
         match error.code() {
             "MOVED" => Some(Self::Moved { slot: slot.parse().ok()?, host, port }),

@@ -1,4 +1,7 @@
 //! How a connection to the server is made, the first time and whenever one is needed again.
+//!
+//! It may be made on a runtime of the caller's, which may have no timer: so all that is timed here goes by the boot
+//! clock.
 
 use std::fmt::Debug;
 use std::io;
@@ -10,7 +13,8 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
     RedisResult,
 };
-use tokio::sync::mpsc::UnboundedSender;
+use tidelock::{Sleep, boot_clock};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::address;
 use crate::connector::Connector;
@@ -23,15 +27,18 @@ const ROOM: usize = 4_096;
 /// Makes connections to one server, whichever that is at the moment.
 #[async_trait]
 pub(crate) trait Dial: Debug + Send + Sync {
-    /// Connects. What the server tells without being asked goes into `pushes`.
-    async fn dial(
-        &self,
-        within: Duration,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> RedisResult<MultiplexedConnection>;
+    /// Connects. A server that does not answer is waited for only while it is the one to connect to: whoever knows
+    /// that is asked meanwhile.
+    async fn dial(&self, within: Duration) -> RedisResult<Dialed>;
 
     /// Where that is, for messages: `Redis at 127.0.0.1:6379`.
     fn place(&self) -> String;
+}
+
+/// A connection, and what the server tells on it without being asked.
+pub(crate) struct Dialed {
+    pub(crate) connection: MultiplexedConnection,
+    pub(crate) pushes: UnboundedReceiver<PushInfo>,
 }
 
 /// What a user has said of connecting, beyond the URL.
@@ -62,9 +69,9 @@ impl Target {
         self.info.addr()
     }
 
-    /// Connects to ask something once.
+    /// Connects to ask something once. The answer has no deadline of its own.
     pub(crate) async fn briefly(&self, within: Duration) -> RedisResult<MultiplexedConnection> {
-        self.connect(within, AsyncConnectionConfig::new().set_response_timeout(Some(within))).await
+        self.connect(within, AsyncConnectionConfig::new()).await
     }
 
     async fn connect(
@@ -72,7 +79,8 @@ impl Target {
         within: Duration,
         config: AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
-        let config = config.set_connection_timeout(Some(within));
+        // The library's own timers would be the runtime's.
+        let config = config.set_connection_timeout(None).set_response_timeout(None);
         let connecting = async {
             let info = self.logged_in().await?;
             match (&self.manner.connector, info.addr()) {
@@ -87,8 +95,7 @@ impl Target {
                 _ => Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await,
             }
         };
-        let late = || Err(io::Error::from(io::ErrorKind::TimedOut).into());
-        tokio::time::timeout(within, connecting).await.unwrap_or_else(|_| late())
+        self::within(within, connecting).await
     }
 
     /// With the user and the password of now.
@@ -108,19 +115,32 @@ impl Target {
 
 #[async_trait]
 impl Dial for Target {
-    async fn dial(
-        &self,
-        within: Duration,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> RedisResult<MultiplexedConnection> {
-        let config = AsyncConnectionConfig::new()
-            .set_response_timeout(None) // each batch has a deadline of its own
-            .set_pipeline_buffer_size(ROOM)
-            .set_push_sender(pushes);
-        self.connect(within, config).await
+    async fn dial(&self, within: Duration) -> RedisResult<Dialed> {
+        let (sender, pushes) = unbounded_channel();
+        let config = AsyncConnectionConfig::new().set_pipeline_buffer_size(ROOM).set_push_sender(sender);
+        let connection = self.connect(within, config).await?;
+        Ok(Dialed { connection, pushes })
     }
 
     fn place(&self) -> String {
         format!("Redis at {}", self.addr())
     }
+}
+
+/// What comes of it in that time, on any runtime.
+pub(crate) async fn within<T>(
+    longest: Duration,
+    work: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = pause(longest) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+    }
+}
+
+/// Waits for so long, on any runtime.
+pub(crate) async fn pause(longest: Duration) {
+    let clock = boot_clock();
+    Sleep::until(&clock, clock.now() + longest).await;
 }

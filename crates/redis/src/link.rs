@@ -1,9 +1,10 @@
 //! The way to one server: what is asked goes out in the order in which it was asked, and nobody waits for a batch.
 //!
 //! Requests lie in a queue until the link's task takes whatever has come and hands it over as one write; several
-//! batches may be under way. A batch that is not answered in time, or a connection that ends, ends both: everyone
-//! under way is told that the outcome is unknown, and the task connects anew. While it cannot, whoever asks hears why
-//! soon. All of it runs on one runtime, mostly that of the keeper.
+//! batches may be under way. A connection is given up when it ends, when a batch is not answered in time, and when it
+//! has fallen silent although its server answers on another one, which takes its place. Then everyone under way there
+//! is told that the outcome is unknown. While the task cannot connect, whoever asks hears why soon. All of it runs on
+//! one runtime, mostly that of the keeper.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,15 +18,18 @@ use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
 use tidelock::{Error, ErrorKind, Options, Result};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::dial::Dial;
 use crate::news::News;
+use crate::pulse::{self, Pulse};
 use crate::{script, trouble};
 
 /// How many requests go out together at most.
 const BATCH: usize = 256;
+/// After how long a silence a connection is compared with a new one, if there is time for more.
+const DOUBT: Duration = Duration::from_millis(500);
 
 /// A handle to the task; dropping it ends the connection.
 #[derive(Debug)]
@@ -41,6 +45,10 @@ pub(crate) struct Link {
 pub(crate) struct Patience {
     pub(crate) connect: Duration,
     pub(crate) answer: Duration,
+    /// After how long a silence it doubts its connection.
+    pub(crate) doubt: Duration,
+    /// How long a renewal may take: later it could come too late.
+    pub(crate) renewal: Duration,
     pub(crate) first_pause: Duration,
     pub(crate) longest_pause: Duration,
 }
@@ -78,9 +86,7 @@ pub(crate) struct Answer {
 }
 
 struct Task {
-    dial: Arc<dyn Dial>,
-    place: Arc<str>,
-    reach: Reach,
+    connecting: Connecting,
     queue: UnboundedReceiver<Request>,
     was_heard: Arc<AtomicBool>,
 }
@@ -89,8 +95,29 @@ struct Task {
 struct Line {
     connection: MultiplexedConnection,
     pushes: UnboundedReceiver<PushInfo>,
+    pulse: Arc<Pulse>,
     /// Rung when it is not worth waiting for any more.
     is_broken: Arc<Notify>,
+    /// Whoever waits for an answer on it hears by this that it is given up.
+    end: watch::Sender<()>,
+}
+
+/// What makes connections.
+#[derive(Clone)]
+struct Connecting {
+    dial: Arc<dyn Dial>,
+    place: Arc<str>,
+    reach: Reach,
+}
+
+/// Why a connection is not used any more.
+enum Ended {
+    /// Nobody can ask any more.
+    Unused,
+    /// It is broken.
+    Broken,
+    /// Its server answers on this one.
+    Outlived(Line),
 }
 
 impl Patience {
@@ -98,9 +125,28 @@ impl Patience {
         Self {
             connect: options.connect_deadline,
             answer: options.command_deadline,
+            doubt: DOUBT.min(options.command_deadline / 4),
+            renewal: options.command_deadline.min(options.ttl / 3),
             first_pause: options.first_pause,
             longest_pause: options.longest_pause,
         }
+    }
+
+    /// That of a link for renewals.
+    fn for_renewals(self) -> Self {
+        Self { answer: self.renewal, doubt: DOUBT.min(self.renewal / 4), ..self }
+    }
+
+    /// That of a link for what may take so much longer.
+    pub(crate) fn longer(self, by: Duration) -> Self {
+        Self { answer: self.answer + by, doubt: self.doubt + by, ..self }
+    }
+}
+
+impl Reach {
+    /// That of a link for renewals.
+    pub(crate) fn for_renewals(&self) -> Self {
+        Self { patience: self.patience.for_renewals(), ..self.clone() }
     }
 }
 
@@ -108,7 +154,7 @@ impl Link {
     /// Connects, and keeps connected from then on.
     pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> Result<Self> {
         let start = Start::new(dial, reach);
-        let line = start.task.connect().await?;
+        let line = start.task.connecting.connect().await?;
         Ok(start.spawn(Some(line)))
     }
 
@@ -187,13 +233,13 @@ impl Start {
     fn new(dial: Arc<dyn Dial>, reach: Reach) -> Self {
         let (sender, queue) = unbounded_channel();
         let (place, was_heard) = (dial.place().into(), Arc::new(AtomicBool::new(true)));
-        let task = Task { dial, place, reach, queue, was_heard };
+        let task = Task { connecting: Connecting { dial, place, reach }, queue, was_heard };
         Self { task, queue: sender }
     }
 
     fn spawn(self, line: Option<Line>) -> Link {
-        let (place, was_heard) = (self.task.place.clone(), self.task.was_heard.clone());
-        let task = self.task.reach.runtime.clone().spawn(self.task.run(line)).abort_handle();
+        let (place, was_heard) = (self.task.connecting.place.clone(), self.task.was_heard.clone());
+        let task = self.task.connecting.reach.runtime.clone().spawn(self.task.run(line)).abort_handle();
         Link { queue: self.queue, place, was_heard, task }
     }
 }
@@ -214,30 +260,39 @@ impl Task {
             }
         };
         loop {
-            if !self.serve(&mut line, &mut batch).await {
-                return;
-            }
-            let Some(next) = self.reconnect(&mut batch).await else { return };
-            line = next;
-            if self.reach.channel.is_some() {
-                self.reach.news.missed();
+            line = match self.serve(line, &mut batch).await {
+                Ended::Unused => return,
+                Ended::Outlived(next) => next,
+                Ended::Broken => match self.reconnect(&mut batch).await {
+                    Some(next) => next,
+                    None => return,
+                },
+            };
+            if self.connecting.reach.channel.is_some() {
+                self.connecting.reach.news.missed();
             }
         }
     }
 
-    /// Sends what is asked and tells what is pushed, until the connection ends. False when nobody can ask any more.
-    async fn serve(&mut self, line: &mut Line, batch: &mut Vec<Request>) -> bool {
+    /// Sends what is asked and tells what is pushed, until the connection is given up.
+    async fn serve(&mut self, mut line: Line, batch: &mut Vec<Request>) -> Ended {
+        let outlived = self.connecting.outlived(line.pulse.clone());
+        tokio::pin!(outlived);
         loop {
-            self.send(line, std::mem::take(batch)).await;
+            self.send(&line, std::mem::take(batch)).await;
             tokio::select! {
                 biased;
-                () = line.is_broken.notified() => return true,
+                () = line.is_broken.notified() => return Ended::Broken,
                 push = line.pushes.recv() => match push {
-                    Some(push) if push.kind != PushKind::Disconnection => self.reach.news.pushed(&push),
-                    _ => return true,
+                    Some(push) if push.kind != PushKind::Disconnection => {
+                        line.pulse.hear();
+                        self.connecting.reach.news.pushed(&push);
+                    }
+                    _ => return Ended::Broken,
                 },
+                next = &mut outlived => return next.map_or(Ended::Broken, Ended::Outlived),
                 count = self.queue.recv_many(batch, BATCH) => if count == 0 {
-                    return false;
+                    return Ended::Unused;
                 },
             }
         }
@@ -261,25 +316,28 @@ impl Task {
             connection: line.connection.clone(),
             pipeline,
             askers,
+            pulse: line.pulse.clone(),
             is_broken: line.is_broken.clone(),
-            place: self.place.clone(),
-            news: self.reach.news.clone(),
+            end: line.end.subscribe(),
+            place: self.connecting.place.clone(),
+            news: self.connecting.reach.news.clone(),
             was_heard: self.was_heard.clone(),
         };
-        begin(sending.answer(self.reach.patience.answer)).await;
+        begin(sending.answer(self.connecting.reach.patience.answer)).await;
     }
 
     /// Connects anew, for as long as it takes. Meanwhile whoever asks is told why it fails, and has it tried again if
     /// the last try is not just over. `None` when nobody can ask any more.
     async fn reconnect(&mut self, batch: &mut Vec<Request>) -> Option<Line> {
-        let mut pause = self.reach.patience.first_pause;
+        let patience = self.connecting.reach.patience;
+        let mut pause = patience.first_pause;
         loop {
-            let trouble = match self.connect().await {
+            let trouble = match self.connecting.connect().await {
                 Ok(line) => return Some(line),
                 Err(trouble) => trouble,
             };
-            tracing::debug!(place = &*self.place, error = %trouble, "cannot connect, and tries again soon");
-            let soonest = Instant::now() + self.reach.patience.first_pause;
+            tracing::debug!(place = &*self.connecting.place, error = %trouble, "cannot connect, and tries again soon");
+            let soonest = Instant::now() + patience.first_pause;
             let rest = tokio::time::sleep(pause);
             tokio::pin!(rest);
             loop {
@@ -295,25 +353,50 @@ impl Task {
                     },
                 }
             }
-            pause = (pause * 2).min(self.reach.patience.longest_pause);
+            pause = (pause * 2).min(patience.longest_pause);
         }
     }
+}
 
+impl Connecting {
     async fn connect(&self) -> Result<Line> {
-        let (sender, pushes) = unbounded_channel();
+        let patience = self.reach.patience;
         let connecting = async {
-            let mut connection = self.dial.dial(self.reach.patience.connect, sender).await?;
+            let mut dialed = self.dial.dial(patience.connect).await?;
             if let Some(channel) = &self.reach.channel {
-                connection.subscribe(channel).await?;
+                dialed.connection.subscribe(channel).await?;
             }
-            Ok(connection)
+            Ok(dialed)
         };
-        let connected = tokio::time::timeout(self.reach.patience.connect, connecting).await;
-        let connection = match connected {
+        let connected = tokio::time::timeout(patience.connect, connecting).await;
+        let dialed = match connected {
             Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place))?,
             Err(_) => return Err(silent(&self.place)),
         };
-        Ok(Line { connection, pushes, is_broken: Arc::new(Notify::new()) })
+        Ok(Line {
+            connection: dialed.connection,
+            pushes: dialed.pushes,
+            pulse: Arc::default(),
+            is_broken: Arc::default(),
+            end: watch::Sender::new(()),
+        })
+    }
+
+    /// Waits until the connection of this pulse is outlived by another, which it gives; or by a plain word that there
+    /// is none.
+    fn outlived(&self, pulse: Arc<Pulse>) -> impl Future<Output = Option<Line>> + Send + use<> {
+        let connecting = self.clone();
+        let dial = move || {
+            let connecting = connecting.clone();
+            async move {
+                match connecting.connect().await {
+                    Ok(line) => Some(Some(line)),
+                    Err(error) if error.kind() == ErrorKind::Timeout => None,
+                    Err(_) => Some(None),
+                }
+            }
+        };
+        pulse::outlived(pulse, self.reach.patience.doubt, dial)
     }
 }
 
@@ -323,7 +406,9 @@ struct Sending {
     pipeline: Pipeline,
     /// How many answers each of them waits for.
     askers: Vec<(usize, oneshot::Sender<Result<Vec<Value>>>)>,
+    pulse: Arc<Pulse>,
     is_broken: Arc<Notify>,
+    end: watch::Receiver<()>,
     place: Arc<str>,
     news: Arc<News>,
     was_heard: Arc<AtomicBool>,
@@ -331,21 +416,27 @@ struct Sending {
 
 impl Sending {
     async fn answer(mut self, within: Duration) {
-        let outcome = tokio::time::timeout(within, self.values()).await;
+        let (pulse, mut end) = (self.pulse.clone(), self.end.clone());
+        let under_way = pulse.ask();
+        let outcome = tokio::select! {
+            biased;
+            outcome = tokio::time::timeout(within, self.values()) => outcome,
+            _ = end.changed() => return self.fail(&silent(&self.place)),
+        };
+        drop(under_way);
         match outcome {
             Ok(Ok(values)) => {
+                pulse.hear();
                 self.was_heard.store(true, Ordering::Relaxed);
                 self.share(values);
             }
             Ok(Err(error)) => {
-                let error = trouble::from(error, &self.place);
-                self.fail(&error);
+                self.fail(&trouble::from(error, &self.place));
             }
             Err(_) => {
                 // Whatever comes behind it would wait as long: better to connect anew.
                 self.is_broken.notify_one();
-                let error = silent(&self.place);
-                self.fail(&error);
+                self.fail(&silent(&self.place));
             }
         }
     }
@@ -385,8 +476,8 @@ impl Sending {
         }
     }
 
-    fn fail(self, error: &Error) {
-        for (_, asker) in self.askers {
+    fn fail(&mut self, error: &Error) {
+        for (_, asker) in self.askers.drain(..) {
             let _ = asker.send(Err(error.clone())); // unless nobody waits any more
         }
     }
@@ -401,6 +492,6 @@ pub(crate) async fn begin(answering: impl Future<Output = ()> + Send + 'static) 
     }
 }
 
-fn silent(place: &str) -> Error {
+pub(crate) fn silent(place: &str) -> Error {
     Error::new(ErrorKind::Timeout, format!("{place} did not answer in time"))
 }

@@ -4,8 +4,9 @@
 //! server takes for its answer. So a runtime that asks often gets a connection of its own, in the background; until it
 //! stands, whenever it does not, and where there is no runtime, the keeper's is used.
 //!
-//! A runtime may be blocked by its user. What has to arrive all the same is therefore asked once more by whoever waits
-//! for it elsewhere, which is the keeper. A leave is harmless twice, and its answer is the first that comes.
+//! A runtime may be blocked by its user, and what was asked there is then neither sent nor heard. So when the keeper
+//! waits for what has to arrive, and it does not come soon, it is told that the outcome is unknown: it asks again, by
+//! its own connection. Nothing is repeated here, for the second answer to a leave could hide that of the first.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,21 +15,20 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, PushKind, RedisResult, Value};
-use tidelock::{Moment, Reply, Result, Sleep, boot_clock};
+use tidelock::{Reply, Result, Sleep, boot_clock};
 use tokio::runtime::{Handle, Id};
-use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::AbortHandle;
 
-use crate::dial::Dial;
-use crate::link::{Link, Reach, WhenDropped};
-use crate::outbox::Outbox;
-use crate::{script, trouble};
+use crate::dial::{Dial, Dialed};
+use crate::link::{Reach, WhenDropped, silent};
+use crate::outbox::{Outbox, Queue};
+use crate::{dial, pulse, script, trouble};
 
 /// After how many questions a runtime gets a connection of its own: programs that end soon do without.
 const OFTEN: u32 = 32;
 /// How many runtimes have one at most.
 const MOST: usize = 8;
-/// How long whoever waits elsewhere trusts the runtime that has the question.
+/// How long the keeper trusts the runtime that has the question.
 const TRUST: Duration = Duration::from_millis(100);
 
 /// The ways to one server that lie on callers' runtimes.
@@ -49,7 +49,6 @@ struct Local {
 /// A connection that lives on one runtime, and ends with it.
 #[derive(Debug)]
 pub(crate) struct Way {
-    runtime: Id,
     outbox: Arc<Outbox>,
     is_given_up: AtomicBool,
     /// Runs for as long as the connection may be of use.
@@ -103,32 +102,11 @@ fn make_room(known: &mut Vec<Local>) {
 impl Way {
     /// Connects in the background.
     fn open(dial: Arc<dyn Dial>, reach: Reach, here: &Handle) -> Arc<Self> {
-        let (place, within) = (dial.place(), reach.patience.connect);
+        let place = dial.place();
         let (outbox, queue) = Outbox::new();
-        let served = outbox.clone();
-        let task = here.spawn(async move {
-            // The runtime may have no timer.
-            let clock = boot_clock();
-            let (pushes, mut told) = unbounded_channel();
-            let late = Sleep::until(&clock, clock.now() + within);
-            let connected = tokio::select! {
-                connected = dial.dial(within, pushes) => connected.ok(),
-                () = late => None,
-            };
-            if let Some(connection) = connected {
-                // Nothing is subscribed to, so all that is told is its end.
-                let end = async {
-                    while told.recv().await.is_some_and(|push| push.kind != PushKind::Disconnection) {}
-                };
-                tokio::select! {
-                    biased;
-                    () = end => {}
-                    () = served.serve(connection, queue) => {}
-                }
-            }
-        });
-        let (is_given_up, task) = (AtomicBool::new(false), task.abort_handle());
-        Arc::new(Self { runtime: here.id(), outbox, is_given_up, task, reach, place })
+        let serving = serve(dial, outbox.clone(), queue, reach.patience.connect, reach.patience.doubt);
+        let (is_given_up, task) = (AtomicBool::new(false), here.spawn(serving).abort_handle());
+        Arc::new(Self { outbox, is_given_up, task, reach, place })
     }
 
     /// Whether it is not worth waiting for any more: its runtime may have ended, for instance.
@@ -140,20 +118,12 @@ impl Way {
         self.is_given_up.store(true, Ordering::Release);
     }
 
-    /// Asks one thing. What is to be sent in any case is under way when this returns, and goes by `otherwise` too if
-    /// this runtime does not come to it.
-    pub(crate) fn ask(
-        self: Arc<Self>,
-        command: Cmd,
-        when_dropped: WhenDropped,
-        otherwise: &Arc<Link>,
-    ) -> Reply<Value> {
-        let again = (when_dropped == WhenDropped::Send).then(|| (command.clone(), otherwise.clone()));
-        // A little before core gives up, so that this one knows why it is dropped.
-        let given_up_at = boot_clock().now() + self.reach.patience.answer * 9 / 10;
+    /// Asks one thing. What is to be sent in any case is under way when this returns.
+    pub(crate) fn ask(self: Arc<Self>, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         let sending = Box::pin(send(self.outbox.clone(), command, when_dropped));
-        let mut asking = Asking { way: self, sending, again, rescue: None, given_up_at, is_done: false };
+        let mut asking = Asking { way: self, sending, has_to_arrive: false, trust: None };
         if when_dropped == WhenDropped::Send {
+            asking.has_to_arrive = true;
             // Its first poll hands it to the connection; whoever waits polls it again.
             if let Poll::Ready(reply) = asking.sending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             {
@@ -162,6 +132,29 @@ impl Way {
             }
         }
         Box::pin(asking)
+    }
+}
+
+/// Connects, and sends what is asked, for as long as the connection may be of use.
+async fn serve(dial: Arc<dyn Dial>, outbox: Arc<Outbox>, queue: Queue, within: Duration, doubt: Duration) {
+    let connected = dial::within(within, dial.dial(within)).await;
+    let Ok(Dialed { connection, mut pushes }) = connected else { return };
+    // Nothing is subscribed to, so all that is told is its end.
+    let end = async { while pushes.recv().await.is_some_and(|push| push.kind != PushKind::Disconnection) {} };
+    let elsewhere = || {
+        let dial = dial.clone();
+        async move {
+            match dial::within(within, dial.dial(within)).await {
+                Err(error) if error.is_timeout() => None,
+                _ => Some(()),
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = end => {}
+        () = pulse::outlived(outbox.pulse(), doubt, elsewhere) => {}
+        () = outbox.serve(connection, queue) => {}
     }
 }
 
@@ -183,16 +176,13 @@ impl Drop for Way {
 struct Asking<F> {
     way: Arc<Way>,
     sending: Pin<Box<F>>,
-    /// What is asked once more if the runtime does not come to it, and by which way.
-    again: Option<(Cmd, Arc<Link>)>,
-    rescue: Option<(Sleep, Option<Reply<Value>>)>,
-    given_up_at: Moment,
-    is_done: bool,
+    has_to_arrive: bool,
+    /// For how long the keeper still trusts the runtime.
+    trust: Option<Sleep>,
 }
 
 impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
     fn finish(&mut self, reply: RedisResult<Value>) -> Result<Value> {
-        self.is_done = true;
         if reply.as_ref().map_or(true, trouble::is_read_only) {
             self.way.give_up();
         }
@@ -201,24 +191,15 @@ impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
         Ok(reply)
     }
 
-    /// Asks once more, when whoever waits elsewhere has waited for long enough.
-    fn rescue(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value>> {
-        let is_elsewhere = || Handle::try_current().map_or(true, |here| here.id() != self.way.runtime);
-        if self.again.is_none() || (self.rescue.is_none() && !is_elsewhere()) {
+    /// Waits until the keeper, if it is who asks, has trusted the runtime for long enough.
+    fn poll_distrust(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let is_keeper = || Handle::try_current().is_ok_and(|here| here.id() == self.way.reach.runtime.id());
+        if !self.has_to_arrive || (self.trust.is_none() && !is_keeper()) {
             return Poll::Pending;
         }
         let clock = boot_clock();
-        let (sleep, asked) =
-            self.rescue.get_or_insert_with(|| (Sleep::until(&clock, clock.now() + TRUST), None));
-        if asked.is_none() {
-            std::task::ready!(Pin::new(sleep).poll(cx));
-            let again = self.again.clone().map(|(command, link)| link.ask(command, WhenDropped::Send));
-            *asked = again.map(|again| Box::pin(again) as Reply<Value>);
-        }
-        match asked {
-            Some(asked) => asked.as_mut().poll(cx),
-            None => Poll::Pending,
-        }
+        let trust = self.trust.get_or_insert_with(|| Sleep::until(&clock, clock.now() + TRUST));
+        Pin::new(trust).poll(cx)
     }
 }
 
@@ -229,19 +210,9 @@ impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
         if let Poll::Ready(reply) = self.sending.as_mut().poll(cx) {
             return Poll::Ready(self.finish(reply));
         }
-        let reply = std::task::ready!(self.rescue(cx));
-        self.is_done = true;
+        std::task::ready!(self.poll_distrust(cx));
         self.way.give_up(); // silent, or on a runtime that is blocked: a new one is soon made
-        self.way.reach.news.missed(); // what the first answer told, perhaps
-        Poll::Ready(reply)
-    }
-}
-
-impl<F> Drop for Asking<F> {
-    /// A connection that has not answered for as long as anyone waits is not asked again.
-    fn drop(&mut self) {
-        if !self.is_done && boot_clock().now() >= self.given_up_at {
-            self.way.give_up();
-        }
+        self.way.reach.news.missed(); // what the answer would have told, perhaps
+        Poll::Ready(Err(silent(&self.way.place)))
     }
 }

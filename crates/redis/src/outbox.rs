@@ -11,9 +11,10 @@ use std::sync::{Arc, OnceLock};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::link::{self, WhenDropped};
+use crate::pulse::Pulse;
 
 /// How many questions under way are a crowd.
 const CROWD: usize = 8;
@@ -24,13 +25,18 @@ const BATCH: usize = 256;
 pub(crate) struct Outbox {
     connection: OnceLock<MultiplexedConnection>,
     queue: UnboundedSender<Request>,
-    under_way: AtomicUsize,
+    pulse: Arc<Pulse>,
     unsent: AtomicUsize,
+    /// Whoever waits for an answer hears by this that the connection is given up.
+    end: watch::Receiver<()>,
 }
 
-/// What waits to be sent.
+/// What waits to be sent. When it is dropped the connection is given up.
 #[derive(Debug)]
-pub(crate) struct Queue(UnboundedReceiver<Request>);
+pub(crate) struct Queue {
+    requests: UnboundedReceiver<Request>,
+    _end: watch::Sender<()>,
+}
 
 #[derive(Debug)]
 struct Request {
@@ -39,19 +45,16 @@ struct Request {
     reply: oneshot::Sender<RedisResult<Value>>,
 }
 
-/// Counts a question for as long as somebody waits for its answer.
-struct UnderWay<'a>(&'a AtomicUsize);
-
 impl Outbox {
     pub(crate) fn new() -> (Arc<Self>, Queue) {
-        let (queue, requests) = unbounded_channel();
-        let outbox = Self {
-            connection: OnceLock::new(),
-            queue,
-            under_way: AtomicUsize::new(0),
-            unsent: AtomicUsize::new(0),
-        };
-        (Arc::new(outbox), Queue(requests))
+        let ((queue, requests), (end, ended)) = (unbounded_channel(), watch::channel(()));
+        let (connection, pulse, unsent) = (OnceLock::new(), Arc::default(), AtomicUsize::new(0));
+        let outbox = Self { connection, queue, pulse, unsent, end: ended };
+        (Arc::new(outbox), Queue { requests, _end: end })
+    }
+
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        self.pulse.clone()
     }
 
     pub(crate) fn stands(&self) -> bool {
@@ -63,9 +66,28 @@ impl Outbox {
         let Some(connection) = self.connection.get() else {
             return Err(RedisError::from((ErrorKind::Io, "not connected yet")));
         };
-        let under_way = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let _counted = UnderWay(&self.under_way);
-        if under_way < CROWD && self.unsent.load(Ordering::Acquire) == 0 {
+        let (is_crowd, _asked) = (self.pulse.under_way() >= CROWD, self.pulse.ask());
+        let mut end = self.end.clone();
+        tokio::select! {
+            biased;
+            answer = self.answer(connection, command, when_dropped, is_crowd) => {
+                if answer.is_ok() {
+                    self.pulse.hear();
+                }
+                answer
+            }
+            _ = end.changed() => Err(RedisError::from((ErrorKind::Io, "the connection was given up"))),
+        }
+    }
+
+    async fn answer(
+        &self,
+        connection: &MultiplexedConnection,
+        command: &Cmd,
+        when_dropped: WhenDropped,
+        is_crowd: bool,
+    ) -> RedisResult<Value> {
+        if !is_crowd && self.unsent.load(Ordering::Acquire) == 0 {
             return connection.clone().send_packed_command(command).await;
         }
         let (sender, reply) = oneshot::channel();
@@ -79,22 +101,22 @@ impl Outbox {
     pub(crate) async fn serve(&self, connection: MultiplexedConnection, mut queue: Queue) {
         let _ = self.connection.set(connection.clone()); // nobody else does
         let mut batch = Vec::with_capacity(BATCH);
-        while queue.0.recv_many(&mut batch, BATCH).await > 0 {
+        while queue.requests.recv_many(&mut batch, BATCH).await > 0 {
             tokio::task::yield_now().await;
             while batch.len() < BATCH
-                && let Ok(request) = queue.0.try_recv()
+                && let Ok(request) = queue.requests.try_recv()
             {
                 batch.push(request);
             }
             let count = batch.len();
-            send(connection.clone(), &mut batch).await;
+            send(connection.clone(), &mut batch, self.end.clone()).await;
             self.unsent.fetch_sub(count, Ordering::Release);
         }
     }
 }
 
 /// Sends a batch, and leaves the wait for its answers to a task of its own.
-async fn send(mut connection: MultiplexedConnection, batch: &mut Vec<Request>) {
+async fn send(mut connection: MultiplexedConnection, batch: &mut Vec<Request>, mut end: watch::Receiver<()>) {
     let mut pipeline = redis::pipe();
     let mut askers = Vec::with_capacity(batch.len());
     for request in batch.drain(..) {
@@ -107,7 +129,12 @@ async fn send(mut connection: MultiplexedConnection, batch: &mut Vec<Request>) {
         return;
     }
     link::begin(async move {
-        let answers = match connection.send_packed_commands(&pipeline, 0, askers.len()).await {
+        let answers = tokio::select! {
+            biased;
+            answers = connection.send_packed_commands(&pipeline, 0, askers.len()) => answers,
+            _ = end.changed() => return,
+        };
+        let answers = match answers {
             Ok(values) => values.into_iter().map(Ok).collect(),
             Err(error) => vec![Err(error); askers.len()],
         };
@@ -116,10 +143,4 @@ async fn send(mut connection: MultiplexedConnection, batch: &mut Vec<Request>) {
         }
     })
     .await;
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -1,28 +1,44 @@
-//! Sentinels: they are asked who is master, each time a connection is made.
+//! Sentinels: they are asked who is master, each time a connection is made, and every half second while it is not: a
+//! master that hangs is waited for only until it has been replaced.
 //!
-//! All of them are asked at once, so that one that is paused delays nobody. Of the answers that come in time the one
-//! of the latest election counts, and whom it names must call itself master.
+//! All of them are asked at once, so that one that is paused delays nobody; and once for all connections that are being
+//! made. Of the answers that come in time the one of the latest election counts, and whom it names must call itself
+//! master.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, PushInfo, RedisError, RedisResult, Value};
-use tokio::sync::mpsc::UnboundedSender;
+use redis::{ErrorKind, RedisError, RedisResult, Value};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::dial::{Dial, Target};
+use crate::dial::{self, Dial, Dialed, Target};
 use crate::reply;
 
+/// How often they are asked while a connection is being made.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
 /// The sentinels of one master.
+#[derive(Clone, Debug)]
+pub(crate) struct Sentinels(Arc<Shared>);
+
 #[derive(Debug)]
-pub(crate) struct Sentinels {
+struct Shared {
     sentinels: Vec<Target>,
     master: String,
     /// How its servers are connected to, but for the address.
     server: Target,
+    /// The keeper's: a runtime that is blocked is not to keep the others waiting.
+    runtime: Handle,
+    /// What they are being asked.
+    inquiry: Mutex<Option<Inquiry>>,
 }
+
+/// What will have come of asking.
+type Inquiry = watch::Receiver<Option<RedisResult<Target>>>;
 
 /// What a sentinel says.
 struct Said {
@@ -33,10 +49,50 @@ struct Said {
 }
 
 impl Sentinels {
-    pub(crate) fn new(sentinels: Vec<Target>, master: String, server: Target) -> Self {
-        Self { sentinels, master, server }
+    pub(crate) fn new(sentinels: Vec<Target>, master: String, server: Target, runtime: Handle) -> Self {
+        Self(Arc::new(Shared { sentinels, master, server, runtime, inquiry: Mutex::default() }))
     }
 
+    /// Who is master.
+    async fn find(&self, within: Duration) -> RedisResult<Target> {
+        let mut inquiry = self.inquiry(within);
+        match inquiry.wait_for(Option::is_some).await {
+            Ok(found) => found.clone().unwrap_or_else(|| Err(unknown("no sentinel answered"))),
+            Err(_) => Err(unknown("no sentinel answered")),
+        }
+    }
+
+    /// The one that is under way, or a new one.
+    fn inquiry(&self, within: Duration) -> Inquiry {
+        let mut inquiry = self.0.inquiry.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inquiry) = &*inquiry
+            && inquiry.borrow().is_none()
+            && inquiry.has_changed().is_ok()
+        {
+            return inquiry.clone();
+        }
+        let (tell, told) = watch::channel(None);
+        let shared = self.0.clone();
+        self.0.runtime.spawn(async move {
+            let found = shared.find(within).await;
+            tell.send_replace(Some(found));
+        });
+        inquiry.insert(told).clone()
+    }
+
+    /// Waits until another server is master.
+    async fn other_than(&self, server: &Target) -> Target {
+        loop {
+            dial::pause(ASK_EVERY).await;
+            match self.find(ASK_EVERY).await {
+                Ok(found) if found.addr() != server.addr() => return found,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Shared {
     /// Who is master by the latest election that more than half of the sentinels, or all that answer, know of.
     async fn find(&self, within: Duration) -> RedisResult<Target> {
         let mut asking = JoinSet::new();
@@ -66,31 +122,39 @@ impl Sentinels {
 
 #[async_trait]
 impl Dial for Sentinels {
-    async fn dial(
-        &self,
-        within: Duration,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> RedisResult<MultiplexedConnection> {
+    async fn dial(&self, within: Duration) -> RedisResult<Dialed> {
         // A sentinel that does not answer may take half of the time at most.
-        let server = self.find(within / 2).await?;
-        let mut connection = server.dial(within, pushes).await?;
-        let role: Value = redis::cmd("ROLE").query_async(&mut connection).await?;
-        match reply::parts(&role).first().and_then(reply::text) {
-            Some("master") => Ok(connection),
-            _ => Err(unknown("whom the sentinels name is not master yet")),
+        let mut server = self.find(within / 2).await?;
+        loop {
+            server = tokio::select! {
+                biased;
+                greeted = greet(&server, within) => return greeted,
+                other = self.other_than(&server) => other,
+            };
         }
     }
 
     fn place(&self) -> String {
-        format!("Redis master {:?}", self.master)
+        format!("Redis master {:?}", self.0.master)
+    }
+}
+
+/// Connects to the server that is to be master.
+async fn greet(server: &Target, within: Duration) -> RedisResult<Dialed> {
+    let mut dialed = server.dial(within).await?;
+    let role: Value = redis::cmd("ROLE").query_async(&mut dialed.connection).await?;
+    match reply::parts(&role).first().and_then(reply::text) {
+        Some("master") => Ok(dialed),
+        _ => Err(unknown("whom the sentinels name is not master yet")),
     }
 }
 
 async fn ask(sentinel: Target, master: String, within: Duration) -> RedisResult<Said> {
-    let mut connection = sentinel.briefly(within).await?;
-    let mut command = redis::cmd("SENTINEL");
-    let said: HashMap<String, String> =
-        command.arg("MASTER").arg(&master).query_async(&mut connection).await?;
+    let asking = async {
+        let mut connection = sentinel.briefly(within).await?;
+        redis::cmd("SENTINEL").arg("MASTER").arg(&master).query_async(&mut connection).await
+    };
+    let said: HashMap<String, String> = dial::within(within, asking).await?;
     let number = |field: &str| said.get(field)?.parse::<u64>().ok();
     let known = || {
         let port = u16::try_from(number("port")?).ok()?;

@@ -11,7 +11,7 @@ use redis::{Cmd, Value};
 use tidelock::{Reply, Shard};
 
 use crate::dial::Dial;
-use crate::link::{Link, Patience, Reach, WhenDropped};
+use crate::link::{Link, Reach, WhenDropped};
 use crate::local::Locals;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Server {
     pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> tidelock::Result<Self> {
         let quiet = Reach { channel: None, ..reach.clone() };
         let commands = Link::connect(dial.clone(), reach);
-        let renewals = Link::connect(dial.clone(), quiet.clone());
+        let renewals = Link::connect(dial.clone(), quiet.for_renewals());
         let (commands, renewals) = tokio::try_join!(commands, renewals)?;
         Ok(Self::new(Shard(0), commands, renewals, dial, quiet))
     }
@@ -40,7 +40,7 @@ impl Server {
     pub(crate) fn lazy(shard: Shard, dial: Arc<dyn Dial>, reach: Reach) -> Self {
         let quiet = Reach { channel: None, ..reach.clone() };
         let commands = Link::lazy(dial.clone(), reach);
-        let renewals = Link::lazy(dial.clone(), quiet.clone());
+        let renewals = Link::lazy(dial.clone(), quiet.for_renewals());
         Self::new(shard, commands, renewals, dial, quiet)
     }
 
@@ -51,7 +51,7 @@ impl Server {
 
     /// One more way, for what may take so much longer than a command. It connects when it is asked for the first time.
     pub(crate) fn slow_way(&self, longer: Duration) -> Link {
-        let patience = Patience { answer: self.quiet.patience.answer + longer, ..self.quiet.patience };
+        let patience = self.quiet.patience.longer(longer);
         Link::lazy(self.dial.clone(), Reach { patience, ..self.quiet.clone() })
     }
 
@@ -59,7 +59,7 @@ impl Server {
     /// an answer.
     pub(crate) fn ask(&self, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         match self.locals.mine() {
-            Some(way) => way.ask(command, when_dropped, &self.commands),
+            Some(way) => way.ask(command, when_dropped),
             None => Box::pin(self.commands.ask(command, when_dropped)),
         }
     }

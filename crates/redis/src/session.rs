@@ -13,11 +13,13 @@ use tidelock::{
     Claim, ClaimId, Clock, Error, ErrorKind, Kind, Leave, Left, Line, Moment, Name, Patience, Place, Renewal,
     Reply, Result, Session, SessionId, Shard, Sight, Weight,
 };
+use tokio::runtime::Handle;
 
 use crate::fleet::Fleet;
 use crate::keys::Keys;
 use crate::link::WhenDropped;
 use crate::script::{INSPECT, JOIN, LEAVE, LIGHTEN, LOOK, RENEW, RESIZE, Script};
+use crate::seen_through::SeenThrough;
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
 
@@ -35,6 +37,8 @@ pub(crate) struct RedisSession {
     pub(crate) label: Arc<str>,
     pub(crate) keys: Keys,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The keeper's.
+    pub(crate) runtime: Handle,
     pub(crate) fleet: Arc<dyn Fleet>,
     /// Claims whose leaves are not confirmed.
     pub(crate) leaving: Leaving,
@@ -253,11 +257,12 @@ impl Session for RedisSession {
         let surely_over = self.clock.now() + self.ttl * 2;
         lock(&self.leaving).insert(id, (name.clone(), surely_over));
         let leaving = self.leaving.clone();
-        Box::pin(async move {
+        let confirmed = async move {
             let left = reply::left(&reply.await?)?;
             lock(&leaving).remove(&id);
             Ok(left)
-        })
+        };
+        Box::pin(SeenThrough::new(Box::pin(confirmed), self.runtime.clone()))
     }
 
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {

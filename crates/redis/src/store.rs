@@ -199,7 +199,7 @@ impl Store {
             Address::Sentinels { sentinels, master, server } => {
                 let sentinel = |info: &ConnectionInfo| Target::new(info.clone(), self.sentinels.clone());
                 let sentinels = sentinels.iter().map(sentinel).collect();
-                Arc::new(Sentinels::new(sentinels, master.clone(), target(server)))
+                Arc::new(Sentinels::new(sentinels, master.clone(), target(server), reach.runtime.clone()))
             }
             #[cfg(feature = "cluster")]
             Address::Cluster(nodes) => {
@@ -265,6 +265,7 @@ impl Backend for Store {
             label: options.label.clone(),
             keys,
             clock: boot_clock(),
+            runtime: Handle::current(),
             fleet,
             leaving: Leaving::default(),
         };

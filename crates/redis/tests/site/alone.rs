@@ -5,7 +5,8 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::{command, url};
 
-const TURNED_BACK: [&str; 8] = [
+const TURNED_BACK: [&str; 9] = [
+    "CONFIG SET maxclients 10000",
     "CONFIG SET maxmemory 0",
     "CONFIG SET maxmemory-policy noeviction",
     "CONFIG SET requirepass ",

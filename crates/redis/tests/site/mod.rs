@@ -4,6 +4,7 @@
 pub(crate) mod alone;
 pub(crate) mod fake;
 pub(crate) mod replicated;
+pub(crate) mod wires;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

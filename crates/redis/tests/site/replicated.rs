@@ -94,6 +94,11 @@ fn info(server: &mut Connection, field: &str) -> u32 {
 }
 
 impl Frozen {
+    /// The server of this connection.
+    pub(crate) fn of(server: &mut Connection) -> Self {
+        Self::now(info(server, "process_id"))
+    }
+
     fn now(process: u32) -> Self {
         signal("STOP", process);
         Self(process)

@@ -1,0 +1,42 @@
+//! What is to be sent in any case, whatever becomes of its reply.
+//!
+//! The library sends nothing whose answer nobody waits for any more. So whoever drops such a reply leaves it to the
+//! keeper's runtime, where it is waited for.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tidelock::{Reply, Result};
+use tokio::runtime::Handle;
+
+/// A reply that is waited for by somebody at any time.
+pub(crate) struct SeenThrough<T: Send + 'static> {
+    /// `None` once it has come.
+    reply: Option<Reply<T>>,
+    runtime: Handle,
+}
+
+impl<T: Send + 'static> SeenThrough<T> {
+    pub(crate) fn new(reply: Reply<T>, runtime: Handle) -> Self {
+        Self { reply: Some(reply), runtime }
+    }
+}
+
+impl<T: Send + 'static> Future for SeenThrough<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(reply) = &mut self.reply else { return Poll::Pending };
+        let answer = std::task::ready!(reply.as_mut().poll(cx));
+        self.reply = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl<T: Send + 'static> Drop for SeenThrough<T> {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take() {
+            self.runtime.spawn(reply);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! A master that hangs costs what its replacement takes, whoever asked for what meanwhile; and nodes of a cluster are
+//! found where they say that they are.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+mod site;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::{Client, Connection, FromRedisValue};
+use site::replicated::{Frozen, Replicated};
+use site::wires::{Fault, Wires};
+use site::{command, replicated};
+use tidelock_redis::{Error, ErrorKind, Guard, Locks, Options, State, Store};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// One test at a time has the cluster.
+static CLUSTER: Mutex<()> = Mutex::const_new(());
+
+/// The cluster, whole, for one test at a time; and it is whole again before the next has it.
+struct Cluster {
+    nodes: Vec<String>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    async fn new() -> Self {
+        let turn = CLUSTER.lock().await;
+        let url = cluster_url();
+        let nodes = url.split_once("://").unwrap().1.split(',').map(str::to_owned).collect();
+        let cluster = Self { nodes, _turn: turn };
+        cluster.is_whole().await;
+        cluster
+    }
+
+    async fn is_whole(&self) {
+        site::until("every master has a replica that is in step", async || {
+            let mut masters = 0;
+            for node in &self.nodes {
+                let mut node = connect(node);
+                let state: String = ask(&mut node, "CLUSTER INFO");
+                let nodes: String = ask(&mut node, "CLUSTER NODES");
+                let role: String = ask(&mut node, "INFO replication");
+                let is_master = role.contains("role:master");
+                let is_well = match is_master {
+                    true => role.contains("state=online"),
+                    false => role.contains("master_link_status:up"),
+                };
+                if !is_well || !state.contains("cluster_state:ok") || nodes.contains("fail") {
+                    return None;
+                }
+                masters += u32::from(is_master);
+            }
+            (masters == 3).then_some(())
+        })
+        .await;
+    }
+
+    /// Where a name lies, and what its slot is.
+    fn home(&self, name: &str) -> (String, u16) {
+        let mut node = connect(&self.nodes[0]);
+        let slot: u16 = ask(&mut node, &format!("CLUSTER KEYSLOT tidelock:{{{name}}}:held"));
+        let ranges: Vec<(u16, u16, (String, u16))> = Self::ranges(&mut node);
+        let (_, _, (host, port)) =
+            ranges.into_iter().find(|(first, last, _)| (*first..=*last).contains(&slot)).unwrap();
+        (format!("{host}:{port}"), slot)
+    }
+
+    fn ranges(node: &mut Connection) -> Vec<(u16, u16, (String, u16))> {
+        let said: Vec<redis::Value> = ask(node, "CLUSTER SLOTS");
+        let range = |range: redis::Value| {
+            let redis::Value::Array(parts) = range else { panic!("{range:?}") };
+            let redis::Value::Array(master) = &parts[2] else { panic!("{parts:?}") };
+            let number = |value: &redis::Value| u16::from_redis_value(value.clone()).unwrap();
+            let host = Option::<String>::from_redis_value(master[0].clone()).unwrap();
+            let host = host.filter(|host| !host.is_empty()).unwrap_or("127.0.0.1".to_owned());
+            (number(&parts[0]), number(&parts[1]), (host, number(&master[1])))
+        };
+        said.into_iter().map(range).collect()
+    }
+
+    /// So many names that lie on one master.
+    fn names_on(&self, home: &str, count: usize) -> Vec<String> {
+        let mut node = connect(&self.nodes[0]);
+        let ranges = Self::ranges(&mut node);
+        let lies_there = |name: &String| {
+            let slot: u16 = ask(&mut node, &format!("CLUSTER KEYSLOT tidelock:{{{name}}}:held"));
+            let (_, _, (host, port)) =
+                ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot)).unwrap();
+            format!("{host}:{port}") == home
+        };
+        (0..).map(|number| format!("name-{number}")).filter(lies_there).take(count).collect()
+    }
+}
+
+fn cluster_url() -> String {
+    std::env::var("TIDELOCK_REDIS_CLUSTER_URL").unwrap()
+}
+
+fn connect(address: &str) -> Connection {
+    let limit = Duration::from_secs(5);
+    Client::open(format!("redis://{address}")).unwrap().get_connection_with_timeout(limit).unwrap()
+}
+
+fn ask<T: FromRedisValue>(node: &mut Connection, words: &str) -> T {
+    command(words).query(node).unwrap_or_else(|error| panic!("{words}: {error}"))
+}
+
+async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
+    locks.mutex(name).unwrap().lock().await
+}
+
+/// One server stands still until another is master. How long after that a name of its can be locked; what was held
+/// there stays held.
+async fn costs(store: Store, names: &[String], master: &str, others: &[String]) -> Duration {
+    let options = || Options::new().ttl(Duration::from_secs(9));
+    let (locks, idle) =
+        (store.clone().connect(options()).await.unwrap(), store.connect(options()).await.unwrap());
+    let guard = hold(&locks, &names[0]).await.unwrap();
+    let own = hold(&idle, &names[1]).await.unwrap();
+    // Sentinels end the connections to whom they make master.
+    let role = |other: &String| command("INFO replication").query::<String>(&mut connect(other));
+    let is_replica = |other: &&String| role(other).is_ok_and(|role| role.contains("role:slave"));
+    let replicas = || others.iter().filter(is_replica).count();
+    let before = replicas();
+    let frozen = Frozen::of(&mut connect(master));
+    let began = Instant::now();
+    let name = names[2].clone();
+    let locking = tokio::spawn({
+        let locks = locks.clone();
+        async move {
+            while hold(&locks, &name).await.is_err() {}
+            Instant::now()
+        }
+    });
+    site::until("another is master", async || (replicas() < before).then_some(())).await;
+    let replaced = Instant::now();
+    let locked = tokio::time::timeout(Duration::from_secs(15), locking).await.unwrap().unwrap();
+    let cost = locked.saturating_duration_since(replaced);
+    println!("replaced after {:?}, locked {cost:?} later", replaced - began);
+    for guard in [guard, own] {
+        site::until("it is held as before", async || {
+            assert!(guard.state() != State::Lost, "{guard:?}");
+            (guard.state() == State::Held).then_some(())
+        })
+        .await;
+    }
+    drop(frozen);
+    cost
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_master_of_a_cluster_that_hangs_costs_its_failover_and_no_more() {
+    let cluster = Cluster::new().await;
+    let (home, _) = cluster.home("stock");
+    let names = cluster.names_on(&home, 3);
+    let others: Vec<_> = cluster.nodes.iter().filter(|node| **node != home).cloned().collect();
+    let cost = costs(Store::open(&cluster_url()).unwrap(), &names, &home, &others).await;
+    cluster.is_whole().await;
+    assert!(cost < Duration::from_millis(2_500), "{cost:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_master_under_sentinels_that_hangs_costs_its_failover_and_no_more() {
+    let mut site = Replicated::new().await;
+    let addresses = site.addresses();
+    drop(site);
+    let names = ["one", "two", "three"].map(str::to_owned);
+    let store = Store::open(&replicated::url()).unwrap();
+    let cost = costs(store, &names, &addresses[0], &addresses[1..]).await;
+    let _site = Replicated::new().await; // once the old one follows the new one
+    assert!(cost < Duration::from_millis(2_500), "{cost:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn leaves_to_a_master_that_is_dead_make_no_storm_of_connections() {
+    let cluster = Cluster::new().await;
+    let (home, _) = cluster.home("stock");
+    let wires = Wires::default();
+    let locks = wires.store(&cluster_url()).connect(Options::new()).await.unwrap();
+    let mut guards = Vec::new();
+    for name in cluster.names_on(&home, 300) {
+        guards.push(hold(&locks, &name).await.unwrap());
+    }
+    wires.kill(&home);
+    let before = wires.tries();
+    drop(guards);
+    let (began, mut most) = (Instant::now(), 0);
+    while began.elapsed() < Duration::from_secs(3) {
+        most = most.max(wires.stand());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let tries = wires.tries() - before;
+    println!("{tries} connections in {:?}, {most} at once", began.elapsed());
+    wires.revive(&home);
+    locks.close_within(Duration::from_secs(10)).await.unwrap();
+    assert!(tries <= 250 && most <= 40, "{tries} connections, {most} at once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_leave_that_a_failover_swallowed_does_not_look_like_a_loss() {
+    let cluster = Cluster::new().await;
+    let (home, _) = cluster.home("stock");
+    let wires = Wires::default();
+    let patient = Options::new().command_deadline(Duration::from_secs(15)).ttl(Duration::from_secs(60));
+    let locks = wires.store(&cluster_url()).connect(patient).await.unwrap();
+    let guard = hold(&locks, "stock").await.unwrap();
+    wires.befall(Fault::Mute);
+    let leaving = tokio::spawn(guard.release());
+    let onlooker = Store::open(&cluster_url()).unwrap().connect(Options::new()).await.unwrap();
+    site::until("it is given back", async || {
+        onlooker.inspect("stock").await.unwrap().claims.is_empty().then_some(())
+    })
+    .await;
+    // Its replica has heard of it, and takes over before the answer comes.
+    let replica = cluster.nodes.iter().find(|node| {
+        let role: String = ask(&mut connect(node), "INFO replication");
+        role.contains("role:slave") && role.contains(&format!("master_port:{}\r", port(&home)))
+    });
+    let replica = replica.unwrap();
+    let _: String = ask(&mut connect(replica), "CLUSTER FAILOVER");
+    site::until("it is master", async || {
+        let role: String = ask(&mut connect(replica), "INFO replication");
+        role.contains("role:master").then_some(())
+    })
+    .await;
+    cluster.is_whole().await; // so every node says who it is
+    wires.befall(Fault::Cut);
+    match leaving.await.unwrap() {
+        Ok(()) => {}
+        Err(error) => assert_ne!(error.kind(), ErrorKind::Lost, "{error:?}"),
+    }
+    locks.close().await.unwrap();
+    cluster.is_whole().await;
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit_once(':').unwrap().1
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn nodes_that_name_no_host_are_found_at_their_own() {
+    let cluster = Cluster::new().await;
+    let all = |words: &str| {
+        for node in &cluster.nodes {
+            let _: redis::Value = ask(&mut connect(node), words);
+        }
+    };
+    all("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint");
+    let wires = Wires::default();
+    let locks = wires.store(&cluster_url()).connect(Options::new()).await.unwrap();
+    let (from, slot) = cluster.home("moving");
+    let to = cluster.nodes.iter().find(|node| {
+        let role: String = ask(&mut connect(node), "INFO replication");
+        **node != from && role.contains("role:master")
+    });
+    let to = to.unwrap().clone();
+    let id = |node: &str| -> String { ask(&mut connect(node), "CLUSTER MYID") };
+    let set = |node: &str, what: &str, of: &str| {
+        let _: String = ask(&mut connect(node), &format!("CLUSTER SETSLOT {slot} {what} {of}"));
+    };
+    let mut outcomes = Vec::new();
+    set(&to, "IMPORTING", &id(&from));
+    set(&from, "MIGRATING", &id(&to));
+    // Sent there, all keys of a name are wanted at once, and so it is put off.
+    let asked = take(&locks, "moving").await; // ASK
+    for node in [&to, &from] {
+        set(node, "NODE", &id(&to));
+    }
+    outcomes.push(take(&locks, "moving").await); // MOVED
+    let _: redis::Value = ask(&mut connect(&to), "FLUSHDB");
+    for node in [&from, &to] {
+        set(node, "NODE", &id(&from));
+    }
+    outcomes.push(take(&locks, "moving").await); // MOVED
+    all("CONFIG SET cluster-preferred-endpoint-type ip");
+    assert!(
+        asked.is_ok() || asked.as_ref().is_err_and(|error| error.to_string().contains("TRYAGAIN")),
+        "{asked:?}"
+    );
+    for outcome in outcomes {
+        outcome.unwrap();
+    }
+    let unknown: Vec<_> =
+        wires.addresses().into_iter().filter(|address| !cluster.nodes.contains(address)).collect();
+    assert!(unknown.is_empty(), "nobody is there: {unknown:?}");
+    locks.close().await.unwrap();
+}
+
+async fn take(locks: &Arc<dyn Locks>, name: &str) -> Result<(), Error> {
+    hold(locks, name).await?.release().await
+}

@@ -1,0 +1,237 @@
+//! Connections that fall silent, leaves that nobody waits for, and servers that refuse for a moment: none of it costs a
+//! hold, an error or a place in line while the server serves.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+mod site;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use site::alone::Alone;
+use site::wires::{Fault, Wires};
+use site::{Caller, name, url, url_of};
+use tidelock_redis::{ErrorKind, Guard, Leave, Left, Locks, Name, Options, Patience, Place, State, Store};
+
+/// Longer than any of these may take, and shorter than a lifetime.
+const SOON: Duration = Duration::from_millis(1_500);
+
+async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Guard {
+    locks.mutex(name).unwrap().lock().await.unwrap()
+}
+
+/// A client whose connections lie on a runtime of their own, as the keeper's do.
+async fn kept_elsewhere(wires: &Wires) -> Caller {
+    let store = wires.store(&url());
+    let (tell, told) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let _ = tell.send(Caller::open(&store, 1, &Options::new()).await);
+            std::future::pending::<()>().await;
+        });
+    });
+    told.await.unwrap()
+}
+
+/// Asks until this runtime has a connection of its own, which is the last that is made.
+async fn local_way(caller: &Caller, wires: &Wires) {
+    let (name, before, mut number) = (name("often"), wires.made(), 1_000_000);
+    site::until("this runtime has a connection of its own", async || {
+        number += 1;
+        caller.session.join(&caller.mutex(&name, number), Patience::Now).await.unwrap();
+        caller.session.leave(&name, caller.claim(number), Leave::Done).await.unwrap();
+        (wires.made() > before).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(100)).await; // until it is connected, and used
+}
+
+/// Waits for somebody who looks by another way to find nobody in line.
+async fn until_free(onlooker: &Caller, name: &Name, within: Duration) {
+    let began = Instant::now();
+    while !onlooker.session.line(name).await.unwrap().claims.is_empty() {
+        assert!(began.elapsed() < within, "{name:?} was not given back");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn connections_that_fell_silent_cost_no_hold_whatever_its_ttl() {
+    let _alone = Alone::new().await;
+    let mut holds = Vec::new();
+    for seconds in [1, 2, 3, 5] {
+        let (wires, ttl) = (Wires::default(), Duration::from_secs(seconds));
+        let locks = wires.store(&url()).connect(Options::new().ttl(ttl)).await.unwrap();
+        let guard = hold(&locks, &format!("stock {seconds}")).await;
+        wires.befall(Fault::Silent);
+        holds.push((locks, guard));
+    }
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(8) {
+        for (_, guard) in &holds {
+            assert!(guard.state() != State::Lost, "{guard:?} after {:?}", began.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for (locks, guard) in holds {
+        assert_eq!(guard.state(), State::Held);
+        guard.release().await.unwrap();
+        locks.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn an_idle_connection_that_fell_silent_costs_the_next_lock_no_error() {
+    let _alone = Alone::new().await;
+    for is_own in [false, true] {
+        let wires = Wires::default();
+        let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
+        let ways = if is_own { 3 } else { 2 };
+        site::until("its connections stand", async || {
+            if is_own {
+                hold(&locks, "often").await.release().await.unwrap();
+            }
+            (wires.made() == ways).then_some(())
+        })
+        .await;
+        wires.befall(Fault::Silent);
+        let began = Instant::now();
+        let guard = locks.mutex("stock").unwrap().lock().await;
+        println!("the next lock took {:?} (own: {is_own})", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(2), "it took {:?}: {guard:?}", began.elapsed());
+        guard.unwrap().release().await.unwrap();
+        locks.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_is_under_way_on_a_connection_that_is_given_up_is_told_so() {
+    let _alone = Alone::new().await;
+    let wires = Wires::default();
+    let patient = Options::new().command_deadline(Duration::from_secs(60));
+    let caller = Caller::open(&wires.store(&url()), 1, &patient).await;
+    let name = name("stock");
+    wires.befall(Fault::Mute);
+    let joining = tokio::spawn({
+        let (session, claim) = (caller.session.clone(), caller.mutex(&name, 1));
+        async move { session.join(&claim, Patience::Now).await }
+    });
+    let error = tokio::time::timeout(SOON, joining).await.expect("in time").unwrap().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout), "{error:?}");
+    let again = caller.session.join(&caller.mutex(&name, 1), Patience::Now).await.unwrap();
+    assert!(matches!(again, Place::Held { .. }), "{again:?}");
+    assert_eq!(caller.session.leave(&name, caller.claim(1), Leave::Done).await.unwrap(), Left::Held);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_slow_server_loses_no_connection() {
+    let mut alone = Alone::new().await;
+    let wires = Wires::default();
+    let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
+    let guard = hold(&locks, "stock").await;
+    let before = wires.made();
+    alone.ask("CLIENT PAUSE 1200 ALL");
+    guard.release().await.unwrap(); // after more than a second, and it is told what came of it
+    site::until("nothing but what was there before stands", async || (wires.stand() == before).then_some(()))
+        .await;
+    hold(&locks, "stock").await.release().await.unwrap();
+    locks.close().await.unwrap();
+}
+
+// Leaves.
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_leave_whose_reply_is_dropped_at_once_is_sent() {
+    let _alone = Alone::new().await;
+    let wires = Wires::default();
+    let caller = kept_elsewhere(&wires).await;
+    let onlooker = Caller::open(&Store::open(&url()).unwrap(), 2, &Options::new()).await;
+    local_way(&caller, &wires).await;
+    for number in 1..=50 {
+        let name = name(&format!("stock {number}"));
+        let place = caller.session.join(&caller.mutex(&name, number), Patience::Now).await.unwrap();
+        assert!(matches!(place, Place::Held { .. }), "{place:?}");
+        drop(caller.session.leave(&name, caller.claim(number), Leave::Done));
+        until_free(&onlooker, &name, Duration::from_secs(1)).await;
+    }
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_leave_whose_reply_is_late_does_not_look_like_a_loss() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (own, other) = (runtime(), runtime());
+    let wires = Wires::default();
+    let name = name("stock");
+    let (_alone, caller, onlooker, reply) = own.block_on(async {
+        let alone = Alone::new().await;
+        let caller = kept_elsewhere(&wires).await;
+        let onlooker = Caller::open(&Store::open(&url()).unwrap(), 2, &Options::new()).await;
+        local_way(&caller, &wires).await;
+        let place = caller.session.join(&caller.mutex(&name, 1), Patience::Now).await.unwrap();
+        assert!(matches!(place, Place::Held { .. }), "{place:?}");
+        wires.befall_from(wires.made() - 1, Fault::Mute);
+        let reply = caller.session.leave(&name, caller.claim(1), Leave::Done);
+        (alone, caller, onlooker, reply)
+    });
+    own.block_on(until_free(&onlooker, &name, SOON)); // it has arrived
+    // Its answer is waited for elsewhere, while the runtime that has the connection does nothing.
+    let answer = other.block_on(async { tokio::time::timeout(Duration::from_secs(3), reply).await });
+    match answer {
+        Ok(Ok(left)) => assert_eq!(left, Left::Held, "it was its own repetition that found nothing"),
+        Ok(Err(error)) => assert!(error.can_retry(), "{error:?}"),
+        Err(_) => {}
+    }
+    drop(caller);
+}
+
+/// The next client has it long before the lifetime of a hold ends.
+async fn is_had_soon(name: &str) {
+    let next = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();
+    let began = Instant::now();
+    let guard = next.mutex(name).unwrap().lock_within(Duration::from_secs(5)).await.unwrap();
+    guard.expect("what was given back is free").release().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(3), "it took {:?}", began.elapsed());
+    next.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_leave_that_is_denied_for_a_moment_is_repeated() {
+    let mut alone = Alone::new().await;
+    alone.ask("ACL SETUSER app on >sesame ~* &* +@all");
+    let store = Store::open(&url_of("app", "sesame")).unwrap();
+    let locks = store.connect(Options::new()).await.unwrap();
+    let guard = hold(&locks, "stock").await;
+    alone.ask("ACL SETUSER app -evalsha -eval");
+    drop(guard);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    alone.ask("ACL SETUSER app +evalsha +eval");
+    is_had_soon("stock").await;
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_with_too_many_clients_is_tried_again() {
+    let mut alone = Alone::new().await;
+    let locks = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();
+    let guard = hold(&locks, "stock").await;
+    alone.ask("CONFIG SET maxclients 1");
+    for words in ["CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"] {
+        alone.ask(words);
+    }
+    drop(guard);
+    let error = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(error.to_string().contains("maxclients"), "{error}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    alone.ask("CONFIG SET maxclients 10000");
+    is_had_soon("stock").await;
+    locks.close().await.unwrap();
+}

@@ -1,0 +1,184 @@
+//! The ways from a client to its servers, which a test can make fall silent, or end, one by one.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use tidelock_redis::Store;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// All connections that a store has made.
+#[derive(Clone, Default)]
+pub(crate) struct Wires(Arc<Mutex<All>>);
+
+#[derive(Default)]
+struct All {
+    wires: Vec<Arc<Mutex<State>>>,
+    /// How often somebody wanted to connect.
+    tries: usize,
+    /// To whom, as they were called.
+    addresses: BTreeSet<String>,
+    /// Who takes no connections.
+    dead: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct State {
+    address: String,
+    fault: Option<Fault>,
+    waiting: Vec<Waker>,
+    has_ended: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// What is written gets nowhere, and nothing is heard any more: a firewall has forgotten the connection.
+    Silent,
+    /// What is written arrives, and nothing is heard.
+    Mute,
+    /// It is reset.
+    Cut,
+}
+
+impl Wires {
+    /// The store at this URL, by these ways.
+    pub(crate) fn store(&self, url: &str) -> Store {
+        let wires = self.clone();
+        let connect = move |host: String, port: u16| {
+            let wires = wires.clone();
+            async move {
+                let address = format!("{host}:{port}");
+                if wires.is_dead(&address) {
+                    return Err(io::ErrorKind::ConnectionRefused.into());
+                }
+                Ok(wires.add(TcpStream::connect((host, port)).await?, address))
+            }
+        };
+        Store::open(url).unwrap().connector(connect).unwrap()
+    }
+
+    /// How many have been made.
+    pub(crate) fn made(&self) -> usize {
+        self.0.lock().unwrap().wires.len()
+    }
+
+    /// How many of them stand.
+    pub(crate) fn stand(&self) -> usize {
+        self.0.lock().unwrap().wires.iter().filter(|state| !state.lock().unwrap().has_ended).count()
+    }
+
+    /// How often somebody wanted to connect.
+    pub(crate) fn tries(&self) -> usize {
+        self.0.lock().unwrap().tries
+    }
+
+    /// To whom, as they were called: `HOST:PORT`.
+    pub(crate) fn addresses(&self) -> BTreeSet<String> {
+        self.0.lock().unwrap().addresses.clone()
+    }
+
+    /// This befalls every connection that there is now, and none that is made later.
+    pub(crate) fn befall(&self, fault: Fault) {
+        self.befall_from(0, fault);
+    }
+
+    /// This befalls those that have been made since there were so many.
+    pub(crate) fn befall_from(&self, first: usize, fault: Fault) {
+        self.0.lock().unwrap().wires[first..].iter().for_each(|state| state.lock().unwrap().befall(fault));
+    }
+
+    /// The server there is dead to this client, until it is revived.
+    pub(crate) fn kill(&self, address: &str) {
+        let mut all = self.0.lock().unwrap();
+        all.dead.insert(address.to_owned());
+        for state in &all.wires {
+            let mut state = state.lock().unwrap();
+            if state.address == address {
+                state.befall(Fault::Cut);
+            }
+        }
+    }
+
+    pub(crate) fn revive(&self, address: &str) {
+        self.0.lock().unwrap().dead.remove(address);
+    }
+
+    fn is_dead(&self, address: &str) -> bool {
+        let mut all = self.0.lock().unwrap();
+        all.tries += 1;
+        all.addresses.insert(address.to_owned());
+        all.dead.contains(address)
+    }
+
+    fn add(&self, stream: TcpStream, address: String) -> Wire {
+        let state = Arc::new(Mutex::new(State { address, ..State::default() }));
+        self.0.lock().unwrap().wires.push(state.clone());
+        stream.set_nodelay(true).unwrap();
+        Wire { stream, state }
+    }
+}
+
+impl State {
+    fn befall(&mut self, fault: Fault) {
+        self.fault = Some(fault);
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+}
+
+/// One connection.
+pub(crate) struct Wire {
+    stream: TcpStream,
+    state: Arc<Mutex<State>>,
+}
+
+impl Wire {
+    /// What has befallen it; whoever asks is woken when something does.
+    fn fault(&self, cx: &Context<'_>) -> Option<Fault> {
+        let mut state = self.state.lock().unwrap();
+        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            state.waiting.push(cx.waker().clone());
+        }
+        state.fault
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.state.lock().unwrap().has_ended = true;
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.fault(cx) {
+            None => Pin::new(&mut self.stream).poll_read(cx, buffer),
+            Some(Fault::Silent | Fault::Mute) => Poll::Pending,
+            Some(Fault::Cut) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.fault(cx) {
+            None | Some(Fault::Mute) => Pin::new(&mut self.stream).poll_write(cx, bytes),
+            Some(Fault::Silent) => Poll::Ready(Ok(bytes.len())),
+            Some(Fault::Cut) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
