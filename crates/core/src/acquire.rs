@@ -94,7 +94,10 @@ impl Client {
             Err(error) => return Err(error),
         };
         Ok(match turn {
-            Some(Turn::Held(grant)) => Stood::Granted(Guard::new(stake, grant)),
+            Some(Turn::Held(grant)) => match stake.freshen(by).await {
+                Some(loss) => Stood::Gone { loss, had_waited },
+                None => Stood::Granted(Guard::new(stake, grant)),
+            },
             Some(Turn::Gone(loss)) => Stood::Gone { loss, had_waited },
             None => Stood::InVain,
         })

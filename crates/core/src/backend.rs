@@ -13,6 +13,11 @@
 //!   deadline; an `open` also when its client is closed before. What a dropped `open` has spawned must end with it.
 //! - Wakers that a backend is given, and [`Signals`], do not panic, whatever users' wakers do.
 //! - One look at a time for each name; one renewal at a time for each shard.
+//! - Renewals go by what remains. They come every third of the ttl; where an answer, of a join or of a renewal, leaves less
+//!   than that for the next one, the shard is renewed again at once, and then after growing pauses, until enough remains.
+//!   No grant whose deadline is nearly over is handed out before that was tried.
+//! - No command about a claim is waited for longer than the ttl, and no renewal, look or leave longer than a third of it,
+//!   whatever `command_deadline` says.
 //! - A leave that failed is sent again until it succeeds or its claim is surely over; after any error but
 //!   [`ErrorKind::Lost`](crate::ErrorKind::Lost), for a permission that is missing now may be there soon.
 //! - A claim's id is never used again, not for another claim either.
@@ -23,7 +28,12 @@
 //!   [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable), never a guess; any other error means that nothing was
 //!   done.
 //! - A deadline it reports counts from *before* the request was sent, on its own [`Clock`]. That of a repeated join
-//!   counts from its first request, unless the repetition renewed the claim or says what remains.
+//!   counts from its first request, unless the repetition renewed the claim or says what remains. So does a session's own:
+//!   from before it was asked to be opened. What is not sure of itself, because a server that answers may not be the one
+//!   that counts, is said as what *is* sure: an early deadline costs a renewal, a late one costs exclusion.
+//! - A store that may grant less than before when it is connected to again says so: [`Session::ttl`] is the new one from
+//!   then on, [`Signals::look_everywhere`] has core renew at once, and [`Renewal::until`] is believed although it is earlier
+//!   than what was said before. Where it cannot be known the session is over.
 //! - Tokens of conflicting grants of a name grow, whatever happens to claims, lines, processes and the server.
 //! - Repeating a request of the same claim is harmless: join says where the claim stands, leave says `Absent`. Only
 //!   core repeats a leave: a backend that did so after an unknown outcome would make its own success look like a loss.
@@ -64,7 +74,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 /// One client's lease, and the claims it keeps alive.
 #[async_trait]
 pub trait Session: fmt::Debug + Send + Sync + 'static {
-    /// How long a claim lives unrenewed: what the store granted, which may differ from what was asked.
+    /// How long a claim lives unrenewed: what the store granted, which may differ from what was asked. It may change; core
+    /// asks again with each renewal.
     fn ttl(&self) -> Duration;
 
     /// What stalls together with this name now: a whole server, or one master of a cluster. It may change.
@@ -117,7 +128,7 @@ pub trait Signals: fmt::Debug + Send + Sync + 'static {
     fn gone(&self, id: ClaimId);
     /// Something changed in this line: look.
     fn look(&self, name: &Name);
-    /// Signals may have been missed, after a reconnect for instance: look at every line.
+    /// Signals may have been missed, after a reconnect for instance: look at every line, and renew everything.
     fn look_everywhere(&self);
     /// The session is over, with all of its claims.
     fn over(&self);
@@ -196,7 +207,8 @@ pub struct Sight {
 /// What a renewal found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// Until when every claim that was found lives unrenewed.
+    /// Until when every claim that was found lives unrenewed; the session too, if it has to be kept itself. It replaces
+    /// what was said of them before, later or earlier.
     pub until: Moment,
     /// Claims that core thinks standing, and the store does not know.
     pub gone: Vec<ClaimId>,

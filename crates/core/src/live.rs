@@ -1,6 +1,7 @@
 //! A session as this client uses it: the store's side, the table of its claims, and the way to its keeper.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -28,19 +29,32 @@ impl Live {
         let id = SessionId::from_bits(getrandom::u64().map_err(no_entropy)?);
         let clock = backend.clock();
         let registry = Arc::new(Registry::new(id, clock.clone(), &options));
+        let asked = clock.now();
         let opening = backend.open(id, &options, registry.clone());
         let session = deadline::answer_within(&clock, options.connect_deadline, opening).await?;
         registry.set_ttl(session.ttl());
         let (keeper, errands) = mpsc::unbounded_channel();
-        let task = Keeper::new(session.clone(), registry.clone(), clock.clone(), options.clone());
+        let task = Keeper::new(session.clone(), registry.clone(), clock.clone(), options.clone(), asked);
         tokio::spawn(task.run(errands));
         Ok(Arc::new(Self { session, registry, clock, options, keeper }))
     }
 
+    /// How long an answer about a claim is waited for: one that comes when its lifetime is over is of no use.
+    pub(crate) fn claim_deadline(&self) -> Duration {
+        self.options.command_deadline.min(self.session.ttl())
+    }
+
     /// The answer to a question, within the deadline of one command.
     pub(crate) async fn ask<T>(&self, question: impl Future<Output = Result<T>>) -> Result<T> {
-        let question = shield::around(question);
-        let answer = deadline::answer_within(&self.clock, self.options.command_deadline, question).await;
+        self.ask_within(self.options.command_deadline, question).await
+    }
+
+    pub(crate) async fn ask_within<T>(
+        &self,
+        longest: Duration,
+        question: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let answer = deadline::answer_within(&self.clock, longest, shield::around(question)).await;
         answer.inspect_err(|error| self.heed(error))
     }
 

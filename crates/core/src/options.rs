@@ -22,6 +22,10 @@ pub struct Options {
     /// The longest that anything may be held, however healthy its keeper is. Default: no limit.
     pub max_hold: Option<Duration>,
     /// How long one command to the store may take; a join is repeated within that time. Default 2 s.
+    ///
+    /// It may be longer than the ttl, and then counts for commands that no claim's life depends on, as listing names:
+    /// joins and leaves are waited for no longer than the ttl, since a claim whose answer comes later than that is over;
+    /// renewals and looks no longer than a third of it.
     pub command_deadline: Duration,
     /// How long connecting may take. Default 5 s.
     pub connect_deadline: Duration,
@@ -49,7 +53,7 @@ pub struct Options {
 pub struct Replicas {
     /// So many at least: 1 to 1000.
     pub count: u32,
-    /// 1 ms to half of [`Options::command_deadline`]; a grant may wait for as long again until its turn to be asked
+    /// 1 ms to half of [`Options::command_deadline`], and of the ttl; a grant may wait for as long again until its turn to be asked
     /// about comes.
     pub within: Duration,
 }
@@ -164,7 +168,8 @@ impl Options {
                 let wrong = format!("replicas is {count}, and has to be between 1 and 1000");
                 return Err(Error::new(ErrorKind::InvalidOption, wrong));
             }
-            between("replicas' within", within, millisecond, (self.command_deadline / 2).max(millisecond))?;
+            let longest = self.command_deadline.min(self.ttl) / 2;
+            between("replicas' within", within, millisecond, longest.max(millisecond))?;
         }
         plain("namespace", &self.namespace, 1..=128)?;
         plain("label", &self.label, 0..=256)
@@ -221,6 +226,10 @@ mod tests {
             ("replicas", Options::new().replicas(0, Duration::from_millis(100))),
             ("replicas' within", Options::new().replicas(1, Duration::ZERO)),
             ("replicas' within", Options::new().replicas(1, Duration::from_millis(1_001))),
+            (
+                "replicas' within",
+                Options::new().ttl(Duration::from_secs(1)).replicas(1, Duration::from_millis(501)),
+            ),
             ("namespace", Options::new().namespace("")),
             ("label", Options::new().label("two\nlines")),
         ];

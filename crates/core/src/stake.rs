@@ -4,8 +4,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use crate::deadline;
-use crate::keeper::Leaving;
+use crate::keeper::{Leaving, renewals_take};
 use crate::live::Live;
+use crate::registry::Wish;
 use crate::standing::{Footing, Loss, Standing, Turn};
 use crate::{Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Patience, Place, Result, Sleep, shield};
 
@@ -32,13 +33,13 @@ impl Stake {
         Ok(Self { live, standing })
     }
 
-    /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command.
+    /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command, or for a ttl.
     pub(crate) async fn join(&self, patience: Patience, by: Moment) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
         let (mut given_up, mut trouble) = (None, None);
         let mut pause = live.options.first_pause;
         loop {
-            let give_up = |now| *given_up.get_or_insert(by.min(now + live.options.command_deadline));
+            let give_up = |now| *given_up.get_or_insert(by.min(now + live.claim_deadline()));
             self.standing.ask();
             let joining = shield::around(live.session.join(&self.standing.claim, patience));
             let answer = deadline::by(clock, give_up, joining).await;
@@ -57,7 +58,7 @@ impl Stake {
                 return Ok(Joined::Gone(loss)); // its session ended meanwhile, or is being closed
             }
             let now = clock.now();
-            let give_up = *given_up.get_or_insert(by.min(now + live.options.command_deadline));
+            let give_up = *given_up.get_or_insert(by.min(now + live.claim_deadline()));
             if !error.can_retry() || now + pause >= give_up {
                 return Err(error);
             }
@@ -71,6 +72,29 @@ impl Stake {
     /// Its turn, or its end; `None` when `by` comes first.
     pub(crate) async fn turn(&self, by: Moment) -> Option<Turn> {
         deadline::by(&self.live.clock, |_| by, poll_fn(|cx| self.standing.poll_turn(cx))).await
+    }
+
+    /// Its grant's deadline may be nearly over, because the answer came late or the store was away: then it is renewed
+    /// before it is handed out, if that can be before `by` and in the time of a renewal. Says why it is gone, if so.
+    pub(crate) async fn freshen(&self, by: Moment) -> Option<Loss> {
+        let registry = &self.live.registry;
+        if !registry.is_nearly_over(&self.standing) {
+            return None; // the usual case
+        }
+        let renewed = async {
+            loop {
+                let next = registry.next_renewal(); // listens from now on
+                registry.wish(Wish::RenewShort);
+                shield::around(next).await;
+                if self.standing.loss().is_some() || !registry.is_nearly_over(&self.standing) {
+                    return;
+                }
+            }
+        };
+        let longest = renewals_take(&self.live.options, &*self.live.session);
+        // Boxed, because it is rare, and every acquire's future would be as large.
+        Box::pin(deadline::by(&self.live.clock, |now| by.min(now + longest), renewed)).await;
+        self.loss()
     }
 
     /// Why it cannot be trusted any more, if so. Once it is lost by the clock it stays lost.
@@ -88,7 +112,7 @@ impl Stake {
             return Err(lost(self.standing.loss().unwrap_or(Loss::NotInLine)));
         }
         let mut leaving = Leaving::start(&self.live, &self.standing);
-        match self.live.ask(leaving.answer()).await? {
+        match self.live.ask_within(self.live.claim_deadline(), leaving.answer()).await? {
             Left::Held => Ok(()),
             Left::Waiting | Left::Absent => Err(lost(Loss::NotInLine)),
         }

@@ -107,9 +107,20 @@ impl Standing {
         Moment::from_nanos(self.until.load(Ordering::Acquire))
     }
 
-    /// The store keeps it until then. News that arrive out of order do no harm: each is true by itself.
+    /// The store keeps it until then. Answers that arrive out of order do no harm: each is true by itself.
     pub(crate) fn extend(&self, until: Moment) {
         self.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// By a renewal the store keeps it until then, whatever it has said before: it may grant less than it did. The answer
+    /// to its join came before it was renewed at all, so nothing newer is overwritten.
+    pub(crate) fn renew(&self, until: Moment) {
+        self.until.store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// It is kept until then at most, whether it was renewed or not.
+    pub(crate) fn shorten(&self, until: Moment) {
+        self.until.fetch_min(until.as_nanos(), Ordering::AcqRel);
     }
 
     /// The last renewal succeeded, or failed.

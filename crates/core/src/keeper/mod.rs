@@ -1,9 +1,10 @@
 //! The keeper: one task for each session, on a thread of Tidelock's own.
 //!
 //! Every third of the ttl it renews whatever stands, one request for each shard; a renewal that failed puts the
-//! claims of that shard in jeopardy and is tried again after a short pause. It loses, by this client's own clock,
-//! what could not be renewed in time; looks for those who wait; and sees every leave through. It ends, and closes the
-//! session, when the last handle and the last guard are gone.
+//! claims of that shard in jeopardy and is tried again after a short pause. What remains goes before the period: where
+//! less than a third of the ttl would be left at the next renewal, because an answer came late or proved little, the
+//! shard is renewed at once. It loses, by this client's own clock, what could not be renewed in time; looks for those who
+//! wait; and sees every leave through. It ends, and closes the session, when the last handle and the last guard are gone.
 
 mod leaving;
 mod runtime;
@@ -24,7 +25,7 @@ pub(crate) use leaving::Leaving;
 pub(crate) use runtime::handle;
 
 use crate::deadline;
-use crate::registry::{DueLook, Registry};
+use crate::registry::{DueLook, Registry, Wish};
 use crate::standing::{Loss, Standing};
 use crate::{
     ClaimId, Clock, Error, ErrorKind, Left, Moment, Name, Options, Renewal, Reply, Result, Session, Shard,
@@ -58,21 +59,23 @@ pub(crate) struct Keeper {
 #[derive(Default)]
 struct Renewing {
     under_way: bool,
-    failed: Option<Failed>,
+    is_failing: bool,
+    again: Option<Again>,
 }
 
 impl Renewing {
-    /// When to try again after one more failure.
-    fn pause(&self, now: Moment, options: &Options, session: &dyn Session) -> Failed {
-        let pause = self.failed.as_ref().map_or(options.first_pause, |failed| failed.pause);
+    /// Asks again after a pause, which is longer each time, and shorter when little remains.
+    fn ask_again(&mut self, now: Moment, remaining: Duration, options: &Options, session: &dyn Session) {
         let longest = options.longest_pause.min(session.ttl() / 10);
-        Failed { retry_at: now + pause, pause: (pause * 2).min(longest) }
+        let grown = self.again.as_ref().map_or(options.first_pause, |again| again.pause).min(longest);
+        let pause = grown.min((remaining / 4).max(options.first_pause.min(longest)));
+        self.again = Some(Again { at: now + pause, pause: grown * 2 });
     }
 }
 
-/// A renewal has failed: when to try again, and how long to pause if that fails too.
-struct Failed {
-    retry_at: Moment,
+/// A renewal has failed, or was not enough: when to try again, and how long to pause if that is not enough either.
+struct Again {
+    at: Moment,
     pause: Duration,
 }
 
@@ -85,13 +88,17 @@ enum Done {
 }
 
 impl Keeper {
+    /// The keeper of a session that was asked for at `asked`.
     pub(crate) fn new(
         session: Arc<dyn Session>,
         registry: Arc<Registry>,
         clock: Arc<dyn Clock>,
         options: Arc<Options>,
+        asked: Moment,
     ) -> Self {
-        let renew_at = clock.now() + session.ttl() / 3;
+        // The session may count from before it was opened, and that may have taken long.
+        let renew_at = asked + session.ttl() / 3;
+        registry.renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
         Self { session, registry, clock, options, tasks, shards, renew_at, leaving, alarm }
@@ -138,26 +145,24 @@ impl Keeper {
         for standing in self.registry.overdue(now) {
             self.lose(standing, now);
         }
-        if now >= self.renew_at {
+        let wish = self.registry.take_wish();
+        if now >= self.renew_at || wish == Some(Wish::RenewAll) {
             self.renew_at = now + self.session.ttl() / 3;
+            self.registry.renews_at(self.renew_at);
             self.renew(|_| true);
-        } else if self.retry_at() <= now {
-            self.renew(|shard| shard.failed.as_ref().is_some_and(|failed| failed.retry_at <= now));
+        } else if self.again_at() <= now || wish.is_some() {
+            self.renew(|shard| shard.again.as_ref().is_some_and(|again| again.at <= now));
         }
         for look in self.registry.due_looks(now) {
             self.look(look);
         }
-        self.registry.keeper_sleeps_until(self.renew_at.min(self.retry_at()))
+        self.registry.keeper_sleeps_until(self.renew_at.min(self.again_at()))
     }
 
-    /// When the first of the failed renewals is to be tried again.
-    fn retry_at(&self) -> Moment {
+    /// When the first shard is to be renewed again before all are.
+    fn again_at(&self) -> Moment {
         let resting = self.shards.values().filter(|shard| !shard.under_way);
-        resting
-            .filter_map(|shard| shard.failed.as_ref())
-            .map(|failed| failed.retry_at)
-            .min()
-            .unwrap_or(Moment::NEVER)
+        resting.filter_map(|shard| shard.again.as_ref()).map(|again| again.at).min().unwrap_or(Moment::NEVER)
     }
 
     /// What could not be renewed in time is lost, whatever the store thinks; and it is given back there.
@@ -176,14 +181,14 @@ impl Keeper {
         self.shards.retain(|shard, renewing| renewing.under_way || roll.contains_key(shard));
         for (shard, asked) in roll {
             let renewing = self.shards.entry(shard).or_default();
-            // A name that was in another shard when its renewal failed is to be tried again in this one.
-            let has_moved = renewing.failed.is_none() && self.registry.is_any_in_jeopardy(&asked);
-            if renewing.under_way || !(has_moved || which(renewing)) {
+            // Its deadline came late; or it was in another shard when its renewal failed, and has moved to this one.
+            let needs_it = || renewing.again.is_none() && self.registry.is_any_in_need(&asked);
+            if renewing.under_way || !(which(renewing) || needs_it()) {
                 continue;
             }
             renewing.under_way = true;
             let (session, clock) = (self.session.clone(), self.clock.clone());
-            let within = self.options.command_deadline.min(session.ttl() / 3);
+            let within = renewals_take(&self.options, &*session);
             self.start(async move {
                 let answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
                 Done::Renewed { shard, asked, answer }
@@ -193,7 +198,7 @@ impl Keeper {
 
     fn look(&mut self, look: DueLook) {
         let (session, clock) = (self.session.clone(), self.clock.clone());
-        let within = self.options.command_deadline.min(session.ttl() / 3);
+        let within = renewals_take(&self.options, &*session);
         if let Some(waited) = look.warn {
             let (session, clock) = (session.clone(), clock.clone());
             let (name, own) = (look.name.clone(), self.registry.session);
@@ -254,22 +259,24 @@ impl Keeper {
 
     fn renewed(&mut self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], answer: Result<Renewal>) {
         let now = self.clock.now();
+        self.heed_ttl(now);
         let renewing = self.shards.entry(shard).or_default();
         renewing.under_way = false;
+        let remaining = || self.registry.first_end(shard, asked).since(now);
         match answer {
             Ok(renewal) => {
-                let had_failed = renewing.failed.is_some();
                 // Of some nothing was learnt: they are asked about again, and before all others. Soon, unless it is
                 // the first of them that the store stumbles over each time.
                 let is_first_unsure =
                     |(_, ids): &(Name, Vec<ClaimId>)| ids.iter().any(|id| renewal.unsure.contains(id));
-                if !asked.first().is_some_and(is_first_unsure) {
-                    renewing.failed = None;
+                let is_enough = renewal.unsure.is_empty() && !self.registry.is_short(renewal.until);
+                if is_enough || !(renewal.unsure.is_empty() || asked.first().is_some_and(is_first_unsure)) {
+                    renewing.again = None;
                 }
-                let again =
-                    (!renewal.unsure.is_empty()).then(|| renewing.pause(now, &self.options, &*self.session));
-                renewing.failed = again;
-                if had_failed && renewal.unsure.is_empty() {
+                if !is_enough {
+                    renewing.ask_again(now, remaining(), &self.options, &*self.session);
+                }
+                if renewal.unsure.is_empty() && std::mem::take(&mut renewing.is_failing) {
                     telling::renewed_again(shard);
                 }
                 self.registry.renewed(shard, asked, &renewal);
@@ -277,12 +284,20 @@ impl Keeper {
             }
             Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
             Err(error) => {
-                let is_news = renewing.failed.is_none() && !asked.is_empty();
-                renewing.failed = Some(renewing.pause(now, &self.options, &*self.session));
+                let is_news = !std::mem::replace(&mut renewing.is_failing, true) && !asked.is_empty();
+                renewing.ask_again(now, remaining(), &self.options, &*self.session);
                 telling::jeopardy(shard, &error, is_news);
                 self.registry.in_jeopardy(asked);
             }
         }
+    }
+
+    /// A store may grant another ttl when it is connected to again.
+    fn heed_ttl(&mut self, now: Moment) {
+        let ttl = self.session.ttl();
+        self.registry.set_ttl(ttl);
+        self.renew_at = self.renew_at.min(now + ttl / 3);
+        self.registry.renews_at(self.renew_at);
     }
 
     /// Claims that the store keeps for us, and nobody here knows any more.
@@ -322,6 +337,11 @@ impl Keeper {
             let _ = done.send(closed(&unconfirmed, ended));
         }
     }
+}
+
+/// How long a renewal may take, or a look, or a leave before it is sent again.
+pub(crate) fn renewals_take(options: &Options, session: &dyn Session) -> Duration {
+    options.command_deadline.min(session.ttl() / 3)
 }
 
 /// An alarm that rings from now on, also before anyone waits for it.

@@ -21,7 +21,7 @@ pub(super) async fn through(
     let (mut pause, mut was_told) = (options.first_pause, false);
     loop {
         let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
-        match deadline::answer_within(clock, options.command_deadline, leave).await {
+        match deadline::answer_within(clock, super::renewals_take(options, session), leave).await {
             Ok(_) => return,
             Err(error) if error.kind() == ErrorKind::Lost => return registry.over(), // which took it along
             // Whatever it is may pass: permissions are edited, servers refuse for a moment. To give up would leave the

@@ -7,8 +7,9 @@
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -37,14 +38,34 @@ pub(crate) struct Registry {
     keeper_wakes: AtomicU64,
     /// When it will look at deadlines; whoever holds for less long nudges it.
     next_deadline: AtomicU64,
+    /// When it will renew everything.
+    renews_at: Plain,
+    /// What it is to renew before that: a number of [`Wish`].
+    wish: AtomicU8,
     nudge: Notify,
+    /// Told of every renewal that was answered, or failed.
+    renewed: Notify,
     /// How often each line was hinted at, several lines to a counter: a hint may come before the answer to the join
     /// that it is for.
     hints: [AtomicU32; 64],
-    /// A third of the ttl, less what a look may take: the longest that nobody looks at a line.
+    /// A third of the ttl.
+    third: Plain,
+    /// The same, less what a look may take: the longest that nobody looks at a line.
     longest_wait: AtomicU64,
     /// By how much deadlines are shortened, for clocks that drift apart.
     margin: AtomicU64,
+}
+
+/// A number that loom need not see through: whoever misses a change of it is told at the next renewal.
+type Plain = std::sync::atomic::AtomicU64;
+
+/// What the keeper is to renew although it is not time for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Whatever has too little left.
+    RenewShort = 1,
+    /// Everything: what was said before of how long claims live may not be true any more.
+    RenewAll = 2,
 }
 
 /// The standing claims of each shard, by name.
@@ -64,8 +85,12 @@ impl Registry {
             over: AtomicBool::new(false),
             keeper_wakes: AtomicU64::new(0),
             next_deadline: AtomicU64::new(u64::MAX),
+            renews_at: Plain::new(0),
+            wish: AtomicU8::new(0),
             nudge: Notify::new(),
+            renewed: Notify::new(),
             hints: [const { AtomicU32::new(0) }; 64],
+            third: Plain::new(0),
             longest_wait: AtomicU64::new(0),
             margin: AtomicU64::new(0),
         }
@@ -74,6 +99,7 @@ impl Registry {
     /// Reckons with the ttl that the store granted.
     pub(crate) fn set_ttl(&self, ttl: Duration) {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.third.store(nanos(ttl / 3), Ordering::Release);
         self.longest_wait.store(nanos(ttl * 3 / 10), Ordering::Release);
         self.margin.store(nanos(ttl / 500 + Duration::from_millis(5)), Ordering::Release);
     }
@@ -129,7 +155,50 @@ impl Registry {
 
     /// The store keeps this claim until then.
     pub(crate) fn extend(&self, standing: &Standing, until: Moment) {
-        standing.extend(until - Duration::from_nanos(self.margin.load(Ordering::Acquire)));
+        standing.extend(until - self.margin());
+    }
+
+    fn margin(&self) -> Duration {
+        Duration::from_nanos(self.margin.load(Ordering::Acquire))
+    }
+
+    fn third(&self) -> Duration {
+        Duration::from_nanos(self.third.load(Ordering::Acquire))
+    }
+
+    /// The keeper will renew everything at this moment.
+    pub(crate) fn renews_at(&self, at: Moment) {
+        self.renews_at.store(at.as_nanos(), Ordering::Release);
+    }
+
+    /// Whether of what lives until then less than a third of the ttl would be left at the next renewal: it is to come
+    /// sooner.
+    pub(crate) fn is_short(&self, until: Moment) -> bool {
+        until < Moment::from_nanos(self.renews_at.load(Ordering::Acquire)) + self.third()
+    }
+
+    /// Whether it should be renewed before it is handed out.
+    pub(crate) fn is_nearly_over(&self, standing: &Standing) -> bool {
+        standing.kept_until() < self.now() + self.third()
+    }
+
+    /// What the keeper was asked to renew.
+    pub(crate) fn take_wish(&self) -> Option<Wish> {
+        match self.wish.swap(0, Ordering::AcqRel) {
+            0 => None,
+            1 => Some(Wish::RenewShort),
+            _ => Some(Wish::RenewAll),
+        }
+    }
+
+    pub(crate) fn wish(&self, wish: Wish) {
+        self.wish.fetch_max(wish as u8, Ordering::AcqRel);
+        self.nudge.notify_one();
+    }
+
+    /// The next renewal that is answered, or fails, or comes too late.
+    pub(crate) fn next_renewal(&self) -> impl Future<Output = ()> {
+        self.renewed.notified()
     }
 
     /// A join was answered: it waits, and is worth a look in `look_in`.
@@ -211,18 +280,25 @@ impl Registry {
     /// A renewal of these claims was answered.
     pub(crate) fn renewed(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], renewal: &Renewal) {
         self.kept_until.lock().insert(shard, renewal.until);
+        let until = renewal.until - self.margin();
         let gone: BTreeSet<ClaimId> = renewal.gone.iter().copied().collect();
         let unsure: BTreeSet<ClaimId> = renewal.unsure.iter().copied().collect();
         for standing in self.find(asked) {
             if gone.contains(&standing.claim.id) {
                 self.gone(standing.claim.id);
             } else if unsure.contains(&standing.claim.id) {
+                standing.shorten(until);
                 standing.set_jeopardy(true);
             } else {
-                self.extend(&standing, renewal.until);
+                standing.renew(until);
                 standing.set_jeopardy(false);
             }
         }
+        if !asked.is_empty() {
+            // A store that grants a shorter ttl than before is believed: some deadline may have come nearer.
+            self.next_deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
+        }
+        self.renewed.notify_waiters();
     }
 
     /// Until when the last renewal of this shard keeps whatever stands there.
@@ -230,11 +306,18 @@ impl Registry {
         self.kept_until.lock().get(&shard).copied().unwrap_or(Moment::START)
     }
 
+    /// When the first of these claims ends that stands there; the session itself, where none does.
+    pub(crate) fn first_end(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)]) -> Moment {
+        let standing = self.find(asked).into_iter().filter(|standing| standing.stands().is_some());
+        standing.map(|standing| standing.kept_until()).min().unwrap_or_else(|| self.kept_until(shard))
+    }
+
     /// A renewal of these claims failed.
     pub(crate) fn in_jeopardy(&self, asked: &[(Name, Vec<ClaimId>)]) {
         for standing in self.find(asked) {
             standing.set_jeopardy(true);
         }
+        self.renewed.notify_waiters();
     }
 
     /// Whether the claim is ours and not over.
@@ -265,6 +348,10 @@ impl Registry {
         for standing in &overdue {
             table.remove(standing.claim.id.number);
         }
+        drop(table);
+        if !overdue.is_empty() {
+            self.renewed.notify_waiters();
+        }
         overdue
     }
 
@@ -276,7 +363,9 @@ impl Registry {
     /// Everything is over. Gives the claims that the store may still have.
     pub(crate) fn lose_all(&self, loss: Loss) -> Vec<Arc<Standing>> {
         let all = self.table.lock().clear();
-        all.into_iter().filter(|standing| standing.lose(loss).is_some()).collect()
+        let lost = all.into_iter().filter(|standing| standing.lose(loss).is_some()).collect();
+        self.renewed.notify_waiters(); // nothing is renewed any more
+        lost
     }
 
     /// The keeper is awake, and does not know yet when it looks again: every newcomer nudges.
@@ -296,9 +385,14 @@ impl Registry {
         self.nudge.notified().await;
     }
 
-    /// Whether the last renewal of any of these claims failed.
-    pub(crate) fn is_any_in_jeopardy(&self, asked: &[(Name, Vec<ClaimId>)]) -> bool {
-        self.find(asked).iter().any(|standing| standing.is_in_jeopardy())
+    /// Whether the last renewal of any of these claims failed, or left it too little.
+    pub(crate) fn is_any_in_need(&self, asked: &[(Name, Vec<ClaimId>)]) -> bool {
+        self.find(asked).iter().any(|standing| standing.is_in_jeopardy() || self.is_too_short(standing))
+    }
+
+    /// Before its join is answered nothing is known.
+    fn is_too_short(&self, standing: &Standing) -> bool {
+        standing.kept_until() > Moment::START && self.is_short(standing.kept_until())
     }
 
     fn find(&self, asked: &[(Name, Vec<ClaimId>)]) -> Vec<Arc<Standing>> {
@@ -320,6 +414,9 @@ impl Registry {
         if until > Moment::START && until.as_nanos() < self.next_deadline.load(Ordering::Acquire) {
             self.next_deadline.store(0, Ordering::Release);
             self.nudge.notify_one();
+        }
+        if self.is_too_short(standing) {
+            self.wish(Wish::RenewShort);
         }
     }
 
@@ -377,6 +474,7 @@ impl Signals for Registry {
         let now = self.now();
         self.table.lock().look_everywhere(now);
         self.wake_keeper_by(now);
+        self.wish(Wish::RenewAll);
     }
 
     fn over(&self) {

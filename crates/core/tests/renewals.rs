@@ -1,0 +1,296 @@
+//! Renewals go by what remains: on a store whose answers come late, prove little, or say less than before.
+
+mod condition;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use condition::until;
+use tidelock::prelude::*;
+use tidelock::{
+    Backend, Claim, ClaimId, ErrorKind, Leave, Left, Line, Moment, Name, Options, Patience, Place, Renewal,
+    Reply, Session, SessionId, Shard, Sight, Signals, Sleep, Weight,
+};
+use tidelock_memory::{Clock, Store};
+
+type Done = tidelock::Result<()>;
+
+const TTL: Duration = Duration::from_secs(15);
+
+/// A store whose sessions are leases that a request only proves for the time of the renewal before it.
+#[derive(Clone, Debug)]
+struct Slow {
+    clock: Clock,
+    store: Store,
+    how: Arc<Mutex<How>>,
+}
+
+#[derive(Clone, Debug)]
+struct How {
+    open_takes: Duration,
+    join_takes: Duration,
+    ttl: Duration,
+    /// What an answer proves: itself, or only the one before.
+    is_proved_late: bool,
+    signals: Option<Arc<dyn Signals>>,
+}
+
+#[derive(Debug)]
+struct SlowSession {
+    slow: Slow,
+    inner: Arc<dyn Session>,
+    lease: Mutex<Lease>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    known: Moment,
+    heard: Moment,
+}
+
+impl Slow {
+    fn locks(options: Options, change: impl FnOnce(&mut How)) -> tidelock::Result<(Self, Arc<dyn Locks>)> {
+        let clock = Clock::manual();
+        let (open_takes, join_takes, ttl) = (Duration::ZERO, Duration::ZERO, options.ttl);
+        let mut how = How { open_takes, join_takes, ttl, is_proved_late: false, signals: None };
+        change(&mut how);
+        let slow = Self { store: Store::with_clock(&clock), clock, how: Arc::new(Mutex::new(how)) };
+        Ok((slow.clone(), tidelock::attach(Arc::new(slow), options)?))
+    }
+
+    fn how(&self) -> MutexGuard<'_, How> {
+        self.how.lock().expect("no panic")
+    }
+
+    async fn sleep(&self, how_long: Duration) {
+        if !how_long.is_zero() {
+            let clock = Backend::clock(self);
+            Sleep::until(&clock, clock.now() + how_long).await;
+        }
+    }
+
+    /// Lets so much time pass, in small steps, so that whoever was woken in between is served.
+    async fn pass(&self, time: Duration) {
+        const STEP: Duration = Duration::from_millis(100);
+        for _ in 0..time.as_millis() / STEP.as_millis() {
+            self.clock.pass(STEP).await;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Slow {
+    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+        Backend::clock(&self.store)
+    }
+
+    fn store(&self) -> &str {
+        Backend::store(&self.store)
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock::Result<Arc<dyn Session>> {
+        let asked = self.clock.now();
+        let takes = self.how().open_takes;
+        self.sleep(takes).await;
+        self.how().signals = Some(signals.clone());
+        let inner = self.store.open(id, options, signals).await?;
+        let lease = Mutex::new(Lease { known: asked, heard: asked });
+        Ok(Arc::new(SlowSession { slow: self.clone(), inner, lease }))
+    }
+}
+
+impl SlowSession {
+    fn lease(&self) -> MutexGuard<'_, Lease> {
+        self.lease.lock().expect("no panic")
+    }
+
+    /// Until when something lives that was sent then.
+    fn until(&self, sent: Moment) -> Moment {
+        let from = if self.slow.how().is_proved_late { self.lease().known } else { sent };
+        from + self.ttl()
+    }
+}
+
+#[async_trait]
+impl Session for SlowSession {
+    fn ttl(&self) -> Duration {
+        self.slow.how().ttl
+    }
+
+    fn shard(&self, name: &Name) -> Shard {
+        self.inner.shard(name)
+    }
+
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
+        let (sent, takes) = (self.slow.clock.now(), self.slow.how().join_takes);
+        let place = self.inner.join(claim, patience).await?;
+        self.slow.sleep(takes).await;
+        let until = self.until(sent);
+        Ok(match place {
+            Place::Held { grant, .. } => Place::Held { grant, until },
+            Place::Waiting { look_in, .. } => Place::Waiting { until, look_in },
+            place => place,
+        })
+    }
+
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock::Result<Sight> {
+        self.inner.look(name, waiting).await
+    }
+
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        self.inner.leave(name, id, how)
+    }
+
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
+        self.inner.lighten(claim, weight).await
+    }
+
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Done {
+        self.inner.resize(name, from, to).await
+    }
+
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
+        let sent = self.slow.clock.now();
+        let renewal = self.inner.renew(shard, standing).await?;
+        let before = std::mem::replace(&mut self.lease().heard, sent);
+        self.lease().known = before;
+        Ok(Renewal { until: self.until(sent), ..renewal })
+    }
+
+    async fn line(&self, name: &Name) -> tidelock::Result<Line> {
+        self.inner.line(name).await
+    }
+
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock::Result<Vec<Name>> {
+        self.inner.names(prefix, after).await
+    }
+
+    async fn close(&self) -> Done {
+        self.inner.close().await
+    }
+}
+
+/// Does this while time passes.
+async fn drive<T: Send + 'static>(slow: &Slow, work: impl Future<Output = T> + Send + 'static) -> T {
+    let work = tokio::spawn(work);
+    until("it is done", async || {
+        if !work.is_finished() {
+            slow.pass(Duration::from_millis(100)).await;
+        }
+        work.is_finished()
+    })
+    .await;
+    work.await.expect("no panic")
+}
+
+async fn lock(slow: &Slow, locks: &Arc<dyn Locks>, name: &str) -> tidelock::Result<Guard> {
+    let mutex = locks.mutex(name)?;
+    drive(slow, async move { mutex.lock().await }).await
+}
+
+async fn close(slow: &Slow, locks: Arc<dyn Locks>) -> Done {
+    drive(slow, async move { locks.close().await }).await
+}
+
+#[tokio::test]
+async fn a_grant_that_comes_late_is_renewed_before_it_is_handed_out() -> Done {
+    let options = Options::new().command_deadline(Duration::from_secs(14));
+    let (slow, locks) = Slow::locks(options, |how| how.join_takes = Duration::from_secs(12))?;
+    let held = lock(&slow, &locks, "m").await?;
+    assert!(held.remaining() > TTL / 2, "it is nearly over: {:?} remain", held.remaining());
+    slow.pass(TTL * 2).await;
+    assert_eq!(held.state(), State::Held);
+    held.release().await?;
+    close(&slow, locks).await
+}
+
+#[tokio::test]
+async fn a_session_whose_opening_took_long_does_not_begin_with_a_spent_deadline() -> Done {
+    for late in [8, 11, 14] {
+        let options = Options::new().connect_deadline(TTL);
+        let (slow, locks) = Slow::locks(options, |how| {
+            how.open_takes = Duration::from_secs(late);
+            how.is_proved_late = true;
+        })?;
+        let held = lock(&slow, &locks, "m").await?;
+        assert!(held.remaining() > TTL / 3, "opened after {late} s: {:?} remain", held.remaining());
+        slow.pass(TTL * 2).await;
+        assert_eq!(held.state(), State::Held, "opened after {late} s");
+        held.release().await?;
+        close(&slow, locks).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_granted_after_an_outage_stays_held_while_the_store_answers() -> Done {
+    for outage in (5..15).map(|half| Duration::from_millis(2_000 + half * 500)) {
+        let (slow, locks) = Slow::locks(Options::new(), |how| how.is_proved_late = true)?;
+        let before = lock(&slow, &locks, "m").await?;
+        slow.pass(TTL / 2).await;
+        assert_eq!(before.state(), State::Held);
+        slow.store.faults().refuse_all();
+        slow.pass(outage).await;
+        slow.store.faults().heal();
+        if before.state() == State::Lost {
+            continue; // nothing more was proved in time
+        }
+        let after = lock(&slow, &locks, "n").await?;
+        slow.pass(TTL).await;
+        assert_eq!(
+            before.state(),
+            State::Held,
+            "it was held before, and every renewal since was answered: {outage:?}"
+        );
+        assert_eq!(
+            after.state(),
+            State::Held,
+            "it was granted after, and every renewal since was answered: {outage:?}"
+        );
+        before.release().await?;
+        after.release().await?;
+        close(&slow, locks).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_grants_a_shorter_ttl_at_a_reconnect_is_believed_at_once() -> Done {
+    const SHORTER: Duration = Duration::from_secs(4);
+    let (slow, locks) = Slow::locks(Options::new(), |_| {})?;
+    let held = lock(&slow, &locks, "m").await?;
+    assert!(held.remaining() > SHORTER * 3);
+    slow.how().ttl = SHORTER;
+    let signals = slow.how().signals.clone().expect("it is open");
+    signals.look_everywhere(); // it was connected to again
+    until("it is believed", async || held.remaining() < SHORTER).await;
+    for _ in 0..40 {
+        slow.pass(Duration::from_millis(500)).await;
+        assert_eq!(held.state(), State::Held, "and renewed as often as it needs");
+        assert!(held.remaining() < SHORTER);
+    }
+    slow.store.faults().refuse_all();
+    slow.pass(SHORTER).await;
+    assert_eq!(held.state(), State::Lost);
+    slow.store.faults().heal();
+    close(&slow, locks).await
+}
+
+#[tokio::test]
+async fn no_join_is_waited_for_longer_than_its_claim_can_live() -> Done {
+    let options = Options::new().command_deadline(TTL * 4);
+    let (slow, locks) = Slow::locks(options, |how| how.join_takes = TTL * 3)?;
+    let began = slow.clock.now();
+    let refused = lock(&slow, &locks, "m").await.expect_err("no answer came in time");
+    assert_eq!(refused.kind(), ErrorKind::Timeout);
+    let took = slow.clock.now().since(began);
+    assert!(took < TTL * 3 / 2, "it was waited for for {took:?}");
+    close(&slow, locks).await
+}
