@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidelock::{Line, Locks, Result};
+use tidelock::{ErrorKind, Line, Locks, Result};
 
 use crate::history::{Author, Recorder, What};
 use crate::hold::{Hold, Kept};
@@ -104,9 +104,16 @@ impl Client {
     pub async fn resize(&self, name: &str, to: u32) -> Result<()> {
         let author = self.recorder.author(&self.label, name);
         self.recorder.note(&author, What::Resizing { to });
-        self.locks.semaphore(name, to)?.resize(to).await?;
-        self.recorder.note(&author, What::Resized { to });
-        Ok(())
+        let resized = match self.locks.semaphore(name, to) {
+            Ok(semaphore) => semaphore.resize(to).await,
+            Err(error) => Err(error),
+        };
+        match &resized {
+            Ok(()) => self.recorder.note(&author, What::Resized { to }),
+            Err(error) if is_refusal(error.kind()) => self.recorder.note(&author, What::Refused),
+            Err(_) => {} // it may be made yet
+        }
+        resized
     }
 
     /// The line of a name.
@@ -137,8 +144,8 @@ impl Client {
         want: Want,
         work: impl Future<Output = Result<Option<Kept>>> + Send,
     ) -> Result<Option<Hold>> {
-        let (weight, capacity) = (want.weight(), want.capacity());
-        self.recorder.note(&author, What::Asked { weight, capacity });
+        let (kind, weight, capacity) = (want.kind(), want.weight(), want.capacity());
+        self.recorder.note(&author, What::Asked { kind, weight, capacity });
         let asking = Asking { recorder: self.recorder.clone(), author, is_settled: false };
         Asked { asking, work: Box::pin(work) }.await
     }
@@ -148,6 +155,12 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Client({})", self.label)
     }
+}
+
+/// Whether an error of that kind says that nothing was done.
+fn is_refusal(kind: ErrorKind) -> bool {
+    use ErrorKind::{Conflict, InvalidName, InvalidPermits, KindMismatch};
+    matches!(kind, Conflict | InvalidName | InvalidPermits | KindMismatch)
 }
 
 /// A claim that was asked for. Dropped before it is settled, it was cancelled.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidelock::{Guard, Result, State, Token, WriteGuard};
+use tidelock::{Guard, Moment, Result, State, Token, WriteGuard};
 
 use crate::history::{Author, Recorder, What};
 
@@ -37,7 +37,7 @@ pub struct Hold {
 impl Hold {
     pub(crate) fn new(kept: Kept, author: Author, recorder: Arc<Recorder>) -> Self {
         let kept = Arc::new(kept);
-        recorder.granted(&author, kept.guard().token().get(), &kept);
+        recorder.granted(&author, &kept);
         Self { kept: Some(kept), author, recorder }
     }
 
@@ -76,21 +76,23 @@ impl Hold {
     /// As of [`WriteGuard::downgrade`].
     pub async fn downgrade(mut self) -> Result<Self> {
         let (author, recorder) = (self.author.clone(), self.recorder.clone());
+        let since = recorder.now();
         let writer = match self.take_quietly() {
             Some(Kept::Write(writer)) => writer,
-            Some(plain) => return Ok(Self::again(plain, author, recorder)),
+            Some(plain) => return Ok(Self::again(plain, author, recorder, since)),
             None => unreachable!("only its end takes it"),
         };
         recorder.note(&author, What::Lightened { weight: 1 });
-        let downgrading = Downgrading { notes: Some((author, recorder)), work: Box::pin(writer.downgrade()) };
+        let notes = Some((author, recorder));
+        let downgrading = Downgrading { notes, since, work: Box::pin(writer.downgrade()) };
         let (reader, (author, recorder)) = downgrading.await?;
-        Ok(Self::again(Kept::Plain(reader), author, recorder))
+        Ok(Self::again(Kept::Plain(reader), author, recorder, since))
     }
 
     /// The same claim under another guard.
-    fn again(kept: Kept, author: Author, recorder: Arc<Recorder>) -> Self {
+    fn again(kept: Kept, author: Author, recorder: Arc<Recorder>, since: Moment) -> Self {
         let kept = Arc::new(kept);
-        recorder.keep(&author, &kept);
+        recorder.keep(&author, &kept, since);
         Self { kept: Some(kept), author, recorder }
     }
 
@@ -110,9 +112,11 @@ impl Hold {
     }
 }
 
-/// A downgrade under way. Given up, the end of the hold is written down before the guard is dropped with the call.
+/// A downgrade under way. Given up, the end of the hold is written down before the guard is dropped with the call; when
+/// it fails, as of its beginning: the guard has gone since, and nobody could look at it.
 struct Downgrading<F> {
     notes: Option<(Author, Arc<Recorder>)>,
+    since: Moment,
     work: Pin<Box<F>>,
 }
 
@@ -129,7 +133,7 @@ impl<F: Future<Output = Result<Guard>>> Future for Downgrading<F> {
 impl<F> Drop for Downgrading<F> {
     fn drop(&mut self) {
         if let Some((author, recorder)) = &self.notes {
-            recorder.note(author, What::LetGo);
+            recorder.note_since(author, What::LetGo, self.since);
         }
     }
 }

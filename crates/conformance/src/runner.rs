@@ -154,6 +154,7 @@ fn play_in_thread(
         trial: trial.name.to_owned(),
         seed: settings.seed,
         ttl: subject.ttl(),
+        bound: subject.ttl() + subject.ttl() / 5,
         events: recorder.events(),
     });
     let checked = outcome.and_then(|()| match history.as_ref().map(History::check).and_then(first) {

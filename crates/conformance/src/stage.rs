@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{ErrorKind, Moment, Options};
+use tidelock::{ErrorKind, Kind, Moment, Options};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome, ensure};
@@ -289,7 +289,7 @@ impl Stage {
             let by = self.now() + bound;
             let taken = loop {
                 match self.drive(last.take_within(&name, want, bound)).await {
-                    // A semaphore of one permit looks like a mutex here, and who stood in it may still be leaving.
+                    // Who stood in it as another kind may still be leaving.
                     Err(error) if error.kind() == ErrorKind::KindMismatch && self.now() < by => {
                         self.time.breathe(DRIVEN).await;
                     }
@@ -320,15 +320,15 @@ impl Stage {
         const FEW: usize = 12;
         let mut used: Vec<(String, Want)> = Vec::new();
         for event in self.recorder.events() {
-            if let What::Asked { capacity, .. } = event.what
+            if let What::Asked { kind, capacity, .. } = event.what
                 && used.len() < FEW
                 && !used.iter().any(|(name, _)| **name == *event.name)
                 && tidelock::Name::new(&event.name).is_ok()
             {
-                let want = match capacity {
-                    1 => Want::Lock,
-                    all if all == Want::Write.capacity() => Want::Write,
-                    size => Want::Permits(1, size),
+                let want = match kind {
+                    Kind::Mutex => Want::Lock,
+                    Kind::RwLock => Want::Write,
+                    _ => Want::Permits(1, capacity),
                 };
                 used.push((event.name.to_string(), want));
             }

@@ -6,7 +6,9 @@
 
 mod order;
 mod parent;
+mod running;
 mod serve;
 
 pub use parent::Child;
+pub(crate) use running::Running;
 pub use serve::serve_as_child;

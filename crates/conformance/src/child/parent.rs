@@ -1,13 +1,14 @@
 //! The child as a trial has it: what it is told and says is written down as of any other client.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{self, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::order::{Order, Word};
+use super::running::Running;
 use crate::Want;
 use crate::failure::{Failure, Outcome};
 use crate::history::{Author, Recorder, What};
@@ -19,8 +20,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// A client in a process of its own. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Child {
-    label: Arc<str>,
-    process: process::Child,
+    running: Running,
     orders: ChildStdin,
     words: UnboundedReceiver<String>,
     recorder: Arc<Recorder>,
@@ -45,8 +45,7 @@ impl Child {
             }
         });
         let mut child = Self {
-            label: label.into(),
-            process,
+            running: Running::new(process, label),
             orders,
             words,
             recorder,
@@ -65,7 +64,7 @@ impl Child {
     /// What it is called.
     #[must_use]
     pub fn label(&self) -> &str {
-        &self.label
+        self.running.label()
     }
 
     /// What its own boot clock said when it was connected.
@@ -82,9 +81,9 @@ impl Child {
 
     /// Stands in the line of that name.
     pub fn ask(&mut self, name: &str) -> Outcome {
-        let author = self.recorder.author(&self.label, name);
-        let (weight, capacity) = (Want::Lock.weight(), Want::Lock.capacity());
-        self.recorder.note(&author, What::Asked { weight, capacity });
+        let author = self.recorder.author(self.running.label(), name);
+        let (kind, weight, capacity) = (Want::Lock.kind(), Want::Lock.weight(), Want::Lock.capacity());
+        self.recorder.note(&author, What::Asked { kind, weight, capacity });
         self.author = Some(author);
         self.tell(&Order::Lock(name.to_owned()))
     }
@@ -98,7 +97,7 @@ impl Child {
     pub async fn granted(&mut self, within: Duration) -> Outcome<Token> {
         match self.hear(within).await? {
             Word::Held(token) => {
-                self.note(What::Granted { token });
+                self.note(What::Granted { token, told: None, id: "".into() });
                 Token::from_u64(token).ok_or_else(|| self.unexpected(&Word::Held(token)))
             }
             other => Err(self.unexpected(&other)),
@@ -157,37 +156,34 @@ impl Child {
     /// Kills it: it relies on nothing any more, and gives nothing back.
     pub fn kill(&mut self) -> Outcome {
         self.note(What::LetGo);
-        self.recorder.note_for_all(What::Fault { act: format!("the process of {} is killed", self.label) });
-        let trouble = |error: std::io::Error| Failure::new(format!("{}: {error}", self.label));
-        self.process.kill().map_err(trouble)?;
-        self.process.wait().map(drop).map_err(trouble)
+        self.note_fault("is killed");
+        self.running.kill()
     }
 
     /// Stops its process where it stands.
     pub fn stop(&self) -> Outcome {
-        self.recorder
-            .note_for_all(What::Fault { act: format!("the process of {} stands still", self.label) });
-        self.signal(Signal::Stop)
+        self.note_fault("stands still");
+        self.running.stop()
     }
 
     /// Lets it go on as if nothing had happened.
     pub fn go_on(&self) -> Outcome {
-        self.recorder.note_for_all(What::Fault { act: format!("the process of {} goes on", self.label) });
-        self.signal(Signal::GoOn)
+        self.note_fault("goes on");
+        self.running.go_on()
     }
 
     fn tell(&mut self, order: &Order) -> Outcome {
         let told = writeln!(self.orders, "{order}").and_then(|()| self.orders.flush());
-        told.map_err(|error| Failure::new(format!("{} does not listen: {error}", self.label)))
+        told.map_err(|error| Failure::new(format!("{} does not listen: {error}", self.label())))
     }
 
     async fn hear(&mut self, within: Duration) -> Outcome<Word> {
         match tokio::time::timeout(within, self.words.recv()).await {
             Ok(Some(line)) => {
-                Word::read(&line).ok_or_else(|| Failure::new(format!("{} said {line:?}", self.label)))
+                Word::read(&line).ok_or_else(|| Failure::new(format!("{} said {line:?}", self.label())))
             }
-            Ok(None) => Err(Failure::new(format!("{} has ended", self.label))),
-            Err(_) => Err(Failure::new(format!("within {within:?} {} said nothing", self.label))),
+            Ok(None) => Err(Failure::new(format!("{} has ended", self.label()))),
+            Err(_) => Err(Failure::new(format!("within {within:?} {} said nothing", self.label()))),
         }
     }
 
@@ -198,35 +194,11 @@ impl Child {
     }
 
     fn unexpected(&self, word: &Word) -> Failure {
-        Failure::new(format!("{} said: {word}", self.label))
+        Failure::new(format!("{} said: {word}", self.label()))
     }
 
-    #[cfg(unix)]
-    fn signal(&self, signal: Signal) -> Outcome {
-        use rustix::process::{Pid, kill_process};
-        let signal = match signal {
-            Signal::Stop => rustix::process::Signal::STOP,
-            Signal::GoOn => rustix::process::Signal::CONT,
-        };
-        kill_process(Pid::from_child(&self.process), signal)
-            .map_err(|error| Failure::new(format!("{}: {error}", self.label)))
-    }
-
-    #[cfg(not(unix))]
-    fn signal(&self, signal: Signal) -> Outcome {
-        Err(Failure::new(format!("{}: no {signal:?} here", self.label)))
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Signal {
-    Stop,
-    GoOn,
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        let _ = self.process.kill(); // it may have ended
-        let _ = self.process.wait();
+    fn note_fault(&self, what: &str) {
+        let act = format!("the process of {} {what}", self.label());
+        self.recorder.note_for_all(What::Fault { act });
     }
 }

@@ -1,11 +1,14 @@
-//! Which claims conflict: each claim's weight, and the most that its line may have had room for while it was asked.
+//! Which claims conflict: each claim's kind and weight, and the most that its line may have had room for since it was
+//! asked.
 //!
 //! A line has the capacity its first comer said, or a resize made it; which of them the store went by at the moment
-//! of a grant is not known from outside. The most that it can have been, between the asking and the grant, is; and
-//! only what exceeds that is an alarm.
+//! of a grant is known only where the grant told it. Elsewhere the most that it can have been, between the asking and
+//! the grant, is known; and only what exceeds that is an alarm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use tidelock::Kind;
 
 use super::{Event, What};
 
@@ -14,58 +17,89 @@ use super::{Event, What};
 pub(super) struct Claim {
     pub(super) name: Arc<str>,
     pub(super) who: Arc<str>,
+    pub(super) kind: Kind,
     pub(super) weight: u64,
+    /// The capacity that its grant told.
+    pub(super) told: Option<u64>,
     /// The position of its asking.
     pub(super) asked: usize,
-    own_capacity: u64,
+    /// The most that the line may have had room for when it was asked.
+    room: u64,
+    /// Whether a resize may have been under way then.
+    may_change: bool,
 }
 
 /// Every claim so far, and what was done to capacities.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Claims {
+    /// Grants tell the room that there is: clients may then declare different sizes. Elsewhere they declare one.
+    are_told: bool,
     claims: BTreeMap<u64, Claim>,
     sizes: BTreeMap<Arc<str>, Sizes>,
 }
 
-/// The resizes of one line.
+/// What the size of one semaphore may be.
 #[derive(Debug, Default)]
 struct Sizes {
-    /// What it may be now.
-    possible: Vec<u64>,
+    /// Every size that somebody has declared, or made it.
+    said: BTreeSet<u64>,
+    /// Resizes that may be what it goes by, or may be done yet.
+    possible: BTreeMap<u64, Resize>,
     /// Positions and sizes of resizes, of which no later one was greater: the first at or after a position is the
     /// greatest since.
     greatest: Vec<(usize, u64)>,
+    latest: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Resize {
+    to: u64,
+    began: usize,
+    done: Option<usize>,
 }
 
 impl Claims {
+    /// None yet of those of a history.
+    pub(super) fn of(events: &[Event]) -> Self {
+        let are_told = events.iter().any(|event| matches!(event.what, What::Granted { told: Some(_), .. }));
+        Self { are_told, claims: BTreeMap::new(), sizes: BTreeMap::new() }
+    }
+
     /// Takes an event in; to be called before it is judged.
     pub(super) fn see(&mut self, position: usize, event: &Event) {
         match event.what {
-            What::Asked { weight, capacity } => {
-                let possible =
-                    self.sizes.get(&event.name).and_then(|sizes| sizes.possible.iter().max().copied());
-                let claim = Claim {
-                    name: event.name.clone(),
-                    who: event.who.clone(),
-                    weight: u64::from(weight),
-                    asked: position,
-                    own_capacity: u64::from(capacity).max(possible.unwrap_or(0)),
-                };
-                self.claims.insert(event.claim, claim);
-            }
-            What::Resizing { to } => {
-                let sizes = self.sizes.entry(event.name.clone()).or_default();
-                sizes.possible.push(u64::from(to));
-                while sizes.greatest.last().is_some_and(|(_, size)| *size <= u64::from(to)) {
-                    sizes.greatest.pop();
+            What::Asked { kind, weight, capacity } => self.ask(position, event, kind, weight, capacity),
+            What::Granted { told, .. } => {
+                if let Some(claim) = self.claims.get_mut(&event.claim) {
+                    claim.told = told.map(u64::from);
                 }
-                sizes.greatest.push((position, u64::from(to)));
             }
-            What::Resized { to } => {
-                self.sizes.entry(event.name.clone()).or_default().possible = vec![u64::from(to)];
-            }
+            What::Resizing { to } => self.sizes(event).begin(event.claim, u64::from(to), position),
+            What::Resized { .. } => self.sizes(event).done(event.claim, position),
+            What::Refused => self.sizes(event).refused(event.claim),
             _ => {}
         }
+    }
+
+    fn ask(&mut self, position: usize, event: &Event, kind: Kind, weight: u32, capacity: u32) {
+        let (mut room, mut may_change) = (u64::from(capacity), false);
+        if kind == Kind::Semaphore {
+            let are_told = self.are_told;
+            let sizes = self.sizes(event);
+            sizes.said.insert(room);
+            let made = sizes.possible.values().map(|resize| resize.to).max();
+            let most = if are_told { sizes.said.last().copied() } else { made };
+            room = room.max(most.unwrap_or(0));
+            may_change = !sizes.possible.is_empty();
+        }
+        let (name, who) = (event.name.clone(), event.who.clone());
+        let weight = u64::from(weight);
+        let claim = Claim { name, who, kind, weight, told: None, asked: position, room, may_change };
+        self.claims.insert(event.claim, claim);
+    }
+
+    fn sizes(&mut self, event: &Event) -> &mut Sizes {
+        self.sizes.entry(event.name.clone()).or_default()
     }
 
     pub(super) fn get(&self, claim: u64) -> Option<&Claim> {
@@ -74,10 +108,60 @@ impl Claims {
 
     /// The most that the line may have had room for since the claim was asked.
     pub(super) fn capacity(&self, claim: &Claim) -> u64 {
+        claim.room.max(self.greatest_since(claim))
+    }
+
+    /// The same, where the grant told what the room was. A resize since, and it may have been granted under another
+    /// size than it was told later.
+    pub(super) fn told_room(&self, claim: &Claim) -> u64 {
+        match claim.told {
+            Some(told) if !self.may_have_changed(claim) => told,
+            _ => self.capacity(claim),
+        }
+    }
+
+    /// Whether the line may have been made another size since the claim was asked.
+    pub(super) fn may_have_changed(&self, claim: &Claim) -> bool {
+        let latest = self.sizes.get(&claim.name).and_then(|sizes| sizes.latest);
+        claim.may_change || latest.is_some_and(|latest| latest >= claim.asked)
+    }
+
+    /// Whether anybody has said that the line has that size.
+    pub(super) fn was_said(&self, claim: &Claim, size: u64) -> bool {
+        claim.kind != Kind::Semaphore
+            || self.sizes.get(&claim.name).is_some_and(|sizes| sizes.said.contains(&size))
+    }
+
+    fn greatest_since(&self, claim: &Claim) -> u64 {
         let greatest = self.sizes.get(&claim.name).and_then(|sizes| {
             let first = sizes.greatest.partition_point(|(position, _)| *position < claim.asked);
             sizes.greatest.get(first).map(|(_, size)| *size)
         });
-        claim.own_capacity.max(greatest.unwrap_or(0))
+        greatest.filter(|_| claim.kind == Kind::Semaphore).unwrap_or(0)
+    }
+}
+
+impl Sizes {
+    fn begin(&mut self, claim: u64, to: u64, position: usize) {
+        self.said.insert(to);
+        self.possible.insert(claim, Resize { to, began: position, done: None });
+        while self.greatest.last().is_some_and(|(_, size)| *size <= to) {
+            self.greatest.pop();
+        }
+        self.greatest.push((position, to));
+        self.latest = Some(position);
+    }
+
+    /// What was done before this one began is surely over.
+    fn done(&mut self, claim: u64, position: usize) {
+        self.latest = Some(position);
+        let Some(resize) = self.possible.get_mut(&claim) else { return };
+        resize.done = Some(position);
+        let began = resize.began;
+        self.possible.retain(|_, other| other.done.is_none_or(|done| done > began));
+    }
+
+    fn refused(&mut self, claim: u64) {
+        self.possible.remove(&claim);
     }
 }

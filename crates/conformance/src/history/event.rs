@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidelock::Kind;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,8 @@ pub struct Event {
 pub enum What {
     /// The client asks for so much of so much.
     Asked {
+        /// The kind of lock that the name has to be.
+        kind: Kind,
         /// Of the capacity.
         weight: u32,
         /// Of the line, as the client believes.
@@ -40,6 +43,10 @@ pub enum What {
     Granted {
         /// Under this token.
         token: u64,
+        /// The capacity of the line, as it was told with the grant; `None` where nobody listened.
+        told: Option<u32>,
+        /// What the store calls the claim; empty where that is not known.
+        id: Arc<str>,
     },
     /// It was not free, or patience ended.
     Refused,
@@ -78,8 +85,13 @@ pub enum What {
         /// What it does.
         act: String,
     },
-    /// Whoever holds now may go on believing so: an overlap that was declared.
+    /// Whoever holds now may go on believing so: an overlap that was declared. Of one claim, where it names one.
     Overlap,
+    /// An operator is about to take the claim that the store calls so out of the line.
+    Evicted {
+        /// As in [`What::Granted`].
+        id: Arc<str>,
+    },
     /// Everything works again.
     Healed,
 }
@@ -89,13 +101,14 @@ impl What {
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
-            Self::Asked { weight, capacity } if *capacity == tidelock::Weight::MAX.get() => {
-                if weight == capacity { "asks to write".into() } else { "asks to read".into() }
+            Self::Asked { kind: Kind::RwLock, weight: 1, .. } => "asks to read".into(),
+            Self::Asked { kind: Kind::RwLock, .. } => "asks to write".into(),
+            Self::Asked { kind: Kind::Semaphore, weight, capacity } => {
+                format!("asks for {weight} of {capacity}")
             }
-            Self::Asked { capacity: 1, .. } => "asks".into(),
-            Self::Asked { weight, capacity } => format!("asks for {weight} of {capacity}"),
+            Self::Asked { .. } => "asks".into(),
             Self::Stands => "stands in line".into(),
-            Self::Granted { token } => format!("is granted, token {token}"),
+            Self::Granted { token, .. } => format!("is granted, token {token}"),
             Self::Refused => "is refused".into(),
             Self::Failed => "gets an error".into(),
             Self::Cancelled => "gives up waiting".into(),
@@ -108,6 +121,7 @@ impl What {
             Self::Resized { to } => format!("has made the capacity {to}"),
             Self::Fault { act } => format!("fault: {act}"),
             Self::Overlap => "whoever holds may go on believing so".into(),
+            Self::Evicted { id } => format!("evicts {id}"),
             Self::Healed => "everything works again".into(),
         }
     }
@@ -130,6 +144,7 @@ impl What {
             Self::Resized { .. } => "resized",
             Self::Fault { .. } => "fault",
             Self::Overlap => "overlap",
+            Self::Evicted { .. } => "evicted",
             Self::Healed => "healed",
         }
     }
@@ -150,11 +165,21 @@ impl Event {
             add("claim", json!(self.claim));
         }
         match &self.what {
-            What::Asked { weight, capacity } => {
+            What::Asked { kind, weight, capacity } => {
+                add("kind", json!(kind.as_str()));
                 add("weight", json!(weight));
                 add("capacity", json!(capacity));
             }
-            What::Granted { token } => add("token", json!(token)),
+            What::Granted { token, told, id } => {
+                add("token", json!(token));
+                if let Some(told) = told {
+                    add("told", json!(told));
+                }
+                if !id.is_empty() {
+                    add("id", json!(&**id));
+                }
+            }
+            What::Evicted { id } => add("id", json!(&**id)),
             What::Lightened { weight } => add("weight", json!(weight)),
             What::Wrote { token, accepted } => {
                 add("token", json!(token));
@@ -165,5 +190,83 @@ impl Event {
             _ => {}
         }
         event
+    }
+
+    /// What a saved history has for an event. `None`: that is none.
+    #[must_use]
+    pub fn from_json(event: &Value) -> Option<Self> {
+        let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
+        let number = |key: &str| event.get(key).and_then(Value::as_u64);
+        let small = |key: &str| number(key).and_then(|number| u32::try_from(number).ok());
+        let what = match text("what") {
+            "asked" => What::Asked {
+                kind: kind(text("kind"))?,
+                weight: small("weight")?,
+                capacity: small("capacity")?,
+            },
+            "stands" => What::Stands,
+            "granted" => {
+                What::Granted { token: number("token")?, told: small("told"), id: text("id").into() }
+            }
+            "refused" => What::Refused,
+            "failed" => What::Failed,
+            "cancelled" => What::Cancelled,
+            "lightened" => What::Lightened { weight: small("weight")? },
+            "let go" => What::LetGo,
+            "lost" => What::Lost,
+            "wrote" => What::Wrote { token: number("token")?, accepted: event.get("accepted")?.as_bool()? },
+            "resizing" => What::Resizing { to: small("capacity")? },
+            "resized" => What::Resized { to: small("capacity")? },
+            "fault" => What::Fault { act: text("act").to_owned() },
+            "overlap" => What::Overlap,
+            "evicted" => What::Evicted { id: text("id").into() },
+            "healed" => What::Healed,
+            _ => return None,
+        };
+        Some(Self {
+            at: Duration::from_nanos(number("at")?),
+            who: text("who").into(),
+            name: text("name").into(),
+            claim: number("claim").unwrap_or(0),
+            what,
+        })
+    }
+}
+
+fn kind(word: &str) -> Option<Kind> {
+    [Kind::Mutex, Kind::RwLock, Kind::Semaphore].into_iter().find(|kind| kind.as_str() == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_was_saved_is_read_again() {
+        let whats = [
+            What::Asked { kind: Kind::Semaphore, weight: 2, capacity: 5 },
+            What::Stands,
+            What::Granted { token: 64, told: Some(5), id: "4f2a-7".into() },
+            What::Granted { token: 64, told: None, id: "".into() },
+            What::Refused,
+            What::Failed,
+            What::Cancelled,
+            What::Lightened { weight: 1 },
+            What::LetGo,
+            What::Lost,
+            What::Wrote { token: 64, accepted: false },
+            What::Resizing { to: 3 },
+            What::Resized { to: 3 },
+            What::Fault { act: "it rains".into() },
+            What::Overlap,
+            What::Evicted { id: "4f2a-7".into() },
+            What::Healed,
+        ];
+        for what in whats {
+            let at = Duration::from_nanos(12_345);
+            let event = Event { at, who: "client 1".into(), name: "stock".into(), claim: 3, what };
+            assert_eq!(Event::from_json(&event.to_json()), Some(event));
+        }
+        assert_eq!(Event::from_json(&serde_json::json!({ "at": 1, "what": "danced" })), None);
     }
 }

@@ -1,13 +1,17 @@
-//! Exclusion: what is held together fits the capacity.
+//! Exclusion: what is held together is of one kind, and fits the capacity.
 //!
 //! At each grant the weights of all who surely hold are summed. The last of them that the store granted was granted
 //! while all of them held, so the sum fitted then, whatever capacity the line had at that moment: it must fit the
-//! most that the line may have had while any of them was asked.
+//! most that any of them was told, or, where grants do not tell, the most that the line may have had while any of them
+//! was asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tidelock::Kind;
+
 use super::conflicts::Claims;
+use super::excused::Excused;
 use super::{Event, Promise, Violation, What};
 
 /// Who holds one name.
@@ -19,37 +23,44 @@ struct Holders {
     sum: u64,
     /// How many holders were asked under each capacity.
     capacities: BTreeMap<u64, usize>,
+    /// The grants of each kind.
+    kinds: BTreeMap<Kind, BTreeSet<usize>>,
 }
 
 #[derive(Clone, Debug)]
 struct Holder {
     claim: u64,
     who: Arc<str>,
+    kind: Kind,
     weight: u64,
     capacity: u64,
 }
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
-    let mut claims = Claims::default();
+    let mut claims = Claims::of(events);
+    let mut excused = Excused::of(events);
     let mut names: BTreeMap<Arc<str>, Holders> = BTreeMap::new();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
+        if let Some(claim) = excused.see(event) {
+            names.values_mut().for_each(|holders| holders.remove(claim));
+        }
         match event.what {
-            What::Granted { .. } => {
+            What::Granted { .. } if !excused.is(event.claim) => {
                 let Some(claim) = claims.get(event.claim) else { continue };
-                let capacity = claims.capacity(claim);
-                let holder =
-                    Holder { claim: event.claim, who: event.who.clone(), weight: claim.weight, capacity };
+                let (kind, weight, capacity) = (claim.kind, claim.weight, claims.told_room(claim));
+                let holder = Holder { claim: event.claim, who: event.who.clone(), kind, weight, capacity };
                 let holders = names.entry(event.name.clone()).or_default();
                 holders.enter(position, holder);
-                found.extend(holders.judge(position, &event.name));
+                let kinds = holders.judge_kinds(position, &event.name);
+                found.extend(kinds.or_else(|| holders.judge(position, &event.name)));
             }
             What::LetGo | What::Lost => names.entry(event.name.clone()).or_default().remove(event.claim),
             What::Lightened { weight } => {
                 names.entry(event.name.clone()).or_default().lighten(event.claim, u64::from(weight));
             }
-            What::Overlap => names.clear(),
+            What::Overlap if event.claim == 0 => names.clear(),
             _ => {}
         }
     }
@@ -60,15 +71,21 @@ impl Holders {
     fn enter(&mut self, position: usize, holder: Holder) {
         self.sum += holder.weight;
         *self.capacities.entry(holder.capacity).or_default() += 1;
+        self.kinds.entry(holder.kind).or_default().insert(position);
         self.grants.insert(holder.claim, position);
         self.by_grant.insert(position, holder);
     }
 
     fn remove(&mut self, claim: u64) {
-        let Some(holder) = self.grants.remove(&claim).and_then(|grant| self.by_grant.remove(&grant)) else {
-            return;
-        };
+        let Some(grant) = self.grants.remove(&claim) else { return };
+        let Some(holder) = self.by_grant.remove(&grant) else { return };
         self.sum -= holder.weight;
+        if let Some(grants) = self.kinds.get_mut(&holder.kind) {
+            grants.remove(&grant);
+            if grants.is_empty() {
+                self.kinds.remove(&holder.kind);
+            }
+        }
         if let Some(count) = self.capacities.get_mut(&holder.capacity) {
             *count -= 1;
             if *count == 0 {
@@ -82,6 +99,27 @@ impl Holders {
             self.sum -= holder.weight - weight;
             holder.weight = weight;
         }
+    }
+
+    /// Whoever holds beside this grant is of its kind.
+    fn judge_kinds(&self, position: usize, name: &Arc<str>) -> Option<Violation> {
+        let granted = self.by_grant.get(&position)?;
+        let others = self.kinds.iter().filter(|(kind, _)| **kind != granted.kind);
+        let other = others.filter_map(|(_, grants)| grants.last()).max()?;
+        let holder = self.by_grant.get(other)?;
+        let as_kind = |holder: &Holder| format!("{} as a {}", holder.who, holder.kind);
+        Some(Violation {
+            promise: Promise::Exclusion,
+            sentence: format!(
+                "{name:?} is held as two kinds of lock at once: by {} and by {}",
+                as_kind(holder),
+                as_kind(granted)
+            ),
+            name: name.to_string(),
+            claims: vec![holder.claim, granted.claim],
+            from: *other,
+            to: position,
+        })
     }
 
     fn judge(&self, position: usize, name: &Arc<str>) -> Option<Violation> {

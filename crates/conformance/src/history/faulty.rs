@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidelock::Kind;
+
 use super::{Event, History, Promise, What};
 
 /// A history that breaks exactly one promise.
@@ -25,12 +27,17 @@ pub fn all() -> Vec<Faulty> {
         faulty("a reader meets a writer", Promise::Exclusion, a_reader_meets_a_writer()),
         faulty("permits exceed the size", Promise::Exclusion, permits_exceed_the_size()),
         faulty("permits exceed a size that has grown", Promise::Exclusion, permits_exceed_a_grown_size()),
+        faulty("a name is two kinds at once", Promise::Exclusion, a_name_is_two_kinds()),
+        faulty("permits exceed what was told", Promise::Exclusion, permits_exceed_what_was_told()),
+        faulty("two sizes are told", Promise::Sizes, two_sizes_are_told()),
+        faulty("a size is told that nobody said", Promise::Sizes, a_size_that_nobody_said()),
         faulty("a later comer passes", Promise::Order, a_later_comer_passes()),
         faulty("a reader passes a waiting writer", Promise::Order, a_reader_passes_a_waiting_writer()),
         faulty("a small request passes a large one", Promise::Order, a_small_request_passes_a_large_one()),
         faulty("a token comes again", Promise::Tokens, a_token_comes_again()),
         faulty("a token goes down", Promise::Tokens, a_token_goes_down()),
         faulty("an old holder's write is accepted", Promise::Fence, an_old_write_is_accepted()),
+        faulty("a holder's write is refused", Promise::Fence, a_holders_write_is_refused()),
         faulty("a name is of no use after healing", Promise::Usable, a_name_is_of_no_use()),
         faulty("somebody waits while nobody holds", Promise::Bounded, somebody_waits_for_nobody()),
     ]
@@ -53,7 +60,12 @@ impl Script {
     }
 
     fn asks(self, at: u64, claim: u64, weight: u32, capacity: u32) -> Self {
-        self.event(at, claim, "stock", What::Asked { weight, capacity })
+        let kind = match capacity {
+            1 => Kind::Mutex,
+            WRITER => Kind::RwLock,
+            _ => Kind::Semaphore,
+        };
+        self.event(at, claim, "stock", What::Asked { kind, weight, capacity })
     }
 
     fn stands(self, at: u64, claim: u64) -> Self {
@@ -61,7 +73,12 @@ impl Script {
     }
 
     fn granted(self, at: u64, claim: u64, token: u64) -> Self {
-        self.event(at, claim, "stock", What::Granted { token })
+        self.event(at, claim, "stock", What::Granted { token, told: None, id: "".into() })
+    }
+
+    fn told(self, at: u64, claim: u64, token: u64, told: u32) -> Self {
+        let id = format!("session-{claim}").into();
+        self.event(at, claim, "stock", What::Granted { token, told: Some(told), id })
     }
 
     fn lets_go(self, at: u64, claim: u64) -> Self {
@@ -78,6 +95,7 @@ impl Script {
             trial: String::new(),
             seed: 0,
             ttl: Duration::from_secs(15),
+            bound: Duration::from_secs(18),
             events: self.0,
         }
     }
@@ -105,9 +123,35 @@ fn permits_exceed_the_size() -> Script {
 
 fn permits_exceed_a_grown_size() -> Script {
     let script =
-        Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).event(2, 9, "stock", What::Resizing { to: 2 });
-    let script = script.event(3, 9, "stock", What::Resized { to: 2 }).asks(4, 2, 1, 2).granted(5, 2, 64);
-    script.asks(6, 3, 1, 2).granted(7, 3, 96).lets_go(8, 1).lets_go(9, 2).lets_go(10, 3)
+        Script::new().asks(0, 1, 2, 2).granted(1, 1, 32).event(2, 9, "stock", What::Resizing { to: 3 });
+    let script = script.event(3, 9, "stock", What::Resized { to: 3 }).asks(4, 2, 1, 3).granted(5, 2, 64);
+    script.asks(6, 3, 1, 3).granted(7, 3, 96).lets_go(8, 1).lets_go(9, 2).lets_go(10, 3)
+}
+
+fn a_name_is_two_kinds() -> Script {
+    let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).asks(2, 2, 1, 5).granted(3, 2, 64);
+    script.lets_go(4, 1).lets_go(5, 2)
+}
+
+/// Who declared 5 before has gone: those who are there were told 3.
+fn permits_exceed_what_was_told() -> Script {
+    let script = Script::new().asks(0, 1, 1, 5).told(1, 1, 32, 5).lets_go(2, 1);
+    let script = script.asks(3, 2, 2, 3).told(4, 2, 64, 3).asks(5, 3, 2, 5).told(6, 3, 96, 3);
+    script.lets_go(7, 2).lets_go(8, 3)
+}
+
+fn two_sizes_are_told() -> Script {
+    let script = Script::new().asks(0, 1, 1, 3).told(1, 1, 32, 3).asks(2, 2, 1, 5).told(3, 2, 64, 5);
+    script.lets_go(4, 1).lets_go(5, 2)
+}
+
+fn a_size_that_nobody_said() -> Script {
+    Script::new().asks(0, 1, 1, 3).told(1, 1, 32, 4).lets_go(2, 1)
+}
+
+fn a_holders_write_is_refused() -> Script {
+    let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 64);
+    script.event(2, 1, "stock", What::Wrote { token: 64, accepted: false }).lets_go(3, 1)
 }
 
 fn a_later_comer_passes() -> Script {
@@ -183,6 +227,39 @@ mod tests {
     fn a_declared_overlap_is_no_violation() {
         let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).event(2, 0, "", What::Overlap);
         assert_eq!(script.asks(3, 2, 1, 1).granted(4, 2, 64).lets_go(5, 2).history().check(), []);
+    }
+
+    #[test]
+    fn a_resize_explains_two_sizes() {
+        let script = Script::new().asks(0, 1, 1, 3).told(1, 1, 32, 3);
+        let script = script.event(2, 9, "stock", What::Resizing { to: 5 });
+        let script = script.asks(3, 2, 1, 3).told(4, 2, 64, 5).event(5, 9, "stock", What::Resized { to: 5 });
+        assert_eq!(script.asks(6, 3, 3, 3).told(7, 3, 96, 5).lets_go(8, 1).history().check(), []);
+    }
+
+    #[test]
+    fn an_evicted_holder_may_go_on_believing_whenever_it_hears_of_its_grant() {
+        let evicted = || What::Evicted { id: "session-1".into() };
+        let late = Script::new().asks(0, 1, 1, 1).event(1, 0, "", evicted()).told(2, 1, 32, 1);
+        let late = late.asks(3, 2, 1, 1).told(4, 2, 64, 1).lets_go(5, 1).lets_go(6, 2);
+        assert_eq!(late.history().check(), []);
+        let held = Script::new().asks(0, 1, 1, 1).told(1, 1, 32, 1).event(2, 0, "", evicted());
+        let held = held.asks(3, 2, 1, 1).told(4, 2, 64, 1).asks(5, 3, 1, 1).told(6, 3, 96, 1);
+        let found = held.history().check();
+        assert_eq!(found.iter().map(|found| &*found.claims).collect::<Vec<_>>(), [&[2, 3][..]]);
+    }
+
+    #[test]
+    fn what_is_lost_for_no_reason_is_told_from_what_a_fault_may_have_cost() {
+        let while_of = Duration::from_secs(30);
+        let lost = |script: Script, at| script.event(at, 1, "stock", What::Lost).history();
+        let held = || Script::new().asks(0, 1, 1, 1).granted(1, 1, 32);
+        let fault = || held().event(2, 0, "", What::Fault { act: "it rains".into() });
+        let healed = || fault().event(3, 0, "", What::Healed);
+        assert!(lost(held(), 4).lost_for_no_reason(while_of).is_some());
+        assert!(lost(fault(), 40_000).lost_for_no_reason(while_of).is_none());
+        assert!(lost(healed(), 4).lost_for_no_reason(while_of).is_none());
+        assert!(lost(healed(), 40_000).lost_for_no_reason(while_of).is_some());
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Fence: a resource never accepts an older token after a newer one.
+//! Fence: a resource never accepts an older token after a newer one, and never refuses whoever holds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::excused::Excused;
 use super::{Event, Promise, Violation, What};
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
@@ -23,6 +24,44 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
             });
         } else {
             (*seen, *at) = (token, position);
+        }
+    }
+    found
+}
+
+/// Whoever surely holds alone, before and after its write, is not refused.
+pub(super) fn refusals(events: &[Event]) -> Vec<Violation> {
+    let mut excused = Excused::of(events);
+    let mut held: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut refused: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (position, event) in events.iter().enumerate() {
+        let _ = excused.see(event); // it is asked below
+        match event.what {
+            What::Granted { .. } => drop(held.insert(event.claim, position)),
+            What::Wrote { token, accepted: false } if held.contains_key(&event.claim) => {
+                refused.insert(event.claim, (position, token));
+            }
+            What::Lost => drop((held.remove(&event.claim), refused.remove(&event.claim))),
+            What::LetGo => {
+                let (from, to) = (held.remove(&event.claim), refused.remove(&event.claim));
+                let (Some(from), Some((to, token))) = (from, to) else { continue };
+                if !excused.is(event.claim) {
+                    found.push(Violation {
+                        promise: Promise::Fence,
+                        sentence: format!(
+                            "{} refused token {token} of {}, which held {:?} before and after",
+                            events[to].name, event.who, event.name
+                        ),
+                        name: event.name.to_string(),
+                        claims: vec![event.claim],
+                        from,
+                        to,
+                    });
+                }
+            }
+            What::Overlap if event.claim == 0 => held.clear(),
+            _ => {}
         }
     }
     found

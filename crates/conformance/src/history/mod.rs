@@ -11,20 +11,24 @@
 //! replay it, `ttl` how long claims lived, in nanoseconds as all times; `why` is what the trial itself said. `broken`
 //! is absent or tells of the promise that the history breaks: `promise`, `sentence`, `name`, the `claims` involved,
 //! and the positions `from` and `to` in `events` between which it happens. Each event has `at` (nanoseconds since
-//! the trial began), `who`, `what`, and where they apply `name`, `claim`, `weight`, `capacity`, `token`, `accepted`,
-//! `act`. The words for `what` are those of [`What::word`].
+//! the trial began), `who`, `what`, and where they apply `name`, `claim`, `kind`, `weight`, `capacity`, `token`, `told`,
+//! `id`, `accepted`, `act`. The words for `what` are those of [`What::word`].
 
 mod conflicts;
 mod event;
 mod exclusion;
+mod excused;
 pub mod faulty;
 mod fence;
+mod kept;
 mod order;
 mod progress;
 mod recorder;
+mod sizes;
 mod sums;
 mod timeline;
 mod tokens;
+mod witness;
 
 use std::fmt;
 use std::time::Duration;
@@ -35,6 +39,7 @@ pub use event::{Event, What};
 pub(crate) use recorder::Author;
 pub use recorder::Recorder;
 pub use timeline::timeline;
+pub use witness::Witness;
 
 /// Everything that happened in one trial.
 #[derive(Clone, Debug)]
@@ -47,6 +52,8 @@ pub struct History {
     pub seed: u64,
     /// How long claims lived.
     pub ttl: Duration,
+    /// How long somebody may wait while nobody holds.
+    pub bound: Duration,
     /// What happened, in order.
     pub events: Vec<Event>,
 }
@@ -67,6 +74,10 @@ pub enum Promise {
     Usable,
     /// Nobody waits for long while nobody holds.
     Bounded,
+    /// Whoever holds together was told one size.
+    Sizes,
+    /// Nobody loses what it holds while all is well.
+    Kept,
 }
 
 impl Promise {
@@ -80,6 +91,8 @@ impl Promise {
             Self::Fence => "fence",
             Self::Usable => "usable after healing",
             Self::Bounded => "bounded waits",
+            Self::Sizes => "one size",
+            Self::Kept => "kept while all is well",
         }
     }
 }
@@ -113,13 +126,22 @@ impl History {
     pub fn check(&self) -> Vec<Violation> {
         let found = [
             exclusion::check(&self.events),
+            sizes::check(&self.events),
             order::check(&self.events),
             tokens::check(&self.events),
             fence::check(&self.events),
+            fence::refusals(&self.events),
             progress::usable(&self.events),
-            progress::bounded(&self.events, self.ttl + self.ttl / 5),
+            progress::bounded(&self.events, self.bound),
         ];
         found.into_iter().filter_map(|found| found.into_iter().min_by_key(|v| v.to - v.from)).collect()
+    }
+
+    /// Where somebody lost what it held although nothing had gone wrong since `before` it. Trials take guards away in
+    /// other ways too, so it is asked of storms alone.
+    #[must_use]
+    pub fn lost_for_no_reason(&self, before: Duration) -> Option<Violation> {
+        kept::check(&self.events, before).into_iter().next()
     }
 
     /// The history as a file has it.

@@ -23,7 +23,7 @@ struct Line {
 }
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
-    let mut claims = Claims::default();
+    let mut claims = Claims::of(events);
     let mut lines: BTreeMap<Arc<str>, Line> = BTreeMap::new();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {

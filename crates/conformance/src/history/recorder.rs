@@ -2,13 +2,16 @@
 //!
 //! It also keeps an eye on what is held: before a grant is written down, every other hold of the name is asked
 //! whether it knows by now that it is lost. So a hold counts for exactly as long as its guard says it can be trusted.
+//!
+//! Where several processes record one history, no grant of another can be waited for: everything held is looked at all
+//! the time, and a loss is written down as of the last look before it. Times then tell the order, not positions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tidelock::{Moment, State};
 
-use super::{Event, What};
+use super::{Event, What, Witness};
 use crate::Time;
 use crate::hold::Kept;
 
@@ -17,6 +20,7 @@ use crate::hold::Kept;
 pub struct Recorder {
     time: Arc<dyn Time>,
     began: Moment,
+    witness: Arc<Witness>,
     log: Mutex<Log>,
 }
 
@@ -26,12 +30,15 @@ struct Log {
     claims: u64,
     /// What is held of each name, by claim.
     held: BTreeMap<Arc<str>, BTreeMap<u64, Holding>>,
+    /// When everything was looked at last, if it is looked at all the time.
+    looked: Option<Moment>,
 }
 
 #[derive(Debug)]
 struct Holding {
     who: Arc<str>,
     kept: Weak<Kept>,
+    since: Moment,
 }
 
 /// Whose event it is.
@@ -47,7 +54,43 @@ impl Recorder {
     #[must_use]
     pub fn new(time: Arc<dyn Time>) -> Self {
         let began = time.now();
-        Self { time, began, log: Mutex::default() }
+        Self { time, began, witness: Arc::default(), log: Mutex::default() }
+    }
+
+    /// One of several that record one history, which began then: its claims are counted from `first` on.
+    #[must_use]
+    pub fn of_many(time: Arc<dyn Time>, began: Moment, first: u64) -> Self {
+        let log = Log { claims: first, ..Log::default() };
+        Self { time, began, witness: Arc::default(), log: Mutex::new(log) }
+    }
+
+    /// What its clients are told on their wires, if they have any that listen.
+    #[must_use]
+    pub fn witness(&self) -> &Arc<Witness> {
+        &self.witness
+    }
+
+    /// When it began.
+    #[must_use]
+    pub fn began(&self) -> Moment {
+        self.began
+    }
+
+    /// Everything so far, which is then forgotten.
+    #[must_use]
+    pub fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.log().events)
+    }
+
+    /// Looks at everything that is held. To be called all the time, or not at all.
+    pub fn look(&self) {
+        let mut log = self.log();
+        let now = self.time.now();
+        let names: Vec<Arc<str>> = log.held.keys().cloned().collect();
+        for name in names {
+            self.note_losses(&mut log, &name);
+        }
+        log.looked = Some(now);
     }
 
     /// Everything so far.
@@ -66,7 +109,19 @@ impl Recorder {
     /// Something happened.
     pub(crate) fn note(&self, author: &Author, what: What) {
         let mut log = self.log();
-        self.push(&mut log, author, what);
+        let now = self.time.now();
+        self.push(&mut log, author, what, now);
+    }
+
+    /// Something has happened by now, and nothing is known since `at`.
+    pub(crate) fn note_since(&self, author: &Author, what: What, at: Moment) {
+        let mut log = self.log();
+        self.push(&mut log, author, what, at);
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Moment {
+        self.time.now()
     }
 
     /// Something happened to all.
@@ -75,24 +130,44 @@ impl Recorder {
     }
 
     /// A claim was granted, and is kept by `kept`.
-    pub(crate) fn granted(&self, author: &Author, token: u64, kept: &Arc<Kept>) {
+    pub(crate) fn granted(&self, author: &Author, kept: &Arc<Kept>) {
+        let guard = kept.guard();
+        let (told, stood) = self.witness.told(guard.claim());
         let mut log = self.log();
         self.note_losses(&mut log, &author.name);
-        log.keep(author, kept);
-        self.push(&mut log, author, What::Granted { token });
+        let now = self.time.now();
+        if guard.state() == State::Lost {
+            return self.push(&mut log, author, What::Failed, now); // lost before anybody could rely on it
+        }
+        if let Some(stood) = stood {
+            self.push(&mut log, author, What::Stands, stood);
+        }
+        log.keep(author, kept, now);
+        let (token, id) = (guard.token().get(), guard.claim().to_string().into());
+        self.push(&mut log, author, What::Granted { token, told, id }, now);
     }
 
     /// From here on nobody relies on that claim.
     pub(crate) fn let_go(&self, author: &Author) {
         let mut log = self.log();
-        if log.keep_no_more(author) {
-            self.push(&mut log, author, What::LetGo);
+        let now = self.time.now(); // before its guard is asked
+        let Some(holding) = log.keep_no_more(author) else { return };
+        if holding.is_lost() {
+            let at = log.last_trusted(&holding).unwrap_or(now);
+            self.push(&mut log, author, What::Lost, at);
+        } else {
+            self.push(&mut log, author, What::LetGo, now);
         }
     }
 
-    /// The hold goes on under another guard.
-    pub(crate) fn keep(&self, author: &Author, kept: &Arc<Kept>) {
-        self.log().keep(author, kept);
+    /// The hold goes on under another guard, which nobody could look at since `since`.
+    pub(crate) fn keep(&self, author: &Author, kept: &Arc<Kept>, since: Moment) {
+        let mut log = self.log();
+        let now = self.time.now(); // before its guard is asked
+        match kept.guard().state() {
+            State::Lost => self.push(&mut log, author, What::Lost, since),
+            _ => log.keep(author, kept, now),
+        }
     }
 
     /// Its guard is not looked at any more.
@@ -103,29 +178,29 @@ impl Recorder {
     /// Writes something down while nobody else does.
     pub(crate) fn alone<T>(&self, author: &Author, work: impl FnOnce() -> (What, T)) -> T {
         let mut log = self.log();
+        let now = self.time.now();
         let (what, outcome) = work();
-        self.push(&mut log, author, what);
+        self.push(&mut log, author, what, now);
         outcome
     }
 
     /// Whoever knows by now that it is lost stops counting.
     fn note_losses(&self, log: &mut Log, name: &Arc<str>) {
-        let is_lost =
-            |holding: &Holding| holding.kept.upgrade().is_none_or(|kept| kept.guard().state() == State::Lost);
         let of_name = log.held.get(name).into_iter().flatten();
-        let lost = of_name.filter(|(_, holding)| is_lost(holding)).map(|(claim, holding)| Author {
+        let lost = of_name.filter(|(_, holding)| holding.is_lost()).map(|(claim, holding)| Author {
             who: holding.who.clone(),
             name: name.clone(),
             claim: *claim,
         });
         for author in lost.collect::<Vec<_>>() {
-            log.keep_no_more(&author);
-            self.push(log, &author, What::Lost);
+            let Some(holding) = log.keep_no_more(&author) else { continue };
+            let at = log.last_trusted(&holding).unwrap_or_else(|| self.time.now());
+            self.push(log, &author, What::Lost, at);
         }
     }
 
-    fn push(&self, log: &mut Log, author: &Author, what: What) {
-        let at = self.time.now().since(self.began);
+    fn push(&self, log: &mut Log, author: &Author, what: What, at: Moment) {
+        let at = at.since(self.began);
         let Author { who, name, claim } = author.clone();
         log.events.push(Event { at, who, name, claim, what });
     }
@@ -136,20 +211,29 @@ impl Recorder {
 }
 
 impl Log {
-    fn keep(&mut self, author: &Author, kept: &Arc<Kept>) {
-        let holding = Holding { who: author.who.clone(), kept: Arc::downgrade(kept) };
+    fn keep(&mut self, author: &Author, kept: &Arc<Kept>, since: Moment) {
+        let holding = Holding { who: author.who.clone(), kept: Arc::downgrade(kept), since };
         self.held.entry(author.name.clone()).or_default().insert(author.claim, holding);
     }
 
-    /// Says whether it was kept until now.
-    fn keep_no_more(&mut self, author: &Author) -> bool {
-        let Some(of_name) = self.held.get_mut(&author.name) else {
-            return false;
-        };
-        let was_kept = of_name.remove(&author.claim).is_some();
+    /// Gives it, if it was kept until now.
+    fn keep_no_more(&mut self, author: &Author) -> Option<Holding> {
+        let of_name = self.held.get_mut(&author.name)?;
+        let was_kept = of_name.remove(&author.claim);
         if of_name.is_empty() {
             self.held.remove(&author.name);
         }
         was_kept
+    }
+
+    /// When a hold that is lost could surely be trusted the last time, if it was looked at all the time.
+    fn last_trusted(&self, holding: &Holding) -> Option<Moment> {
+        self.looked.map(|looked| looked.max(holding.since))
+    }
+}
+
+impl Holding {
+    fn is_lost(&self) -> bool {
+        self.kept.upgrade().is_none_or(|kept| kept.guard().state() == State::Lost)
     }
 }

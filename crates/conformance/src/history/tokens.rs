@@ -1,46 +1,55 @@
 //! Tokens: of two conflicting grants the later has the greater one.
 //!
 //! Surely earlier is a grant that was written down before the later one was even asked for, and one whose hold ended
-//! before the later one was granted. For each name, the newest token of either is kept for each weight.
+//! before the later one was granted. For each name, the newest token of either is kept for each kind and weight.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidelock::Kind;
+
 use super::conflicts::{Claim, Claims};
+use super::excused::Excused;
 use super::{Event, Promise, Violation, What};
 
 /// A grant: its token, its claim, and the position where it was given.
 type Grant = (u64, u64, usize);
 
+/// What a claim weighs, and of what kind it is.
+type Burden = (Kind, u64);
+
 /// One name's grants.
 #[derive(Debug, Default)]
 struct Tokens {
-    /// The newest grant of each weight.
-    granted: BTreeMap<u64, Grant>,
+    /// The newest grant of each burden.
+    granted: BTreeMap<Burden, Grant>,
     /// The newest that has ended.
-    ended: BTreeMap<u64, Grant>,
-    /// Those that have not ended: weight and grant.
-    held: BTreeMap<u64, (u64, Grant)>,
+    ended: BTreeMap<Burden, Grant>,
+    /// Those that have not ended: burden and grant.
+    held: BTreeMap<u64, (Burden, Grant)>,
     /// For those who ask, the newest conflicting grant that came before.
     floors: BTreeMap<u64, Grant>,
 }
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
-    let mut claims = Claims::default();
+    let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
     let mut names: BTreeMap<Arc<str>, Tokens> = BTreeMap::new();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
+        let _ = excused.see(event); // it is asked below
         let Some(claim) = claims.get(event.claim) else { continue };
         let tokens = names.entry(event.name.clone()).or_default();
         match event.what {
             What::Asked { .. } => tokens.ask(event.claim, claim, claims.capacity(claim)),
-            What::Granted { token } => {
+            What::Granted { token, .. } => {
                 let grant = (token, event.claim, position);
-                if let Some(older) = tokens.not_below(grant, claim, claims.capacity(claim)) {
+                let older = tokens.not_below(grant, claim, claims.capacity(claim));
+                // Who was granted it before others, and hears of it only after them, is believing late.
+                if let Some(older) = older.filter(|_| !excused.is(event.claim)) {
                     found.push(violation(event, token, older, position));
                 }
-                tokens.grant(grant, claim.weight);
+                tokens.grant(grant, (claim.kind, claim.weight));
             }
             What::LetGo | What::Lost => tokens.end(event.claim),
             _ => {}
@@ -74,25 +83,26 @@ impl Tokens {
         before.filter(|older| older.0 >= grant.0)
     }
 
-    fn grant(&mut self, grant: Grant, weight: u64) {
-        keep_newest(&mut self.granted, weight, grant);
-        self.held.insert(grant.1, (weight, grant));
+    fn grant(&mut self, grant: Grant, burden: Burden) {
+        keep_newest(&mut self.granted, burden, grant);
+        self.held.insert(grant.1, (burden, grant));
     }
 
     fn end(&mut self, claim: u64) {
-        if let Some((weight, grant)) = self.held.remove(&claim) {
-            keep_newest(&mut self.ended, weight, grant);
+        if let Some((burden, grant)) = self.held.remove(&claim) {
+            keep_newest(&mut self.ended, burden, grant);
         }
     }
 }
 
 /// The newest of those that cannot be held together with `claim`.
-fn newest(grants: &BTreeMap<u64, Grant>, claim: &Claim, capacity: u64) -> Option<Grant> {
+fn newest(grants: &BTreeMap<Burden, Grant>, claim: &Claim, capacity: u64) -> Option<Grant> {
     let fits_beside = capacity.saturating_sub(claim.weight);
-    grants.range(fits_beside + 1..).map(|(_, grant)| *grant).max()
+    let conflicts = |(kind, weight): &Burden| *kind != claim.kind || *weight > fits_beside;
+    grants.iter().filter(|(burden, _)| conflicts(burden)).map(|(_, grant)| *grant).max()
 }
 
-fn keep_newest(grants: &mut BTreeMap<u64, Grant>, weight: u64, grant: Grant) {
-    let newest = grants.entry(weight).or_insert(grant);
+fn keep_newest(grants: &mut BTreeMap<Burden, Grant>, burden: Burden, grant: Grant) {
+    let newest = grants.entry(burden).or_insert(grant);
     *newest = (*newest).max(grant);
 }

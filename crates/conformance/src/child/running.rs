@@ -1,0 +1,82 @@
+//! A process as the system sees it: it can be killed, stopped where it stands, and let go on.
+
+use std::process::Child;
+use std::sync::Arc;
+
+use crate::failure::{Failure, Outcome};
+
+/// A process that runs. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    process: Child,
+    label: Arc<str>,
+    was_killed: bool,
+}
+
+impl Running {
+    pub(crate) fn new(process: Child, label: &str) -> Self {
+        Self { process, label: label.into(), was_killed: false }
+    }
+
+    pub(crate) fn label(&self) -> &Arc<str> {
+        &self.label
+    }
+
+    /// Whether it was killed before it ended by itself.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.was_killed
+    }
+
+    /// Kills it, unless it has ended.
+    pub(crate) fn kill(&mut self) -> Outcome {
+        if self.process.try_wait().map_err(|error| self.trouble(&error))?.is_some() {
+            return Ok(());
+        }
+        self.was_killed = true;
+        self.process.kill().map_err(|error| self.trouble(&error))?;
+        self.process.wait().map(drop).map_err(|error| self.trouble(&error))
+    }
+
+    /// Stops it where it stands.
+    pub(crate) fn stop(&self) -> Outcome {
+        self.signal(Signal::Stop)
+    }
+
+    /// Lets it go on as if nothing had happened.
+    pub(crate) fn go_on(&self) -> Outcome {
+        self.signal(Signal::GoOn)
+    }
+
+    fn trouble(&self, error: &std::io::Error) -> Failure {
+        Failure::new(format!("{}: {error}", self.label))
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: Signal) -> Outcome {
+        use rustix::process::{Pid, kill_process};
+        let signal = match signal {
+            Signal::Stop => rustix::process::Signal::STOP,
+            Signal::GoOn => rustix::process::Signal::CONT,
+        };
+        kill_process(Pid::from_child(&self.process), signal)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.label)))
+    }
+
+    #[cfg(not(unix))]
+    fn signal(&self, signal: Signal) -> Outcome {
+        Err(Failure::new(format!("{}: no {signal:?} here", self.label)))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Signal {
+    Stop,
+    GoOn,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill(); // it may have ended
+        let _ = self.process.wait();
+    }
+}

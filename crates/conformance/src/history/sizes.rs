@@ -1,0 +1,69 @@
+//! Sizes: whoever holds a semaphore together was told one size, and one that somebody had said.
+//!
+//! A size changes by a resize and by nothing else while anybody stands in line: not because somebody came who declares
+//! another one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::conflicts::Claims;
+use super::excused::Excused;
+use super::{Event, Promise, Violation, What};
+
+/// Who holds one name: claims, with what they were told and where.
+type Holders = BTreeMap<u64, (u64, usize)>;
+
+pub(super) fn check(events: &[Event]) -> Vec<Violation> {
+    let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
+    let mut names: BTreeMap<Arc<str>, Holders> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (position, event) in events.iter().enumerate() {
+        claims.see(position, event);
+        if let Some(claim) = excused.see(event) {
+            names.values_mut().for_each(|holders| holders.retain(|other, _| *other != claim));
+        }
+        match event.what {
+            What::Granted { told: Some(told), .. } if !excused.is(event.claim) => {
+                let told = u64::from(told);
+                let holders = names.entry(event.name.clone()).or_default();
+                found.extend(judge(&claims, holders, told, position, event));
+                holders.insert(event.claim, (told, position));
+            }
+            What::LetGo | What::Lost => {
+                names.entry(event.name.clone()).or_default().remove(&event.claim);
+            }
+            What::Overlap if event.claim == 0 => names.clear(),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn judge(claims: &Claims, holders: &Holders, told: u64, to: usize, event: &Event) -> Option<Violation> {
+    let claim = claims.get(event.claim)?;
+    let (name, who) = (&event.name, &event.who);
+    let violation = |sentence: String, claims: Vec<u64>, from: usize| Violation {
+        promise: Promise::Sizes,
+        sentence,
+        name: name.to_string(),
+        claims,
+        from,
+        to,
+    };
+    if !claims.was_said(claim, told) {
+        let sentence = format!("{who} was told that {name:?} has {told} permits, and nobody has said that");
+        return Some(violation(sentence, vec![event.claim], claim.asked));
+    }
+    holders.iter().find_map(|(other, (told_before, granted))| {
+        let held = claims.get(*other)?;
+        let is_excused =
+            held.kind != claim.kind || claims.may_have_changed(held) || claims.may_have_changed(claim);
+        (told != *told_before && !is_excused).then(|| {
+            let sentence = format!(
+                "{name:?} is held under two sizes at once: {} was told {told_before}, and {who} {told}",
+                held.who
+            );
+            violation(sentence, vec![*other, event.claim], *granted)
+        })
+    })
+}

@@ -1,0 +1,94 @@
+//! A witness: what core is told of claims, as a layer in front of everything else hears it.
+//!
+//! A guard does not show everything that its grant said, nor a wait that it has begun. The witness knows both, by the
+//! claim's id: which size the line had when it was granted, and since when the store has surely had it in line.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use tidelock::{
+    Claim, ClaimId, Grant, Moment, Name, Patience, Place, Result, Session, Sight, Signals, boot_clock,
+};
+
+use crate::Layer;
+
+/// What was told of claims, by their ids.
+#[derive(Debug, Default)]
+pub struct Witness(Mutex<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    sizes: BTreeMap<ClaimId, u32>,
+    stood: BTreeMap<ClaimId, Moment>,
+}
+
+impl Witness {
+    /// What the grant of a claim said the capacity is, and since when the claim had waited.
+    pub(super) fn told(&self, id: ClaimId) -> (Option<u32>, Option<Moment>) {
+        let mut heard = self.heard();
+        (heard.sizes.remove(&id), heard.stood.remove(&id))
+    }
+
+    fn held(&self, id: ClaimId, grant: Grant) {
+        self.heard().sizes.insert(id, grant.capacity.get());
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Layer for Witness {
+    fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
+        Arc::new(Overheard { witness: self, to })
+    }
+
+    async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
+        let place = to.join(claim, patience).await?;
+        match place {
+            Place::Held { grant, .. } => self.held(claim.id, grant),
+            Place::Waiting { .. } => {
+                self.heard().stood.entry(claim.id).or_insert_with(|| boot_clock().now());
+            }
+            _ => {}
+        }
+        Ok(place)
+    }
+
+    async fn look(&self, to: &Arc<dyn Session>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        let sight = to.look(name, waiting).await?;
+        sight.held.iter().for_each(|(id, grant)| self.held(*id, *grant));
+        Ok(sight)
+    }
+}
+
+#[derive(Debug)]
+struct Overheard {
+    witness: Arc<Witness>,
+    to: Arc<dyn Signals>,
+}
+
+impl Signals for Overheard {
+    fn held(&self, id: ClaimId, grant: Grant) {
+        self.witness.held(id, grant);
+        self.to.held(id, grant);
+    }
+
+    fn gone(&self, id: ClaimId) {
+        self.to.gone(id);
+    }
+
+    fn look(&self, name: &Name) {
+        self.to.look(name);
+    }
+
+    fn look_everywhere(&self) {
+        self.to.look_everywhere();
+    }
+
+    fn over(&self) {
+        self.to.over();
+    }
+}
