@@ -80,10 +80,8 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
     };
     let backends = request.backends()?;
     let workspace = Workspace::load()?;
-    let features = backend::features(&backends);
-    let profile: &[&str] = if features.is_empty() { &[] } else { IN_REAL_TIME };
-    let selection = QUICK_TO_BUILD.iter().chain(profile).copied().chain(features.iter().map(String::as_str));
-    let suite = Suite::build(&workspace, &selection.collect::<Vec<_>>())?;
+    let is_in_real_time = backends.iter().any(|backend| !backend.deployments.is_empty());
+    let suite = Suite::with(&workspace, &backends, is_in_real_time)?;
     let went_well = if request.tells {
         suite.call().args(&request.others).interactive()?
     } else {
@@ -119,6 +117,19 @@ impl Suite {
     /// Built upon what the tests are built upon.
     pub(crate) fn among_all(workspace: &Workspace) -> Result<Self> {
         Self::build(workspace, &[cargo::AMONG_ALL, &["--bin", PROGRAM], IN_REAL_TIME].concat())
+    }
+
+    /// With these backends alone, for storms, which go by the boot clock whatever the backend.
+    pub(crate) fn for_storms(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
+        Self::with(workspace, backends, true)
+    }
+
+    fn with(workspace: &Workspace, backends: &[&'static Backend], is_in_real_time: bool) -> Result<Self> {
+        let features = backend::features(backends);
+        let profile: &[&str] = if is_in_real_time { IN_REAL_TIME } else { &[] };
+        let selection =
+            QUICK_TO_BUILD.iter().chain(profile).copied().chain(features.iter().map(String::as_str));
+        Self::build(workspace, &selection.collect::<Vec<_>>())
     }
 
     fn build(workspace: &Workspace, selection: &[&str]) -> Result<Self> {

@@ -18,6 +18,7 @@ mod place;
 mod score;
 mod servers;
 mod setup;
+mod storm;
 mod tally;
 mod test;
 mod trouble;
@@ -41,6 +42,7 @@ Commands:
   setup        install what is missing: toolchains, servers, tools
   servers      start, stop or look at the servers that the backends are tested with
   conformance  run the conformance suite on a backend
+  storm        everything at once, by chance, over a backend: for minutes or for nights
   bench        measure a backend beside its store's bare commands
   playground   build the playground
 
@@ -69,6 +71,7 @@ fn dispatch(mut flags: Parser) -> Result<ExitCode> {
         "setup" => setup::main(flags),
         "servers" => servers::main(flags),
         "conformance" => conformance::main(flags),
+        "storm" => storm::main(flags),
         "bench" => bench::main(flags),
         "playground" => absent::main(&command, flags),
         "help" => Ok(help(HELP)),

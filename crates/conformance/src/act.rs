@@ -71,6 +71,9 @@ pub enum Act {
     Cut(Whom),
     /// Every connection is reset, and each new one too.
     Reset(Whom),
+    /// Each time the client's connections to a server have carried so many pieces there, the one that carried the last
+    /// is cut: what was asked arrives, and its reply does not. New ones work.
+    CutAfter(Whom, u64),
     /// The connections that there are carry nothing any more, for good, and nobody is told. New ones work.
     HalfOpen(Whom),
     /// The connection that the client is told things on is closed, and each new one too.
@@ -130,7 +133,7 @@ impl Act {
             Self::Kill(_) => Ability::Kill,
             Self::EndSession(_) => Ability::EndSession,
             Self::Sleep(_) => Ability::Sleep,
-            Self::Cut(_) | Self::Reset(_) | Self::HalfOpen(_) => Ability::Cut,
+            Self::Cut(_) | Self::Reset(_) | Self::CutAfter(..) | Self::HalfOpen(_) => Ability::Cut,
             Self::CutPush(_) => Ability::CutPush,
             Self::Stall(..) | Self::Strand(_) | Self::Lag(..) => Ability::Stall,
             Self::Restart | Self::Crash | Self::Stop => Ability::Restart,
@@ -164,6 +167,9 @@ impl fmt::Display for Act {
             Self::Sleep(by) => write!(f, "clients stand still for {by:?}"),
             Self::Cut(whom) => write!(f, "the connections of {whom} are cut"),
             Self::Reset(whom) => write!(f, "the connections of {whom} are reset"),
+            Self::CutAfter(whom, pieces) => {
+                write!(f, "a connection of {whom} is cut just after each {pieces}th piece that it sends")
+            }
             Self::HalfOpen(whom) => write!(f, "the connections of {whom} die without a word"),
             Self::CutPush(whom) => write!(f, "the connection that {whom} is told things on is cut"),
             Self::Stall(whom, way) => write!(f, "the network of {whom} stalls {way}"),

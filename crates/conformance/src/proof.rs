@@ -1,17 +1,24 @@
 //! The suite's own proof: it can fail, and each fault makes the trial fail that is about it.
 //!
 //! Each broken backend is played on by its own trial, which has to fail there and to pass on the sound backend; each
-//! faulty history has to be caught by its own check, and by no other.
+//! faulty history has to be caught by its own check, and by no other. And a storm, which knows of no fault, has to break
+//! on those of the broken backends that it can.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
-use crate::broken::Broken;
+use crate::broken::{Broken, Weak};
 use crate::history::faulty::{self, Faulty};
 use crate::history::{Promise, timeline};
 use crate::report::{Ending, Painter, Verdict};
 use crate::runner::{Settings, play_one};
-use crate::{Subject, broken, subjects, trials};
+use crate::{Storm, Subject, broken, storm, subjects, trials};
+
+/// How long a round of a storm lasts that is to find something, and how long the whole storm may.
+const ROUND: Duration = Duration::from_secs(2);
+const LONGEST_STORM: Duration = Duration::from_secs(90);
 
 /// What the proof came to.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +48,10 @@ pub fn prove(settings: &Settings, tell: &mut dyn FnMut(&Step)) -> Proof {
     let is_chosen = |what: &str| settings.filter.as_ref().is_none_or(|part| what.contains(part.as_str()));
     for broken in broken::all().iter().filter(|broken| is_chosen(broken.name)) {
         let step = catch(broken, settings, &mut sound);
+        tell(&step);
+        proof.steps.push(step);
+    }
+    for step in catch_all_weak(&is_chosen, settings.seed) {
         tell(&step);
         proof.steps.push(step);
     }
@@ -104,6 +115,31 @@ fn catch(broken: &Broken, settings: &Settings, sound: &mut BTreeMap<&'static str
     match play_one(&subject, trial, settings).ending {
         Ending::Failed { why, timeline, .. } => step(true, format!("{why}\n{timeline}")),
         _ => step(false, "it passes on the broken one".into()),
+    }
+}
+
+/// Storms mostly wait, so all of them go on at once.
+fn catch_all_weak(is_chosen: &dyn Fn(&str) -> bool, seed: u64) -> Vec<Step> {
+    let weak: Vec<Weak> = broken::weak().into_iter().filter(|weak| is_chosen(weak.name)).collect();
+    thread::scope(|scope| {
+        let storms: Vec<_> = weak.iter().map(|weak| scope.spawn(move || catch_weak(weak, seed))).collect();
+        storms.into_iter().filter_map(|storm| storm.join().ok()).collect()
+    })
+}
+
+fn catch_weak(weak: &Weak, seed: u64) -> Step {
+    let subject: Arc<dyn Subject> = Arc::new(weak.subject());
+    let settings = Storm { round: ROUND, ..Storm::new(seed, LONGEST_STORM) };
+    let rounds = storm(&subject, &settings, &mut |_| {});
+    let damage = rounds.last().and_then(|round| round.damage.clone());
+    Step {
+        what: weak.name.into(),
+        by: format!("a storm of {} rounds", rounds.len()),
+        holds: damage.is_some(),
+        said: damage.map_or_else(
+            || "nothing".into(),
+            |damage| format!("{}\n{}", damage.why.lines().next().unwrap_or_default(), damage.timeline),
+        ),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Each direction of each connection is a reader and a writer with a queue between them, so that a delay shifts what
 //! is sent and does not throttle it. What is held back waits in the queue and is sent at the heal; a cut or a reset
-//! ends every connection, and newcomers too until the heal. A connection that has become half open carries nothing
-//! any more, heal or not. A connection is known as the one for pushes by something that is said on it. Where servers
+//! ends every connection, and newcomers too until the heal; a connection may also be cut by what it carries, just after
+//! it has asked. A connection that has become half open carries nothing any more, heal or not. A connection is known as the one for pushes by something that is said on it. Where servers
 //! tell clients of each other, they are told of proxies instead.
 
 use std::fmt;
@@ -23,6 +23,8 @@ use crate::Retelling;
 
 /// How many pieces may be under way in one direction of one connection.
 const UNDER_WAY: usize = 4_096;
+/// How long a server is listened to whose client was cut off.
+const HEARD_OUT: Duration = Duration::from_millis(200);
 /// The largest piece.
 const PIECE: usize = 16 * 1_024;
 
@@ -32,6 +34,7 @@ pub struct Proxy {
     address: SocketAddr,
     weather: watch::Sender<Weather>,
     carried: Arc<AtomicU64>,
+    asked: Arc<AtomicU64>,
     retelling: Arc<OnceLock<Retelling>>,
     listening: JoinHandle<()>,
 }
@@ -69,6 +72,8 @@ struct Weather {
     half_open: u64,
     /// Nor do those before this one, before the heal.
     stranded: u64,
+    /// Each time so many pieces have gone to the server, the connection of the last one is ended; never, if 0.
+    cut_after: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,15 +108,23 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (weather, carried) = (watch::Sender::new(Weather::default()), Arc::new(AtomicU64::new(0)));
-        let retelling = Arc::new(OnceLock::new());
-        let (seen, counted, retold) = (weather.clone(), carried.clone(), retelling.clone());
+        let (asked, retelling) = (Arc::new(AtomicU64::new(0)), Arc::new(OnceLock::new()));
+        let first = Connection {
+            weather: weather.subscribe(),
+            born: 0,
+            mark,
+            is_push: watch::Sender::new(false),
+            is_doomed: watch::Sender::new(false),
+            carried: carried.clone(),
+            asked: asked.clone(),
+            retelling: retelling.clone(),
+        };
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let connection = Connection::new(seen.subscribe(), mark, counted.clone(), retold.clone());
-                tokio::spawn(connection.carry(client, server));
+                tokio::spawn(first.another().carry(client, server));
             }
         });
-        Ok(Self { address, weather, carried, retelling, listening })
+        Ok(Self { address, weather, carried, asked, retelling, listening })
     }
 
     /// From now on clients are told other words than the server's. It is said once, before any of them connects.
@@ -167,11 +180,19 @@ impl Proxy {
         self.weather.send_modify(|weather| weather.stranded = weather.next_age());
     }
 
+    /// Each time so many pieces have gone to the server, until the heal, the connection that carried the last one is
+    /// reset: what was asked arrives, and its reply does not. New ones work.
+    pub fn cut_after(&self, pieces: u64) {
+        self.asked.store(0, Ordering::Relaxed);
+        self.weather.send_modify(|weather| weather.cut_after = pieces);
+    }
+
     /// Everything gets through again. Connections that were ended stay so.
     pub fn heal(&self) {
         self.weather.send_modify(|weather| {
             (weather.there, weather.back) = Default::default();
-            (weather.cut.1, weather.push_cut.1, weather.stranded) = (None, None, 0);
+            (weather.cut.1, weather.push_cut.1) = (None, None);
+            (weather.stranded, weather.cut_after) = (0, 0);
         });
     }
 
@@ -229,19 +250,28 @@ struct Connection {
     mark: Option<&'static str>,
     /// Whether the mark was said.
     is_push: watch::Sender<bool>,
+    /// Whether it is to end by what it has carried.
+    is_doomed: watch::Sender<bool>,
     carried: Arc<AtomicU64>,
+    /// How many pieces have gone to the server since that counts.
+    asked: Arc<AtomicU64>,
     retelling: Arc<OnceLock<Retelling>>,
 }
 
 impl Connection {
-    fn new(
-        weather: watch::Receiver<Weather>,
-        mark: Option<&'static str>,
-        carried: Arc<AtomicU64>,
-        retelling: Arc<OnceLock<Retelling>>,
-    ) -> Self {
-        let born = weather.borrow().age;
-        Self { weather, born, mark, is_push: watch::Sender::new(false), carried, retelling }
+    /// One that begins now.
+    fn another(&self) -> Self {
+        let born = self.weather.borrow().age;
+        Self {
+            weather: self.weather.clone(),
+            born,
+            mark: self.mark,
+            is_push: watch::Sender::new(false),
+            is_doomed: watch::Sender::new(false),
+            carried: self.carried.clone(),
+            asked: self.asked.clone(),
+            retelling: self.retelling.clone(),
+        }
     }
 
     /// Carries it until both sides have ended it, or the weather does.
@@ -259,13 +289,18 @@ impl Connection {
             let (from_server, to_server) = server.split();
             let there = self.pump(from_client, to_server, Way::There);
             let back = self.pump(from_server, to_client, Way::Back);
+            let mut is_doomed = self.is_doomed.subscribe();
             tokio::select! {
-                ending = self.ended() => ending,
-                _ = async { tokio::join!(there, back) } => Ending::Closed,
+                _ = is_doomed.wait_for(|is_doomed| *is_doomed) => None,
+                ending = self.ended() => Some(ending),
+                _ = async { tokio::join!(there, back) } => Some(Ending::Closed),
             }
         };
-        end(server, ending);
-        end(client, ending);
+        end(client, ending.unwrap_or(Ending::Reset));
+        match ending {
+            Some(ending) => end(server, ending),
+            None => hear_out(server).await,
+        }
     }
 
     /// Waits until the weather ends it.
@@ -331,6 +366,14 @@ impl Connection {
             if to.write_all(&piece).await.is_err() {
                 return;
             }
+            let cut_after = weather.borrow().cut_after;
+            if way == Way::There && cut_after > 0 {
+                let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+                if asked.is_multiple_of(cut_after) {
+                    self.is_doomed.send_replace(true);
+                    return std::future::pending().await; // nothing more gets through
+                }
+            }
         }
         if weather.wait_for(|weather| weather.carries(self.born, way)).await.is_ok() {
             let _ = to.shutdown().await; // the other side may have gone
@@ -340,6 +383,14 @@ impl Connection {
 
 fn says(piece: &[u8], mark: &str) -> bool {
     piece.windows(mark.len()).any(|window| window.eq_ignore_ascii_case(mark.as_bytes()))
+}
+
+/// A server may throw away what it was sent when the connection ends before it has read it: so it is listened to for a
+/// while.
+async fn hear_out(mut server: TcpStream) {
+    let mut said = [0; 1024];
+    let listening = async { while let Ok(1..) = server.read(&mut said).await {} };
+    let _ = tokio::time::timeout(HEARD_OUT, listening).await; // it has had its time
 }
 
 fn end(stream: TcpStream, ending: Ending) {
@@ -406,6 +457,24 @@ mod tests {
             let late = tokio::time::timeout(LONG, answer(&mut stream)).await;
             assert_eq!(&late.unwrap().unwrap(), b"ping", "{way:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_cut_just_after_it_has_asked_and_new_ones_work() {
+        let proxy = echo().await;
+        let mut stream = connect(&proxy).await;
+        proxy.cut_after(2);
+        stream.write_all(b"ping").await.unwrap();
+        assert_eq!(&answer(&mut stream).await.unwrap(), b"ping");
+        stream.write_all(b"ping").await.unwrap();
+        assert!(tokio::time::timeout(LONG, answer(&mut stream)).await.unwrap().is_err());
+        assert_eq!(proxy.carried(), 12, "it has arrived, and its answer has not");
+        let mut again = connect(&proxy).await;
+        again.write_all(b"ping").await.unwrap();
+        assert_eq!(&answer(&mut again).await.unwrap(), b"ping");
+        proxy.heal();
+        again.write_all(b"ping").await.unwrap();
+        assert_eq!(&answer(&mut again).await.unwrap(), b"ping");
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidelock::{Locks, Options, Result};
 
+use crate::history::Witness;
 use crate::{Ability, Act, Seat, Time};
 
 /// A backend under trial.
@@ -56,6 +57,9 @@ pub trait Server: fmt::Debug + Send + Sync + 'static {
 
     /// The same with something wrong about it. What comes of it is the trial's.
     async fn connect_wrongly(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>>;
+
+    /// From now on, that witness hears what new clients are told of their claims.
+    fn listen(&self, witness: Arc<Witness>);
 
     /// What runs one more client in a process of its own: it does what [`serve_as_child`](crate::serve_as_child) is
     /// told.

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock::{Clock, Result, SessionId};
+use tidelock::{Backend, Clock, Result, SessionId};
 
+use crate::history::Witness;
 use crate::stage::WATCHER;
 use crate::wire::{Trouble, Wire};
-use crate::{Act, Counts, Whom};
+use crate::{Act, Counts, Layered, Whom};
 
 /// All of them, those of clients that are gone too.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ struct Laid {
     wires: Vec<Arc<Wire>>,
     /// What is wrong for everyone, and so for whoever comes next.
     for_everyone: Trouble,
+    /// Who hears what is told to whoever comes next.
+    witness: Option<Arc<Witness>>,
 }
 
 impl Wires {
@@ -26,6 +29,19 @@ impl Wires {
         let wire = Arc::new(Wire::new(label, clock, laid.for_everyone.clone()));
         laid.wires.push(wire.clone());
         wire
+    }
+
+    /// From now on, that witness hears what new clients are told.
+    pub(crate) fn listen(&self, witness: Arc<Witness>) {
+        self.laid().witness = Some(witness);
+    }
+
+    /// A new client's backend, and whoever is to hear what it tells.
+    pub(crate) fn overheard(&self, backend: Arc<dyn Backend>) -> Arc<dyn Backend> {
+        match self.laid().witness.clone() {
+            Some(witness) => Arc::new(Layered::new(backend, witness)),
+            None => backend,
+        }
     }
 
     /// Does what is done on wires. Whatever is not is given back.

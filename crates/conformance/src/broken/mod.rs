@@ -15,18 +15,26 @@ mod grants_twice;
 mod keeps_renewing;
 mod last_come_first;
 mod leaves_a_cancelled_claim;
+mod lets_another_kind_in;
 mod lost_on_the_first_failure;
 mod mixes_up_names;
 mod readers_pass;
 mod retold;
 mod reuses_tokens;
 mod says_nothing_on_loss;
+mod tells_the_size_asked_for;
 mod tokens_go_down;
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_memory::Store;
 
 use crate::ManualTime;
 use crate::subjects::{Bend, Seam};
+
+/// How long claims live where a storm goes over them, in real time.
+const SHORT_TTL: Duration = Duration::from_secs(1);
 
 /// A backend that is broken on purpose, and the trial that is about it.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +46,45 @@ pub struct Broken {
     bend: fn(&ManualTime) -> Bend,
 }
 
+/// A backend that is broken on purpose, and that a storm has to catch.
+#[derive(Clone, Copy, Debug)]
+pub struct Weak {
+    /// What it does wrong.
+    pub name: &'static str,
+    bend: fn(&ManualTime) -> Bend,
+}
+
 impl Broken {
     /// The subject: memory with the fault in front of it.
     #[must_use]
     pub fn subject(&self) -> Seam {
         Seam::new(self.name, |time| Arc::new(time.store())).bent(self.bend)
     }
+}
+
+impl Weak {
+    /// The subject: memory on the boot clock, with the fault in front of it.
+    #[must_use]
+    pub fn subject(&self) -> Seam {
+        Seam::new(self.name, |_| Arc::new(Store::new())).in_real_time(SHORT_TTL).bent(self.bend)
+    }
+}
+
+/// What a storm over them has to catch. Nobody tells it what to look for.
+#[must_use]
+pub fn weak() -> Vec<Weak> {
+    let weak = |name, bend| Weak { name, bend };
+    vec![
+        weak("grants twice, once in a hundred", grants_twice::bend),
+        weak("lets another kind in", lets_another_kind_in::bend),
+        weak("tells the size that was asked for", tells_the_size_asked_for::bend),
+        weak("serves the line last come first", last_come_first::bend),
+        weak("reuses a token after an emptied line", reuses_tokens::bend),
+        weak("gives a lower token after a restart", tokens_go_down::bend),
+        weak("drops notifications and never looks again", drops_notifications::bend),
+        weak("frees a permit too many on expiry", frees_a_permit_too_many::bend),
+        weak("gives back what was joined while a renewal was under way", gives_strays_back::bend),
+    ]
 }
 
 /// Every one of them.

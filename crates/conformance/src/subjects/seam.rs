@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidelock::{Backend, ClaimId, Error, ErrorKind, Grant, Locks, Name, Options, Result, SessionId, Signals};
 
+use crate::history::Witness;
 use crate::wires::Wires;
 use crate::{
     Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, RealTime, Seat, Server,
@@ -192,7 +193,7 @@ impl Server for SeamServer {
         if let Some(bend) = &self.bend {
             backend = Arc::new(Layered::new(backend, bend(&options.label)));
         }
-        tidelock::attach(backend, options)
+        tidelock::attach(self.wires.overheard(backend), options)
     }
 
     async fn connect_to(&self, _: Seat, _: Options) -> Result<Arc<dyn Locks>> {
@@ -201,6 +202,10 @@ impl Server for SeamServer {
 
     async fn connect_wrongly(&self, wrong: Wrong, _: Options) -> Result<Arc<dyn Locks>> {
         Err(cannot(wrong.needs()))
+    }
+
+    fn listen(&self, witness: Arc<Witness>) {
+        self.wires.listen(witness);
     }
 
     fn program(&self, _: Options) -> Result<Command> {

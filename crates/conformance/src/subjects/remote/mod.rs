@@ -83,6 +83,14 @@ impl Remote {
         Ok(())
     }
 
+    /// The stage of that namespace, as a process that is not the one that has set it sees it.
+    ///
+    /// # Errors
+    /// What the URL is refused for.
+    pub fn stage(&self, namespace: &str) -> Result<Box<dyn Server>> {
+        Ok(Box::new(RemoteServer::new(self, namespace.to_owned(), false)?))
+    }
+
     /// A client of this server, as its users make one.
     ///
     /// # Errors

@@ -44,6 +44,7 @@ impl Network {
         match act {
             Act::Cut(whom) => self.of(&whom).iter().for_each(|proxy| proxy.cut()),
             Act::Reset(whom) => self.of(&whom).iter().for_each(|proxy| proxy.reset()),
+            Act::CutAfter(whom, pieces) => self.of(&whom).iter().for_each(|proxy| proxy.cut_after(pieces)),
             Act::HalfOpen(whom) => self.of(&whom).iter().for_each(|proxy| proxy.break_quietly()),
             Act::CutPush(whom) => self.of(&whom).iter().for_each(|proxy| proxy.cut_push()),
             Act::Stall(whom, way) => self.of(&whom).iter().for_each(|proxy| proxy.hold(way)),

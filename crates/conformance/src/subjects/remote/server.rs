@@ -13,6 +13,7 @@ use super::elsewhere::Elsewhere;
 use super::network::Network;
 use super::skew::Skew;
 use super::{Control, Program, Remote, Site};
+use crate::history::Witness;
 use crate::stage::WATCHER;
 use crate::wires::Wires;
 use crate::{Act, Counts, Layered, RealTime, Seat, Server, Time, Wrong};
@@ -61,7 +62,7 @@ impl RemoteServer {
         let backend = self.site.backend(url)?;
         let wire = self.wires.add(&options.label, backend.clock());
         let backend: Arc<dyn Backend> = Arc::new(Layered::new(backend, wire));
-        tidelock::connect(backend, self.within(options)).await
+        tidelock::connect(self.wires.overheard(backend), self.within(options)).await
     }
 
     /// As somebody who is made known for this alone.
@@ -200,6 +201,10 @@ impl Server for RemoteServer {
             Wrong::Password | Wrong::Permission => self.connect_as_somebody(wrong, options).await,
             Wrong::Address | Wrong::Stranger | Wrong::Mute => self.connect_elsewhere(wrong, options).await,
         }
+    }
+
+    fn listen(&self, witness: Arc<Witness>) {
+        self.wires.listen(witness);
     }
 
     fn program(&self, options: Options) -> Result<Command> {

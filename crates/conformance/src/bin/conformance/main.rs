@@ -1,4 +1,6 @@
-//! `conformance`: the suite on a backend, its own proof, and the table of guarantees.
+//! `conformance`: the suite on a backend, a storm over it, the suite's own proof, and the table of guarantees.
+
+mod storm;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +13,8 @@ use tidelock::Options;
 use tidelock_conformance::report::{POINTS, Painter, table};
 use tidelock_conformance::subjects::{Control, Remote};
 use tidelock_conformance::{
-    LESSONS, ONLY_SERVERS, Settings, Subject, Trial, prove, run_with, serve_as_child, subjects, trials,
+    LESSONS, ONLY_SERVERS, Role, Settings, Subject, Trial, prove, run_with, serve_as_child, serve_as_player,
+    subjects, trials,
 };
 
 const USAGE: &str = "\
@@ -19,6 +22,8 @@ The contract of Tidelock as trials, on a backend.
 
 Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [--seed N]
        conformance --backend NAME --url URL [--control PROGRAM --deployment NAME] [the same]
+       conformance --storm TIME [--backend NAME …] [--seed N]
+                                   everything at once, by chance, for so long: 90s, 20m, 8h
        conformance --list          which trial proves what
        conformance --prove         the suite's own proof: what is broken on purpose is caught
        conformance --table FILE…   the table of guarantees from these reports, as README has it
@@ -31,7 +36,7 @@ Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [
   --filter PART   only trials whose name contains this; with --prove only such faults, with their histories
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   writes a report as JSON
-  --seed N        replays the random choices of an earlier run
+  --seed N        replays the random choices of an earlier run, or the plan of a round of a storm
 ";
 
 /// How long a trial may take in a deep run.
@@ -49,6 +54,8 @@ struct Flags {
     seed: Option<u64>,
     /// Not for people: this is a client of a trial, in a process of its own.
     child: Option<Child>,
+    /// Nor is this: what that client plays in a storm.
+    role: Option<Role>,
     what: What,
 }
 
@@ -64,6 +71,7 @@ struct Child {
 enum What {
     #[default]
     Run,
+    Storm(Duration),
     List,
     Prove,
     Table(Vec<PathBuf>),
@@ -95,6 +103,11 @@ fn parse() -> Result<Flags, lexopt::Error> {
                 let ttl = Duration::from_millis(parser.value()?.parse()?);
                 flags.child = Some(Child { label, namespace, ttl });
             }
+            Long("plays") => {
+                let (seed, number) = (parser.value()?.parse()?, parser.value()?.parse()?);
+                flags.role = Some(Role { seed, number, folder: parser.value()?.into() });
+            }
+            Long("storm") => flags.what = What::Storm(storm::duration(&parser.value()?.string()?)?),
             Long("filter") => flags.filter = Some(parser.value()?.string()?),
             Long("deep") => flags.deep = true,
             Long("report") => flags.report = Some(parser.value()?.into()),
@@ -122,6 +135,7 @@ fn act(flags: &Flags) -> Result<bool, lexopt::Error> {
         What::List => list(flags),
         What::Table(files) => say(table(&read(files)?)?.trim_end()),
         What::Prove => return Ok(prove_all(flags)),
+        What::Storm(lasts) => return storm::run(flags, *lasts, flags.seed.unwrap_or_else(new_seed)),
         What::Run => return run_all(flags),
     }
     Ok(true)
@@ -130,6 +144,7 @@ fn act(flags: &Flags) -> Result<bool, lexopt::Error> {
 fn run_all(flags: &Flags) -> Result<bool, lexopt::Error> {
     let (subject, settings, painter) = (subject(flags)?, settings(flags), Painter::for_stdout());
     let seed = settings.seed;
+    ask_first(flags, &*subject)?;
     say(&format!("the contract on {}, seed {seed} (replay with --seed {seed})\n", subject.name()));
     let report = run_with(&subject, &settings, &mut |verdict| say(&verdict.text(painter)));
     if report.verdicts.is_empty() {
@@ -140,6 +155,24 @@ fn run_all(flags: &Flags) -> Result<bool, lexopt::Error> {
     }
     say(&report.summary(painter));
     Ok(report.passed())
+}
+
+/// Whether anybody is there at all: otherwise every trial would say the same in its own way.
+fn ask_first(flags: &Flags, subject: &dyn Subject) -> Result<(), lexopt::Error> {
+    if flags.url.is_none() {
+        return Ok(());
+    }
+    let unusable = |error: &dyn std::fmt::Display| {
+        format!("nothing was tried, for the {} at that URL cannot be used: {error}", subject.name())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| unusable(&error))?;
+    let asked = runtime.block_on(async {
+        let locks =
+            remote(flags).map_err(|error| error.to_string())?.connect(Options::new().label("first")).await;
+        locks.map_err(|error| error.to_string())?.close().await.map_err(|error| error.to_string())
+    });
+    asked.map_err(|error| unusable(&error).into())
 }
 
 fn prove_all(flags: &Flags) -> bool {
@@ -289,8 +322,14 @@ fn child(program: &Path, backend: &str, url: &str, options: &Options) -> Command
 }
 
 fn be_child(flags: &Flags, child: &Child) -> Result<bool, lexopt::Error> {
-    let options = Options::new().ttl(child.ttl).label(&child.label).namespace(&child.namespace);
-    let served = serve_as_child(remote(flags)?.connect(options));
+    let options = Options::new().ttl(child.ttl).label(&child.label);
+    let remote = remote(flags)?;
+    let served = match &flags.role {
+        Some(role) => {
+            remote.stage(&child.namespace).and_then(|stage| serve_as_player(&*stage, options, role))
+        }
+        None => serve_as_child(remote.connect(options.namespace(&child.namespace))),
+    };
     served.map(|()| true).map_err(|error| error.to_string().into())
 }
 

@@ -1,0 +1,28 @@
+//! Tells everybody the size that they have asked for, whatever the line has.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{Claim, Grant, Patience, Place, Result, Session};
+
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime};
+
+#[derive(Debug)]
+struct TellsTheSizeAskedFor;
+
+pub(super) fn bend(_: &ManualTime) -> Bend {
+    super::each(|| TellsTheSizeAskedFor)
+}
+
+#[async_trait]
+impl Layer for TellsTheSizeAskedFor {
+    async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
+        Ok(match to.join(claim, patience).await? {
+            Place::Held { grant, until } => {
+                Place::Held { grant: Grant { capacity: claim.capacity, ..grant }, until }
+            }
+            other => other,
+        })
+    }
+}

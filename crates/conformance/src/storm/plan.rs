@@ -1,0 +1,251 @@
+//! The plan of one round: who does what when, all of it drawn from a seed before anything begins.
+//!
+//! Each part has dice of its own, named after it, so that a process that plays one part draws the same as whoever drew
+//! the whole. What comes of it is not in the plan: that is up to the store, and to chance in the machine.
+
+use std::time::Duration;
+
+use tidelock::Options;
+
+use super::step::{Pace, Steps};
+use super::trouble::{self, Trouble};
+use crate::{Ability, Can, Dice, Subject, Want};
+
+/// One round's plan.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    pub(super) names: Vec<Spot>,
+    /// Clients of this process.
+    pub(super) clients: Vec<Part>,
+    /// Clients in processes of their own.
+    pub(super) processes: Vec<Part>,
+    /// What goes wrong, one after the other; nothing in a calm.
+    pub(super) troubles: Vec<Trouble>,
+}
+
+/// A name that they fight for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) name: String,
+    pub(super) mood: Mood,
+}
+
+/// How a name is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    Mutex,
+    RwLock,
+    /// Everyone declares one size.
+    Semaphore(u32),
+    /// Half of the clients declare the one size, half the other, as while a new version is rolled out.
+    Rollout(u32, u32),
+    /// Its size is changed all the time.
+    Resized(u32),
+    /// Every kind, and sizes, by turns.
+    Mixed,
+}
+
+/// What one client does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) label: String,
+    pub(super) tasks: usize,
+    seed: u64,
+    /// Which of two sizes it declares.
+    is_newer: bool,
+    patience: Patience,
+}
+
+/// How a client deals with a store that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    Usual,
+    /// It gives a command up soon, and asks again at once.
+    Hasty,
+    /// It waits for as long as a claim lives before it asks again.
+    Slow,
+}
+
+impl Plan {
+    /// The plan of a seed, for a round that lasts so long on this subject.
+    pub(super) fn draw(seed: u64, subject: &dyn Subject, lasts: Duration) -> Self {
+        let dice = Dice::new(seed, "round");
+        let names = Spot::draw(seed);
+        let part = |kind: &str, number: u64| Part::draw(seed, &format!("{kind} {number}"));
+        let is_lonely = is_lonely(seed);
+        let clients = if is_lonely { 1 } else { 2 + dice.below(3) };
+        let clients: Vec<Part> = (0..clients).map(|number| part("client", number)).collect();
+        let has_processes = subject.can(Ability::Child) == Can::Yes && !is_lonely;
+        let processes = if has_processes { dice.below(4) } else { 0 };
+        let processes: Vec<Part> = (0..processes).map(|number| part("process", number)).collect();
+        let is_calm = dice.one_in(5);
+        let mut plan = Self { seed, names, clients, processes, troubles: Vec::new() };
+        if !is_calm {
+            plan.troubles = trouble::draw(&plan, subject, lasts);
+        }
+        plan
+    }
+
+    /// What it is, in a line.
+    pub(super) fn sentence(&self) -> String {
+        let names: Vec<&str> = self.names.iter().map(|spot| &*spot.name).collect();
+        let tasks: usize = self.clients.iter().chain(&self.processes).map(|part| part.tasks).sum();
+        format!(
+            "{} clients and {} processes, {tasks} tasks, on {}; {}",
+            self.clients.len(),
+            self.processes.len(),
+            names.join(", "),
+            match self.troubles.len() {
+                0 => "calm".to_owned(),
+                faults => format!("up to {faults} faults"),
+            }
+        )
+    }
+}
+
+impl Spot {
+    /// The names of a round.
+    pub(super) fn draw(seed: u64) -> Vec<Self> {
+        let dice = Dice::new(seed, "names");
+        let moods = [
+            Mood::Mixed,
+            Mood::Rollout(3, 5),
+            Mood::Mutex,
+            Mood::RwLock,
+            Mood::Semaphore(3),
+            Mood::Resized(4),
+            Mood::Mixed,
+        ];
+        let spot = |number: u64| {
+            let mood = *dice.pick(&moods);
+            Self { name: format!("{} {number}", mood.word()), mood }
+        };
+        (0..1 + dice.below(3)).map(spot).collect()
+    }
+}
+
+impl Mood {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::RwLock => "table",
+            Self::Semaphore(_) => "pool",
+            Self::Rollout(..) => "rollout",
+            Self::Resized(_) => "resized",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    /// What somebody may want of it.
+    pub(super) fn want(self, dice: &Dice, is_newer: bool) -> Want {
+        let permits = |of: u32| Want::Permits(dice.weight(of).get(), of);
+        match self {
+            Self::Mutex => Want::Lock,
+            Self::RwLock if dice.one_in(3) => Want::Write,
+            Self::RwLock => Want::Read,
+            Self::Semaphore(size) | Self::Resized(size) => permits(size),
+            Self::Rollout(old, new) => permits(if is_newer { new } else { old }),
+            Self::Mixed => match dice.below(6) {
+                0 | 1 => Want::Lock,
+                2 => Want::Read,
+                3 => Want::Write,
+                4 => permits(5),
+                _ => permits(3),
+            },
+        }
+    }
+
+    /// Whether somebody may be told that it is of another kind.
+    pub(super) fn is_of_many_kinds(self) -> bool {
+        self == Self::Mixed
+    }
+
+    /// Whether somebody may be told that there are too few permits.
+    pub(super) fn is_of_many_sizes(self) -> bool {
+        matches!(self, Self::Mixed | Self::Rollout(..) | Self::Resized(_))
+    }
+}
+
+impl Part {
+    /// What the client of that label does in the round of that seed.
+    pub(super) fn draw(seed: u64, label: &str) -> Self {
+        let dice = Dice::new(seed, label);
+        let patience = match is_lonely(seed) {
+            true => *dice.pick(&[Patience::Slow, Patience::Slow, Patience::Usual]),
+            false => *dice.pick(&[Patience::Usual, Patience::Hasty, Patience::Slow]),
+        };
+        Self {
+            label: label.to_owned(),
+            tasks: usize::try_from(2 + dice.below(4)).unwrap_or(2),
+            seed,
+            is_newer: dice.one_in(2),
+            patience,
+        }
+    }
+
+    /// Its options, where claims live that long.
+    pub(super) fn options(&self, ttl: Duration) -> Options {
+        let options = Options::new().ttl(ttl).label(&self.label);
+        match self.patience {
+            Patience::Usual => options,
+            Patience::Hasty => options
+                .command_deadline(ttl / 4)
+                .back_off(Duration::from_millis(5), Duration::from_millis(50)),
+            Patience::Slow => options.back_off(ttl, ttl),
+        }
+    }
+
+    /// What one of its tasks does, for as long as it is let.
+    pub(super) fn steps(&self, task: usize, names: &[Spot], ttl: Duration) -> Steps {
+        let dice = Dice::new(self.seed, &format!("{}, task {task}", self.label));
+        let pace = match is_lonely(self.seed) {
+            true => *dice.pick(&[Pace::Leisurely, Pace::Leisurely, Pace::Steady]),
+            false => *dice.pick(&[Pace::Steady, Pace::Quick, Pace::Hectic]),
+        };
+        Steps::new(dice, names.to_vec(), self.is_newer, pace, ttl)
+    }
+}
+
+/// Whether one client is by itself. In a crowd somebody else always comes in between: what the tasks of one client do
+/// to each other, and what a request does that is repeated late, shows where nobody does.
+pub(super) fn is_lonely(seed: u64) -> bool {
+    Dice::new(seed, "lonely").one_in(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subjects;
+
+    #[test]
+    fn a_seed_is_a_plan() {
+        let (memory, lasts) = (subjects::memory_in_real_time(), Duration::from_secs(6));
+        for seed in 0..50 {
+            let plan = Plan::draw(seed, &memory, lasts);
+            assert_eq!(Plan::draw(seed, &memory, lasts), plan);
+            let steps =
+                |part: &Part| -> Vec<_> { part.steps(0, &plan.names, memory.ttl()).take(100).collect() };
+            for part in &plan.clients {
+                // As a process draws it, which knows the seed and its label.
+                let alone = Part::draw(seed, &part.label);
+                assert_eq!((steps(&alone), &alone), (steps(part), part));
+            }
+        }
+        assert_ne!(Plan::draw(1, &memory, lasts), Plan::draw(2, &memory, lasts));
+    }
+
+    #[test]
+    fn all_moods_come_up_and_some_rounds_are_calm() {
+        let memory = subjects::memory_in_real_time();
+        let plans: Vec<Plan> =
+            (0..200).map(|seed| Plan::draw(seed, &memory, Duration::from_secs(6))).collect();
+        for word in ["mutex", "table", "pool", "rollout", "resized", "mixed"] {
+            let has = |plan: &&Plan| plan.names.iter().any(|spot| spot.mood.word() == word);
+            assert!(plans.iter().filter(has).count() > 20, "{word}");
+        }
+        // Memory has no network: where the weather is of the network alone, nothing can go wrong.
+        let calm = plans.iter().filter(|plan| plan.troubles.is_empty()).count();
+        assert!((20..180).contains(&calm), "{calm}");
+    }
+}

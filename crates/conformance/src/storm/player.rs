@@ -1,0 +1,162 @@
+//! One client's tasks, carrying out their steps until they are told to stop.
+//!
+//! Trouble is what a storm is for: an error is no failure, unless nothing that goes wrong here can explain it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::{Error, ErrorKind};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::plan::{Mood, Part, Spot};
+use super::register::Registers;
+use super::step::{Deed, End, How, Step, Taking};
+use crate::failure::{Failure, Outcome};
+use crate::history::Recorder;
+use crate::{Client, Hold, Want};
+
+/// After trouble that came at once, a task waits before it goes on: it would only count errors.
+const AFTER_TROUBLE: Duration = Duration::from_millis(5);
+
+/// What the tasks of one process share.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) names: Arc<[Spot]>,
+    pub(super) registers: Arc<Registers>,
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) ttl: Duration,
+    /// Whether it is over.
+    pub(super) is_over: watch::Receiver<bool>,
+}
+
+/// One task of a client.
+#[derive(Clone, Debug)]
+struct Player {
+    client: Client,
+    field: Field,
+}
+
+/// Lets all tasks of a client loose.
+pub(super) fn let_loose(client: &Client, part: &Part, field: &Field, tasks: &mut JoinSet<Outcome>) {
+    for task in 0..part.tasks {
+        let player = Player { client: client.clone(), field: field.clone() };
+        let mut steps = part.steps(task, &field.names, field.ttl);
+        tasks.spawn(async move {
+            while !*player.field.is_over.borrow() {
+                let Some(step) = steps.next() else { break };
+                player.carry_out(step).await?;
+            }
+            Ok(())
+        });
+    }
+}
+
+impl Player {
+    async fn carry_out(&self, step: Step) -> Outcome {
+        let Step { rest, name, deed } = step;
+        self.rest(rest).await;
+        let spot = &self.field.names[name];
+        match deed {
+            Deed::Take(taking) => self.take(spot, taking).await,
+            Deed::Burst { takings, after } => self.burst(spot, takings, after).await,
+            Deed::Resize(to) => {
+                let resized = self.client.resize(&spot.name, to).await;
+                resized.or_else(|error| excuse(spot.mood, &error))
+            }
+        }
+    }
+
+    async fn burst(&self, spot: &Spot, takings: Vec<Taking>, after: Duration) -> Outcome {
+        let mut tasks = JoinSet::new();
+        for taking in takings {
+            let (player, spot) = (self.clone(), spot.clone());
+            tasks.spawn(async move { player.take(&spot, taking).await });
+        }
+        self.rest(after).await;
+        while let Some(done) = tasks.try_join_next() {
+            done??;
+        }
+        Ok(()) // who is left gives up with the set of tasks
+    }
+
+    async fn take(&self, spot: &Spot, taking: Taking) -> Outcome {
+        let taken = match self.ask(&spot.name, taking.want, taking.how).await {
+            Ok(taken) => taken,
+            Err(error) => {
+                tokio::time::sleep(AFTER_TROUBLE).await;
+                return excuse(spot.mood, &error);
+            }
+        };
+        let Some(mut hold) = taken else { return Ok(()) };
+        self.write(&hold, taking.want).await?;
+        self.rest(taking.keep).await;
+        self.write(&hold, taking.want).await?;
+        if taking.end == End::Downgrade && taking.want == Want::Write {
+            hold = match hold.downgrade().await {
+                Ok(hold) => hold,
+                Err(error) => return excuse(spot.mood, &error),
+            };
+            self.rest(taking.keep).await;
+        }
+        match taking.end {
+            End::Drop => drop(hold),
+            _ => hold.release().await.or_else(|error| excuse(spot.mood, &error))?,
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, name: &str, want: Want, how: How) -> tidelock::Result<Option<Hold>> {
+        let client = &self.client;
+        match how {
+            How::Wait => client.take(name, want).await.map(Some),
+            How::Try => client.try_take(name, want).await,
+            How::Within(patience) => client.take_within(name, want, patience).await,
+            How::Drop(after) => {
+                let taking = tokio::time::timeout(after, client.take(name, want));
+                taking.await.map_or(Ok(None), |taken| taken.map(Some))
+            }
+            How::DropAfter(polls) => tokio::select! {
+                biased;
+                taken = client.take(name, want) => taken.map(Some),
+                () = yields(polls) => Ok(None),
+            },
+        }
+    }
+
+    /// Whoever holds alone writes.
+    async fn write(&self, hold: &Hold, want: Want) -> Outcome {
+        if !matches!(want, Want::Lock | Want::Write) {
+            return Ok(());
+        }
+        let trouble = |error| Failure::new(format!("a register could not be written: {error}"));
+        self.field.registers.write(&self.field.recorder, hold).await.map_err(trouble)
+    }
+
+    /// Rests, for no longer than the storm lasts.
+    async fn rest(&self, rest: Duration) {
+        let mut is_over = self.field.is_over.clone();
+        let over = is_over.wait_for(|is_over| *is_over);
+        let _ = tokio::time::timeout(rest, over).await; // whichever comes first
+    }
+}
+
+/// Whether an error is explained by what goes wrong in storms, and by how the name is used.
+fn excuse(mood: Mood, error: &Error) -> Outcome {
+    let is_explained = match error.kind() {
+        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Lost | ErrorKind::Closed => true,
+        ErrorKind::KindMismatch => mood.is_of_many_kinds(),
+        ErrorKind::Conflict | ErrorKind::InvalidPermits => mood.is_of_many_sizes(),
+        _ => false,
+    };
+    match is_explained {
+        true => Ok(()),
+        false => Err(Failure::new(format!("an error that nothing here explains: {error}"))),
+    }
+}
+
+async fn yields(times: u64) {
+    for _ in 0..times {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,70 @@
+//! The pulse of one process in a storm: a thread that looks at everything that is held, all the time.
+//!
+//! It also notices when it was not let run. A process that stood still, or a machine that has more to do than it can,
+//! explains what a fault would.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidelock::Moment;
+
+use super::story::Spell;
+use crate::history::Recorder;
+
+/// How often it looks.
+const BEAT: Duration = Duration::from_millis(10);
+
+/// The thread. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pulse {
+    /// Starts it. Whatever it takes for standing still is told as a spell, and each look as it is done.
+    pub(super) fn start(
+        recorder: Arc<Recorder>,
+        stumble: Duration,
+        mut told: impl FnMut(Beat) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = is_over.clone();
+        let thread = std::thread::Builder::new().name("pulse".into()).spawn(move || {
+            let mut last = recorder.now();
+            while !ends.load(Ordering::Acquire) {
+                let now = recorder.now();
+                recorder.look();
+                let stood = now.since(last);
+                if stood > stumble {
+                    let what = format!("a process was not let run for {stood:?}");
+                    told(Beat::Stumbled(Spell { from: last, to: now, what }));
+                }
+                last = now;
+                told(Beat::Looked(now));
+                std::thread::sleep(BEAT);
+            }
+            recorder.look();
+        })?;
+        Ok(Self { is_over, thread: Some(thread) })
+    }
+}
+
+/// What a pulse tells.
+#[derive(Debug)]
+pub(super) enum Beat {
+    /// Everything was looked at, not before this moment.
+    Looked(Moment),
+    Stumbled(Spell),
+}
+
+impl Drop for Pulse {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // its panic has been printed
+        }
+    }
+}

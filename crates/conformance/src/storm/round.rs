@@ -1,0 +1,308 @@
+//! One round: its clients and processes are let loose, things go wrong as planned, all is healed, everyone comes to an
+//! end, every name is tried again, and nothing may be left.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidelock::{Moment, Options};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::plan::Plan;
+use super::player::{Field, let_loose};
+use super::process::Process;
+use super::pulse::{Beat, Pulse};
+use super::register::Registers;
+use super::story::{Spell, Story};
+use super::stumble;
+use super::trouble::{Blow, Trouble};
+use crate::failure::{Failure, Outcome, ensure};
+use crate::history::{Event, Recorder, What};
+use crate::{Ability, Act, Belief, Can, Client, Dice, Stage, Subject, Whom};
+
+/// How long connecting may take, and processes to begin.
+const READY: Duration = Duration::from_secs(20);
+/// How long somebody may take to come to an end when all is healed, beside a few lifetimes: a client may pause for long
+/// between two tries to connect.
+const END: Duration = Duration::from_secs(20);
+/// How often the server is asked whether it answers.
+const PROBE: Duration = Duration::from_millis(100);
+/// Servers that were hurt may choose a new master only after they are all back.
+const AFTERMATH: Duration = Duration::from_secs(5);
+
+/// Plays it on a thread of its own, and says what came of it and what happened.
+pub(super) fn play(subject: &Arc<dyn Subject>, plan: Plan, lasts: Duration) -> (Outcome, Vec<Event>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return (Err(Failure::new(format!("no runtime: {error}"))), Vec::new()),
+    };
+    let played = runtime.block_on(async {
+        match Play::begin(subject, plan).await {
+            Ok(mut play) => {
+                let outcome = play.go(lasts).await;
+                (outcome, play.tell())
+            }
+            Err(failure) => (Err(failure), Vec::new()),
+        }
+    });
+    runtime.shutdown_background();
+    played
+}
+
+/// A folder that is gone when this is dropped.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0); // what stays is in the temporary folder
+    }
+}
+
+/// A round under way.
+struct Play {
+    plan: Plan,
+    stage: Stage,
+    field: Field,
+    over: watch::Sender<bool>,
+    clients: Vec<Client>,
+    processes: Vec<Process>,
+    tasks: JoinSet<Outcome>,
+    spells: Arc<Mutex<Vec<Spell>>>,
+    overlaps: Vec<(Moment, Moment)>,
+    pulse: Option<Pulse>,
+    probe: JoinHandle<()>,
+    _folder: Folder,
+}
+
+impl Play {
+    async fn begin(subject: &Arc<dyn Subject>, plan: Plan) -> Outcome<Self> {
+        let needs = [Ability::Cut, Ability::Stall, Ability::CutPush];
+        let needs: Vec<Ability> = needs.into_iter().filter(|need| subject.can(*need) == Can::Yes).collect();
+        let dice = Dice::new(plan.seed, "stage");
+        let stage = Stage::set(subject.clone(), &needs, dice, false).await?;
+        let recorder = stage.recorder().clone();
+        stage.server().listen(recorder.witness().clone());
+        let began = recorder.began().as_nanos();
+        let folder = std::env::temp_dir().join(format!("tidelock-storm-{}-{began}", std::process::id()));
+        let registers = Registers::in_folder(&folder)
+            .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+        let (over, is_over) = watch::channel(false);
+        let field = Field {
+            names: plan.names.clone().into(),
+            registers: Arc::new(registers),
+            recorder: recorder.clone(),
+            ttl: subject.ttl(),
+            is_over,
+        };
+        let (mut clients, mut processes) = (Vec::new(), Vec::new());
+        for part in &plan.clients {
+            let locks = stage.server().connect(part.options(subject.ttl())).await?;
+            clients.push(Client::new(locks, &part.label, recorder.clone()));
+        }
+        for (number, part) in (0..).zip(&plan.processes) {
+            let options = Options::new().ttl(subject.ttl()).label(&part.label);
+            let command = stage.server().program(options)?;
+            processes.push(Process::start(command, &part.label, plan.seed, number, &folder)?);
+        }
+        for process in &processes {
+            process.ready(READY).await?;
+        }
+        let spells: Arc<Mutex<Vec<Spell>>> = Arc::default();
+        let (stumbles, slow) = (spells.clone(), stumble(subject.ttl()));
+        let pulse = Pulse::start(recorder.clone(), slow, move |beat| {
+            if let Beat::Stumbled(spell) = beat {
+                stumbles.lock().unwrap_or_else(PoisonError::into_inner).push(spell);
+            }
+        });
+        let pulse = pulse.map_err(|error| Failure::new(format!("no thread for the pulse: {error}")))?;
+        let probe = tokio::spawn(probe(stage.watcher().clone(), recorder, slow, spells.clone()));
+        Ok(Self {
+            plan,
+            stage,
+            field,
+            over,
+            clients,
+            processes,
+            tasks: JoinSet::new(),
+            spells,
+            overlaps: Vec::new(),
+            pulse: Some(pulse),
+            probe,
+            _folder: Folder(folder),
+        })
+    }
+
+    async fn go(&mut self, lasts: Duration) -> Outcome {
+        let began = Instant::now();
+        for (client, part) in self.clients.iter().zip(&self.plan.clients) {
+            let_loose(client, part, &self.field, &mut self.tasks);
+        }
+        for trouble in std::mem::take(&mut self.plan.troubles) {
+            if began.elapsed() + trouble.pause >= lasts {
+                break;
+            }
+            tokio::time::sleep(trouble.pause).await;
+            self.befall(trouble).await?;
+            self.look_for_failures()?;
+        }
+        tokio::time::sleep(lasts.saturating_sub(began.elapsed())).await;
+        self.end().await
+    }
+
+    /// Does it, lets it last, and heals it.
+    async fn befall(&mut self, trouble: Trouble) -> Outcome {
+        let Trouble { blow, lasts, .. } = trouble;
+        let from = self.now();
+        let what = blow.to_string();
+        let done = self.strike(&blow, lasts).await;
+        self.stage.server().act(Act::Heal).await?;
+        let to = self.now();
+        self.spells().push(Spell { from, to, what });
+        if blow
+            .mishaps()
+            .iter()
+            .any(|mishap| matches!(self.stage.subject().belief(*mishap), Belief::MayOverlap(_)))
+        {
+            self.overlaps.push((from, to + AFTERMATH));
+        }
+        done
+    }
+
+    async fn strike(&mut self, blow: &Blow, lasts: Duration) -> Outcome {
+        match blow {
+            Blow::Act(act) => {
+                self.stage.server().act(act.clone()).await?;
+                tokio::time::sleep(lasts).await;
+            }
+            Blow::Kill(number) => self.processes[*number].kill()?,
+            Blow::Stop(number) if self.processes[*number].was_killed() => {}
+            Blow::Stop(number) => {
+                self.processes[*number].stop()?;
+                tokio::time::sleep(lasts).await;
+                self.processes[*number].go_on()?;
+            }
+            Blow::Evict(name, count) => self.evict(name, *count).await,
+        }
+        Ok(())
+    }
+
+    /// Trouble with the server is no failure: it may be in trouble.
+    async fn evict(&self, name: &str, count: usize) {
+        let operator = self.stage.watcher();
+        let Ok(line) = operator.line(name).await else { return };
+        for stander in line.claims.iter().take(count) {
+            let id = stander.id.to_string().into();
+            self.field.recorder.note_for_all(What::Evicted { id });
+            let _ = operator.locks().evict(name, stander.id).await; // gone, or unknown: either is excused
+        }
+    }
+
+    fn look_for_failures(&mut self) -> Outcome {
+        while let Some(done) = self.tasks.try_join_next() {
+            done??;
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self) -> Outcome {
+        self.over.send_replace(true);
+        self.processes.iter_mut().for_each(Process::end);
+        let bound = self.stage.ttl() * 4 + END;
+        let began = Instant::now();
+        while !self.tasks.is_empty() {
+            let left = bound.saturating_sub(began.elapsed());
+            let Ok(done) = tokio::time::timeout(left, self.tasks.join_next()).await else {
+                let names = self.stuck();
+                return Err(Failure::new(format!(
+                    "{} tasks did not come to an end within {bound:?} after everything was healed{names}",
+                    self.tasks.len()
+                )));
+            };
+            done.transpose()?.transpose()?;
+        }
+        for process in &self.processes {
+            process.ended(bound).await?;
+        }
+        for client in std::mem::take(&mut self.clients) {
+            client.locks().close_within(bound).await?;
+        }
+        if self.stage.subject().can(Ability::Cut) == Can::Yes {
+            // A connection that died without a word is one that the server still has, for hours.
+            self.stage.server().act(Act::Cut(Whom::Everyone)).await?;
+        }
+        self.stage.end().await?;
+        self.nothing_is_left().await
+    }
+
+    /// Who has asked and got no answer, a few of them.
+    fn stuck(&self) -> String {
+        let mut open: Vec<Event> = Vec::new();
+        for event in self.field.recorder.events() {
+            match event.what {
+                What::Asked { .. } => open.push(event),
+                What::Granted { .. } | What::Refused | What::Failed | What::Cancelled => {
+                    open.retain(|other| other.claim != event.claim);
+                }
+                _ => {}
+            }
+        }
+        let few = open.iter().take(3);
+        few.map(|event| format!("; {} {} for {:?}", event.who, event.what.sentence(), event.name)).collect()
+    }
+
+    /// A second, and for those that died a lifetime more.
+    async fn nothing_is_left(&self) -> Outcome {
+        if self.stage.subject().can(Ability::Leftovers) != Can::Yes {
+            return Ok(());
+        }
+        let has_died = self.processes.iter().any(Process::was_killed) || !self.overlaps.is_empty();
+        let lifetime = if has_died { self.stage.ttl() * 11 / 10 } else { Duration::ZERO };
+        let within = Duration::from_secs(1) + lifetime;
+        let none = async || self.stage.server().leftovers().await.is_ok_and(|left| left.is_empty());
+        if self.stage.until(within, "nothing is left", none).await.is_err() {
+            let left = self.stage.server().leftovers().await?;
+            ensure!(left.is_empty(), "this is left after {within:?}: {}", left.join("; "));
+        }
+        Ok(())
+    }
+
+    /// What happened, everywhere.
+    fn tell(mut self) -> Vec<Event> {
+        self.probe.abort();
+        drop(self.pulse.take());
+        let began = self.field.recorder.began();
+        let spells = std::mem::take(&mut *self.spells());
+        let mut story = Story { events: self.field.recorder.events(), spells, overlaps: self.overlaps };
+        for process in self.processes {
+            process.tell(&mut story, began);
+        }
+        story.tell(began)
+    }
+
+    fn now(&self) -> Moment {
+        self.field.recorder.now()
+    }
+
+    fn spells(&self) -> std::sync::MutexGuard<'_, Vec<Spell>> {
+        self.spells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks the server all the time whether it answers, by the watcher's own way: one that is busy with something else
+/// explains what a fault would.
+async fn probe(watcher: Client, recorder: Arc<Recorder>, slow: Duration, spells: Arc<Mutex<Vec<Spell>>>) {
+    loop {
+        let from = recorder.now();
+        let _ = watcher.locks().ping().await; // an error tells as much as an answer
+        let to = recorder.now();
+        let took = to.since(from);
+        if took > slow {
+            let what = format!("the server took {took:?} to answer");
+            spells.lock().unwrap_or_else(PoisonError::into_inner).push(Spell { from, to, what });
+        }
+        tokio::time::sleep(PROBE).await;
+    }
+}

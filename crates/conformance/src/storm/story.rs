@@ -1,0 +1,192 @@
+//! One history of what several processes recorded, each by itself.
+//!
+//! They read one clock, so times tell the order. What went wrong is told as spells, which may overlap: a fault begins
+//! with the first of them, and everything is healed when none is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::Moment;
+
+use crate::history::{Event, What};
+
+/// Something that was wrong for a while.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Spell {
+    pub(super) from: Moment,
+    pub(super) to: Moment,
+    pub(super) what: String,
+}
+
+/// What is known of one round.
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    /// Of all processes, in any order.
+    pub(super) events: Vec<Event>,
+    pub(super) spells: Vec<Spell>,
+    /// Spells under which whoever held may go on believing so, as the subject has declared.
+    pub(super) overlaps: Vec<(Moment, Moment)>,
+}
+
+/// A claim, as far as it matters here.
+#[derive(Clone, Debug)]
+struct Life {
+    who: Arc<str>,
+    name: Arc<str>,
+    asked: Duration,
+    stood: Option<Duration>,
+    granted: Option<Duration>,
+    ended: Option<Duration>,
+}
+
+impl Story {
+    /// Everything in one order, told since `began`.
+    pub(super) fn tell(self, began: Moment) -> Vec<Event> {
+        let Self { mut events, spells, overlaps } = self;
+        let lives = lives(&events);
+        let faults = weather(&spells, began);
+        let begun = faults.iter().filter(|event| event.what != What::Healed);
+        let begun: Vec<Duration> = begun.map(|event| event.at).collect();
+        // In this order, for what happens at one moment: a fault, and then who stands in line although of it.
+        events.splice(0..0, faults);
+        events.extend(lives.iter().flat_map(|(claim, life)| still_standing(*claim, life, &begun)));
+        for (from, to) in overlaps {
+            let (from, to) = (from.since(began), to.since(began));
+            let believing = |life: &Life| life.asked <= to && life.ended.is_none_or(|ended| ended >= from);
+            let them = lives.iter().filter(|(_, life)| believing(life));
+            events.extend(them.map(|(claim, life)| life.event(*claim, from, What::Overlap)));
+        }
+        events.sort_by_key(|event| event.at);
+        events
+    }
+}
+
+fn lives(events: &[Event]) -> BTreeMap<u64, Life> {
+    let mut lives: BTreeMap<u64, Life> = BTreeMap::new();
+    for event in events.iter().filter(|event| event.claim > 0) {
+        let life = lives.entry(event.claim).or_insert_with(|| Life {
+            who: event.who.clone(),
+            name: event.name.clone(),
+            asked: event.at,
+            stood: None,
+            granted: None,
+            ended: None,
+        });
+        match event.what {
+            What::Stands => life.stood = Some(event.at),
+            What::Granted { .. } => life.granted = Some(event.at),
+            What::LetGo | What::Lost | What::Refused | What::Failed | What::Cancelled => {
+                life.ended = Some(event.at);
+            }
+            _ => {}
+        }
+    }
+    lives
+}
+
+/// Who was granted the claim under which it stood in line has kept its place, whatever went wrong in between.
+fn still_standing(claim: u64, life: &Life, faults: &[Duration]) -> Vec<Event> {
+    let (Some(stood), Some(granted)) = (life.stood, life.granted) else { return Vec::new() };
+    let between = faults.iter().filter(|at| (stood..granted).contains(at));
+    between.map(|at| life.event(claim, *at, What::Stands)).collect()
+}
+
+impl Life {
+    fn event(&self, claim: u64, at: Duration, what: What) -> Event {
+        Event { at, who: self.who.clone(), name: self.name.clone(), claim, what }
+    }
+}
+
+/// The spells as events: each begins, and all is healed when none is left.
+fn weather(spells: &[Spell], began: Moment) -> Vec<Event> {
+    let mut spells: Vec<&Spell> = spells.iter().collect();
+    spells.sort_by_key(|spell| spell.from);
+    let event = |at: Moment, what| Event {
+        at: at.since(began),
+        who: "storm".into(),
+        name: "".into(),
+        claim: 0,
+        what,
+    };
+    let mut events = Vec::new();
+    let mut until: Option<Moment> = None;
+    for spell in spells {
+        if let Some(end) = until.filter(|end| *end < spell.from) {
+            events.push(event(end, What::Healed));
+            until = None;
+        }
+        events.push(event(spell.from, What::Fault { act: spell.what.clone() }));
+        until = Some(until.unwrap_or(spell.to).max(spell.to));
+    }
+    events.extend(until.map(|end| event(end, What::Healed)));
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(at: u64) -> Moment {
+        Moment::from_nanos(at)
+    }
+
+    fn spell(from: u64, to: u64) -> Spell {
+        Spell { from: moment(from), to: moment(to), what: format!("{from} to {to}") }
+    }
+
+    fn event(at: u64, claim: u64, what: What) -> Event {
+        Event { at: Duration::from_nanos(at), who: "client 0".into(), name: "stock".into(), claim, what }
+    }
+
+    fn words(events: &[Event]) -> Vec<(u64, u64, &str)> {
+        let at = |event: &Event| u64::try_from(event.at.as_nanos()).unwrap();
+        events.iter().map(|event| (at(event), event.claim, event.what.word())).collect()
+    }
+
+    #[test]
+    fn all_is_healed_when_no_spell_is_left() {
+        let spells = vec![spell(20, 30), spell(0, 5), spell(4, 8), spell(22, 24)];
+        let told = Story { spells, ..Story::default() }.tell(moment(0));
+        let expected = [
+            (0, 0, "fault"),
+            (4, 0, "fault"),
+            (8, 0, "healed"),
+            (20, 0, "fault"),
+            (22, 0, "fault"),
+            (30, 0, "healed"),
+        ];
+        assert_eq!(words(&told), expected);
+    }
+
+    #[test]
+    fn who_kept_its_place_still_stands_after_a_fault() {
+        let granted = What::Granted { token: 32, told: Some(1), id: "a".into() };
+        let events = vec![event(20, 1, granted), event(1, 1, What::Stands), event(2, 2, What::Stands)];
+        let told = Story { events, spells: vec![spell(5, 6)], ..Story::default() }.tell(moment(0));
+        let expected = [
+            (1, 1, "stands"),
+            (2, 2, "stands"),
+            (5, 0, "fault"),
+            (5, 1, "stands"),
+            (6, 0, "healed"),
+            (20, 1, "granted"),
+        ];
+        assert_eq!(words(&told), expected);
+    }
+
+    #[test]
+    fn an_overlap_is_of_those_who_had_asked_by_its_end_and_were_there() {
+        let events = vec![
+            event(1, 1, What::Refused),
+            event(2, 2, What::Cancelled),
+            event(15, 3, What::Stands),
+            event(21, 4, What::Stands),
+            event(25, 2, What::LetGo),
+        ];
+        let overlaps = vec![(moment(10), moment(20))];
+        let told = Story { events, overlaps, ..Story::default() }.tell(moment(0));
+        let excused = told.iter().filter(|event| event.what == What::Overlap);
+        assert_eq!(excused.map(|event| event.claim).collect::<Vec<_>>(), [2, 3]);
+    }
+}

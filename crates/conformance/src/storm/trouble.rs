@@ -1,0 +1,169 @@
+//! What goes wrong in a round, and for how long.
+//!
+//! Troubles come one after the other, each healed before the next. Most are short: what breaks a lock is more often a
+//! reply that was lost than a server that was.
+
+use std::time::Duration;
+
+use super::plan::{self, Plan};
+use crate::{Ability, Act, Can, Dice, Mishap, Seat, Subject, Way, Whom};
+
+/// Something goes wrong, and is healed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Trouble {
+    /// How long all is well before.
+    pub(super) pause: Duration,
+    pub(super) blow: Blow,
+    /// How long it lasts.
+    pub(super) lasts: Duration,
+}
+
+/// What is done.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Blow {
+    /// To the server, the network, or what lies between.
+    Act(Act),
+    /// The process of that number is killed.
+    Kill(usize),
+    /// The process of that number stands still meanwhile.
+    Stop(usize),
+    /// So many claims of that name are evicted, held or waiting.
+    Evict(String, usize),
+}
+
+impl Blow {
+    /// What befalls whoever holds, if that is more than a delay.
+    pub(super) fn mishaps(&self) -> &'static [Mishap] {
+        match self {
+            Self::Act(Act::Restart | Act::Crash | Act::Stop | Act::KillHome(_)) => {
+                &[Mishap::Restart, Mishap::FailOver]
+            }
+            Self::Act(Act::Pause | Act::PauseHome(_) | Act::FailOver) => &[Mishap::FailOver],
+            _ => &[],
+        }
+    }
+}
+
+impl std::fmt::Display for Blow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Act(act) => act.fmt(f),
+            Self::Kill(number) => write!(f, "the process of process {number} is killed"),
+            Self::Stop(number) => write!(f, "the process of process {number} stands still"),
+            Self::Evict(name, count) => write!(f, "an operator evicts up to {count} claims of {name:?}"),
+        }
+    }
+}
+
+/// What goes wrong while so much passes.
+pub(super) fn draw(plan: &Plan, subject: &dyn Subject, lasts: Duration) -> Vec<Trouble> {
+    let dice = Dice::new(plan.seed, "troubles");
+    let ttl = subject.ttl();
+    let mut troubles = Vec::new();
+    let mut passed = Duration::ZERO;
+    // One kind of weather for a round, or all of them: some bugs want one thing again and again.
+    let season = dice.below(if plan::is_lonely(plan.seed) { 2 } else { 4 });
+    while passed < lasts {
+        let blow = match season {
+            0 => cut(plan, &dice),
+            1 => any_of_the_network(plan, &dice),
+            _ => any(plan, &dice),
+        };
+        let pause = part(&dice, ttl / 3);
+        let length = if dice.one_in(4) { ttl / 2 + part(&dice, ttl * 2) } else { part(&dice, ttl / 2) };
+        if can(subject, &blow) {
+            passed += pause + length;
+            troubles.push(Trouble { pause, blow, lasts: length });
+        } else {
+            passed += ttl / 20; // where nothing of the kind can be done, the time passes too
+        }
+    }
+    troubles
+}
+
+fn can(subject: &dyn Subject, blow: &Blow) -> bool {
+    let needs = match blow {
+        Blow::Act(act) => act.needs(),
+        Blow::Kill(_) | Blow::Stop(_) => Some(Ability::Child),
+        Blow::Evict(..) => None,
+    };
+    needs.is_none_or(|need| subject.can(need) == Can::Yes)
+}
+
+fn part(dice: &Dice, most: Duration) -> Duration {
+    Duration::from_micros(dice.below(u64::try_from(most.as_micros()).unwrap_or(u64::MAX)))
+}
+
+/// Connections are cut just after something was asked on them.
+fn cut(plan: &Plan, dice: &Dice) -> Blow {
+    Blow::Act(Act::CutAfter(whom(plan, dice), 2 + dice.below(30)))
+}
+
+fn any_of_the_network(plan: &Plan, dice: &Dice) -> Blow {
+    let (whom, way) = (whom(plan, dice), if dice.one_in(2) { Way::There } else { Way::Back });
+    Blow::Act(match dice.below(10) {
+        0 => Act::Cut(whom),
+        1 => Act::Reset(whom),
+        2 => Act::HalfOpen(whom),
+        3 => Act::CutPush(whom),
+        4 | 5 => Act::Stall(whom, way),
+        6 => Act::Strand(whom),
+        7 => Act::Lag(whom, way, Duration::from_millis(1 + dice.below(100))),
+        _ => return cut(plan, dice),
+    })
+}
+
+fn any(plan: &Plan, dice: &Dice) -> Blow {
+    match dice.below(8) {
+        0 | 1 => at_the_seam(plan, dice),
+        2 | 3 => any_of_the_network(plan, dice),
+        4 => cut(plan, dice),
+        5 => Blow::Evict(dice.pick(&plan.names).name.clone(), 1 + index(dice, 3)),
+        6 if !plan.processes.is_empty() => {
+            let number = index(dice, plan.processes.len());
+            if dice.one_in(4) { Blow::Kill(number) } else { Blow::Stop(number) }
+        }
+        _ => at_the_server(plan, dice),
+    }
+}
+
+fn at_the_seam(plan: &Plan, dice: &Dice) -> Blow {
+    let whom = whom(plan, dice);
+    Blow::Act(match dice.below(8) {
+        0 => Act::Refuse(whom),
+        1 | 2 => Act::LoseReplies(whom, 1 + index(dice, 20)),
+        3 => Act::Delay(whom, Duration::from_millis(1 + dice.below(100))),
+        4 => Act::HoldRequests(whom),
+        5 => Act::HoldReplies(whom),
+        6 => Act::DropSignals(whom),
+        _ if whom == Whom::Everyone => Act::StallName(dice.pick(&plan.names).name.clone()),
+        _ => Act::EndSession(whom),
+    })
+}
+
+fn at_the_server(plan: &Plan, dice: &Dice) -> Blow {
+    let name = dice.pick(&plan.names).name.clone();
+    Blow::Act(match dice.below(12) {
+        0 => Act::Restart,
+        1 => Act::Crash,
+        2 => Act::Stop,
+        3..=5 => Act::Pause,
+        6 => Act::FailOver,
+        7 => Act::PauseHome(name),
+        8 => Act::KillHome(name),
+        9 => Act::MoveName(name),
+        10 => Act::KillSeat(*dice.pick(&[Seat::Leader, Seat::Follower])),
+        _ => Act::CutOff(*dice.pick(&[Seat::Leader, Seat::Follower])),
+    })
+}
+
+fn whom(plan: &Plan, dice: &Dice) -> Whom {
+    match dice.one_in(3) {
+        true => Whom::Everyone,
+        false => Whom::Client(dice.pick(&plan.clients).label.clone()),
+    }
+}
+
+fn index(dice: &Dice, length: usize) -> usize {
+    usize::try_from(dice.below(length as u64)).unwrap_or(0)
+}

@@ -1,0 +1,174 @@
+//! `cargo xtask storm`: everything at once, by chance, over one backend on each deployment that it names.
+//!
+//! The storm itself is the suite's; here it gets its servers, and the way to stop, pause and kill them.
+
+use std::process::ExitCode;
+
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::backend::{self, Backend};
+use crate::call::Call;
+use crate::conformance::Suite;
+use crate::place;
+use crate::servers::Loan;
+use crate::trouble::Result;
+use crate::workspace::Workspace;
+
+const HELP: &str = "\
+A storm: clients and processes fight for a few names in every way there is, while connections, processes and servers
+fail. Each round has a seed, from which its plan is drawn; everything that happened is checked. Ends at the first
+promise that is broken, and saves the history that shows it.
+
+Usage: cargo xtask storm --backend NAME [--deployment NAME | --url URL] [--seed N] [--for TIME]
+
+  --backend NAME     memory, redis, zookeeper, or all
+  --deployment NAME  one of those that the backend names; all of them, one after the other, if it is not said
+  --url URL          a server of yours, which is then not stopped, paused or killed
+  --seed N           the seed of the first round: replays a round that broke something
+  --for TIME         how long, on each deployment: 90s, 20m, 8h; 1m if it is not said";
+
+/// How long it lasts if nobody says.
+const USUALLY: &str = "1m";
+
+/// What is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Request {
+    backend: Option<String>,
+    deployment: Option<String>,
+    url: Option<String>,
+    seed: Option<String>,
+    lasts: Option<String>,
+}
+
+/// One storm, over one deployment, somebody's own server, or a backend that needs none.
+#[derive(Debug, PartialEq, Eq)]
+enum Over {
+    Nothing,
+    Url(String),
+    Deployment(&'static str),
+}
+
+pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
+    let Some(request) = Request::parse(flags)? else {
+        return Ok(crate::help(HELP));
+    };
+    let backends =
+        backend::called(request.backend.as_deref().ok_or("over which backend? give --backend NAME")?)?;
+    let storms = request.storms(&backends)?;
+    let suite = Suite::for_storms(&Workspace::load()?, &backends)?;
+    let mut went_well = true;
+    for (backend, over) in storms {
+        let call = suite.call().args(["--storm", request.lasts.as_deref().unwrap_or(USUALLY)]);
+        let call = match &request.seed {
+            Some(seed) => call.args(["--seed", seed.as_str()]),
+            None => call,
+        };
+        went_well &= match over {
+            Over::Nothing => call.args(["--backend", in_real_time(backend)]).interactive()?,
+            Over::Url(url) => call.args(["--backend", backend.name, "--url", &url]).interactive()?,
+            Over::Deployment(name) => {
+                let loan = Loan::of(name)?;
+                on_loan(call, backend, &loan)?.interactive()?
+            }
+        };
+    }
+    Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A storm on servers of ours: with them goes the way to stop, pause and start them.
+fn on_loan(call: Call, backend: &Backend, loan: &Loan) -> Result<Call> {
+    let call = call.args(["--backend", backend.name, "--url", loan.url(), "--deployment", loan.name()]);
+    Ok(call.arg("--control").arg(place::own_program()?))
+}
+
+/// A storm takes its time: a backend without a server goes by the boot clock too.
+fn in_real_time(backend: &Backend) -> &'static str {
+    match backend.name {
+        "memory" => "memory-in-real-time",
+        other => other,
+    }
+}
+
+impl Request {
+    /// None: only help is wanted.
+    fn parse(mut flags: Parser) -> Result<Option<Self>> {
+        let mut request = Self::default();
+        while let Some(flag) = flags.next()? {
+            let place = match flag {
+                Short('h') | Long("help") => return Ok(None),
+                Long("backend") => &mut request.backend,
+                Long("deployment") => &mut request.deployment,
+                Long("url") => &mut request.url,
+                Long("seed") => &mut request.seed,
+                Long("for") => &mut request.lasts,
+                other => return Err(other.unexpected().into()),
+            };
+            *place = Some(flags.value()?.string()?);
+        }
+        Ok(Some(request))
+    }
+
+    /// Every storm that this means, in order.
+    fn storms(&self, backends: &[&'static Backend]) -> Result<Vec<(&'static Backend, Over)>> {
+        if let Some(url) = &self.url {
+            return match backends {
+                [backend] if self.deployment.is_none() => Ok(vec![(*backend, Over::Url(url.clone()))]),
+                [_] => Err("a deployment is ours and a URL is yours: give one of them".into()),
+                _ => Err("a URL is one server's: say which --backend it is for".into()),
+            };
+        }
+        let mut storms = Vec::new();
+        for backend in backends {
+            let wanted = |name: &&&str| self.deployment.as_deref().is_none_or(|wanted| wanted == **name);
+            let deployments = backend.deployments.iter().filter(wanted);
+            storms.extend(deployments.map(|name| (*backend, Over::Deployment(name))));
+            if backend.deployments.is_empty() && self.deployment.is_none() {
+                storms.push((*backend, Over::Nothing));
+            }
+        }
+        match (&self.deployment, storms.is_empty()) {
+            (Some(name), true) => {
+                let names: Vec<&str> =
+                    backends.iter().flat_map(|backend| backend.deployments).copied().collect();
+                Err(format!("there is no deployment `{name}` of it; there is: {}", names.join(", ")).into())
+            }
+            _ => Ok(storms),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn storms(line: &str) -> Result<Vec<Over>> {
+        let words = std::iter::once("storm").chain(line.split_whitespace());
+        let request = Request::parse(Parser::from_iter(words)).unwrap().unwrap();
+        let backends = backend::called(request.backend.as_deref().unwrap())?;
+        Ok(request.storms(&backends)?.into_iter().map(|(_, over)| over).collect())
+    }
+
+    #[test]
+    fn a_backend_is_stormed_on_each_deployment_or_on_the_one_that_is_named() {
+        assert_eq!(storms("--backend memory --for 20m").unwrap(), [Over::Nothing]);
+        let all = ["zookeeper", "zookeeper-ensemble"].map(Over::Deployment);
+        assert_eq!(storms("--backend zookeeper").unwrap(), all);
+        let one = [Over::Deployment("redis-cluster")];
+        assert_eq!(storms("--backend redis --deployment redis-cluster --seed 7").unwrap(), one);
+        let own = [Over::Url("redis://h".into())];
+        assert_eq!(storms("--backend redis --url redis://h").unwrap(), own);
+    }
+
+    #[test]
+    fn what_fits_nothing_is_told() {
+        for line in [
+            "--backend redis --deployment zookeeper",
+            "--backend all --url redis://h",
+            "--backend redis --url redis://h --deployment redis",
+            "--backend stone-tablets",
+        ] {
+            assert!(storms(line).is_err(), "{line}");
+        }
+    }
+}
