@@ -12,10 +12,6 @@ pub struct Claim {
     /// When it came: the store's own order (a revision, a transaction id), in the unit of
     /// [`Line::shrunk_at`](crate::Line::shrunk_at).
     pub order: u64,
-    /// Its token, where the one who lists the line knows it to be held.
-    ///
-    /// A [`World`](crate::World) always knows. A client of a store that keeps no such mark knows it of its own
-    /// claims alone, once it was told; elsewhere this is `None`, and [`place`](crate::place()) and
-    /// [`watch`](crate::watch()) do without.
+    /// Its token, if it is held.
     pub token: Option<Token>,
 }

@@ -23,8 +23,9 @@
 //! A [`World`] is every line and session together. It is moved on by one [`Op`] at a time, time included, and answers
 //! with [`Event`]s; it is what the playground runs, and what every backend is compared with.
 //!
-//! Stores that show their line to the client have the client apply the rule: [`place()`] says whether a claim is held,
-//! [`watch()`] names the one thing worth waiting for if it is not, and [`touches()`] says when to tell the next in line.
+//! Stores that show their line to the client have the client apply the rule to a [`ShownLine`], in which claims may stand
+//! that should not: [`place()`] says whether a claim is held, [`watch()`] names the one thing worth waiting for if it is
+//! not, and [`touches()`] says when to tell the next in line.
 //!
 //! Whoever compares a store with a [`World`] has [`Wishes`] drawn, and asks the same of both.
 #![no_std]
@@ -52,6 +53,7 @@ mod patience;
 mod place;
 mod refusal;
 mod session;
+mod shown;
 mod token;
 mod watch;
 mod weight;
@@ -69,9 +71,10 @@ pub use left::Left;
 pub use line::Line;
 pub use op::Op;
 pub use patience::Patience;
-pub use place::{Place, place};
+pub use place::{Place, place, places};
 pub use refusal::Refusal;
 pub use session::Session;
+pub use shown::{Resized, ShownClaim, ShownLine};
 pub use token::Token;
 pub use watch::{Watch, touches, watch};
 pub use weight::Weight;

@@ -4,11 +4,13 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::explore::crowd::Crowd;
+use crate::explore::crowd::{Crowd, shown};
 use crate::explore::moment::Moment;
 use crate::explore::witness::{SESSIONS, Witness};
 use crate::explore::{check, waking};
-use crate::{ClaimId, Join, Kind, Leave, Line, Op, Patience, Place, SessionId, Weight, World, place};
+use crate::{
+    ClaimId, Join, Kind, Leave, Line, Op, Patience, Place, SessionId, ShownLine, Weight, World, place,
+};
 
 /// How much a semaphore of these histories may hold, and the most that one claim asks of it.
 const MOST: u32 = 12;
@@ -172,8 +174,8 @@ fn everyone_looks(crowd: &mut Crowd) {
 }
 
 /// The line as a store shows it that keeps no mark of who was granted.
-fn without_marks(line: &Line) -> Line {
-    let mut shown = line.clone();
+fn without_marks(line: &Line) -> ShownLine {
+    let mut shown = shown(line);
     shown.claims.iter_mut().for_each(|claim| claim.token = None);
     shown
 }

@@ -1,20 +1,24 @@
 //! What a waiter waits for: one thing, so that a departure wakes few.
 //!
-//! A claim ahead is a *blocker* when its weight and mine exceed the capacity: while it stays I cannot be held.
+//! A claim ahead is a *blocker* when its weight and mine exceed the capacity, or when it is of another type: while it
+//! stays I cannot be held.
 //!
 //! - With a blocker, watch the last one alone. That is the predecessor in a mutex's line, the writer in front for a
 //!   reader, the last reader in front for a writer.
 //! - Without one (only a semaphore's crowd is like that), watch the waiter in front: while it waits, so must I. When
 //!   it becomes held it touches its own claim, if [`touches`] says that someone relies on it.
 //! - The first waiter watches the line.
-//! - A claim that came before the capacity last became smaller may be held although it does not fit: then it will
-//!   not touch its claim again. With such a one in front, watch the line.
+//! - A claim that came before the capacity last was changed may be held although it does not fit, or although another
+//!   size stands ahead: then it will not touch its claim again. With such a one in front, watch the line.
 //!
 //! A claim that is watched stirs when it leaves, when it is lightened and when it is touched; a line stirs when
 //! anyone in it leaves or is lightened. A change of capacity stirs everyone who waits. Whoever is stirred looks again
 //! and asks anew what to watch; so does whoever lightens a claim of its own that still waits.
+//!
+//! Whoever stands behind another of the same client's that waits need not watch anything: it cannot be held before that
+//! one, and whenever the client looks it looks for all of its own.
 
-use crate::{Claim, ClaimId, Kind, Line, Place, place};
+use crate::{ClaimId, Kind, Place, ShownClaim, ShownLine, place};
 
 /// The one thing worth waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,26 +29,31 @@ pub enum Watch {
     Line,
 }
 
-/// What `me` should watch; `None` unless it [waits](Place::Waiting).
+/// What `me` should watch; `None` unless it [waits](Place::Waiting), if only because the name is
+/// [in use as another kind](Place::AnotherKind).
 ///
 /// ```
-/// use tidelock_model::{Claim, ClaimId, Kind, Line, SessionId, Watch, Weight, watch};
+/// use tidelock_model::{ClaimId, Kind, SessionId, ShownClaim, ShownLine, Watch, Weight, watch};
 ///
 /// let id = |number| ClaimId { session: SessionId::from_bits(7), number };
-/// let mut line = Line::new(Kind::Mutex, Weight::ONE);
+/// let mut line = ShownLine::default();
 /// for number in 1..=3 {
-///     line.claims.push(Claim { id: id(number), weight: Weight::ONE, order: number, token: None });
+///     let (kind, weight, declared) = (Kind::Mutex, Weight::ONE, Weight::ONE);
+///     line.claims.push(ShownClaim { id: id(number), kind, weight, declared, order: number, token: None });
 /// }
 /// assert_eq!(watch(&line, id(1)), None); // it holds
 /// assert_eq!(watch(&line, id(2)), Some(Watch::Claim(id(1))));
 /// assert_eq!(watch(&line, id(3)), Some(Watch::Claim(id(2))));
 /// ```
 #[must_use]
-pub fn watch(line: &Line, me: ClaimId) -> Option<Watch> {
-    if place(line, me) != Place::Waiting {
+pub fn watch(line: &ShownLine, me: ClaimId) -> Option<Watch> {
+    if !matches!(place(line, me), Place::Waiting | Place::AnotherKind(_)) {
         return None;
     }
     let position = line.position(me)?;
+    if is_any_in_doubt(line, position) {
+        return Some(Watch::Line);
+    }
     if let Some(blocker) = blocker(line, position) {
         return Some(Watch::Claim(blocker.id));
     }
@@ -54,26 +63,48 @@ pub fn watch(line: &Line, me: ClaimId) -> Option<Watch> {
     }
 }
 
-/// Whether `me`, who waited and just found itself held, must touch its claim: the one behind may be watching it.
+/// Whether `me`, who just found itself held, must touch its claim: the one behind may be watching it.
 ///
-/// Never for a mutex or a read-write lock, where every waiter has a blocker.
+/// Never for a mutex or a read-write lock, where every waiter has a blocker. Permits of another size right behind are
+/// told by it that the line is of this size now.
 #[must_use]
-pub fn touches(line: &Line, me: ClaimId) -> bool {
-    let behind = line.position(me).map_or(line.claims.len(), |position| position + 1);
-    line.kind == Kind::Semaphore && behind < line.claims.len() && blocker(line, behind).is_none()
+pub fn touches(line: &ShownLine, me: ClaimId) -> bool {
+    let Some(position) = line.position(me) else { return false };
+    let (mine, Some(behind)) = (&line.claims[position], line.claims.get(position + 1)) else { return false };
+    let is_of_another_size =
+        line.type_of(behind) != line.type_of(mine) && !cfg!(tidelock_fault = "nobody_tells_another_size");
+    mine.kind == Kind::Semaphore
+        && behind.kind == Kind::Semaphore
+        && (is_of_another_size || blocker(line, position + 1).is_none())
 }
 
 /// The last claim ahead of this position that must go before the one there can be held.
-fn blocker(line: &Line, position: usize) -> Option<&Claim> {
+fn blocker(line: &ShownLine, position: usize) -> Option<&ShownClaim> {
     let (ahead, from_me) = line.claims.split_at(position);
-    let mine = from_me.first()?.weight;
-    let mut blockers = ahead.iter().filter(|claim| claim.weight.get() + mine.get() > line.capacity.get());
+    let mine = from_me.first()?;
+    let (my_type, size) = (line.type_of(mine), line.size(mine));
+    let is_blocker = |claim: &&ShownClaim| {
+        line.type_of(claim) != my_type || claim.weight.get() + mine.weight.get() > size.get()
+    };
+    let mut blockers = ahead.iter().filter(is_blocker);
     if cfg!(tidelock_fault = "watch_first_blocker") { blockers.next() } else { blockers.next_back() }
 }
 
+/// Whether permits of two sizes stand ahead, of which a resize has changed some: any of them may be held.
+fn is_any_in_doubt(line: &ShownLine, position: usize) -> bool {
+    let up_to_me = &line.claims[..=position];
+    let is_changed = |claim: &ShownClaim| line.resized.is_some_and(|resized| claim.order < resized.before);
+    let permits = || up_to_me.iter().filter(|claim| claim.kind == Kind::Semaphore);
+    let mut sizes = permits().map(|claim| line.size(claim));
+    let first = sizes.next();
+    sizes.any(|size| Some(size) != first)
+        && permits().any(is_changed)
+        && !cfg!(tidelock_fault = "watch_ignores_two_sizes")
+}
+
 /// Whether this claim can be trusted to touch itself when it becomes held: it waits, and never was held before.
-fn surely_waits(line: &Line, claim: &Claim) -> bool {
-    let before_shrink = line.shrunk_at.is_some_and(|shrunk_at| claim.order < shrunk_at);
-    let may_be_held = before_shrink && !cfg!(tidelock_fault = "watch_ignores_shrunk");
+fn surely_waits(line: &ShownLine, claim: &ShownClaim) -> bool {
+    let is_older = line.resized.is_some_and(|resized| claim.order < resized.before);
+    let may_be_held = is_older && !cfg!(tidelock_fault = "watch_ignores_shrunk");
     place(line, claim.id) == Place::Waiting && !may_be_held
 }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use claims::Claims;
 pub(crate) use claims::{Before, Stage, Stands};
 use own_line::OwnLine;
-use tidelock::{Claim, ClaimId, Kind, Moment, Name, Token, Weight};
+pub(crate) use own_line::UsedAs;
+use tidelock::{Claim, ClaimId, Moment, Name, Token, Weight};
 pub(crate) use turn::{Behind, Next, Turn};
 pub(crate) use usage::Usage;
 use usage::Used;
@@ -67,15 +68,31 @@ impl Books {
         self.pages().used.forget(name);
     }
 
+    /// The size that a semaphore was seen in use in, if that is another one than this client declares.
+    pub(crate) fn size(&self, name: &Name) -> Option<Weight> {
+        self.pages().used.size(name)
+    }
+
+    pub(crate) fn set_size(&self, name: &Name, size: Option<Weight>) {
+        self.pages().used.set_size(name, size);
+    }
+
     pub(crate) fn set_usage(&self, name: &Name, usage: Usage) {
         self.pages().used.set(name, usage);
     }
 
-    /// Whether somebody of ours waits in this line, and hears when it goes on: whoever comes later waits behind, and has
-    /// no need to look, if the line is what it takes it for.
-    pub(crate) fn is_waited_before(&self, claim: &Claim) -> bool {
+    /// The version that the line's data had, if somebody of ours waits in it and hears when it goes on: whoever comes later
+    /// waits behind, and has no need to look, if the line is what it takes it for.
+    pub(crate) fn waited_before(&self, claim: &Claim, declared: Weight) -> Option<i32> {
         let pages = self.pages();
-        pages.lines.get(&claim.name).is_some_and(|line| line.is_waited_before(claim, &pages.claims))
+        pages.lines.get(&claim.name)?.waited_before(claim, declared, &pages.claims)
+    }
+
+    /// The line's data are not what they were.
+    pub(crate) fn has_changed(&self, name: &Name) {
+        if let Some(line) = self.pages().lines.get_mut(name) {
+            line.has_changed();
+        }
     }
 
     /// Who has its turn when this one leaves: somebody of ours who stands right behind it, with a mutex.
@@ -113,7 +130,7 @@ impl Books {
     }
 
     /// The line was seen as this. Says whether somebody of ours waits who was not in it, and whom nothing is watched for.
-    pub(crate) fn saw(&self, name: &Name, seen: Option<(Kind, Weight)>, order: Order) -> bool {
+    pub(crate) fn saw(&self, name: &Name, seen: Option<UsedAs>, order: Order) -> bool {
         let mut pages = self.pages();
         let Pages { lines, claims, .. } = &mut *pages;
         lines.get_mut(name).is_some_and(|line| line.saw(seen, order, claims))
@@ -123,6 +140,15 @@ impl Books {
     pub(crate) fn stands(&self, id: ClaimId, nodes: Vec<String>, token: Token) {
         let stands = Stage::Stands(Stands { nodes, token, is_held: false });
         self.pages().claims.comes_to(id.number, stands);
+    }
+
+    /// It is about to stand in line anew: until that is answered nobody knows what nodes it has. Says which it had. None: it
+    /// has its turn meanwhile, or is gone.
+    pub(crate) fn stands_anew(&self, id: ClaimId) -> Option<Stands> {
+        let mut pages = self.pages();
+        let stands = pages.claims.standing(id.number).filter(|stands| !stands.is_held).cloned()?;
+        pages.claims.comes_to(id.number, Stage::Asked);
+        Some(stands)
     }
 
     /// It is lighter by its last node.

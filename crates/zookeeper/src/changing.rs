@@ -7,7 +7,7 @@ use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Stage, Stands};
 use crate::link::Change;
-use crate::listing::{Listing, is_before};
+use crate::listing::Listing;
 use crate::resized::Resized;
 use crate::session::Desk;
 use crate::watching::Seen;
@@ -59,7 +59,8 @@ impl Desk {
         }
     }
 
-    /// Writes the capacity down, as long as somebody is there for whom it is.
+    /// Writes the capacity down, as long as somebody is there for whom it is. Whoever came while it was written declares
+    /// what was before, and may have been let in by it: so it is written once more, for them too.
     pub(crate) async fn resize(self: &Arc<Self>, name: &Name, from: Weight, to: Weight) -> Result<()> {
         let line = self.nodes.line(name);
         let mut written: Option<Resized> = None;
@@ -71,20 +72,18 @@ impl Desk {
             };
             let seen = self.see(name, listing).await?;
             let Some(last) = seen.listing.standing.last() else { return Ok(()) };
-            let before = last.sequence.wrapping_add(1);
             match written {
                 None => may_resize(&seen, from, to)?,
-                // Whoever came while it was written may have been let in by what was before: it is for them too.
-                Some(written) if seen.resized != Some(written) || !is_before(written.before, before) => {
-                    return Ok(());
-                }
+                Some(written) if seen.resized != Some(written) || is_of_size(&seen, to) => return Ok(()),
                 Some(_) => {}
             }
             let held = written.map_or_else(|| held_before(&seen), |written| written.held);
-            let resized = Resized { capacity: to, before, held };
+            let resized = Resized { capacity: to, before: last.sequence.wrapping_add(1), held };
             let check = Change::Check(format!("{line}/{}", last.node));
             let write = Change::Write(line.clone(), resized.text(), seen.listing.stat.version);
             match self.link.transact(vec![check, write]).await.map_err(Said::from) {
+                // Who has come since then could see the first one.
+                Ok(_) if written.is_some() => return Ok(()),
                 Ok(_) => written = Some(resized),
                 Err(Said::NoNode | Said::BadVersion) => {} // somebody left, or wrote: look again
                 Err(error) => return Err(self.trouble(&error)),
@@ -93,13 +92,20 @@ impl Desk {
     }
 }
 
+/// Whether that is the size of all permits in the line.
+fn is_of_size(seen: &Seen, to: Weight) -> bool {
+    let mut permits = seen.line.claims.iter().filter(|claim| claim.kind == Kind::Semaphore);
+    permits.all(|claim| seen.line.size(claim) == to)
+}
+
 fn may_resize(seen: &Seen, from: Weight, to: Weight) -> Result<()> {
     let wrong = |kind, message: String| Err(Error::new(kind, message));
-    if seen.line.kind != Kind::Semaphore {
-        return wrong(ErrorKind::KindMismatch, format!("it is in use as a {}", seen.line.kind));
+    let Some((kind, size)) = seen.line.in_use() else { return Ok(()) };
+    if kind != Kind::Semaphore {
+        return wrong(ErrorKind::KindMismatch, format!("it is in use as a {kind}"));
     }
-    if seen.line.capacity != from {
-        return wrong(ErrorKind::Conflict, format!("its size is {} now, and not {from}", seen.line.capacity));
+    if size != from {
+        return wrong(ErrorKind::Conflict, format!("its size is {size} now, and not {from}"));
     }
     match seen.line.stranded_by(to) {
         Some(id) => wrong(ErrorKind::InvalidPermits, format!("{id} waits for more than {to} permits")),
@@ -109,9 +115,10 @@ fn may_resize(seen: &Seen, from: Weight, to: Weight) -> Result<()> {
 
 /// The sequence behind the last of those who have their turn.
 fn held_before(seen: &Seen) -> i32 {
-    let held = seen.line.held().count(); // those in front
-    match held.checked_sub(1) {
-        Some(last) => seen.listing.standing[last].sequence.wrapping_add(1),
-        None => seen.listing.standing.first().map_or(0, |first| first.sequence),
+    let standing = &seen.listing.standing;
+    let last = seen.line.each().zip(standing).filter(|((_, is_held), _)| *is_held).last();
+    match last {
+        Some((_, last)) => last.sequence.wrapping_add(1),
+        None => standing.first().map_or(0, |first| first.sequence),
     }
 }

@@ -48,10 +48,10 @@ impl Desk {
             let token = held.contains(&standing.id).then(|| token(stat.czxid)).transpose()?;
             claims.push(self.stander(standing.id, standing.weight, token, &label, &stat));
         }
-        match claims.is_empty() {
-            true => Ok(Line::default()),
-            false => Ok(Line::new(seen.line.kind, seen.line.capacity, claims)),
-        }
+        Ok(match seen.line.in_use().filter(|_| !claims.is_empty()) {
+            None => Line::default(),
+            Some((kind, capacity)) => Line::new(kind, capacity, claims),
+        })
     }
 
     fn stander(

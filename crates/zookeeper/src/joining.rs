@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Name, Patience, Place, Result, Token, Weight};
-use tidelock_model::touches;
+use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Patience, Place, Result, Token, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Before, Usage};
@@ -15,9 +14,8 @@ use crate::gathering::{Answer, What};
 use crate::link::{Change, Made};
 use crate::listing::Listing;
 use crate::nodes::beginnings;
-use crate::resized::Resized;
 use crate::session::Desk;
-use crate::watching::Seen;
+use crate::settling::too_heavy;
 
 impl Desk {
     pub(crate) async fn join(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
@@ -39,16 +37,14 @@ impl Desk {
             Ok(listed) => {
                 self.books.has_line(&claim.name);
                 let seen = self.see(&claim.name, Listing::of(listed)).await?;
-                if let Err(why) = self.admit(claim, &seen) {
-                    self.books.nowhere(&claim.name, claim.id);
-                    return Err(why);
+                if let Err(why) = self.may_come(claim, &seen) {
+                    return Err(self.turned_away(claim, why));
                 }
-                let used: u64 = seen.line.claims.iter().map(|claim| u64::from(claim.weight.get())).sum();
-                let is_used = !seen.line.claims.is_empty();
-                if is_used && used + u64::from(claim.weight.get()) > u64::from(seen.line.capacity.get()) {
+                if !seen.line.has_room(claim.weight) {
                     self.books.nowhere(&claim.name, claim.id);
                     return Ok(Place::Refused);
                 }
+                self.remember(claim, seen.line.in_use().map_or(claim.capacity, |(_, size)| size));
             }
             Err(Said::NoNode) => self.books.has_no_line(&claim.name),
             Err(error) => return Err(self.refused(claim, &error)),
@@ -89,13 +85,13 @@ impl Desk {
         line: &str,
         version: i32,
     ) -> Result<Option<Place>> {
-        let mut nodes = self.nodes_of(claim, line);
+        let mut nodes = self.nodes_of(claim, claim.capacity, line);
         let own = nodes.len();
         nodes.push(Change::Write(line.to_owned(), String::new(), version));
         let sent = self.clock.now();
         match self.gather(claim.id, &claim.name, What::Join { nodes, listed: None }).await.made {
             Ok(made) => {
-                let token = self.made(claim, line, &made)?;
+                let token = self.made(claim, line, &made).await?;
                 self.lease.answered(sent);
                 if let Some(stat) = made.line.filter(|stat| usize::try_from(stat.num_children) == Ok(own)) {
                     self.books.set_usage(&claim.name, Usage::Alone(stat.version));
@@ -130,40 +126,52 @@ impl Desk {
         patience: Patience,
         line: &str,
     ) -> Result<Option<Place>> {
-        let needs_no_look = patience == Patience::Wait && self.books.is_waited_before(claim);
+        let declared = self.declared(claim);
+        let known = self.books.waited_before(claim, declared).filter(|_| patience == Patience::Wait);
+        // Whoever comes to a semaphore without a look has to come before a resize, or see it.
+        let mut nodes = Vec::new();
+        nodes.extend(
+            known
+                .filter(|_| claim.kind == Kind::Semaphore)
+                .map(|version| Change::Unwritten(line.to_owned(), version)),
+        );
+        nodes.extend(self.nodes_of(claim, declared, line));
         let sent = self.clock.now();
-        let listed = (!needs_no_look).then(|| line.to_owned());
-        let standing = What::Join { nodes: self.nodes_of(claim, line), listed };
-        let Answer { made, listing } = self.gather(claim.id, &claim.name, standing).await;
-        match made {
-            Ok(made) => self.made(claim, line, &made)?,
-            Err(error) if Said::from(error.clone()) == Said::NoNode => {
+        let listed = known.is_none().then(|| line.to_owned());
+        let Answer { made, listing } = self.gather(claim.id, &claim.name, What::Join { nodes, listed }).await;
+        match made.map_err(|error| (Said::from(error.clone()), error)) {
+            Ok(made) => self.made(claim, line, &made).await?,
+            Err((Said::NoNode, _)) => {
                 self.books.has_no_line(&claim.name);
                 return Ok(None);
             }
-            Err(error) => return Err(self.refused(claim, &error.into())),
+            Err((Said::BadVersion, _)) => {
+                self.books.has_changed(&claim.name);
+                return Box::pin(self.stand_behind(claim, patience, line)).await;
+            }
+            Err((_, error)) => return Err(self.refused(claim, &error.into())),
         };
         self.lease.answered(sent);
         let listed = match listing {
-            None if self.books.is_waited_before(claim) => return Ok(Some(self.waits())),
+            None if self.books.waited_before(claim, declared).is_some() => return Ok(Some(self.waits())),
             None => self.link.list(line).await,
             Some(listing) => listing.await,
         };
         self.settle(claim, patience, listed).await.map(Some)
     }
 
-    fn waits(&self) -> Place {
+    pub(crate) fn waits(&self) -> Place {
         Place::Waiting { until: self.lease.until(), look_in: self.lease.ttl }
     }
 
     /// Makes the line, and stands in it as its first. None: that has to be tried again.
     async fn stand_first(self: &Arc<Self>, claim: &Claim, line: &str) -> Result<Option<Place>> {
         let mut nodes = vec![Change::Line(line.to_owned())];
-        nodes.extend(self.nodes_of(claim, line));
+        nodes.extend(self.nodes_of(claim, claim.capacity, line));
         let sent = self.clock.now();
         match self.gather(claim.id, &claim.name, What::Join { nodes, listed: None }).await.made {
             Ok(made) => {
-                let token = self.made(claim, line, &made)?;
+                let token = self.made(claim, line, &made).await?;
                 self.lease.answered(sent);
                 self.books.set_usage(&claim.name, Usage::Alone(0));
                 Ok(Some(self.holds_alone(claim, token)))
@@ -181,15 +189,22 @@ impl Desk {
         }
     }
 
-    fn nodes_of(&self, claim: &Claim, line: &str) -> Vec<Change> {
+    pub(crate) fn nodes_of(&self, claim: &Claim, declared: Weight, line: &str) -> Vec<Change> {
         let node = |beginning: String| Change::Node(format!("{line}/{beginning}"), self.label.clone());
-        beginnings(claim).into_iter().map(node).collect()
+        beginnings(claim, declared).into_iter().map(node).collect()
     }
 
-    /// Takes down what nodes a claim has, and the transaction that made them, which is its token.
-    fn made(&self, claim: &Claim, line: &str, made: &Made) -> Result<Token> {
+    /// Takes down what nodes a claim has, and the transaction that made them, which is its token. Where that is none, the
+    /// claim steps back first: an error other than of an unknown outcome says that nothing stands there.
+    pub(crate) async fn made(self: &Arc<Self>, claim: &Claim, line: &str, made: &Made) -> Result<Token> {
+        let token = match token(made.order) {
+            Ok(token) => token,
+            Err(why) => {
+                self.step_back(claim).await?;
+                return Err(why);
+            }
+        };
         let node = |path: &String| path.strip_prefix(line)?.strip_prefix('/').map(str::to_owned);
-        let token = token(made.order)?;
         self.books.stands(claim.id, made.paths.iter().filter_map(node).collect(), token);
         Ok(token)
     }
@@ -211,138 +226,15 @@ impl Desk {
         let first = format!("{line}/{}", nodes[0]);
         let stat = self.link.stat(&first).await.map_err(|error| self.trouble(&error))?;
         let Some(stat) = stat else { return Ok(self.is_gone(claim)) };
-        self.books.stands(claim.id, nodes, token(stat.czxid)?);
-        self.settle(claim, patience, Ok(listed)).await
-    }
-
-    /// It stands in line: where, and may it?
-    async fn settle(
-        self: &Arc<Self>,
-        claim: &Claim,
-        patience: Patience,
-        mut listed: Result<(Vec<String>, zookeeper_client::Stat), Said>,
-    ) -> Result<Place> {
-        loop {
-            let listing = match listed {
-                Ok(listed) => Listing::of(listed),
-                Err(Said::NoNode) => return Ok(self.is_gone(claim)),
-                Err(error) => return Err(self.trouble(&error)),
-            };
-            let seen = self.see(&claim.name, listing).await?;
-            if let Err(why) = self.admit(claim, &seen) {
+        let token = match token(stat.czxid) {
+            Ok(token) => token,
+            Err(why) => {
                 self.step_back(claim).await?;
                 return Err(why);
             }
-            if seen.listing.find(claim.id).is_none() {
-                return Ok(self.is_gone(claim));
-            }
-            if self.write_down(claim, &seen).await? {
-                return self.place(claim, patience, &seen).await;
-            }
-            listed = self.link.list(&self.nodes.line(&claim.name)).await;
-        }
-    }
-
-    /// Somebody has evicted it already.
-    fn is_gone(&self, claim: &Claim) -> Place {
-        self.books.forget(&claim.name, claim.id);
-        Place::Gone
-    }
-
-    async fn place(self: &Arc<Self>, claim: &Claim, patience: Patience, seen: &Seen) -> Result<Place> {
-        if seen.line.held().any(|held| held.id == claim.id) {
-            self.books.hold(&claim.name, claim.id);
-            self.seems_alone(&claim.name, seen);
-            if touches(&seen.line, claim.id) {
-                self.touch(&claim.name, &seen.listing, claim.id);
-            }
-            let Some(token) = self.books.token(claim.id) else { return Ok(Place::Gone) };
-            let grant = Grant { token, capacity: seen.line.capacity };
-            return Ok(Place::Held { grant, until: self.lease.until() });
-        }
-        if patience == Patience::Now {
-            self.step_back(claim).await?;
-            return Ok(Place::Refused);
-        }
-        self.arm(&claim.name, seen);
-        Ok(self.waits())
-    }
-
-    /// A line with one claim in it and no data is most likely used by this client alone, unless others were seen to be
-    /// as sure of that.
-    fn seems_alone(&self, name: &Name, seen: &Seen) {
-        let stat = &seen.listing.stat;
-        let is_alone = seen.listing.standing.len() == 1 && stat.data_length == 0;
-        if is_alone && self.books.usage(name) == Some(Usage::Shared) {
-            self.books.set_usage(name, Usage::Alone(stat.version));
-        }
-    }
-
-    /// Whether it may stand in this line.
-    fn admit(&self, claim: &Claim, seen: &Seen) -> Result<()> {
-        let wrong = |kind, message: String| Err(Error::new(kind, message));
-        if let Some(strange) = &seen.listing.strange {
-            let line = self.nodes.line(&claim.name);
-            return wrong(
-                ErrorKind::Protocol,
-                format!("{line}/{strange} is not Tidelock's: something else uses this path"),
-            );
-        }
-        if seen.listing.is_too_long {
-            let many = seen.listing.standing.len();
-            return wrong(
-                ErrorKind::Unavailable,
-                format!(
-                    "{many} stand in line already, and with more of them others could not list it (jute.maxbuffer)"
-                ),
-            );
-        }
-        let kind = seen.listing.kind(Some(claim.id)).unwrap_or(claim.kind);
-        if kind != claim.kind {
-            return wrong(
-                ErrorKind::KindMismatch,
-                format!("it is in use as a {kind}, and not as a {}", claim.kind),
-            );
-        }
-        let capacity = if seen.line.claims.is_empty() { claim.capacity } else { seen.line.capacity };
-        match claim.weight > capacity && self.books.held(claim.id).is_none() {
-            true => Err(too_heavy(claim.weight, capacity)),
-            false => Ok(()),
-        }
-    }
-
-    /// Whoever declares another capacity than the line has writes down what it has: the others, by whom it is known,
-    /// may leave first. False: they have, or somebody else has written. Then it has to be looked at again.
-    async fn write_down(&self, claim: &Claim, seen: &Seen) -> Result<bool> {
-        let Some(position) = seen.listing.standing.iter().position(|standing| standing.id == claim.id) else {
-            return Ok(true);
         };
-        let mine = &seen.listing.standing[position];
-        let written = seen.resized.filter(|written| seen.listing.is_in_force(written));
-        let is_covered =
-            written.is_some_and(|written| crate::listing::is_before(mine.sequence, written.before));
-        let Some(older) = position.checked_sub(1).map(|ahead| &seen.listing.standing[ahead]) else {
-            return Ok(true);
-        };
-        if mine.capacity == seen.line.capacity || is_covered {
-            return Ok(true);
-        }
-        let held = written.map_or(seen.listing.standing[0].sequence, |written| written.held);
-        let capacity = Resized { capacity: seen.line.capacity, before: mine.sequence.wrapping_add(1), held };
-        let line = self.nodes.line(&claim.name);
-        let check = Change::Check(format!("{line}/{}", older.node));
-        let write = Change::Write(line, capacity.text(), seen.listing.stat.version);
-        match self.link.transact(vec![check, write]).await.map_err(Said::from) {
-            Ok(_) => Ok(true),
-            Err(Said::NoNode | Said::BadVersion) => Ok(false),
-            Err(error) => Err(self.trouble(&error)),
-        }
-    }
-
-    /// It does not stand here after all.
-    async fn step_back(self: &Arc<Self>, claim: &Claim) -> Result<()> {
-        self.clone().leave(claim.name.clone(), claim.id).await?;
-        Ok(())
+        self.books.stands(claim.id, nodes, token);
+        self.settle(claim, patience, Ok(listed)).await
     }
 
     /// An error of the request that would have made it. What the server said itself says that nothing was made.
@@ -354,7 +246,7 @@ impl Desk {
         }
     }
 
-    fn turned_away(&self, claim: &Claim, why: Error) -> Error {
+    pub(crate) fn turned_away(&self, claim: &Claim, why: Error) -> Error {
         self.books.nowhere(&claim.name, claim.id);
         why
     }
@@ -369,11 +261,6 @@ pub(crate) fn token(czxid: i64) -> Result<Token> {
         );
         Error::new(ErrorKind::Unsupported, wrong)
     })
-}
-
-fn too_heavy(weight: Weight, capacity: Weight) -> Error {
-    let wrong = format!("{weight} permits can never be had: there are {capacity}");
-    Error::new(ErrorKind::InvalidPermits, wrong)
 }
 
 #[cfg(test)]

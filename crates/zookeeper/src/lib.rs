@@ -40,6 +40,7 @@ mod order;
 mod reconnecting;
 mod resized;
 mod session;
+mod settling;
 mod store;
 #[cfg(feature = "tls")]
 mod tls;

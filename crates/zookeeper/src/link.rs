@@ -34,6 +34,8 @@ pub(crate) enum Change {
     Delete(String),
     /// A node exists.
     Check(String),
+    /// A node's data have this version.
+    Unwritten(String, i32),
     /// A node of this version gets these data.
     Write(String, String, i32),
 }
@@ -366,6 +368,7 @@ async fn transact(
             }
             Change::Delete(path) => writer.add_delete(path, None)?,
             Change::Check(path) => writer.add_check_version(path, -1)?,
+            Change::Unwritten(path, version) => writer.add_check_version(path, *version)?,
             Change::Write(path, data, version) => {
                 writer.add_set_data(path, data.as_bytes(), Some(*version))?;
             }

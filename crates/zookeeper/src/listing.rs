@@ -1,7 +1,7 @@
 //! A line, as the children of its node show it.
 
 use tidelock::{ClaimId, Kind, Token, Weight};
-use tidelock_model::{Claim, Line};
+use tidelock_model::{ShownClaim, ShownLine};
 use zookeeper_client::Stat;
 
 use crate::nodes::Node;
@@ -70,42 +70,33 @@ impl Listing {
         self.standing.iter().find(|standing| standing.id == id)
     }
 
-    /// What the name is used as; `me` does not count.
-    pub(crate) fn kind(&self, me: Option<ClaimId>) -> Option<Kind> {
-        self.standing.iter().find(|standing| Some(standing.id) != me).map(|standing| standing.kind)
-    }
-
     /// Whether what its data say of the capacity, if there are any, may matter.
     pub(crate) fn has_data(&self) -> bool {
         self.stat.data_length > 0 && !self.standing.is_empty()
     }
 
     /// As the rule takes it. Of one's own claims it is known whether they are held.
-    pub(crate) fn line(&self, resized: Option<&Resized>, token: impl Fn(ClaimId) -> Option<Token>) -> Line {
-        let Some(first) = self.standing.first() else {
-            return Line::new(Kind::Mutex, Weight::ONE);
-        };
-        let order =
-            |sequence: i32| (i64::from(sequence.wrapping_sub(first.sequence)) + (1 << 32)).unsigned_abs();
-        let resized = resized.filter(|resized| self.is_in_force(resized));
-        let mut line = Line::new(first.kind, resized.map_or(first.capacity, |resized| resized.capacity));
-        line.shrunk_at = resized.map(|resized| order(resized.before));
-        // Whose turn it was before a shrink is held, under a token that nobody here has to know.
-        let some_token = Token::from_order(0);
-        let was_let_in =
-            |standing: &Standing| resized.is_some_and(|resized| is_before(standing.sequence, resized.held));
-        line.claims.extend(self.standing.iter().map(|standing| Claim {
+    pub(crate) fn line(
+        &self,
+        resized: Option<&Resized>,
+        token: impl Fn(ClaimId) -> Option<Token>,
+    ) -> ShownLine {
+        let from = self.standing.first().map_or(0, |first| first.sequence);
+        let order = |sequence: i32| (i64::from(sequence.wrapping_sub(from)) + (1 << 32)).unsigned_abs();
+        let claim = |standing: &Standing| ShownClaim {
             id: standing.id,
+            kind: standing.kind,
             weight: standing.weight,
+            declared: standing.capacity,
             order: order(standing.sequence),
-            token: token(standing.id).or_else(|| some_token.filter(|_| was_let_in(standing))),
-        }));
-        line
-    }
-
-    /// Whether the line was never empty since that was written.
-    pub(crate) fn is_in_force(&self, resized: &Resized) -> bool {
-        self.standing.iter().any(|standing| is_before(standing.sequence, resized.before))
+            token: token(standing.id),
+        };
+        let resized = resized.map(|resized| tidelock_model::Resized {
+            capacity: resized.capacity,
+            before: order(resized.before),
+            let_in: order(resized.held),
+        });
+        ShownLine { claims: self.standing.iter().map(claim).collect(), resized }
     }
 }
 
@@ -194,7 +185,10 @@ mod tests {
     #[test]
     fn what_was_written_of_the_capacity_lasts_until_the_line_was_empty() {
         let resized = Resized { capacity: Weight::ONE, before: 6, held: 5 };
-        let capacity = |listing: &Listing| listing.line(Some(&resized), |_| None).capacity.get();
+        let capacity = |listing: &Listing| {
+            let line = listing.line(Some(&resized), |_| None);
+            line.in_use().map(|(_, size)| size.get()).unwrap()
+        };
         assert_eq!(capacity(&listing(&[child(1, 1, 5), child(2, 1, 6)])), 1);
         assert_eq!(capacity(&listing(&[child(2, 1, 6)])), 3, "whoever came before it has left");
     }
@@ -204,8 +198,10 @@ mod tests {
         let resized = Resized { capacity: Weight::ONE, before: i32::MIN, held: i32::MIN };
         let line = |children: &[String]| listing(children).line(Some(&resized), |_| None);
         let both = line(&[child(1, 2, i32::MAX), child(2, 1, i32::MIN)]);
-        assert_eq!((both.capacity.get(), both.held().count()), (1, 1), "the first was let in before");
-        assert_eq!(line(&[child(2, 1, i32::MIN)]).capacity.get(), 3, "whoever came before it has left");
+        let size = |line: &ShownLine| line.in_use().map(|(_, size)| size.get());
+        assert_eq!((size(&both), both.held().count()), (Some(1), 1), "the first was let in before");
+        let later = line(&[child(2, 1, i32::MIN)]);
+        assert_eq!(size(&later), Some(3), "whoever came before it has left");
     }
 
     #[test]

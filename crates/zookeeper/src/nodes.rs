@@ -82,13 +82,13 @@ impl Node {
 }
 
 /// What the nodes of a claim begin with, the server adds the sequence. A writer is two: a reader's part, and the rest.
-pub(crate) fn beginnings(claim: &Claim) -> Vec<String> {
+pub(crate) fn beginnings(claim: &Claim, declared: Weight) -> Vec<String> {
     let kind = match claim.kind {
         Kind::Mutex => "m",
         Kind::RwLock => "r",
         _ => "s",
     };
-    let beginning = |weight: u32| format!("{kind}-{}-{weight}-{}-", claim.id, claim.capacity);
+    let beginning = |weight: u32| format!("{kind}-{}-{weight}-{declared}-", claim.id);
     match (claim.kind, claim.weight.get()) {
         (Kind::RwLock, 2..) => vec![beginning(1), beginning(claim.weight.get() - 1)],
         (_, weight) => vec![beginning(weight)],
@@ -144,7 +144,7 @@ mod tests {
     fn a_node_says_what_its_claim_is() {
         let id = ClaimId { session: SessionId::from_bits(255), number: 7 };
         let writer = Claim::new(id, plain("n"), Kind::RwLock, Weight::MAX, Weight::MAX);
-        let parts = beginnings(&writer);
+        let parts = beginnings(&writer, writer.capacity);
         assert_eq!(parts[0], "r-00000000000000ff-7-1-2147483647-");
         let node = |part: &str, sequence: &str| Node::parse(&format!("{part}{sequence}")).unwrap();
         assert_eq!(node(&parts[0], "0000000005").sequence, 5);

@@ -37,7 +37,7 @@ pub(crate) struct Ahead {
 
 impl Order {
     pub(crate) fn of(seen: &Seen, session: SessionId) -> Self {
-        if seen.line.kind != Kind::Mutex {
+        if seen.line.claims.iter().any(|claim| claim.kind != Kind::Mutex) {
             return Self::default();
         }
         let stood = |standing: &Standing| Stood {

@@ -1,7 +1,4 @@
-//! What a line's node has for data: a capacity that is not the one which the first in line declares.
-//!
-//! It was resized; or somebody came who declares another capacity than the line has, and wrote down what it has, so
-//! that it still is known when the others have left.
+//! What a line's node has for data: the capacity that a resize gave to those who stood there.
 
 use tidelock::Weight;
 
@@ -9,7 +6,7 @@ use tidelock::Weight;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resized {
     pub(crate) capacity: Weight,
-    /// It is in force for as long as anyone stands in line whose sequence is before this: after that the line was empty.
+    /// It is that of everyone who came before this.
     pub(crate) before: i32,
     /// Whoever came before this has its turn, also if it does not fit any more.
     pub(crate) held: i32,

@@ -5,14 +5,14 @@
 //! passes by here anyway. A watch may be set too late to hear of a change. So it is set by a read, and what that reads
 //! is compared with what was seen before.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidelock::{ClaimId, Grant, Kind, Name, Result, Sight, Weight};
-use tidelock_model::{Line, Watch, touches, watch};
+use tidelock_model::{Place, ShownLine, Watch, places, touches, watch};
 use zookeeper_client::Error as Said;
 
-use crate::books::{Behind, Task, Turn, What};
+use crate::books::{Behind, Stage, Task, Turn, UsedAs, What};
 use crate::connection::Watcher;
 use crate::listing::Listing;
 use crate::order::{Ahead, Order};
@@ -24,7 +24,7 @@ use crate::session::Desk;
 pub(crate) struct Seen {
     pub(crate) listing: Listing,
     pub(crate) resized: Option<Resized>,
-    pub(crate) line: Line,
+    pub(crate) line: ShownLine,
 }
 
 impl Desk {
@@ -59,31 +59,34 @@ impl Desk {
             Err(error) => return Err(self.trouble(&error)),
         };
         let seen = self.see(name, listing).await?;
-        let capacity = seen.line.capacity;
-        let held: Vec<ClaimId> = seen.line.held().map(|claim| claim.id).collect();
         self.tell(name, &seen);
-        let granted = |id: &&ClaimId| waiting.contains(id) && self.books.held(**id).is_some();
-        let grant = |token| Grant { token, capacity };
-        let of = |id: &ClaimId| self.books.token(*id).map(|token| (*id, grant(token)));
-        sight.held.extend(held.iter().filter(granted).filter_map(of));
-        let ours = seen.line.claims.iter().filter(|claim| claim.id.session == self.id);
-        let mut stranded = Vec::new();
-        let standing: HashMap<ClaimId, Weight> = ours.map(|claim| (claim.id, claim.weight)).collect();
-        for id in waiting {
-            match standing.get(id) {
-                None => sight.gone.push(*id),
-                // It could have had its turn before a resize, and did not look: it cannot any more.
-                Some(weight) if *weight > capacity && !held.contains(id) => {
-                    self.clone().leave_in_the_background(name.clone(), *id);
-                    stranded.push(*id);
-                }
-                Some(_) => {}
+        let wanted: HashSet<ClaimId> = waiting.iter().copied().collect();
+        let mut standing = HashSet::new();
+        let mut misplaced = Vec::new();
+        for (claim, place) in places(&seen.line).filter(|(claim, _)| wanted.contains(&claim.id)) {
+            standing.insert(claim.id);
+            match place {
+                Place::Held => sight.held.extend(self.granted(&seen, claim.id)),
+                // It could have had its turn before a resize, and did not look: it cannot any more. Or the line is in use
+                // in another size now, and it stands in line anew.
+                Place::Stranded | Place::AnotherSize(_) => misplaced.push(claim.id),
+                _ => {}
             }
         }
+        for id in &misplaced {
+            self.clone().leave_in_the_background(name.clone(), *id);
+        }
+        sight.gone.extend(waiting.iter().filter(|id| !standing.contains(id)));
         sight.gone.iter().for_each(|id| self.books.forget(name, *id));
-        sight.gone.extend(stranded);
+        sight.gone.extend(misplaced);
         self.arm(name, &seen);
         Ok(sight)
+    }
+
+    /// What one of ours was granted, if it was told so.
+    fn granted(&self, seen: &Seen, id: ClaimId) -> Option<(ClaimId, Grant)> {
+        let capacity = seen.line.claim(id).map(|claim| seen.line.size(claim))?;
+        self.books.held(id).map(|token| (id, Grant { token, capacity }))
     }
 
     /// Tells those of ours of their turn who were seen to have it, and have not been told. Their joins may still be being
@@ -96,8 +99,8 @@ impl Desk {
             if touches(&seen.line, id) {
                 self.touch(name, &seen.listing, id);
             }
-            if let Some(token) = self.books.token(id) {
-                self.signals.held(id, Grant { token, capacity: seen.line.capacity });
+            if let Some((id, grant)) = self.granted(seen, id) {
+                self.signals.held(id, grant);
             }
         }
     }
@@ -111,11 +114,22 @@ impl Desk {
     }
 
     fn watch_for_the_first(self: &Arc<Self>, name: &Name, seen: &Seen) {
-        let is_ours = |id: &ClaimId| id.session == self.id && self.books.is_waiting(name, *id);
-        let Some(first) = seen.line.waiting().map(|claim| claim.id).find(is_ours) else {
+        let mut ours = places(&seen.line).filter(|(claim, place)| {
+            *place != Place::Held && claim.id.session == self.id && self.books.is_waiting(name, claim.id)
+        });
+        let is_misplaced = |place: &Place| matches!(place, Place::Stranded | Place::AnotherSize(_));
+        let mut first = ours.next();
+        while let Some((claim, _)) = first.filter(|(_, place)| is_misplaced(place)) {
+            // It is on its way to another place, unless it waited here before that came to be another size's.
+            if matches!(self.books.stage(claim.id), Some(Stage::Stands(_))) {
+                self.signals.look(name);
+            }
+            first = ours.next();
+        }
+        let Some((first, _)) = first else {
             return self.saw(name, seen);
         };
-        let what = match watch(&seen.line, first) {
+        let what = match watch(&seen.line, first.id) {
             Some(Watch::Claim(id)) if id.session == self.id => What::Own(id.number),
             Some(Watch::Claim(id)) => {
                 match seen.listing.find(id).and_then(|standing| standing.nodes().next_back()) {
@@ -128,13 +142,13 @@ impl Desk {
         };
         let changes = seen.listing.stat.cversion;
         let watched = what.clone();
-        let is_there = self.books.watch(name, first.number, what, |serial| {
+        let is_there = self.books.watch(name, first.id.number, what, |serial| {
             self.spawn(self.clone().watch(name.clone(), serial, watched, changes))
         });
         if !is_there {
             self.signals.look(name);
         }
-        if seen.line.kind == Kind::Semaphore {
+        if first.kind == Kind::Semaphore {
             let version = seen.listing.stat.version;
             self.books
                 .watch_capacity(name, || self.spawn(self.clone().watch_capacity(name.clone(), version)));
@@ -144,8 +158,9 @@ impl Desk {
 
     /// Somebody of ours may have come without a look, behind one whose turn it was then.
     fn saw(&self, name: &Name, seen: &Seen) {
-        let is_plain = seen.listing.stat.data_length == 0 && !seen.listing.standing.is_empty();
-        let used_as = is_plain.then_some((seen.line.kind, seen.line.capacity));
+        let in_use = seen.line.in_use().filter(|_| seen.line.is_of_one_type());
+        let version = seen.listing.stat.version;
+        let used_as = in_use.map(|(kind, size)| UsedAs { kind, size, version });
         if self.books.saw(name, used_as, Order::of(seen, self.id)) {
             self.signals.look(name);
         }

@@ -7,7 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
-use crate::{ClaimId, Event, Leave, Left, Line, Op, Place, SessionId, Watch, World, place, touches, watch};
+use crate::{
+    ClaimId, Event, Leave, Left, Line, Op, Place, Resized, SessionId, ShownClaim, ShownLine, Watch, World,
+    place, touches, watch,
+};
 
 /// What a client knows of a claim of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +79,8 @@ impl Crowd {
     }
 
     /// The line as the store shows it to a client, with the marks of its own that the client remembers.
-    fn seen_by(&self, session: SessionId) -> Option<Line> {
-        let mut line = self.world.line(&())?.clone();
+    fn seen_by(&self, session: SessionId) -> Option<ShownLine> {
+        let mut line = shown(self.world.line(&())?);
         for claim in &mut line.claims {
             let told = claim.id.session == session && self.known.get(&claim.id) == Some(&Knowledge::Held);
             claim.token = claim.token.filter(|_| told);
@@ -98,7 +101,7 @@ impl Crowd {
         }
     }
 
-    fn told(&mut self, line: &Line, id: ClaimId) {
+    fn told(&mut self, line: &ShownLine, id: ClaimId) {
         self.known.insert(id, Knowledge::Held);
         if touches(line, id) {
             self.stir(|watch| watch == Watch::Claim(id));
@@ -123,4 +126,15 @@ impl Crowd {
         }
         fired
     }
+}
+
+/// A line in which everyone is of one type: whoever came declared what the capacity was, or stood in line anew.
+pub(crate) fn shown(line: &Line) -> ShownLine {
+    let (kind, declared) = (line.kind, line.capacity);
+    let claim = |claim: &crate::Claim| {
+        let crate::Claim { id, weight, order, token } = *claim;
+        ShownClaim { id, kind, weight, declared, order, token }
+    };
+    let resized = |before| Resized { capacity: line.capacity, before, let_in: 0 };
+    ShownLine { claims: line.claims.iter().map(claim).collect(), resized: line.shrunk_at.map(resized) }
 }

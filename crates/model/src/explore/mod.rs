@@ -1,9 +1,10 @@
 //! Proof by exhaustion: every order of every operation on small lines, breadth first.
 //!
-//! Two games are played to their end. In [`rule`] the moves are the operations of a [`World`](crate::World), and
+//! Three games are played to their end. In [`rule`] the moves are the operations of a [`World`](crate::World), and
 //! after each the [checks](check) look at what it did. In [`waking`] the moves are operations, too, but clients see
 //! only what a store shows them; they look when they are stirred, in any order, and trust
-//! [`place`](crate::place()), [`watch`](crate::watch()) and [`touches`](crate::touches).
+//! [`place`](crate::place()), [`watch`](crate::watch()) and [`touches`](crate::touches). In [`strays`] claims of several
+//! types stand in one line, and their clients are cut off.
 //!
 //! States that differ only in what time it is and in the height of orders and tokens are one: see [`key`].
 //! `TIDELOCK_DEEP=1` explores larger stages.
@@ -16,6 +17,7 @@ pub(crate) mod moment;
 mod rule;
 mod search;
 mod stage;
+mod strays;
 pub(crate) mod waking;
 pub(crate) mod witness;
 
@@ -32,6 +34,9 @@ use waking::Waking;
 fn every_order_of_every_operation() {
     let deep = std::env::var_os("TIDELOCK_DEEP").is_some_and(|deep| deep == "1");
     let mut counts = Vec::new();
+    for strays in strays::all(deep) {
+        counts.push((strays.title().to_string(), explore(&strays)));
+    }
     for (plain, watched) in stage::all(deep) {
         counts.push((plain.title.to_string(), explore(&Rule::new(plain))));
         counts.push((format!("{} watched", watched.title), explore(&Waking::new(watched))));
@@ -49,7 +54,7 @@ fn every_fault_is_meant_for_a_check_that_exists() {
     for line in lines.filter(|line| !line.is_empty()) {
         let (_, meant) = line.split_once(' ').expect("a fault and a check");
         assert!(
-            check::names().chain(waking::names()).any(|name| name == meant),
+            check::names().chain(waking::names()).chain(strays::names()).any(|name| name == meant),
             "no check is called {meant}"
         );
     }

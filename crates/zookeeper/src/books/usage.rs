@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tidelock::Name;
+use tidelock::{Name, Weight};
 
 /// Of how many names it is remembered.
 const MOST: usize = 4_096;
@@ -22,6 +22,8 @@ pub(crate) enum Usage {
 #[derive(Debug, Default)]
 pub(super) struct Used {
     usage: HashMap<Name, Usage>,
+    /// The sizes that semaphores have, other than this client declares.
+    sizes: HashMap<Name, Weight>,
     /// The latest last.
     names: VecDeque<Name>,
 }
@@ -39,11 +41,24 @@ impl Used {
         if self.names.len() > MOST
             && let Some(oldest) = self.names.pop_front()
         {
-            self.usage.remove(&oldest);
+            self.forget(&oldest);
         }
+    }
+
+    pub(super) fn size(&self, name: &Name) -> Option<Weight> {
+        self.sizes.get(name).copied()
+    }
+
+    /// Only of a name that is known to be used.
+    pub(super) fn set_size(&mut self, name: &Name, size: Option<Weight>) {
+        match size.filter(|_| self.usage.contains_key(name)) {
+            Some(size) => self.sizes.insert(name.clone(), size),
+            None => self.sizes.remove(name),
+        };
     }
 
     pub(super) fn forget(&mut self, name: &Name) {
         self.usage.remove(name);
+        self.sizes.remove(name);
     }
 }

@@ -1,0 +1,235 @@
+//! Where a claim that has come may stand: here, not at all, or anew as one of the size that is in use.
+
+use std::sync::Arc;
+
+use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Name, Patience, Result, Weight};
+use tidelock_model::{Place, place, touches};
+use zookeeper_client::{Error as Said, MultiWriteError};
+
+use crate::books::Usage;
+use crate::gathering::{Answer, Listed, What};
+use crate::link::Change;
+use crate::listing::Listing;
+use crate::session::Desk;
+use crate::watching::Seen;
+
+/// What is to become of a claim that stands in line.
+enum Verdict {
+    Stays,
+    Gone,
+    /// It must not stand here.
+    Refused(Error),
+    Anew(Anew),
+}
+
+/// It leaves, and comes as one of another size, in one transaction.
+struct Anew {
+    size: Weight,
+    /// As long as this node is there, so that the line is of that size. None: it is the first, and says what it wants.
+    beside: Option<String>,
+}
+
+impl Desk {
+    /// It stands in line: where, and may it?
+    pub(crate) async fn settle(
+        self: &Arc<Self>,
+        claim: &Claim,
+        patience: Patience,
+        mut listed: Result<Listed, Said>,
+    ) -> Result<tidelock::Place> {
+        let mut was_beside_another = false;
+        loop {
+            let listing = match listed {
+                Ok(listed) => Listing::of(listed),
+                Err(Said::NoNode) => return Ok(self.is_gone(claim)),
+                Err(error) => return Err(self.trouble(&error)),
+            };
+            let seen = self.see(&claim.name, listing).await?;
+            match self.verdict(claim, &seen, was_beside_another) {
+                Verdict::Stays => return self.place(claim, patience, &seen).await,
+                Verdict::Gone => return Ok(self.is_gone(claim)),
+                Verdict::Refused(why) => {
+                    self.step_back(claim).await?;
+                    return Err(why);
+                }
+                Verdict::Anew(anew) => {
+                    was_beside_another |= anew.beside.is_some();
+                    listed = self.stand_anew(claim, anew).await?;
+                }
+            }
+        }
+    }
+
+    fn verdict(&self, claim: &Claim, seen: &Seen, was_beside_another: bool) -> Verdict {
+        if let Err(why) = self.may_be_used(&claim.name, seen) {
+            return Verdict::Refused(why);
+        }
+        let Some(first) = seen.listing.standing.first() else { return Verdict::Gone };
+        match place(&seen.line, claim.id) {
+            Place::Absent => Verdict::Gone,
+            // It declares what this client remembers, and the line was empty since.
+            Place::Held | Place::Stranded if !was_beside_another && self.has_borrowed(claim, seen) => {
+                Verdict::Anew(Anew { size: claim.capacity, beside: None })
+            }
+            Place::Held | Place::Waiting => Verdict::Stays,
+            Place::AnotherKind(kind) => Verdict::Refused(another_kind(kind, claim.kind)),
+            Place::AnotherSize(size) if claim.weight <= size => {
+                Verdict::Anew(Anew { size, beside: Some(first.node.clone()) })
+            }
+            Place::AnotherSize(size) => Verdict::Refused(too_heavy(claim.weight, size)),
+            Place::Stranded => {
+                let size = seen.line.in_use().map_or(claim.capacity, |(_, size)| size);
+                Verdict::Refused(too_heavy(claim.weight, size))
+            }
+        }
+    }
+
+    /// Whether it is the first, of a size that it has not been asked to have.
+    fn has_borrowed(&self, claim: &Claim, seen: &Seen) -> bool {
+        let is_borrowed = |first: &tidelock_model::ShownClaim| {
+            first.id == claim.id
+                && first.declared != claim.capacity
+                && seen.line.size(first) == first.declared
+        };
+        claim.kind == Kind::Semaphore
+            && seen.line.claims.first().is_some_and(is_borrowed)
+            && self.books.held(claim.id).is_none()
+    }
+
+    /// Whether it may come to this line, as it was seen, for a try.
+    pub(crate) fn may_come(&self, claim: &Claim, seen: &Seen) -> Result<()> {
+        self.may_be_used(&claim.name, seen)?;
+        match seen.line.in_use() {
+            Some((kind, _)) if kind != claim.kind => Err(another_kind(kind, claim.kind)),
+            Some((_, size)) if claim.weight > size => Err(too_heavy(claim.weight, size)),
+            None if claim.weight > claim.capacity => Err(too_heavy(claim.weight, claim.capacity)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this path is a line, and one that others can list.
+    fn may_be_used(&self, name: &Name, seen: &Seen) -> Result<()> {
+        let wrong = |kind, message: String| Err(Error::new(kind, message));
+        if let Some(strange) = &seen.listing.strange {
+            let line = self.nodes.line(name);
+            return wrong(
+                ErrorKind::Protocol,
+                format!("{line}/{strange} is not Tidelock's: something else uses this path"),
+            );
+        }
+        if seen.listing.is_too_long {
+            let many = seen.listing.standing.len();
+            return wrong(
+                ErrorKind::Unavailable,
+                format!(
+                    "{many} stand in line already, and with more of them others could not list it (jute.maxbuffer)"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    /// Whatever the answer is, the line has to be looked at again. What got no answer is not known to stand anywhere.
+    async fn stand_anew(
+        self: &Arc<Self>,
+        claim: &Claim,
+        Anew { size, beside }: Anew,
+    ) -> Result<Result<Listed, Said>> {
+        let line = self.nodes.line(&claim.name);
+        let Some(old) = self.books.stands_anew(claim.id) else {
+            return Ok(self.link.list(&line).await); // somebody has seen its turn meanwhile, or it is gone
+        };
+        let mut nodes: Vec<_> = beside.iter().map(|node| Change::Check(format!("{line}/{node}"))).collect();
+        nodes.extend(old.nodes.iter().rev().map(|node| Change::Delete(format!("{line}/{node}"))));
+        nodes.extend(self.nodes_of(claim, size, &line));
+        let sent = self.clock.now();
+        let asking = What::Join { nodes, listed: Some(line.clone()) };
+        let Answer { made, listing } = self.gather(claim.id, &claim.name, asking).await;
+        match made {
+            Ok(made) => {
+                self.made(claim, &line, &made).await?;
+                self.lease.answered(sent);
+                self.remember(claim, size);
+            }
+            // Who stood there first has left, or this one was evicted.
+            Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
+                self.books.stands(claim.id, old.nodes, old.token);
+            }
+            Err(error) => return Err(self.trouble(&error.into())),
+        }
+        Ok(match listing {
+            Some(listing) => listing.await,
+            None => self.link.list(&line).await,
+        })
+    }
+
+    /// The size that the line has: what this client declares next time, so that it need not stand in line twice.
+    pub(crate) fn remember(&self, claim: &Claim, size: Weight) {
+        if claim.kind == Kind::Semaphore {
+            self.books.set_size(&claim.name, Some(size).filter(|size| *size != claim.capacity));
+        }
+    }
+
+    /// What it declares, unless it makes the line.
+    pub(crate) fn declared(&self, claim: &Claim) -> Weight {
+        let size = if claim.kind == Kind::Semaphore { self.books.size(&claim.name) } else { None };
+        size.unwrap_or(claim.capacity)
+    }
+
+    async fn place(
+        self: &Arc<Self>,
+        claim: &Claim,
+        patience: Patience,
+        seen: &Seen,
+    ) -> Result<tidelock::Place> {
+        let mine = seen.line.each().find(|(mine, _)| mine.id == claim.id);
+        if let Some((mine, true)) = mine {
+            self.books.hold(&claim.name, claim.id);
+            self.seems_alone(&claim.name, seen);
+            if touches(&seen.line, claim.id) {
+                self.touch(&claim.name, &seen.listing, claim.id);
+            }
+            let capacity = seen.line.size(mine);
+            self.remember(claim, capacity);
+            let Some(token) = self.books.token(claim.id) else { return Ok(tidelock::Place::Gone) };
+            return Ok(tidelock::Place::Held { grant: Grant { token, capacity }, until: self.lease.until() });
+        }
+        if patience == Patience::Now {
+            self.step_back(claim).await?;
+            return Ok(tidelock::Place::Refused);
+        }
+        self.arm(&claim.name, seen);
+        Ok(self.waits())
+    }
+
+    /// A line with one claim in it and no data is most likely used by this client alone, unless others were seen to be
+    /// as sure of that.
+    fn seems_alone(&self, name: &Name, seen: &Seen) {
+        let stat = &seen.listing.stat;
+        let is_alone = seen.listing.standing.len() == 1 && stat.data_length == 0;
+        if is_alone && self.books.usage(name) == Some(Usage::Shared) {
+            self.books.set_usage(name, Usage::Alone(stat.version));
+        }
+    }
+
+    /// Somebody has evicted it already.
+    pub(crate) fn is_gone(&self, claim: &Claim) -> tidelock::Place {
+        self.books.forget(&claim.name, claim.id);
+        tidelock::Place::Gone
+    }
+
+    /// It does not stand here after all.
+    pub(crate) async fn step_back(self: &Arc<Self>, claim: &Claim) -> Result<()> {
+        self.clone().leave(claim.name.clone(), claim.id).await?;
+        Ok(())
+    }
+}
+
+fn another_kind(is: Kind, wanted: Kind) -> Error {
+    Error::new(ErrorKind::KindMismatch, format!("it is in use as a {is}, and not as a {wanted}"))
+}
+
+pub(crate) fn too_heavy(weight: Weight, capacity: Weight) -> Error {
+    let wrong = format!("{weight} permits can never be had: there are {capacity}");
+    Error::new(ErrorKind::InvalidPermits, wrong)
+}
