@@ -150,7 +150,7 @@ impl Strays {
         let of_each = |id: &ClaimId| [Move::Again, Move::Leave, Move::Lighten].map(|one| one(*id));
         moves.extend(claims.iter().flat_map(of_each));
         // One client's are enough: whoever else is cut off is only slow.
-        let of_one = claims.iter().filter(|id| id.session == CUT_OFF);
+        let of_one = claims.iter().filter(|id| id.session == CUT_OFF && sizes.is_empty());
         moves.extend(of_one.flat_map(|id| [Move::CutOff(*id), Move::End(*id)]));
         moves.extend(sizes.iter().map(|to| Move::List(*to)));
         moves.extend([Move::Write, Move::GiveUp]);
