@@ -71,6 +71,7 @@ mod semaphore;
 mod shield;
 mod stake;
 mod standing;
+mod stranger;
 mod striped;
 mod sync;
 
@@ -92,6 +93,7 @@ pub use options::{Options, Replicas};
 pub use reentrant::{Owner, Reentrant, ReentrantGuard};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
+pub use stranger::stranger;
 pub use striped::{StripeGuard, Striped};
 pub use tidelock_model::{ClaimId, Kind, Leave, Left, Patience, Refusal, SessionId, Token, Weight};
 

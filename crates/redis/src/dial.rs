@@ -14,10 +14,11 @@ use redis::{
     RedisResult,
 };
 use tidelock::{Sleep, boot_clock};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::address;
-use crate::connector::Connector;
+use crate::connector::{Connector, Stream};
 use crate::login::Credentials;
 
 /// How many requests may lie between a link and the library's driver: more than a link ever sends at once, so that
@@ -67,6 +68,17 @@ impl Target {
 
     pub(crate) fn addr(&self) -> &ConnectionAddr {
         self.info.addr()
+    }
+
+    /// Bytes to whatever is there. Over TLS and sockets of the machine, where nobody is by mistake, there are none.
+    pub(crate) async fn bytes(&self) -> io::Result<Box<dyn Stream>> {
+        match (&self.manner.connector, self.info.addr()) {
+            (Some(connector), ConnectionAddr::Tcp(host, port)) => connector.connect(host, *port).await,
+            (None, ConnectionAddr::Tcp(host, port)) => {
+                Ok(Box::new(TcpStream::connect((host.as_str(), *port)).await?))
+            }
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// Connects to ask something once. The answer has no deadline of its own.

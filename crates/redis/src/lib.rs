@@ -46,6 +46,7 @@ mod sentinels;
 mod server;
 mod session;
 mod store;
+mod strangers;
 mod trouble;
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -154,13 +154,27 @@ async fn ask(sentinel: Target, master: String, within: Duration) -> RedisResult<
         let mut connection = sentinel.briefly(within).await?;
         redis::cmd("SENTINEL").arg("MASTER").arg(&master).query_async(&mut connection).await
     };
-    let said: HashMap<String, String> = dial::within(within, asking).await?;
+    let said: HashMap<String, String> =
+        dial::within(within, asking).await.map_err(|error| wrong(error, sentinel.addr(), &master))?;
     let number = |field: &str| said.get(field)?.parse::<u64>().ok();
     let known = || {
         let port = u16::try_from(number("port")?).ok()?;
         Some(Said { host: said.get("ip")?.clone(), port, epoch: number("config-epoch")? })
     };
     known().ok_or_else(|| unknown("a sentinel does not say where the master is"))
+}
+
+/// What is wrong with a URL that names somebody else.
+fn wrong(error: RedisError, address: &ConnectionAddr, master: &str) -> RedisError {
+    let said = error.detail().unwrap_or_default();
+    let wrong = if said.starts_with("unknown command") {
+        format!("{address} is a Redis server and no sentinel; give it as redis://{address}")
+    } else if said.starts_with("No such master") {
+        format!("the sentinel at {address} knows no master called {master:?}")
+    } else {
+        return error;
+    };
+    RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "the URL names somebody else", wrong))
 }
 
 fn unknown(what: &'static str) -> RedisError {

@@ -27,6 +27,7 @@ use crate::replicas::{Gate, ReplicatedSession};
 use crate::sentinels::Sentinels;
 use crate::server::Server;
 use crate::session::{Leaving, RedisSession};
+use crate::strangers;
 
 /// A Redis to keep lines in. Cloning it is cheap; each client that connects has connections of its own.
 ///
@@ -193,6 +194,26 @@ impl Store {
     }
 
     async fn reach(&self, reach: Reach) -> Result<Arc<dyn Fleet>> {
+        match self.connected(reach).await {
+            Err(error) => Err(strangers::explain(error, self.named()).await),
+            reached => reached,
+        }
+    }
+
+    /// Whoever the URL names.
+    fn named(&self) -> Vec<Target> {
+        let all = |infos: &[ConnectionInfo], manner: &Manner| {
+            infos.iter().map(|info| Target::new(info.clone(), manner.clone())).collect()
+        };
+        match &self.address {
+            Address::One(info) => all(std::slice::from_ref(info), &self.servers),
+            Address::Sentinels { sentinels, .. } => all(sentinels, &self.sentinels),
+            #[cfg(feature = "cluster")]
+            Address::Cluster(nodes) => all(nodes, &self.servers),
+        }
+    }
+
+    async fn connected(&self, reach: Reach) -> Result<Arc<dyn Fleet>> {
         let target = |info: &ConnectionInfo| Target::new(info.clone(), self.servers.clone());
         let dial: Arc<dyn Dial> = match &self.address {
             Address::One(info) => Arc::new(target(info)),

@@ -6,6 +6,9 @@ use tidelock::{Error, ErrorKind, Result};
 /// The error that this one of the library means, with where it happened: `Redis at 127.0.0.1:6379`.
 pub(crate) fn from(error: RedisError, place: &str) -> Error {
     use redis::ErrorKind as Said;
+    if let (Said::MasterNameNotFoundBySentinel, Some(wrong)) = (error.kind(), error.detail()) {
+        return Error::new(ErrorKind::Unsupported, wrong);
+    }
     let code = error.code().unwrap_or_default().to_owned();
     let detail = error.detail().unwrap_or_default().to_owned();
     let (kind, message) = match error.kind() {

@@ -335,7 +335,7 @@ mod certificates {
     }
 
     async fn lock(store: Store) -> Result<(), Error> {
-        let locks = store.connect(options()).await?;
+        let locks = store.connect(Options::new()).await?;
         hold(&locks, "stock").await?.release().await?;
         locks.close().await
     }

@@ -62,7 +62,74 @@ async fn a_web_server_is_no_redis() {
         let _ = stream.read(&mut [0; 512]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["Redis at 127.0.0.1:", "is it one?"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a web server, and no Redis"]);
+}
+
+/// A server that hangs up on whoever says nothing that it knows.
+fn stranger(answer: impl Fn(&[u8]) -> Option<&'static str> + Clone + Send + 'static) -> String {
+    fake::serve(move |mut stream| {
+        let mut said = [0; 512];
+        let length = stream.read(&mut said).unwrap_or(0);
+        if let Some(answer) = answer(&said[..length]) {
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    })
+}
+
+fn zookeeper() -> String {
+    stranger(|said| said.starts_with(b"srvr").then_some("Zookeeper version: 3.8.0-5a02a05eddb59aee6ac7\n"))
+}
+
+#[tokio::test]
+async fn a_zookeeper_is_called_by_its_name() {
+    let url = zookeeper();
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a ZooKeeper, and no Redis"]);
+    for url in ["redis-sentinel", "redis-cluster"].map(|kind| url.replacen("redis", kind, 1)) {
+        if cfg!(feature = "cluster") || url.contains("sentinel") {
+            let url = if url.contains("sentinel") { format!("{url}#main") } else { url };
+            assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a ZooKeeper, and no Redis"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_etcd_is_called_by_its_name() {
+    const VERSION: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 45\r\n\r\n\
+                           {\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}";
+    let url = stranger(|said| said.starts_with(b"GET /version").then_some(VERSION));
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is an etcd, and no Redis"]);
+}
+
+#[tokio::test]
+async fn a_mariadb_is_called_by_its_name() {
+    let url = fake::serve(|mut stream| {
+        let _ = stream.write_all(b"\x5b\x00\x00\x00\x0a5.5.5-10.11.19-MariaDB\x00\x01\x00\x00\x00");
+        let _ = stream.read(&mut [0; 512]);
+    });
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a MySQL or a MariaDB, and no Redis"]);
+}
+
+#[tokio::test]
+async fn one_that_only_hangs_up_is_not_called_names() {
+    let error = refused(&stranger(|_| None)).await;
+    assert_says(&error, ErrorKind::Unavailable, &["Redis at 127.0.0.1:"]);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_redis_given_as_a_sentinel_is_refused() {
+    let _alone = Alone::new().await;
+    let address = url().replace("redis://", "");
+    let error = refused(&format!("redis-sentinel://app:secret@{address}#main")).await;
+    let redis = format!("{address} is a Redis server and no sentinel");
+    assert_says(&error, ErrorKind::Unsupported, &[&redis, &format!("redis://{address}")]);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_master_that_no_sentinel_knows_is_said_so() {
+    let url = site::replicated::url().replace("#tidelock", "#nobody").replace("://", "://app:secret@");
+    assert_says(&refused(&url).await, ErrorKind::Unsupported, &["no master called \"nobody\""]);
 }
 
 #[tokio::test]
