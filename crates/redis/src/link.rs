@@ -61,6 +61,8 @@ pub(crate) struct Reach {
     pub(crate) channel: Option<String>,
     pub(crate) patience: Patience,
     pub(crate) runtime: Handle,
+    /// Whether callers' runtimes get connections of their own.
+    pub(crate) has_locals: bool,
 }
 
 /// What becomes of a command whose asker has lost interest before it was sent.

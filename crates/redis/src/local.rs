@@ -24,6 +24,9 @@ use crate::link::{Reach, WhenDropped, silent};
 use crate::outbox::{Outbox, Queue};
 use crate::{dial, pulse, script, trouble};
 
+/// Whether runtimes get connections of their own when nobody has said so. Whether one can do I/O is nowhere to be
+/// asked, and tokio panics where it cannot: the task that tries it ends, and the program too if panics abort it.
+pub(crate) const BY_DEFAULT: bool = cfg!(panic = "unwind");
 /// After how many questions a runtime gets a connection of its own: programs that end soon do without.
 const OFTEN: u32 = 32;
 /// How many runtimes have one at most.
@@ -44,6 +47,8 @@ struct Local {
     runtime: Id,
     asked: u32,
     way: Option<Arc<Way>>,
+    /// It cannot do I/O.
+    is_unfit: bool,
 }
 
 /// A connection that lives on one runtime, and ends with it.
@@ -51,6 +56,7 @@ struct Local {
 pub(crate) struct Way {
     outbox: Arc<Outbox>,
     is_given_up: AtomicBool,
+    has_panicked: Arc<AtomicBool>,
     /// Runs for as long as the connection may be of use.
     task: AbortHandle,
     reach: Reach,
@@ -64,7 +70,7 @@ impl Locals {
 
     /// The way on the runtime of whoever calls, if there is one and it stands.
     pub(crate) fn mine(&self) -> Option<Arc<Way>> {
-        let here = Handle::try_current().ok()?;
+        let here = Handle::try_current().ok().filter(|_| self.reach.has_locals)?;
         let id = here.id();
         if id == self.reach.runtime.id() {
             return None;
@@ -73,11 +79,19 @@ impl Locals {
         let Some(local) = known.iter_mut().find(|local| local.runtime == id) else {
             make_room(&mut known);
             if known.len() < MOST {
-                known.push(Local { runtime: id, asked: 1, way: None });
+                known.push(Local { runtime: id, asked: 1, way: None, is_unfit: false });
             }
             return None;
         };
         match &local.way {
+            _ if local.is_unfit => return None,
+            Some(way) if way.has_panicked() => {
+                (local.way, local.is_unfit) = (None, true);
+                tracing::warn!(
+                    "a tokio runtime does no I/O, so its locks go by Tidelock's own; Store::connection_for_each_runtime(false) spares it the attempt"
+                );
+                return None;
+            }
             Some(way) if way.is_broken() => (local.way, local.asked) = (None, 0),
             Some(way) => return way.outbox.stands().then(|| way.clone()),
             None => local.asked += 1,
@@ -89,11 +103,20 @@ impl Locals {
     }
 }
 
+/// Says whether it was dropped by a panic.
+struct Witness(Arc<AtomicBool>);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.0.store(std::thread::panicking(), Ordering::Release);
+    }
+}
+
 /// Forgets the runtimes that have ended; and if there are too many still, one that has asked little so far.
 fn make_room(known: &mut Vec<Local>) {
-    known.retain(|local| local.way.as_ref().is_none_or(|way| !way.is_broken()));
+    known.retain(|local| local.way.as_ref().is_none_or(|way| !way.is_broken() || way.has_panicked()));
     if known.len() >= MOST
-        && let Some(first) = known.iter().position(|local| local.way.is_none())
+        && let Some(first) = known.iter().position(|local| local.way.is_none() && !local.is_unfit)
     {
         known.remove(first);
     }
@@ -104,14 +127,23 @@ impl Way {
     fn open(dial: Arc<dyn Dial>, reach: Reach, here: &Handle) -> Arc<Self> {
         let place = dial.place();
         let (outbox, queue) = Outbox::new();
-        let serving = serve(dial, outbox.clone(), queue, reach.patience.connect, reach.patience.doubt);
+        let has_panicked = Arc::new(AtomicBool::new(false));
+        let (witness, served, patience) = (Witness(has_panicked.clone()), outbox.clone(), reach.patience);
+        let serving = async move {
+            let _witness = witness;
+            serve(dial, served, queue, patience.connect, patience.doubt).await;
+        };
         let (is_given_up, task) = (AtomicBool::new(false), here.spawn(serving).abort_handle());
-        Arc::new(Self { outbox, is_given_up, task, reach, place })
+        Arc::new(Self { outbox, is_given_up, has_panicked, task, reach, place })
     }
 
     /// Whether it is not worth waiting for any more: its runtime may have ended, for instance.
     fn is_broken(&self) -> bool {
         self.is_given_up.load(Ordering::Acquire) || self.task.is_finished()
+    }
+
+    fn has_panicked(&self) -> bool {
+        self.has_panicked.load(Ordering::Acquire)
     }
 
     fn give_up(&self) {

@@ -21,6 +21,7 @@ use crate::dial::{Dial, Manner, Target};
 use crate::fleet::{Alone, Fleet};
 use crate::keys::Keys;
 use crate::link::{Patience, Reach};
+use crate::local;
 use crate::login::{Credentials, Login};
 use crate::news::News;
 use crate::replicas::{Gate, ReplicatedSession};
@@ -46,6 +47,7 @@ pub struct Store {
     servers: Manner,
     sentinels: Manner,
     name: Arc<str>,
+    has_locals: bool,
 }
 
 impl Store {
@@ -180,6 +182,19 @@ impl Store {
         Ok(self)
     }
 
+    /// Whether each tokio runtime that asks often gets a connection of its own, so that asking wakes no other thread.
+    ///
+    /// By default it does, unless the program is built with `panic = "abort"`: a runtime cannot be asked whether it does
+    /// I/O, and tokio panics where it does not. Without a word from you that is tried once for each runtime, in a task
+    /// of its own, and where it fails Tidelock's own connection serves. Say `false` if a runtime of yours does no I/O
+    /// (one built without `enable_io` or `enable_all`), or if connections are scarce; say `true` in a program that
+    /// panics abort, if all of its runtimes do I/O.
+    #[must_use]
+    pub fn connection_for_each_runtime(mut self, has_one: bool) -> Self {
+        self.has_locals = has_one;
+        self
+    }
+
     /// Locks of this store, their session opened now.
     ///
     /// # Errors
@@ -190,7 +205,8 @@ impl Store {
 
     fn of(address: Address) -> Self {
         let name = name(&address).into();
-        Self { address, servers: Manner::default(), sentinels: Manner::default(), name }
+        let (servers, sentinels) = Default::default();
+        Self { address, servers, sentinels, name, has_locals: local::BY_DEFAULT }
     }
 
     async fn reach(&self, reach: Reach) -> Result<Arc<dyn Fleet>> {
@@ -276,6 +292,7 @@ impl Backend for Store {
             channel: Some(keys.channel(id)),
             patience: Patience::of(options),
             runtime: Handle::current(),
+            has_locals: self.has_locals,
         };
         let fleet = self.reach(reach).await?;
         check::permissions(&*fleet, &keys, id).await?;
