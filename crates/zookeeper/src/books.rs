@@ -169,13 +169,18 @@ impl Books {
         is_news
     }
 
-    /// It was refused, and surely has no node.
+    /// It was refused, and surely has no node; its leave, which follows, need not look for any.
     pub(crate) fn nowhere(&self, name: &Name, id: ClaimId) {
         let mut pages = self.pages();
         pages.claims.comes_to(id.number, Stage::Nowhere);
         let unused = pages.stop_waiting(name, id.number);
         drop(pages);
         drop(unused);
+    }
+
+    /// It was not its turn, and it had no patience. It has no node, and no leave of it follows.
+    pub(crate) fn refuse(&self, name: &Name, id: ClaimId) {
+        self.forget(name, id);
     }
 
     pub(crate) fn stage(&self, id: ClaimId) -> Option<Stage> {
@@ -319,6 +324,16 @@ mod tests {
         books.stands(id(1), vec![], Token::from_order(1).unwrap());
         assert_eq!(books.stage(id(1)), None);
         assert!(books.pages().lines.is_empty());
+    }
+
+    #[test]
+    fn a_try_that_was_refused_leaves_nothing_behind() {
+        let books = Books::default();
+        for number in 0..100 {
+            books.begin(&name(), id(number));
+            books.refuse(&name(), id(number));
+        }
+        assert!(books.pages().claims.is_empty() && books.pages().lines.is_empty());
     }
 
     #[test]

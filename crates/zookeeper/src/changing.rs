@@ -70,7 +70,7 @@ impl Desk {
                 Err(Said::NoNode) => return Ok(()),
                 Err(error) => return Err(self.trouble(&error)),
             };
-            let seen = self.see(name, listing).await?;
+            let seen = self.see(name, listing).await.map_err(|error| self.trouble(&error))?;
             let Some(last) = seen.listing.standing.last() else { return Ok(()) };
             match written {
                 None => may_resize(&seen, from, to)?,

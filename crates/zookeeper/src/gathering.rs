@@ -1,17 +1,19 @@
 //! Joins and leaves that come together go out together, as one transaction.
 //!
 //! The server writes each transaction to its disk, and has three threads pass it on: a crowd's costs what one costs.
-//! A transaction fails as a whole, so if one part of it does, each is sent again by itself. Lists that were asked for
-//! with a join go out right behind it: one round trip, as if it were alone.
+//! A transaction fails as a whole, so if one part of it does, each is sent again by itself. A list that is wanted with a
+//! join goes out right behind it: one round trip, as if it were alone; and one list of a name serves all who were sent
+//! together. What a part asks for is decided when it is sent: in a crowd most have learnt by then that no list is needed.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use tidelock::{Batch, ClaimId, Errand, Name};
-use tokio::sync::oneshot;
+use tidelock::{Batch, Claim, ClaimId, Errand, Kind, Name, Weight};
+use tokio::sync::{Mutex, oneshot};
 use zookeeper_client::{Error as Said, MultiWriteError, Stat};
 
-use crate::link::{Asked, Change, Link, Made};
+use crate::link::{Asked, Change, Made};
 use crate::session::Desk;
 
 /// How many go out at once: some hundred bytes each, and a packet may have a megabyte.
@@ -29,8 +31,11 @@ pub(crate) struct Part {
 }
 
 pub(crate) enum What {
+    /// This claim stands in line behind others, declaring that size. The line is listed then; unless it has patience, and
+    /// somebody of ours waits before it.
+    Behind { claim: Claim, declared: Weight, has_patience: bool },
     /// These nodes are made, and the line is listed then, if that is wanted.
-    Join { nodes: Vec<Change>, listed: Option<String> },
+    Join { nodes: Vec<Change>, is_listed: bool },
     /// These are deleted.
     Leave(Vec<Change>),
 }
@@ -39,7 +44,33 @@ pub(crate) enum What {
 pub(crate) struct Answer {
     pub(crate) made: Result<Made, MultiWriteError>,
     /// The list behind it, under way.
-    pub(crate) listing: Option<Asked<Listed>>,
+    pub(crate) listing: Option<Listing>,
+}
+
+/// A list that several wait for. Whoever does has it go on.
+#[derive(Clone)]
+pub(crate) struct Listing(Arc<Mutex<Underway>>);
+
+enum Underway {
+    Asked(Asked<Listed>),
+    Answered(Result<Listed, Said>),
+}
+
+impl Listing {
+    fn new(asked: Asked<Listed>) -> Self {
+        Self(Arc::new(Mutex::new(Underway::Asked(asked))))
+    }
+
+    pub(crate) async fn answered(self) -> Result<Listed, Said> {
+        let mut underway = self.0.lock().await;
+        if let Underway::Asked(asked) = &mut *underway {
+            *underway = Underway::Answered(asked.await);
+        }
+        match &*underway {
+            Underway::Answered(answer) => answer.clone(),
+            Underway::Asked(_) => Err(Said::ClientClosed), // it was answered just now
+        }
+    }
 }
 
 impl Errand for Part {
@@ -48,26 +79,12 @@ impl Errand for Part {
     }
 
     fn is_join(&self) -> bool {
-        matches!(self.what, What::Join { .. })
+        !matches!(self.what, What::Leave(_))
     }
 
     /// Whoever has gone does not stand in line; but whoever leaves does, whether he waits for the answer or not.
     fn is_wanted(&self) -> bool {
         !self.is_join() || !self.answer.is_closed()
-    }
-}
-
-impl Part {
-    fn changes(&self) -> &[Change] {
-        let (What::Join { nodes, .. } | What::Leave(nodes)) = &self.what;
-        nodes
-    }
-
-    fn list(&self, link: &Link) -> Option<Asked<Listed>> {
-        match &self.what {
-            What::Join { listed: Some(line), .. } => Some(link.list(line)),
-            _ => None,
-        }
     }
 }
 
@@ -79,10 +96,17 @@ struct Flight {
     apart: Vec<(Sent, Asked<Made, MultiWriteError>)>,
 }
 
+/// What a part asks for.
+struct Plan {
+    part: Part,
+    changes: Vec<Change>,
+    is_listed: bool,
+}
+
 /// One of a batch, and the list behind it.
 struct Sent {
     part: Part,
-    listing: Option<Asked<Listed>>,
+    listing: Option<Listing>,
 }
 
 impl Desk {
@@ -107,33 +131,68 @@ impl Desk {
 
     /// Answers a batch, and sends what came meanwhile, until nothing did.
     async fn fly(self: Arc<Self>, first: Flight) {
+        let flying = Flying(&self);
         let mut next = Some(first);
         while let Some(flight) = next {
             self.answer(flight).await;
             next = self.lane.go_on(|batch| self.send(batch));
         }
+        std::mem::forget(flying);
     }
 
     fn send(&self, mut batch: Batch<Part>) -> Flight {
         if batch.together.len() == 1 {
             batch.apart.splice(0..0, batch.together.drain(..));
         }
-        let changes: Vec<&[Change]> = batch.together.iter().map(Part::changes).collect();
+        let planned: Vec<Plan> = batch.together.into_iter().map(|part| self.plan(part)).collect();
+        let changes: Vec<&[Change]> = planned.iter().map(|plan| plan.changes.as_slice()).collect();
         let transaction = (!changes.is_empty()).then(|| self.link.make_all(&changes, self.nodes.root()));
-        let together = batch.together.into_iter().map(|part| self.list_behind(part)).collect();
-        Flight { together, transaction, apart: self.send_apart(batch.apart) }
-    }
-
-    fn send_apart(&self, parts: Vec<Part>) -> Vec<(Sent, Asked<Made, MultiWriteError>)> {
-        let send = |part: Part| {
-            let making = self.link.make(part.changes(), self.nodes.root());
-            (self.list_behind(part), making)
+        let apart: Vec<_> = batch.apart.into_iter().map(|part| self.send_one(part)).collect();
+        let listings = self.list_behind(planned.iter().chain(apart.iter().map(|(plan, _)| plan)));
+        let sent = |plan: Plan| {
+            let listing = if plan.is_listed { listings.get(&plan.part.name).cloned() } else { None };
+            Sent { part: plan.part, listing }
         };
-        parts.into_iter().map(send).collect()
+        let together = planned.into_iter().map(sent).collect();
+        Flight {
+            together,
+            transaction,
+            apart: apart.into_iter().map(|(plan, making)| (sent(plan), making)).collect(),
+        }
     }
 
-    fn list_behind(&self, part: Part) -> Sent {
-        Sent { listing: part.list(&self.link), part }
+    fn send_one(&self, part: Part) -> (Plan, Asked<Made, MultiWriteError>) {
+        let plan = self.plan(part);
+        let making = self.link.make(&plan.changes, self.nodes.root());
+        (plan, making)
+    }
+
+    /// Once for each name, behind all who were sent.
+    fn list_behind<'a>(&self, plans: impl Iterator<Item = &'a Plan>) -> HashMap<Name, Listing> {
+        let mut listings = HashMap::new();
+        for plan in plans.filter(|plan| plan.is_listed) {
+            let list = || Listing::new(self.link.list(&self.nodes.line(&plan.part.name)));
+            listings.entry(plan.part.name.clone()).or_insert_with(list);
+        }
+        listings
+    }
+
+    /// What it asks for, as things are now that it is sent.
+    fn plan(&self, part: Part) -> Plan {
+        let (changes, is_listed) = match &part.what {
+            What::Join { nodes, is_listed } => (nodes.clone(), *is_listed),
+            What::Leave(nodes) => (nodes.clone(), false),
+            What::Behind { claim, declared, has_patience } => {
+                let line = self.nodes.line(&part.name);
+                let known = self.books.waited_before(claim, *declared).filter(|_| *has_patience);
+                // Whoever comes to a semaphore without a look has to come before a resize, or see it.
+                let unwritten = known.filter(|_| claim.kind == Kind::Semaphore);
+                let unwritten = unwritten.map(|version| Change::Unwritten(line.clone(), version));
+                let nodes = self.nodes_of(claim, *declared, &line);
+                (unwritten.into_iter().chain(nodes).collect(), known.is_none())
+            }
+        };
+        Plan { part, changes, is_listed }
     }
 
     async fn answer(&self, flight: Flight) {
@@ -145,7 +204,7 @@ impl Desk {
                 // The server has said that nothing was done, for the sake of one part.
                 Err(MultiWriteError::OperationFailed { .. }) => {
                     let failed = together.into_iter().map(|sent| sent.part).collect();
-                    apart.extend(self.lane.again(failed, |batch| self.send_apart(batch.apart)));
+                    apart.extend(self.lane.again(failed, |batch| self.send(batch).apart));
                 }
                 Err(error) => together.into_iter().for_each(|sent| sent.answer(Err(error.clone()))),
             },
@@ -160,5 +219,18 @@ impl Sent {
     fn answer(self, made: Result<Made, MultiWriteError>) {
         // Whoever does not wait any more leaves, and finds what was made.
         let _ = self.part.answer.send(Answer { made, listing: self.listing });
+    }
+}
+
+/// What answers a batch. If it ends before its time, by a panic, another goes on with what queues: else nothing would be
+/// sent any more.
+struct Flying<'a>(&'a Arc<Desk>);
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        let desk = self.0;
+        if let Some(flight) = desk.lane.go_on(|batch| desk.send(batch)) {
+            desk.runtime.spawn(desk.clone().fly(flight));
+        }
     }
 }

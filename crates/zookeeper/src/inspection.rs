@@ -38,7 +38,7 @@ impl Desk {
             Err(Said::NoNode) => return Ok(Line::default()),
             Err(error) => return Err(self.trouble(&error)),
         };
-        let seen = self.see(name, listing).await?;
+        let seen = self.see(name, listing).await.map_err(|error| self.trouble(&error))?;
         let paths = seen.listing.standing.iter().map(|standing| format!("{line}/{}", standing.node));
         let read = self.read_pages(paths.collect()).await?;
         let held: Vec<ClaimId> = seen.line.held().map(|claim| claim.id).collect();

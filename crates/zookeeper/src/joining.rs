@@ -36,12 +36,13 @@ impl Desk {
         match self.link.list(&self.nodes.line(&claim.name)).await {
             Ok(listed) => {
                 self.books.has_line(&claim.name);
-                let seen = self.see(&claim.name, Listing::of(listed)).await?;
+                let seen =
+                    self.see(&claim.name, Listing::of(listed)).await.map_err(|error| self.trouble(&error))?;
                 if let Err(why) = self.may_come(claim, &seen) {
                     return Err(self.turned_away(claim, why));
                 }
                 if !seen.line.has_room(claim.weight) {
-                    self.books.nowhere(&claim.name, claim.id);
+                    self.books.refuse(&claim.name, claim.id);
                     return Ok(Place::Refused);
                 }
                 self.remember(claim, seen.line.in_use().map_or(claim.capacity, |(_, size)| size));
@@ -89,7 +90,7 @@ impl Desk {
         let own = nodes.len();
         nodes.push(Change::Write(line.to_owned(), String::new(), version));
         let sent = self.clock.now();
-        match self.gather(claim.id, &claim.name, What::Join { nodes, listed: None }).await.made {
+        match self.gather(claim.id, &claim.name, What::Join { nodes, is_listed: false }).await.made {
             Ok(made) => {
                 let token = self.made(claim, line, &made).await?;
                 self.lease.answered(sent);
@@ -127,18 +128,10 @@ impl Desk {
         line: &str,
     ) -> Result<Option<Place>> {
         let declared = self.declared(claim);
-        let known = self.books.waited_before(claim, declared).filter(|_| patience == Patience::Wait);
-        // Whoever comes to a semaphore without a look has to come before a resize, or see it.
-        let mut nodes = Vec::new();
-        nodes.extend(
-            known
-                .filter(|_| claim.kind == Kind::Semaphore)
-                .map(|version| Change::Unwritten(line.to_owned(), version)),
-        );
-        nodes.extend(self.nodes_of(claim, declared, line));
         let sent = self.clock.now();
-        let listed = known.is_none().then(|| line.to_owned());
-        let Answer { made, listing } = self.gather(claim.id, &claim.name, What::Join { nodes, listed }).await;
+        let has_patience = patience == Patience::Wait;
+        let standing = What::Behind { claim: claim.clone(), declared, has_patience };
+        let Answer { made, listing } = self.gather(claim.id, &claim.name, standing).await;
         match made.map_err(|error| (Said::from(error.clone()), error)) {
             Ok(made) => self.made(claim, line, &made).await?,
             Err((Said::NoNode, _)) => {
@@ -155,7 +148,7 @@ impl Desk {
         let listed = match listing {
             None if self.books.waited_before(claim, declared).is_some() => return Ok(Some(self.waits())),
             None => self.link.list(line).await,
-            Some(listing) => listing.await,
+            Some(listing) => listing.answered().await,
         };
         self.settle(claim, patience, listed).await.map(Some)
     }
@@ -169,7 +162,7 @@ impl Desk {
         let mut nodes = vec![Change::Line(line.to_owned())];
         nodes.extend(self.nodes_of(claim, claim.capacity, line));
         let sent = self.clock.now();
-        match self.gather(claim.id, &claim.name, What::Join { nodes, listed: None }).await.made {
+        match self.gather(claim.id, &claim.name, What::Join { nodes, is_listed: false }).await.made {
             Ok(made) => {
                 let token = self.made(claim, line, &made).await?;
                 self.lease.answered(sent);
@@ -211,18 +204,15 @@ impl Desk {
 
     /// It was asked for before, and the answer was lost: it stands there, or it does not.
     async fn find_again(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
+        let found = self.search(&claim.name, claim.id).await.map_err(|error| self.trouble(&error))?;
+        let Some(standing) = found.find(claim.id) else {
+            return match patience {
+                Patience::Now => self.stand_if_free(claim).await,
+                Patience::Wait => self.stand(claim, patience).await,
+            };
+        };
+        let nodes: Vec<String> = standing.nodes().cloned().collect();
         let line = self.nodes.line(&claim.name);
-        self.lane.retract(|part| part.id == claim.id); // what was not sent yet will not come behind the list
-        let listed = match self.link.list_latest(&line).await {
-            Ok(listed) => listed,
-            Err(Said::NoNode) => return self.stand(claim, patience).await,
-            Err(error) => return Err(self.trouble(&error)),
-        };
-        let nodes: Vec<String> = match Listing::of(listed.clone()).find(claim.id) {
-            Some(standing) => standing.nodes().cloned().collect(),
-            None if patience == Patience::Now => return self.stand_if_free(claim).await,
-            None => return self.stand(claim, patience).await,
-        };
         let first = format!("{line}/{}", nodes[0]);
         let stat = self.link.stat(&first).await.map_err(|error| self.trouble(&error))?;
         let Some(stat) = stat else { return Ok(self.is_gone(claim)) };
@@ -234,7 +224,8 @@ impl Desk {
             }
         };
         self.books.stands(claim.id, nodes, token);
-        self.settle(claim, patience, Ok(listed)).await
+        let listed = self.link.list(&line).await;
+        self.settle(claim, patience, listed).await
     }
 
     /// An error of the request that would have made it. What the server said itself says that nothing was made.

@@ -9,9 +9,9 @@ use tidelock::{ClaimId, Left, Name, Reply, Result};
 use zookeeper_client::Error as Said;
 
 use crate::books::{Next, Stage, Stands};
-use crate::gathering::{Listed, What};
+use crate::gathering::What;
 use crate::link::Change;
-use crate::listing::Listing;
+use crate::searching::Found;
 use crate::session::Desk;
 
 impl Desk {
@@ -73,14 +73,12 @@ impl Desk {
         }
     }
 
-    /// It goes on by itself: whoever asked may have gone when the list arrives.
+    /// It goes on by itself: whoever asked may have gone when it is found.
     fn leave_if_found(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
-        let line = self.nodes.line(&name);
-        self.lane.retract(|part| part.id == id); // what was not sent yet will not come behind the list
-        let listing = self.link.list_latest(&line);
+        let searching = self.search(&name, id);
         let desk = self.clone();
         let leaving = self.runtime.spawn(async move {
-            let left = desk.delete_if_found(&name, id, listing.await).await?;
+            let left = desk.delete_if_found(&name, id, searching.await).await?;
             if id.session == desk.id {
                 desk.has_left(&name, id);
             }
@@ -90,27 +88,23 @@ impl Desk {
     }
 
     async fn delete_if_found(
-        &self,
+        self: &Arc<Self>,
         name: &Name,
         id: ClaimId,
-        mut listed: Result<Listed, Said>,
+        mut found: Result<Arc<Found>, Said>,
     ) -> Result<Left> {
         let line = self.nodes.line(name);
         loop {
-            let listing = match listed {
-                Ok(listed) => Listing::of(listed),
-                Err(Said::NoNode) => return Ok(Left::Absent),
-                Err(error) => return Err(self.trouble(&error)),
-            };
-            let seen = self.see(name, listing).await?;
-            let Some(standing) = seen.listing.find(id) else { return Ok(Left::Absent) };
-            let is_held = seen.line.held().any(|held| held.id == id);
+            let line_now = found.map_err(|error| self.trouble(&error))?;
+            let Some(standing) = line_now.find(id) else { return Ok(Left::Absent) };
+            let how = if line_now.is_held(id) { Left::Held } else { Left::Waiting };
             // All of it or nothing: half a writer would let readers in, and its holder would hear of nothing.
             let deleting = standing.nodes().rev().map(|node| Change::Delete(format!("{line}/{node}")));
-            match self.link.transact(deleting.collect()).await.map_err(Said::from) {
-                Ok(_) => return Ok(if is_held { Left::Held } else { Left::Waiting }),
+            let deleting = self.gather(id, name, What::Leave(deleting.collect()));
+            match deleting.await.made.map_err(Said::from) {
+                Ok(_) => return Ok(how),
                 // It is lighter meanwhile, or has left.
-                Err(Said::NoNode) => listed = self.link.list(&line).await,
+                Err(Said::NoNode) => found = self.search(name, id).await,
                 Err(error) => return Err(self.trouble(&error)),
             }
         }

@@ -39,6 +39,7 @@ mod nodes;
 mod order;
 mod reconnecting;
 mod resized;
+mod searching;
 mod session;
 mod settling;
 mod store;

@@ -20,6 +20,7 @@ use crate::lease::Lease;
 use crate::link::{Change, Link};
 use crate::nodes::{Node, Nodes};
 use crate::reconnecting::Ticket;
+use crate::searching::Searches;
 use crate::trouble;
 
 /// What everything that belongs to one session shares.
@@ -31,6 +32,7 @@ pub(crate) struct Desk {
     pub(crate) lease: Lease,
     pub(crate) books: Books,
     pub(crate) lane: Lane<Part>,
+    pub(crate) searches: Searches,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) server_time: ServerTime,

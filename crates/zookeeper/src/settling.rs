@@ -44,7 +44,7 @@ impl Desk {
                 Err(Said::NoNode) => return Ok(self.is_gone(claim)),
                 Err(error) => return Err(self.trouble(&error)),
             };
-            let seen = self.see(&claim.name, listing).await?;
+            let seen = self.see(&claim.name, listing).await.map_err(|error| self.trouble(&error))?;
             match self.verdict(claim, &seen, was_beside_another) {
                 Verdict::Stays => return self.place(claim, patience, &seen).await,
                 Verdict::Gone => return Ok(self.is_gone(claim)),
@@ -143,7 +143,7 @@ impl Desk {
         nodes.extend(old.nodes.iter().rev().map(|node| Change::Delete(format!("{line}/{node}"))));
         nodes.extend(self.nodes_of(claim, size, &line));
         let sent = self.clock.now();
-        let asking = What::Join { nodes, listed: Some(line.clone()) };
+        let asking = What::Join { nodes, is_listed: true };
         let Answer { made, listing } = self.gather(claim.id, &claim.name, asking).await;
         match made {
             Ok(made) => {
@@ -158,7 +158,7 @@ impl Desk {
             Err(error) => return Err(self.trouble(&error.into())),
         }
         Ok(match listing {
-            Some(listing) => listing.await,
+            Some(listing) => listing.answered().await,
             None => self.link.list(&line).await,
         })
     }

@@ -19,6 +19,7 @@ use crate::lease::Lease;
 use crate::link::Link;
 use crate::nodes::Nodes;
 use crate::reconnecting::Ticket;
+use crate::searching::Searches;
 use crate::session::{Desk, ZooKeeperSession};
 use crate::tls::Tls;
 use crate::{check, gathering, trouble};
@@ -202,6 +203,7 @@ impl Backend for Store {
             lease,
             books: Books::default(),
             lane: Lane::new(gathering::MOST),
+            searches: Searches::default(),
             clock,
             signals,
             server_time,

@@ -29,7 +29,7 @@ pub(crate) struct Seen {
 
 impl Desk {
     /// The line as these children show it, with what its data say of the capacity.
-    pub(crate) async fn see(&self, name: &Name, mut listing: Listing) -> Result<Seen> {
+    pub(crate) async fn see(&self, name: &Name, mut listing: Listing) -> Result<Seen, Said> {
         let mut resized = None;
         if listing.has_data() {
             match self.link.read(&self.nodes.line(name)).await {
@@ -38,7 +38,7 @@ impl Desk {
                     listing.stat.version = stat.version;
                 }
                 Err(Said::NoNode) => listing.standing.clear(), // nobody stands there any more
-                Err(error) => return Err(self.trouble(&error)),
+                Err(error) => return Err(error),
             }
         }
         let token = |id: ClaimId| if id.session == self.id { self.books.held(id) } else { None };
@@ -58,7 +58,7 @@ impl Desk {
             }
             Err(error) => return Err(self.trouble(&error)),
         };
-        let seen = self.see(name, listing).await?;
+        let seen = self.see(name, listing).await.map_err(|error| self.trouble(&error))?;
         self.tell(name, &seen);
         let wanted: HashSet<ClaimId> = waiting.iter().copied().collect();
         let mut standing = HashSet::new();

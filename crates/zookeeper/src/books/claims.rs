@@ -54,6 +54,11 @@ impl Claims {
         Before::New
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn has(&self, number: u64) -> bool {
         self.0.contains_key(&number)
     }

@@ -1,0 +1,50 @@
+//! A crowd on one name, on a server: whatever becomes of it costs nobody else a lock.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+mod site;
+
+use std::time::{Duration, Instant};
+
+use site::{namespace, plain, until};
+use tidelock_zookeeper::{Options, State, Store};
+use tokio::task::JoinSet;
+
+const CROWD: usize = 10_000;
+
+/// Half of them are dropped before they were sent, and of the others nobody knows what became of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn ten_thousand_joins_dropped_at_once_are_gone_soon_and_cost_nobody_a_lock() {
+    let store = Store::open(&site::url()).unwrap();
+    let options = Options::new().ttl(Duration::from_secs(6)).namespace(&namespace("crowd"));
+    let line = format!("/{}/hot", options.namespace);
+    let [crowd, other] =
+        [store.clone().connect(options.clone()).await.unwrap(), store.connect(options).await.unwrap()];
+    let (kept, hot) = (other.mutex("kept").unwrap().lock().await.unwrap(), other.mutex("hot").unwrap());
+    let hot = hot.lock().await.unwrap();
+    let client = plain().await;
+    for when in [Duration::ZERO, Duration::from_millis(60), Duration::from_secs(4)] {
+        let mut tasks = JoinSet::new();
+        for _ in 0..CROWD {
+            let mutex = crowd.mutex("hot").unwrap();
+            tasks.spawn(async move { mutex.lock().await.map(drop) });
+        }
+        tokio::time::sleep(when).await;
+        let stood = client.list_children(&line).await.unwrap().len();
+        let start = Instant::now();
+        tasks.abort_all();
+        until("all of them are gone", async || {
+            (client.list_children(&line).await.unwrap().len() == 1).then_some(())
+        })
+        .await;
+        let took = start.elapsed();
+        println!("after {when:?} {stood} stood in line, and were gone after {took:?}");
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert_eq!((kept.state(), hot.state()), (State::Held, State::Held));
+        while tasks.join_next().await.is_some() {}
+    }
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!((kept.state(), hot.state()), (State::Held, State::Held));
+    kept.release().await.unwrap();
+    hot.release().await.unwrap();
+}
