@@ -65,6 +65,7 @@ mod named_line;
 mod options;
 mod pledge;
 mod reentrant;
+mod refused;
 mod registry;
 mod rwlock;
 mod semaphore;

@@ -120,9 +120,7 @@ impl NamedLine {
     async fn size_now(&self) -> Result<Weight> {
         let line = self.client.line(&self.name).await?;
         match line.kind {
-            Some(kind) if kind != Kind::Semaphore => {
-                Err(Error::new(ErrorKind::KindMismatch, format!("this name is in use as a {kind}")))
-            }
+            Some(kind) if kind != Kind::Semaphore => Err(Error::other_kind(kind)),
             _ => Ok(line.capacity.unwrap_or_else(|| self.capacity())),
         }
     }

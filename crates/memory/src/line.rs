@@ -6,7 +6,7 @@
 
 use std::ops::Bound;
 
-use tidelock::{ClaimId, Error, ErrorKind, Grant, Kind, Left, Moment, Name, Result, Token, Weight};
+use tidelock::{ClaimId, Error, Grant, Kind, Left, Moment, Name, Result, Token, Weight};
 
 use crate::row::Row;
 
@@ -75,16 +75,10 @@ impl Line {
     /// Whether a claim of this kind and weight may stand here at all.
     pub(crate) fn admit(&self, kind: Kind, weight: Weight) -> Result<()> {
         if kind != self.kind {
-            return Err(Error::new(
-                ErrorKind::KindMismatch,
-                format!("the name is in use as a {}, so it cannot be a {kind} now", self.kind),
-            ));
+            return Err(Error::other_kind(self.kind));
         }
         if weight > self.capacity {
-            return Err(Error::new(
-                ErrorKind::InvalidPermits,
-                format!("{weight} were asked for, and there are {} in all", self.capacity),
-            ));
+            return Err(Error::too_heavy(self.capacity));
         }
         Ok(())
     }
@@ -154,10 +148,7 @@ impl Line {
         };
         let from = standing.weight;
         if to > from {
-            return Err(Error::new(
-                ErrorKind::InvalidPermits,
-                format!("the claim weighs {from}, so it cannot be made lighter to {to}"),
-            ));
+            return Err(Error::heavier(from));
         }
         standing.weight = to;
         if standing.token.is_some() {
@@ -172,18 +163,15 @@ impl Line {
     /// Changes the capacity. Whoever holds goes on holding.
     pub(crate) fn resize(&mut self, from: Weight, to: Weight) -> Result<()> {
         if self.kind != Kind::Semaphore {
-            let wrong = format!("the name is in use as a {}, and only a semaphore has a size", self.kind);
-            return Err(Error::new(ErrorKind::KindMismatch, wrong));
+            return Err(Error::other_kind(self.kind));
         }
         if self.capacity != from {
-            let wrong = format!("its size is {} and not {from}", self.capacity);
-            return Err(Error::new(ErrorKind::Conflict, wrong));
+            return Err(Error::other_size(self.capacity));
         }
         if let Some((heaviest, _)) = self.waiting.last()
             && *heaviest > to
         {
-            let wrong = format!("somebody waits for {heaviest}, which would never fit a size of {to}");
-            return Err(Error::new(ErrorKind::InvalidPermits, wrong));
+            return Err(Error::strands());
         }
         self.capacity = to;
         Ok(())

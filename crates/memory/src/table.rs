@@ -127,7 +127,7 @@ impl Table {
     pub(crate) fn renew(&mut self, id: SessionId, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         self.extend(id);
         let now = self.now;
-        self.leases.get_mut(&id).ok_or_else(over)?.forget_void(now);
+        self.leases.get_mut(&id).ok_or_else(Error::session_over)?.forget_void(now);
         let lease = self.lease(id)?;
         let (mut gone, mut known) = (Vec::new(), BTreeSet::new());
         for (name, claim) in standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name, id))) {
@@ -146,14 +146,14 @@ impl Table {
     }
 
     pub(crate) fn join(&mut self, claim: &Claim, patience: Patience) -> Result<Place> {
-        let lease = self.leases.get_mut(&claim.id.session).ok_or_else(over)?;
+        let lease = self.leases.get_mut(&claim.id.session).ok_or_else(Error::session_over)?;
         if lease.is_void(claim.id.number) {
             return Ok(Place::Gone);
         }
         if lease.claims.get(&claim.id.number).is_some() {
             return self.stands(claim);
         }
-        let names = &mut self.spaces.get_mut(lease.space).ok_or_else(over)?.names;
+        let names = &mut self.spaces.get_mut(lease.space).ok_or_else(Error::session_over)?.names;
         let index = match names.get(&claim.name) {
             Some(index) => *index,
             None => {
@@ -198,7 +198,7 @@ impl Table {
         if is_eviction && !self.are_neighbours(caller, id.session)? {
             return Ok(Left::Absent);
         }
-        let owner = self.leases.get_mut(&id.session).ok_or_else(over)?;
+        let owner = self.leases.get_mut(&id.session).ok_or_else(Error::session_over)?;
         if how == Leave::Void {
             owner.make_void(id.number, self.now);
         }
@@ -263,7 +263,7 @@ impl Table {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
         };
-        let space = self.spaces.get(self.lease(id)?.space).ok_or_else(over)?;
+        let space = self.spaces.get(self.lease(id)?.space).ok_or_else(Error::session_over)?;
         let names = space.names.from::<str>(start).map(|(name, _)| name);
         let page = names.take_while(|name| name.starts_with(prefix)).take(PAGE);
         Ok(page.cloned().collect())
@@ -355,7 +355,7 @@ impl Table {
     }
 
     fn lease(&self, id: SessionId) -> Result<&Lease> {
-        self.leases.get(&id).ok_or_else(over)
+        self.leases.get(&id).ok_or_else(Error::session_over)
     }
 
     /// The index of a name's line, if anybody stands in it.
@@ -415,10 +415,6 @@ fn next_token(last: &mut u64) -> Token {
     Token::from_order(*last).expect("2^48 grants, at a million a second, take nine years")
 }
 
-fn over() -> Error {
-    Error::new(ErrorKind::Lost, "its session is over: it was not renewed in time, or was closed")
-}
-
 fn absent(claim: &Claim) -> Error {
-    Error::new(ErrorKind::Conflict, format!("claim {} is not in line any more", claim.id))
+    Error::not_in_line(claim.id)
 }

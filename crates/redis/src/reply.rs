@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use tidelock::{
-    ClaimId, Error, ErrorKind, Grant, Left, Moment, Place, Result, SessionId, Sight, Token, Weight,
-};
+use tidelock::{ClaimId, Error, Grant, Kind, Left, Moment, Place, Result, SessionId, Sight, Token, Weight};
 
 use crate::news::grant;
 use crate::trouble::strange;
@@ -34,8 +32,7 @@ pub(crate) fn place(reply: &Value, capacity: Weight, until: Moment) -> Result<Pl
         [word, ..] if is(word, "gone") => Some(Place::Gone),
         [word, kind, ..] if is(word, "kind") => return Err(other_kind(kind)),
         [word, Value::Int(size), ..] if is(word, "permits") => {
-            let wrong = format!("more was asked for than there is in all, which is {size}");
-            return Err(Error::new(ErrorKind::InvalidPermits, wrong));
+            return Err(weighed(size, Error::too_heavy));
         }
         _ => None,
     };
@@ -58,13 +55,8 @@ pub(crate) fn left(reply: &Value) -> Result<Left> {
 pub(crate) fn lightened(reply: &Value, claim: ClaimId) -> Result<()> {
     match parts(reply) {
         [word, ..] if is(word, "done") => Ok(()),
-        [word, ..] if is(word, "absent") => {
-            Err(Error::new(ErrorKind::Conflict, format!("claim {claim} is not in line any more")))
-        }
-        [word, Value::Int(weight), ..] if is(word, "permits") => {
-            let wrong = format!("the claim weighs {weight}, so it cannot be made lighter to more");
-            Err(Error::new(ErrorKind::InvalidPermits, wrong))
-        }
+        [word, ..] if is(word, "absent") => Err(Error::not_in_line(claim)),
+        [word, Value::Int(weight), ..] if is(word, "permits") => Err(weighed(weight, Error::heavier)),
         _ => Err(strange(reply)),
     }
 }
@@ -74,13 +66,8 @@ pub(crate) fn resized(reply: &Value) -> Result<()> {
     match parts(reply) {
         [word, ..] if is(word, "done") => Ok(()),
         [word, kind, ..] if is(word, "kind") => Err(other_kind(kind)),
-        [word, Value::Int(size), ..] if is(word, "size") => {
-            Err(Error::new(ErrorKind::Conflict, format!("its size is {size} by now")))
-        }
-        [word, Value::Int(heaviest), ..] if is(word, "waits") => {
-            let wrong = format!("somebody waits for {heaviest}, which would never fit that size");
-            Err(Error::new(ErrorKind::InvalidPermits, wrong))
-        }
+        [word, Value::Int(size), ..] if is(word, "size") => Err(weighed(size, Error::other_size)),
+        [word, ..] if is(word, "waits") => Err(Error::strands()),
         _ => Err(strange(reply)),
     }
 }
@@ -150,6 +137,13 @@ fn is(value: &Value, word: &str) -> bool {
 }
 
 fn other_kind(kind: &Value) -> Error {
-    let kind = text(kind).unwrap_or("lock of another kind");
-    Error::new(ErrorKind::KindMismatch, format!("the name is in use as a {kind} now"))
+    let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
+    let used = kinds.into_iter().find(|known| text(kind) == Some(known.as_str()));
+    used.map_or_else(|| strange(kind), Error::other_kind)
+}
+
+/// What is wrong, with a weight that the server said.
+fn weighed(said: &i64, wrong: impl FnOnce(Weight) -> Error) -> Error {
+    let weight = u32::try_from(*said).ok().and_then(Weight::new);
+    weight.map_or_else(|| strange(&Value::Int(*said)), wrong)
 }

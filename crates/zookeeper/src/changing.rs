@@ -15,7 +15,7 @@ use crate::watching::Seen;
 impl Desk {
     /// A writer becomes a reader by letting go of the rest.
     pub(crate) async fn lighten(self: &Arc<Self>, claim: &Claim, weight: Weight) -> Result<()> {
-        let gone = || Err(Error::new(ErrorKind::Conflict, "it does not stand in line any more"));
+        let gone = || Err(Error::not_in_line(claim.id));
         let Some(Stage::Stands(Stands { nodes, is_held: true, .. })) = self.books.stage(claim.id) else {
             return gone();
         };
@@ -41,10 +41,7 @@ impl Desk {
         match listed.find(claim.id).map(|standing| standing.weight) {
             None => gone(),
             Some(now) if weight == now => Ok(()),
-            Some(now) if weight > now => Err(Error::new(
-                ErrorKind::InvalidPermits,
-                format!("it weighs {now}, and cannot become heavier"),
-            )),
+            Some(now) if weight > now => Err(Error::heavier(now)),
             Some(_) => Err(Error::new(
                 ErrorKind::Unsupported,
                 "in ZooKeeper only a writer can be made lighter, a reader",
@@ -99,16 +96,15 @@ fn is_of_size(seen: &Seen, to: Weight) -> bool {
 }
 
 fn may_resize(seen: &Seen, from: Weight, to: Weight) -> Result<()> {
-    let wrong = |kind, message: String| Err(Error::new(kind, message));
     let Some((kind, size)) = seen.line.in_use() else { return Ok(()) };
     if kind != Kind::Semaphore {
-        return wrong(ErrorKind::KindMismatch, format!("it is in use as a {kind}"));
+        return Err(Error::other_kind(kind));
     }
     if size != from {
-        return wrong(ErrorKind::Conflict, format!("its size is {size} now, and not {from}"));
+        return Err(Error::other_size(size));
     }
     match seen.line.stranded_by(to) {
-        Some(id) => wrong(ErrorKind::InvalidPermits, format!("{id} waits for more than {to} permits")),
+        Some(_) => Err(Error::strands()),
         None => Ok(()),
     }
 }

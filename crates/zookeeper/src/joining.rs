@@ -15,7 +15,6 @@ use crate::link::{Change, Made};
 use crate::listing::Listing;
 use crate::nodes::beginnings;
 use crate::session::Desk;
-use crate::settling::too_heavy;
 
 impl Desk {
     pub(crate) async fn join(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
@@ -69,7 +68,7 @@ impl Desk {
             match place {
                 Some(place) => return Ok(place),
                 None if cannot_be_first => {
-                    return Err(self.turned_away(claim, too_heavy(claim.weight, claim.capacity)));
+                    return Err(self.turned_away(claim, Error::too_heavy(claim.capacity)));
                 }
                 None => {}
             }

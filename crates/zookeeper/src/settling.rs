@@ -72,14 +72,14 @@ impl Desk {
                 Verdict::Anew(Anew { size: claim.capacity, beside: None })
             }
             Place::Held | Place::Waiting => Verdict::Stays,
-            Place::AnotherKind(kind) => Verdict::Refused(another_kind(kind, claim.kind)),
+            Place::AnotherKind(kind) => Verdict::Refused(Error::other_kind(kind)),
             Place::AnotherSize(size) if claim.weight <= size => {
                 Verdict::Anew(Anew { size, beside: Some(first.node.clone()) })
             }
-            Place::AnotherSize(size) => Verdict::Refused(too_heavy(claim.weight, size)),
+            Place::AnotherSize(size) => Verdict::Refused(Error::too_heavy(size)),
             Place::Stranded => {
                 let size = seen.line.in_use().map_or(claim.capacity, |(_, size)| size);
-                Verdict::Refused(too_heavy(claim.weight, size))
+                Verdict::Refused(Error::too_heavy(size))
             }
         }
     }
@@ -100,9 +100,9 @@ impl Desk {
     pub(crate) fn may_come(&self, claim: &Claim, seen: &Seen) -> Result<()> {
         self.may_be_used(&claim.name, seen)?;
         match seen.line.in_use() {
-            Some((kind, _)) if kind != claim.kind => Err(another_kind(kind, claim.kind)),
-            Some((_, size)) if claim.weight > size => Err(too_heavy(claim.weight, size)),
-            None if claim.weight > claim.capacity => Err(too_heavy(claim.weight, claim.capacity)),
+            Some((kind, _)) if kind != claim.kind => Err(Error::other_kind(kind)),
+            Some((_, size)) if claim.weight > size => Err(Error::too_heavy(size)),
+            None if claim.weight > claim.capacity => Err(Error::too_heavy(claim.capacity)),
             _ => Ok(()),
         }
     }
@@ -223,13 +223,4 @@ impl Desk {
         self.clone().leave(claim.name.clone(), claim.id).await?;
         Ok(())
     }
-}
-
-fn another_kind(is: Kind, wanted: Kind) -> Error {
-    Error::new(ErrorKind::KindMismatch, format!("it is in use as a {is}, and not as a {wanted}"))
-}
-
-pub(crate) fn too_heavy(weight: Weight, capacity: Weight) -> Error {
-    let wrong = format!("{weight} permits can never be had: there are {capacity}");
-    Error::new(ErrorKind::InvalidPermits, wrong)
 }
