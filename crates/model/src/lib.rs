@@ -27,7 +27,8 @@
 //! that should not: [`place()`] says whether a claim is held, [`watch()`] names the one thing worth waiting for if it is
 //! not, and [`touches()`] says when to tell the next in line.
 //!
-//! Whoever compares a store with a [`World`] has [`Wishes`] drawn, and asks the same of both.
+//! Whoever compares a store with a [`World`] has [`Wishes`] drawn, and asks the same of both. A [`comparison`] does so
+//! under a clock that is turned by hand.
 #![no_std]
 
 extern crate alloc;
@@ -35,6 +36,7 @@ extern crate alloc;
 extern crate std;
 
 mod claim;
+pub mod comparison;
 mod dice;
 mod event;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What can be done to a [`World`](crate::World): one operation at a time, time itself included.
 
+use alloc::vec::Vec;
+
 use crate::{ClaimId, Join, Leave, SessionId, Weight};
 
 /// One operation on a [`World`](crate::World).
@@ -19,6 +21,14 @@ pub enum Op<N> {
     Close(SessionId),
     /// Lets time pass. Sessions whose lifetime is over end, all of them before anyone is granted.
     Pass(u64),
+    /// Ends the lifetimes of these claims alone, all of them before anyone is granted, and forgets that their joins
+    /// were void: for stores in which claims do not live and die with a session as a whole.
+    Lapse {
+        /// In which line.
+        name: N,
+        /// Which claims.
+        ids: Vec<ClaimId>,
+    },
     /// Stands in line, at the tail. The only operation that creates a line.
     Join(Join<N>),
     /// Asks where a claim stands. Changes nothing.

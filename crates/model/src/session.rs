@@ -41,6 +41,10 @@ impl<N: Ord> Session<N> {
         self.void.insert((name, number));
     }
 
+    pub(crate) fn forget_void(&mut self, name: N, number: u64) {
+        self.void.remove(&(name, number));
+    }
+
     pub(crate) fn is_void(&self, name: N, number: u64) -> bool {
         !cfg!(tidelock_fault = "late_join_after_void") && self.void.contains(&(name, number))
     }

@@ -74,6 +74,7 @@ impl<N: Ord + Clone> World<N> {
             Op::Renew(session) => self.renew(session),
             Op::Close(session) => self.close(session),
             Op::Pass(by) => self.pass(by),
+            Op::Lapse { name, ids } => self.lapse(&name, &ids),
             Op::Join(join) => self.join(&join),
             Op::Look { name, id } => vec![self.stands(name, id)],
             Op::Leave { name, id, how } => self.leave(&name, id, how),

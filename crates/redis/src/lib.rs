@@ -35,6 +35,7 @@ mod keys;
 mod link;
 mod local;
 mod login;
+mod lua;
 mod news;
 mod outbox;
 mod pulse;

@@ -1,9 +1,9 @@
-//! What a client hears without asking: grants and evictions, on its own channel or at the end of a reply.
+//! What a client hears without asking: grants, evictions and hints, on its own channel or at the end of a reply.
 
 use std::sync::Arc;
 
 use redis::{PushInfo, PushKind, Value};
-use tidelock::{ClaimId, Grant, SessionId, Signals, Token, Weight};
+use tidelock::{ClaimId, Grant, Name, SessionId, Signals, Token, Weight, unescape};
 
 use crate::reply;
 
@@ -43,15 +43,26 @@ impl News {
     }
 
     fn said(&self, text: &str) {
-        let mut words = text.split(' ');
-        let word = words.next();
-        let mut number = || words.next()?.parse::<u64>().ok();
-        match (word, number(), number(), number()) {
-            (Some("held"), Some(claim), Some(token), Some(size)) => self.held(claim, token, size),
-            (Some("gone"), Some(number), _, _) => {
-                self.signals.gone(ClaimId { session: self.session, number });
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let numbers: Vec<u64> = rest.split(' ').map_while(|number| number.parse().ok()).collect();
+        match (word, &numbers[..]) {
+            ("held", grants) => {
+                for of_one in grants.chunks_exact(3) {
+                    self.held(of_one[0], of_one[1], of_one[2]);
+                }
             }
+            ("gone", [number]) => {
+                self.signals.gone(ClaimId { session: self.session, number: *number });
+            }
+            ("look", _) => self.look(rest),
             _ => {}
+        }
+    }
+
+    /// More can be granted on this name, escaped as in its keys, than one script has done.
+    fn look(&self, tag: &str) {
+        if let Some(name) = unescape(tag).and_then(|name| Name::new(&name).ok()) {
+            self.signals.look(&name);
         }
     }
 

@@ -7,6 +7,7 @@ use redis::{Arg, Cmd, Value};
 use tidelock::Name;
 
 use crate::keys::{Keys, PARTS};
+use crate::lua;
 
 /// A script of ours.
 #[derive(Debug)]
@@ -16,27 +17,16 @@ pub(crate) struct Script {
 }
 
 macro_rules! script {
-    ($name:ident, $($file:literal),+) => {
-        pub(crate) static $name: Script = Script {
-            text: concat!($(include_str!($file)),+),
-            hash: LazyLock::new(|| {
-                redis::Script::new(concat!($(include_str!($file)),+)).get_hash().to_owned()
-            }),
-        };
+    ($($name:ident),+) => {
+        $(pub(crate) static $name: Script = Script {
+            text: lua::$name,
+            hash: LazyLock::new(|| redis::Script::new(lua::$name).get_hash().to_owned()),
+        };)+
+        static ALL: &[&Script] = &[$(&$name),+];
     };
 }
 
-script!(JOIN, "lua/join-usual.lua", "lua/line.lua", "lua/join.lua");
-script!(LEAVE, "lua/leave-usual.lua", "lua/line.lua", "lua/leave.lua");
-script!(LIGHTEN, "lua/caller.lua", "lua/line.lua", "lua/lighten.lua");
-script!(RESIZE, "lua/caller.lua", "lua/line.lua", "lua/resize.lua");
-script!(LOOK, "lua/caller.lua", "lua/line.lua", "lua/look.lua");
-script!(RENEW, "lua/renew.lua");
-script!(INSPECT, "lua/inspect.lua");
-script!(CHECK, "lua/check.lua");
-script!(CONFIRM, "lua/confirm.lua");
-
-static ALL: [&Script; 9] = [&JOIN, &LEAVE, &LIGHTEN, &RESIZE, &LOOK, &RENEW, &INSPECT, &CHECK, &CONFIRM];
+script!(JOIN, LEAVE, LIGHTEN, RESIZE, LOOK, RENEW, INSPECT, CHECK, CONFIRM);
 
 impl Script {
     /// The command that runs it on a name, up to its arguments.

@@ -27,6 +27,8 @@ use crate::{inspection, reply, trouble};
 const SHORT: Duration = Duration::from_secs(15 * 60);
 /// How many names are renewed by one pipeline: others' commands get a turn in between, and so does this thread.
 const PIPELINE: usize = 256;
+/// How many claims one script looks for.
+const LOOKS: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct RedisSession {
@@ -248,8 +250,17 @@ impl Session for RedisSession {
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        let reply = self.ask(name, self.look_command(name, waiting, false)).await?;
-        Ok(reply::seen(&reply, self.id)?.sight)
+        let ask = |some| self.fleet.ask(name, self.look_command(name, some, false), WhenDropped::Forget);
+        let nobody = waiting.is_empty().then_some(waiting);
+        let asked: Vec<_> = waiting.chunks(LOOKS).chain(nobody).map(ask).collect();
+        let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.ttl };
+        for reply in asked {
+            let seen = reply::seen(&reply.await?, self.id)?.sight;
+            sight.held.extend(seen.held);
+            sight.gone.extend(seen.gone);
+            sight.look_in = seen.look_in; // the last knows best
+        }
+        Ok(sight)
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 use site::alone::Alone;
-use site::{Caller, name, url, weight};
+use site::{Caller, Told, name, url, weight};
 use tidelock_redis::{Claim, ClaimId, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -216,4 +216,90 @@ async fn whoever_comes_after_an_hour_puts_the_expiry_off() {
     age(&mut alone, &all);
     waits.session.renew(Shard(0), &[(stock.clone(), vec![waits.claim(1)])]).await.unwrap();
     assert_kept_for(&mut alone, HOUR, 3, "the renewal of one who waits");
+}
+
+/// Readers behind a writer, by turns of two clients.
+async fn readers_behind_a_writer(writer: &Caller, readers: [&Caller; 2], count: u64) -> Name {
+    let page = name("page");
+    let claim = |caller: &Caller, number, weight| {
+        Claim::new(caller.claim(number), page.clone(), Kind::RwLock, weight, Weight::MAX)
+    };
+    join(writer, &claim(writer, 1, Weight::MAX)).await;
+    let reader = |number: u64| readers[usize::from(number % 2 == 1)];
+    for from in (0..count).step_by(500) {
+        let some = (from..count.min(from + 500)).map(|number| async move {
+            let caller = reader(number);
+            let claim =
+                Claim::new(caller.claim(number), name("page"), Kind::RwLock, Weight::ONE, Weight::MAX);
+            join(caller, &claim).await
+        });
+        let mut some: Vec<_> = some.map(Box::pin).collect();
+        for place in &mut some {
+            place.await;
+        }
+    }
+    page
+}
+
+/// How many hold.
+async fn held(caller: &Caller, name: &Name) -> usize {
+    let line = caller.session.line(name).await.unwrap();
+    line.claims.iter().filter(|claim| claim.token.is_some()).count()
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_is_granted_by_and_by_whoever_dies() {
+    let _alone = Alone::new().await;
+    let (writer, some, others) = (caller(1, HOUR).await, caller(2, HOUR).await, caller(3, HOUR).await);
+    let page = readers_behind_a_writer(&writer, [&some, &others], 3_500).await;
+    writer.session.leave(&page, writer.claim(1), Leave::Done).await.unwrap();
+    drop(writer);
+    assert_eq!(held(&some, &page).await, 1_000, "one script does no more");
+    some.heard.up_to(|told| *told == Told::Look).await; // the next of them is of an even number
+
+    // Nobody passes those who are not granted yet.
+    let newcomer = Claim::new(others.claim(4_001), page.clone(), Kind::RwLock, Weight::ONE, Weight::MAX);
+    assert_eq!(others.session.join(&newcomer, Patience::Now).await.unwrap(), Place::Refused);
+    // That was the next thing done here, and so it went on; and so does a look, also of a client that nobody told.
+    assert_eq!(held(&some, &page).await, 2_000);
+    let sight = others.session.look(&page, &[others.claim(3_499)]).await.unwrap();
+    assert!(sight.look_in < Duration::from_millis(10), "{sight:?}");
+    assert_eq!((held(&some, &page).await, sight.held, sight.gone), (3_000, vec![], vec![]));
+    others.session.look(&page, &[others.claim(3_499)]).await.unwrap();
+    let line = some.session.line(&page).await.unwrap();
+    let order: Vec<_> =
+        line.claims.iter().filter_map(|claim| Some((claim.token?, claim.id.number))).collect();
+    let numbers: Vec<_> = order.iter().map(|(_, number)| *number).collect();
+    assert!(numbers.iter().copied().eq(0..3_500), "in the order in which they came: {numbers:?}");
+    assert!(order.is_sorted(), "and so are their tokens");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_of_readers_delays_nobody_for_long() {
+    let mut alone = Alone::new().await;
+    let locks = async || Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();
+    let (writes, reads) = (locks().await, locks().await);
+    let writer = writes.rwlock("page").unwrap().write().await.unwrap();
+    let lock = reads.rwlock("page").unwrap();
+    let mut crowd = tokio::task::JoinSet::new();
+    for _ in 0..5_000 {
+        let lock = lock.clone();
+        crowd.spawn(async move { lock.read().await.unwrap() });
+    }
+    let stand = async || (writes.inspect("page").await.unwrap().claims.len() == 5_001).then_some(());
+    site::until("all of them wait", stand).await;
+    alone.ask("CONFIG SET slowlog-log-slower-than 100000");
+    alone.ask("SLOWLOG RESET");
+    let start = std::time::Instant::now();
+    writer.release().await.unwrap();
+    let guards = crowd.join_all().await;
+    println!("{} readers were granted in {:?}", guards.len(), start.elapsed());
+    let Value::Int(slow) = alone.ask("SLOWLOG LEN") else { panic!() };
+    assert_eq!(slow, 0, "a script took longer than 0.1 s: {:?}", alone.ask("SLOWLOG GET 3"));
+    alone.ask("CONFIG SET slowlog-log-slower-than 10000");
+    drop(guards);
+    reads.close().await.unwrap();
+    writes.close().await.unwrap();
 }

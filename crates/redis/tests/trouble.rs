@@ -14,7 +14,7 @@ use site::alone::Alone;
 use site::replicated::url_of_sentinel;
 use site::{Caller, fake, name, url, url_of, weight};
 use tidelock_redis::{
-    Claim, Error, ErrorKind, Kind, Leave, Left, Options, Patience, Place, Shard, Store, Weight,
+    Claim, Error, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, Shard, Store, Weight,
 };
 use tracing::field::{Field, Visit};
 use tracing::span;
@@ -311,6 +311,42 @@ async fn each_of_several_may_leave_although_memory_is_full() {
         assert_eq!(left, Left::Held);
     }
     assert_eq!(caller.session.line(&name).await.unwrap().claims, []);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whoever_steps_down_may_do_so_although_memory_is_full() {
+    let mut alone = Alone::new().await;
+    let store = Store::open(&url()).unwrap();
+    let (first, second) =
+        (Caller::open(&store, 1, &options()).await, Caller::open(&store, 2, &options()).await);
+    for (number, others) in [(1, 0), (2, 1), (3, 2)] {
+        let (page, seats) = (name(&format!("page {number}")), name(&format!("seats {number}")));
+        let write = Claim::new(first.claim(number), page.clone(), Kind::RwLock, Weight::MAX, Weight::MAX);
+        let seat = Claim::new(first.claim(number + 10), seats.clone(), Kind::Semaphore, weight(2), weight(2));
+        first.session.join(&write, Patience::Wait).await.unwrap();
+        first.session.join(&seat, Patience::Wait).await.unwrap();
+        for other in 0..others {
+            let of = |name: &Name, kind| {
+                let id = second.claim(number * 100 + other * 10 + u64::from(kind == Kind::RwLock));
+                let capacity = if kind == Kind::RwLock { Weight::MAX } else { weight(2) };
+                Claim::new(id, name.clone(), kind, Weight::ONE, capacity)
+            };
+            second.session.join(&of(&page, Kind::RwLock), Patience::Wait).await.unwrap();
+            second.session.join(&of(&seats, Kind::Semaphore), Patience::Wait).await.unwrap();
+        }
+        alone.ask("CONFIG SET maxmemory 1");
+        first.session.lighten(&write, Weight::ONE).await.unwrap();
+        first.session.lighten(&seat, Weight::ONE).await.unwrap();
+        first.session.resize(&seats, weight(2), weight(3)).await.unwrap();
+        alone.ask("CONFIG SET maxmemory 0");
+        let others = usize::try_from(others).unwrap();
+        for name in [page, seats] {
+            let line = first.session.line(&name).await.unwrap();
+            let held = line.claims.iter().filter(|claim| claim.token.is_some()).count();
+            assert_eq!((line.claims[0].weight, held), (Weight::ONE, 1 + others), "{name:?}: {line:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -99,6 +99,7 @@ pub(super) fn tell(op: &Op<()>) -> String {
         Op::Renew(session) => format!("session {} renews", call_session(*session)),
         Op::Close(session) => format!("session {} closes", call_session(*session)),
         Op::Pass(by) => format!("time passes: {by}"),
+        Op::Lapse { ids, .. } => format!("the time of {ids:?} is over"),
         Op::Join(join) => {
             let patience = if join.patience == Patience::Now { "now or never" } else { "with patience" };
             format!(

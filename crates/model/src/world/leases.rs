@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::World;
 use super::claims::left;
-use crate::{Claim, Event, Line, Session, SessionId};
+use crate::{Claim, ClaimId, Event, Line, Session, SessionId};
 
 impl<N: Ord + Clone> World<N> {
     pub(super) fn open(&mut self, id: SessionId, ttl: u64) -> Vec<Event<N>> {
@@ -37,6 +37,21 @@ impl<N: Ord + Clone> World<N> {
         let ended: Vec<_> = self.sessions().filter(|(_, session)| over(session)).map(|(id, _)| id).collect();
         self.sessions.retain(|id, _| !ended.contains(id));
         self.end(&ended)
+    }
+
+    pub(super) fn lapse(&mut self, name: &N, ids: &[ClaimId]) -> Vec<Event<N>> {
+        for id in ids {
+            if let Some(session) = self.sessions.get_mut(&id.session) {
+                session.forget_void(name.clone(), id.number);
+            }
+        }
+        let Some(line) = self.lines.get_mut(name) else {
+            return Vec::new();
+        };
+        let over = line.claims.extract_if(.., |claim| ids.contains(&claim.id));
+        let mut events: Vec<_> = over.map(|claim| left(name, &claim)).collect();
+        events.extend(self.settle(name));
+        events
     }
 
     /// Takes the claims of ended sessions out of every line, and only then grants.

@@ -22,24 +22,25 @@ local function keep()
   at.ttl, at.keeps = math.max(at.ttl, ttl), true
 end
 
-local function renew(life)
-  begin(life, ttl, label)
+-- Where the claim stands already: whoever waits is late at most, whoever held until its lifetime was over stands anew.
+local is_waiting = not mine and waits(claim)
+if mine and holder(caller).ends <= now() then
+  mine, at.ends = false, 0
+elseif mine then
+  hold_on(caller, ttl, label)
+  keep()
+elseif is_waiting then
+  wait_on(caller, ttl, label)
   keep()
 end
-
 sweep()
 settle()
 
-if granted[claim] then -- just now, by this very script
-  renew(holder(caller))
-  return answer('held', granted[claim], at.size)
-end
-if mine and till(holder(caller)) > now() then
-  renew(holder(caller))
+if mine then
   return answer('held', tonumber(string.match(mine, '^%d+ (%d+)')), at.size)
-end
-if waits(claim) then
-  renew(waiter(caller))
+elseif granted[claim] then -- just now, by this very script
+  return answer('held', granted[claim], at.size)
+elseif is_waiting then
   return answer('waiting', look_in())
 end
 
@@ -54,8 +55,7 @@ if weight > at.size then
 end
 
 if not at.seq and at.used + weight <= at.size then
-  now()
-  grant(claim, weight, { from = tick, lasts = ttl, label = label })
+  grant(claim, weight, { ends = ends_of(now(), ttl), lasts = ttl, label = label })
   keep()
   return answer('held', at.last, at.size)
 end
@@ -70,5 +70,6 @@ at.seq = true
 if kind ~= 'mutex' then
   redis.call('HSET', wait, 'w:' .. claim, weight)
 end
-renew(waiter(caller))
+wait_on(caller, ttl, label)
+keep()
 return answer('waiting', look_in())

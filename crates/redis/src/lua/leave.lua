@@ -7,15 +7,20 @@ local left = 'absent'
 local mine = read(claim)
 if mine then
   left = 'held'
-  let_go(claim, mine)
-  count(claim, -1)
 elseif waits(claim) then
   left = 'waiting'
-  stop_waiting(claim)
+  stop_waiting({ claim })
+end
+if at.seq and left ~= 'absent' then
+  sweep() -- or a grant to somebody else of their session would have the dead live again
+end
+if mine and not gone[claim] then
+  let_go(claim, mine)
+  count(claim, -1)
 end
 
 if how == 'void' then
-  local this_ms = math.floor(now())
+  local this_ms = math.floor(now() / 100)
   at.void = math.max(at.void, this_ms + ttl)
   redis.call('ZREMRANGEBYSCORE', line, VOID, VOID + this_ms)
   redis.call('ZADD', line, string.format('%.0f', VOID + this_ms + ttl), claim)
@@ -24,7 +29,7 @@ end
 if left ~= 'absent' then
   settle()
   if session_of(claim) ~= caller then
-    tell(claim, 'gone ' .. string.sub(claim, 18))
+    tell(session_of(claim), 'gone ' .. string.sub(claim, 18))
   end
 end
 if left ~= 'absent' or how == 'void' then

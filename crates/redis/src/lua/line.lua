@@ -25,15 +25,21 @@
 --
 -- A claim is SESSION-NUMBER, the session in 16 hex digits. Time is the server's. Tokens and places count it in ticks of
 -- 10 µs, since 1970: 15 digits, which Lua's own way of writing numbers would round. A lifetime is a tick and the ms
--- after it, two numbers, so that it can be written down without arithmetic. Nothing here walks the line.
+-- after it, two numbers, so that it can be written down without arithmetic; here it is one, the tick at which it ends.
+-- Nothing here walks the line.
+--
+-- What a script answers its caller about the caller's own claim is decided before anyone is taken out or granted: by
+-- then the same session may live again.
 local held, line, wait = KEYS[1], KEYS[2], KEYS[3]
 local KINDS = { m = 'mutex', r = 'read-write lock', s = 'semaphore' }
 local VOID = 1e15
 local SHORT = 900000 -- the longest ttl (ms) of which `one` tells, whose keys live for 2 h, and are `fresh` for 1 h
+local FRESH = 360000000 -- that hour in ticks: for so long a join trusts that `wait` knows its session
+local AT_ONCE = 1000 -- how many grants one script makes, so that none takes long
 
 local tick, ticks, second -- the server's time, as a text and as a number, and in s, once it was asked for
 
--- The server's time in ms.
+-- The server's time in ticks.
 local function now()
   if not ticks then
     local time = redis.call('TIME')
@@ -41,11 +47,16 @@ local function now()
     tick = string.format('%010d', second) .. string.sub('00000' .. time[2], -6, -2)
     ticks = tonumber(tick)
   end
-  return ticks / 100
+  return ticks
 end
 
 local function long(number)
   return string.format('%015.0f', number)
+end
+
+-- The tick at which a lifetime ends.
+local function ends_of(from, lasts)
+  return from + lasts * 100
 end
 
 local function session_of(claim)
@@ -70,7 +81,8 @@ local function drop(field)
   drops[#drops + 1] = field
 end
 
--- How sessions live that hold, and that wait, as they were read or are to be written.
+-- How sessions live that hold: the tick at which it ends, and the ms by which it is written down. And that wait: since
+-- when and for how many ms. As they were read or are to be written.
 local holders, waiters = {}, {}
 
 -- Whether no more is known of the name than its newest token.
@@ -90,7 +102,7 @@ local function spill(one, from)
     local place, lasts, label = unpack(life)
     local before = redis.call('HGET', wait, session)
     if before then -- as late as either, but no claim that came later lives longer for it
-      local ends = place + lasts * 100
+      local ends = ends_of(place, lasts)
       place, lasts = string.match(before, '^(%d+) (%d+)')
       place = long(math.max(place, ends - lasts * 100))
     end
@@ -132,12 +144,12 @@ local function read_one(one)
     size, weight, label = 1, 1, rest
   end
   at.kind, at.size, at.used, at.ttl = KINDS[letter], tonumber(size), tonumber(weight), SHORT
-  at.ends = place / 100 + lasts
+  at.ends = ends_of(place, lasts)
   at.seq = waits == 'z'
   at.only = { claim = claim, entry = weight .. ' ' .. long(at.last) .. ' ' .. place }
   at.stood = at.only
   holders[session_of(claim)] =
-    { from = place, lasts = tonumber(lasts), count = 1, sum = number_of(claim), label = label, changed = true }
+    { ends = at.ends, lasts = tonumber(lasts), count = 1, sum = number_of(claim), label = label, changed = true }
 end
 
 -- Reads what is known of the line; answers what is known of `claim`, if it holds.
@@ -152,10 +164,10 @@ local function read(claim)
     size, used, ttl, from, lasts, at.kind = string.match(found[2], '^(%d+) (%d+) (%d+) (%d+) (%d+) (.+)$')
   end
   at.size, at.used, at.ttl = tonumber(size or 0), tonumber(used or 0), tonumber(ttl or 0)
-  at.ends = (from or 0) / 100 + (lasts or 0)
+  at.ends = ends_of(from or 0, lasts or 0)
   at.last, at.seq, at.void = tonumber(found[3] or 0), found[4], tonumber(found[5] or 0)
   at.old_seq, at.is_written = at.seq, found[3] or found[5]
-  if at.void > 0 and at.void <= now() then
+  if at.void > 0 and at.void * 100 <= now() then
     at.void, at.forgets = 0, true
     drop('void')
   end
@@ -170,8 +182,8 @@ local function holder(session)
     if entry then
       from, lasts, count, sum, label = string.match(entry, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
     end
-    known = { from = from or 0, lasts = tonumber(lasts or 0), count = tonumber(count or 0), sum = tonumber(sum or 0),
-      label = label or '' }
+    known = { ends = ends_of(from or 0, lasts or 0), lasts = tonumber(lasts or 0), count = tonumber(count or 0),
+      sum = tonumber(sum or 0), label = label or '' }
     holders[session] = known
   end
   return known
@@ -185,27 +197,28 @@ local function waiter(session)
     if entry then
       from, lasts, label = string.match(entry, '^(%d+) (%d+) (.*)$')
     end
-    known = { from = from or 0, lasts = tonumber(lasts or 0), label = label or '' }
+    known = { from = tonumber(from or 0), lasts = tonumber(lasts or 0), label = label or '' }
     waiters[session] = known
   end
   return known
 end
 
-local function till(life)
-  return life.from / 100 + life.lasts
-end
-
 -- How a claim lives that waits at that place.
 local function life_of(claim, place)
   local known = waiter(session_of(claim))
-  local from = tonumber(known.from) < tonumber(place) and place or known.from
-  return { from = from, lasts = known.lasts, label = known.label }
+  return { ends = ends_of(math.max(known.from, place), known.lasts), lasts = known.lasts, label = known.label }
 end
 
--- A lifetime of `ttl` begins now.
-local function begin(life, ttl, label)
-  now()
-  life.from, life.lasts, life.label, life.changed = tick, ttl, label, true
+-- A lifetime of `ttl` begins now: of those who hold, and of those who wait.
+local function hold_on(session, ttl, label)
+  local known = holder(session)
+  known.ends, known.lasts, known.label, known.changed = ends_of(now(), ttl), ttl, label, true
+  at.ends = math.min(at.ends, known.ends)
+end
+
+local function wait_on(session, ttl, label)
+  local known = waiter(session)
+  known.from, known.lasts, known.label, known.changed = now(), ttl, label or known.label, true
 end
 
 -- One held claim more (by = 1) or less (by = -1) of a session.
@@ -225,8 +238,12 @@ local function hold(claim, entry)
   end
 end
 
+-- Who held when this script began, and does so no more.
+local gone = {}
+
 -- A claim holds no more.
 local function let_go(claim, entry)
+  gone[claim] = true
   at.used = at.used - tonumber(string.match(entry, '^%d+'))
   drop('h:' .. claim)
   if at.stood and at.stood.claim == claim then
@@ -241,12 +258,10 @@ local function in_pieces(command, key, words)
   end
 end
 
--- The first who waits, and its place.
+-- Who waits first.
 local function first()
   local found = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')
-  if found[1] and tonumber(found[2]) < VOID then
-    return found[1], found[2]
-  end
+  return found[1] and tonumber(found[2]) < VOID and found[1]
 end
 
 -- Whether a claim waits.
@@ -271,11 +286,14 @@ local function rest_of_one()
   end
   local claim = at.only.claim
   local life = holder(session_of(claim))
+  local from = life.ends - life.lasts * 100
   if place == '' then -- a token may be ahead of the clock
-    place = long(math.min(token, life.from))
+    place = long(math.min(token, from))
+  elseif tonumber(place) >= life.ends then -- and so may a place, where the clock was set back
+    place = long(from)
   end
   local waits = at.kind ~= 'mutex' and ' = ' or at.seq and ' z ' or ' - '
-  local lasts = math.ceil(math.max(life.from - place, 0) / 100 + life.lasts)
+  local lasts = math.ceil((life.ends - place) / 100)
   return waits .. place .. ' ' .. string.format('%011.0f', lasts) .. ' ' .. string.sub(at.kind, 1, 1) .. ' ' .. claim
     .. ' ' .. (at.kind == 'mutex' and '' or at.size .. ' ' .. weight .. ' ') .. life.label
 end
@@ -307,7 +325,7 @@ local function save_all()
     if at.stood then
       put('h:' .. at.stood.claim, at.stood.entry)
     end
-    put('line', at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends * 100) .. ' 0 ' .. at.kind)
+    put('line', at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends) .. ' 0 ' .. at.kind)
     if at.seq and not at.old_seq then
       put('seq', '1')
     elseif at.old_seq and not at.seq then
@@ -317,8 +335,8 @@ local function save_all()
       if known.changed and known.count == 0 then
         drop('s:' .. session)
       elseif known.changed then
-        put('s:' .. session,
-          known.from .. ' ' .. known.lasts .. ' ' .. known.count .. ' ' .. long(known.sum) .. ' ' .. known.label)
+        put('s:' .. session, long(known.ends - known.lasts * 100) .. ' ' .. known.lasts .. ' ' .. known.count .. ' '
+          .. long(known.sum) .. ' ' .. known.label)
       end
     end
   end
@@ -328,10 +346,44 @@ local function save_all()
   if at.is_one or next(granted) then
     put('last', long(at.last))
   end
+  if at.must and #drops == 0 then
+    drop('-')
+  end
   in_pieces('HDEL', held, drops)
   in_pieces('HSET', held, puts)
   if at.is_one then
     redis.call('HDEL', held, 'one')
+  end
+end
+
+-- Who was granted, in that order; and of those whom the caller hears of by this script's reply, of which they are the
+-- last part: number, token, size, …
+local grants, own = {}, {}
+
+local function tell(session, words)
+  local channels = string.sub(held, 1, string.find(held, '{', 1, true) - 1)
+  redis.call('PUBLISH', channels .. session, words)
+end
+
+-- Tells who was granted, each client at once as many as it can.
+local function tell_grants()
+  local told, words = {}, {}
+  for _, claim in ipairs(grants) do
+    local session, number = session_of(claim), string.sub(claim, 18)
+    if session == caller then
+      own[#own + 1] = tonumber(number)
+      own[#own + 1] = granted[claim]
+      own[#own + 1] = at.size
+    else
+      if not words[session] then
+        told[#told + 1] = session
+        words[session] = { 'held' }
+      end
+      table.insert(words[session], number .. ' ' .. long(granted[claim]) .. ' ' .. at.size)
+    end
+  end
+  for _, session in ipairs(told) do
+    tell(session, table.concat(words[session], ' '))
   end
 end
 
@@ -354,7 +406,7 @@ local function save()
   for session, known in pairs(waiters) do
     if known.changed and at.seq then
       redis.call('HSET', wait, 's:' .. session,
-        known.from .. ' ' .. string.format('%011.0f', known.lasts) .. ' ' .. known.label)
+        long(known.from) .. ' ' .. string.format('%011.0f', known.lasts) .. ' ' .. known.label)
       at.keeps = true -- the key may be new
     end
   end
@@ -362,19 +414,17 @@ local function save()
     redis.call('ZREMRANGEBYSCORE', line, VOID, '+inf')
   end
   if at.keeps then
-    local life = math.ceil(math.max(7200000, at.ttl * 4, at.void > 0 and at.void - now() or 0))
+    local life = math.ceil(math.max(7200000, at.ttl * 4, at.void > 0 and at.void - now() / 100 or 0))
     redis.call('PEXPIRE', held, life)
     if at.seq then
       redis.call('PEXPIRE', line, life)
       redis.call('PEXPIRE', wait, life)
     elseif at.void > 0 then
-      redis.call('PEXPIRE', line, math.ceil(at.void - now()))
+      redis.call('PEXPIRE', line, math.ceil(at.void - now() / 100))
     end
   end
+  tell_grants()
 end
-
--- Grants that the caller hears of by this script's reply, of which they are the last part: number, token, size, …
-local own = {}
 
 -- Writes a claim down as held, under a token of its own, by a session that lives like that.
 local function grant(claim, weight, alive, place)
@@ -383,66 +433,102 @@ local function grant(claim, weight, alive, place)
   granted[claim] = at.last
   at.only = at.used == 0 and { claim = claim }
   at.used = at.used + weight
-  at.ends = math.min(at.ends, till(alive))
+  at.ends = math.min(at.ends, alive.ends)
   hold(claim, weight .. ' ' .. long(at.last) .. (place and ' ' .. place or ''))
   local known = count(claim, 1)
-  if till(known) < till(alive) then
-    known.from, known.lasts = alive.from, alive.lasts
+  if known.ends < alive.ends then
+    known.ends, known.lasts = alive.ends, alive.lasts
   end
   known.label = alive.label
 end
 
-local function tell(claim, word)
-  local channels = string.sub(held, 1, string.find(held, '{', 1, true) - 1)
-  redis.call('PUBLISH', channels .. session_of(claim), word)
-end
-
--- Takes a claim that waits out of the line.
-local function stop_waiting(claim)
+-- Takes claims that wait out of the line.
+local function stop_waiting(claims)
   at.has_less = true
-  redis.call('ZREM', line, claim)
+  in_pieces('ZREM', line, claims)
   if at.kind ~= 'mutex' then -- all of a mutex weigh 1
-    redis.call('HDEL', wait, 'w:' .. claim)
+    local weights = {}
+    for i, claim in ipairs(claims) do
+      weights[i] = 'w:' .. claim
+    end
+    in_pieces('HDEL', wait, weights)
   end
 end
 
--- Grants whoever comes next and fits, and tells them. The dead are taken out as they are met.
-local function settle()
-  while at.seq and at.used < at.size do
-    local claim, place = first()
-    if not claim then
-      at.seq = false
-      redis.call('DEL', wait)
-      return
+-- Nobody waits any more.
+local function nobody_waits()
+  at.seq = false
+  redis.call('DEL', wait)
+end
+
+-- So many of those who wait first, each followed by its place; how many they are, and their weights.
+local function first_of(many)
+  local some, fields = redis.call('ZRANGE', line, '0', many - 1, 'WITHSCORES'), {}
+  for i = 1, #some, 2 do
+    if tonumber(some[i + 1]) >= VOID then
+      break
     end
-    local weight = at.kind == 'mutex' and 1 or tonumber(redis.call('HGET', wait, 'w:' .. claim) or 0)
+    fields[#fields + 1] = 'w:' .. some[i]
+  end
+  return some, #fields, at.kind ~= 'mutex' and fields[1] and redis.call('HMGET', wait, unpack(fields))
+end
+
+-- Grants those of `many` who come next and fit, and takes out the dead as they are met. Answers whether those behind
+-- them may fit too.
+local function settle_some(many)
+  local some, count, weights = first_of(many)
+  local out, fits = {}, true
+  for i = 1, count do
+    local claim, place = some[2 * i - 1], some[2 * i]
+    local weight = weights and tonumber(weights[i] or 0) or 1
     local life = life_of(claim, place)
-    if till(life) <= now() or life.lasts == 0 or weight == 0 then -- perhaps `wait` was evicted, and all it knew
-      stop_waiting(claim)
-    elseif at.used + weight <= at.size then
-      stop_waiting(claim)
+    local is_dead = life.ends <= now() or life.lasts == 0 or weight == 0 -- perhaps `wait` was evicted, and all it knew
+    if not is_dead and at.used + weight > at.size then
+      at.next_ends, fits = life.ends, false -- when it dies, those behind it may go on
+      break
+    elseif not is_dead then
       grant(claim, weight, life, place)
-      local number = string.sub(claim, 18)
-      if session_of(claim) == caller then
-        own[#own + 1] = tonumber(number)
-        own[#own + 1] = at.last
-        own[#own + 1] = at.size
-      else
-        tell(claim, 'held ' .. number .. ' ' .. long(at.last) .. ' ' .. at.size)
-      end
-    else
-      at.next_ends = till(life) -- when it dies, those behind it may go on
+      grants[#grants + 1] = claim
+    end
+    out[#out + 1] = claim
+  end
+  if #out > 0 then
+    stop_waiting(out)
+  end
+  if #out < many and fits then
+    nobody_waits()
+  end
+  return fits
+end
+
+-- Grants whoever comes next and fits: so many in one script. Then the client of the next one is told to look, which goes
+-- on; and so does whatever else is done here, the look of anyone who waits too.
+local function settle()
+  local many = 1
+  while at.seq and at.used < at.size and #grants < AT_ONCE do
+    if not settle_some(math.min(many, AT_ONCE - #grants)) then
       return
+    end
+    many = math.min(many * 2, 128)
+  end
+  if at.seq and at.used < at.size then
+    local claim = first()
+    if claim then
+      at.next_ends = 0
+      tell(session_of(claim), 'look ' .. string.match(held, '{(.*)}'))
+    else
+      nobody_waits()
     end
   end
 end
 
--- Forgets those of some waiters' sessions that are dead: by and by of all that have not come back.
+-- Forgets those of some waiters' sessions that are dead: by and by of all that have not come back. Not before a join can
+-- have trusted that they are known here, and nobody of theirs that lives can be waiting.
 local function forget_some()
   local some = redis.call('HRANDFIELD', wait, 16, 'WITHVALUES')
   for i = 1, #some, 2 do
     local from, lasts = string.match(some[i + 1], '^(%d+) (%d+) ')
-    if from and from / 100 + lasts <= now() then
+    if from and ends_of(from, lasts) + FRESH <= now() then
       redis.call('HDEL', wait, some[i])
     end
   end
@@ -451,31 +537,31 @@ end
 -- Takes out whoever holds and is dead. It walks the holders, and does so at most once in a lifetime; and when the clock
 -- was set back, for nobody lives longer than the longest ttl.
 local function sweep()
-  if not at.kind or (now() < at.ends and at.ends <= now() + at.ttl) then
+  if not at.kind or (now() < at.ends and at.ends <= ends_of(now(), at.ttl)) then
     return
   end
   local all, dead = at.stood and {} or redis.call('HGETALL', held), {}
   at.ends = math.huge
-  local function look(session, from, lasts)
-    local ends = from / 100 + lasts
+  local function look(session, ends)
     if ends <= now() then
       dead[session] = true
       drop('s:' .. session)
-      holders[session] = { from = 0, lasts = 0, count = 0, sum = 0, label = '' }
+      holders[session] = { ends = 0, lasts = 0, count = 0, sum = 0, label = '' }
     else
       at.ends = math.min(at.ends, ends)
     end
   end
   if at.stood then
     local session = session_of(at.stood.claim)
-    look(session, holders[session].from, holders[session].lasts)
+    look(session, holders[session].ends)
     if dead[session] then
       let_go(at.stood.claim, at.stood.entry)
     end
   end
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 2) == 's:' then
-      look(string.sub(all[i], 3), string.match(all[i + 1], '^(%d+) (%d+)'))
+      local session = string.sub(all[i], 3)
+      look(session, holders[session] and holders[session].ends or ends_of(string.match(all[i + 1], '^(%d+) (%d+)')))
     end
   end
   for i = 1, #all, 2 do
@@ -490,6 +576,6 @@ end
 
 -- In how many ms a lifetime ends that those who wait depend on.
 local function look_in()
-  return math.max(math.ceil(math.min(at.ends, at.next_ends or math.huge) - now()), 0) + 1
+  return math.max(math.ceil((math.min(at.ends, at.next_ends or math.huge) - now()) / 100), 0) + 1
 end
 

@@ -4,12 +4,13 @@
 -- {numbers of the caller's holders that were not asked about, if strays is 1}, the caller's grants}.
 local ttl, strays = tonumber(ARGV[2]), ARGV[3] == '1'
 
-redis.call('HDEL', held, '-') -- a look must not be refused
+at.must = true -- a look must not be refused
 read()
 if at.seq then
   local known = waiter(caller)
-  if till(known) > 0 and till(known) <= now() then -- late, but here it is, before anyone has passed it by
-    begin(known, ttl, known.label)
+  local ends = ends_of(known.from, known.lasts)
+  if ends > 0 and ends <= now() then -- late, but here it is, before anyone has passed it by
+    wait_on(caller, ttl)
   end
 end
 sweep()

@@ -26,7 +26,10 @@ end
 
 if one and #one > 26 then
   local is_old = string.sub(one, 17, 26) <= time[1]
-  if is_old then keep() end
+  if is_old then
+    keep()
+    one = string.match(one, '^[^\t]*') -- of whom `wait` knows is trusted for no longer either
+  end
   local behind = string.find(one, '\n', 60, true) or #one + 1
   local head, rest = string.sub(one, 1, behind - 1), string.sub(one, behind)
   local is_mine = string.sub(head, 60, 75) == session

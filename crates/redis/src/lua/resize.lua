@@ -5,6 +5,7 @@
 -- It is the one script that walks who waits, as far as they ask for more than one permit.
 local from, to = tonumber(ARGV[2]), tonumber(ARGV[3])
 
+at.must = true
 read()
 sweep()
 settle()

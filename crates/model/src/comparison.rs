@@ -1,0 +1,461 @@
+//! A store that keeps lines itself beside the rule, under a clock that is turned by hand.
+//!
+//! Lifetimes of holders and of those who wait end independently, in any order, to the tick; joins are asked again, also
+//! after their own lifetime is over, or come late; claims are evicted, and what the store knows may get lost. After each
+//! operation the store's answer, what it told and the line that it shows must be what a [`World`] has.
+//!
+//! Who is dead stays in a store's line until somebody meets it. So the world follows: whoever is not shown any more must
+//! not be [surely alive](book), and leaves the world's line in the same moment, before the operation.
+//!
+//! A store may grant a crowd by and by, each part in an operation of its own. Whom it still owes a grant is the front of
+//! those who wait, and the client of the first of them must have been told to look.
+
+mod answer;
+mod book;
+mod drawing;
+mod wish;
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+
+pub use answer::{Answer, Reply, Shown, Stands, Told};
+use book::{Book, Lease};
+use drawing::Mood;
+pub use wish::Wish;
+
+use crate::{ClaimId, Event, Join, Leave, Left, Line, Op, Refusal, SessionId, Wishes, World};
+
+/// How many operations are remembered, to be told when one has gone wrong.
+const REMEMBERED: usize = 60;
+
+/// One sequence of operations on some names, drawn by chance, and what a store must make of it. Times are in µs.
+///
+/// For each operation: [`Comparison::turn`] draws what time it is and what is asked; the store is asked, with its clock
+/// turned to that time; [`Comparison::judge`] says what is wrong with its answer.
+#[derive(Debug)]
+pub struct Comparison<'a, N> {
+    world: World<N>,
+    wishes: Wishes<'a, N>,
+    mood: Mood,
+    now: u64,
+    /// The latest time that it ever was: clocks are also set back.
+    latest: u64,
+    books: BTreeMap<N, Book>,
+    joins: BTreeMap<ClaimId, Join<N>>,
+    log: VecDeque<String>,
+}
+
+/// What is wrong with an answer.
+type Verdict<T = ()> = Result<T, String>;
+
+impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
+    /// On the names of these wishes, by sessions with these ttls (in µs), from that time on. The store is made to lose
+    /// things only if it `can_lose` them.
+    #[must_use]
+    pub fn new(wishes: Wishes<'a, N>, sessions: &[(SessionId, u64)], now: u64, can_lose: bool) -> Self {
+        let mut world = World::new();
+        for (session, ttl) in sessions {
+            // Its time does not pass: lifetimes are ended claim by claim.
+            world.step(Op::Open { session: *session, ttl: *ttl });
+        }
+        let mood = Mood::draw(wishes.dice(), can_lose);
+        Self {
+            world,
+            wishes,
+            mood,
+            now,
+            latest: now,
+            books: BTreeMap::new(),
+            joins: BTreeMap::new(),
+            log: VecDeque::new(),
+        }
+    }
+
+    /// The last operations and their answers, one line each.
+    pub fn log(&self) -> impl Iterator<Item = &str> {
+        self.log.iter().map(String::as_str)
+    }
+
+    /// The ttl of a session.
+    #[must_use]
+    pub fn ttl(&self, session: SessionId) -> u64 {
+        self.world.session(session).map_or(0, crate::Session::ttl)
+    }
+
+    /// Takes the store's answer in.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn judge(&mut self, wish: &Wish<N>, answer: &Answer) -> Result<(), String> {
+        self.log.push_back(format!("{} {wish:?}: {:?} {:?}", self.now, answer.reply, answer.told));
+        if self.log.len() > REMEMBERED {
+            self.log.pop_front();
+        }
+        let lapses = self.lapsed(wish, answer)?;
+        let mut followed = Err(String::new());
+        for lapses in &lapses {
+            followed = self.follow(wish, answer, lapses);
+            if followed.is_ok() {
+                break;
+            }
+        }
+        self.world = followed?;
+        self.note(wish, answer)
+    }
+
+    fn book(&mut self, name: &N) -> &mut Book {
+        self.books.entry(name.clone()).or_default()
+    }
+
+    fn claims(&self, name: &N) -> &[crate::Claim] {
+        self.world.line(name).map(|line| &line.claims[..]).unwrap_or_default()
+    }
+
+    /// A lifetime of this session's that begins now.
+    fn lease(&self, session: SessionId) -> Lease {
+        Lease { now: self.now, latest: self.latest, ttl: self.ttl(session) }
+    }
+
+    /// Whose lifetimes have ended, by what the store shows: in each way in which that can be understood.
+    fn lapsed(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict<Vec<Vec<ClaimId>>> {
+        let (name, now) = (wish.name().clone(), self.now);
+        let is_shown = |id| answer.shown.claims.iter().any(|stands| stands.id == id);
+        let before: Vec<_> = self.claims(&name).iter().map(|claim| claim.id).collect();
+        let me = match wish {
+            Wish::Join(Join { id, .. }) | Wish::Leave { id, .. } | Wish::Lighten { id, .. } => Some(*id),
+            _ => None,
+        };
+        let leaves = |id| matches!(wish, Wish::Leave { .. }) && me == Some(id);
+        let book = self.book(&name);
+        if matches!(wish, Wish::Lose { .. }) {
+            book.doubt();
+        }
+        let gone: Vec<_> = before.iter().copied().filter(|id| !is_shown(*id) && !leaves(*id)).collect();
+        if let Some(alive) = gone.iter().find(|id| now < book.surely(**id)) {
+            return Err(format!("{alive} was alive until {}, and is gone", book.surely(*alive)));
+        }
+        let mut ways = Vec::from([gone.clone()]);
+        if let Some(me) = me {
+            let stood_and_died = before.contains(&me) && book.surely(me) <= now;
+            let (may_forget, may_remember) = book.is_void(me, now);
+            if matches!(wish, Wish::Join(_)) && answer.reply == Reply::Void && !may_remember {
+                return Err("it was void no more".to_owned());
+            }
+            if stood_and_died || may_forget && answer.reply != Reply::Void {
+                ways.push(gone.into_iter().chain([me]).collect());
+            }
+        }
+        Ok(ways)
+    }
+
+    /// What the world comes to if these lifetimes have ended, unless the store shows something else.
+    fn follow(&self, wish: &Wish<N>, answer: &Answer, lapsed: &[ClaimId]) -> Verdict<World<N>> {
+        let (name, mut world) = (wish.name(), self.world.clone());
+        let book = self.books.get(name).cloned().unwrap_or_default();
+        if let Reply::Held { token, .. } = answer.reply
+            && let Wish::Join(Join { id, .. }) = wish
+            && !lapsed.contains(id)
+            && book.tokens.get(id) == Some(&token)
+            && book.at_most(*id) <= self.now
+        {
+            return Err(format!("{id} is held though it was dead"));
+        }
+        world.step(Op::Lapse { name: name.clone(), ids: lapsed.to_vec() });
+        let owes = |line: Option<&Line>| {
+            line.is_some_and(|line| {
+                line.held().any(|claim| !book.holds(claim.id) && !lapsed.contains(&claim.id))
+            })
+        };
+        let owed = owes(world.line(name));
+        match wish {
+            Wish::Join(_) if owed && answer.reply == Reply::Refused => {}
+            Wish::Join(join) => answers(&world.step(Op::Join(join.clone()))[0], &answer.reply)?,
+            Wish::Leave { name, id, how, .. } => {
+                let event = &world.step(Op::Leave { name: name.clone(), id: *id, how: *how })[0];
+                let is_owed = answer.reply == Reply::Left(Left::Waiting) && !book.holds(*id);
+                if !(is_owed && matches!(event, Event::Left { left: Left::Held, .. })) {
+                    answers(event, &answer.reply)?;
+                }
+            }
+            // Only who holds and lives is made lighter, dead or not met yet.
+            Wish::Lighten { id, .. } if answer.reply == Reply::Absent => {
+                let may_be_dead = lapsed.contains(id) || book.surely(*id) <= self.now;
+                let is_right = !book.holds(*id) || may_be_dead;
+                is_right.then_some(()).ok_or_else(|| format!("{id} holds"))?;
+            }
+            Wish::Lighten { id, .. } if !book.holds(*id) => return Err(format!("{id} does not hold")),
+            Wish::Lighten { name, id, weight } => {
+                let op = Op::Lighten { name: name.clone(), id: *id, weight: *weight };
+                answers(&world.step(op)[0], &answer.reply)?;
+            }
+            Wish::Resize { name, from, to, .. } => {
+                let op = Op::Resize { name: name.clone(), from: *from, to: *to };
+                answers(&world.step(op)[0], &answer.reply)?;
+            }
+            Wish::Look { .. } | Wish::Renew { .. } | Wish::Lose { .. } => {}
+        }
+        agree(world.line(name), &answer.shown)?;
+        Ok(world)
+    }
+
+    /// What follows from an answer that is right as far as the line goes.
+    fn note(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict {
+        let (name, now) = (wish.name().clone(), self.now);
+        self.book(&name).bury(now);
+        let before = self.book(&name).tokens.clone();
+        if let Wish::Join(Join { id: ClaimId { session, .. }, .. })
+        | Wish::Look { session, .. }
+        | Wish::Renew { session, .. } = wish
+        {
+            let lease = self.lease(*session);
+            self.book(&name).was_heard_of(*session, lease);
+        }
+        self.book(&name).keep(&answer.shown.claims);
+        self.note_tokens(wish, answer)?;
+        told_is_right(wish, answer, &before)?;
+        self.note_lives(wish, answer)?;
+        self.note_owed(wish, answer)?;
+        let book = self.book(&name);
+        let least = answer.shown.claims.iter().map(|stands| book.surely(stands.id)).max().unwrap_or(0);
+        if answer.shown.kept.iter().any(|kept| kept.is_none_or(|kept| kept < least)) {
+            return Err(format!("kept until {:?}, though somebody lives until {least}", answer.shown.kept));
+        }
+        let meets = matches!(wish, Wish::Join(_) | Wish::Look { .. } | Wish::Resize { .. });
+        let dead = book.tokens.keys().find(|id| book.at_most(**id) <= now);
+        match dead.filter(|_| meets && answer.reply != Reply::Void) {
+            Some(dead) => Err(format!("{dead} is dead since {}, and holds still", book.at_most(*dead))),
+            None => Ok(()),
+        }
+    }
+
+    /// Who holds by which token: it stays the same, and is newer than all before.
+    fn note_tokens(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict {
+        let (lease, now) = (|book: &Self, id: ClaimId| book.lease(id.session), self.now);
+        let (name, is_set_back) = (wish.name().clone(), self.now < self.latest);
+        let book = self.book(&name);
+        let stays =
+            |stands: &Stands| stands.token.is_some() && book.tokens.get(&stands.id) == stands.token.as_ref();
+        if is_set_back && !answer.shown.claims.iter().any(stays) {
+            book.newest = 0; // a store may forget an idle name's token, and then goes by its clock
+        }
+        for stands in &answer.shown.claims {
+            let (id, Some(token)) = (stands.id, stands.token) else { continue };
+            let own = lease(self, id);
+            let book = self.book(&name);
+            if book.tokens.get(&id) == Some(&token) {
+                continue;
+            }
+            if token <= book.newest {
+                return Err(format!("the token {token} of {id} is not newer than {}", book.newest));
+            }
+            let joins = matches!(wish, Wish::Join(join) if join.id == id);
+            if !joins && book.at_most(id) <= now {
+                return Err(format!("{id} is granted, and dead since {}", book.at_most(id)));
+            }
+            book.forget(id); // if it had died, and stood in line anew
+            if joins {
+                book.waiter_lives(id, own);
+            }
+            book.granted(id, token);
+        }
+        Ok(())
+    }
+
+    /// What the answer says of lifetimes, and what it makes of them.
+    fn note_lives(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict {
+        let (name, now) = (wish.name().clone(), self.now);
+        let waiting: Vec<_> = self
+            .claims(&name)
+            .iter()
+            .map(|claim| claim.id)
+            .filter(|id| !self.books[&name].holds(*id))
+            .collect();
+        match (wish, &answer.reply) {
+            (Wish::Join(join), Reply::Held { .. }) => {
+                let lease = self.lease(join.id.session);
+                self.book(&name).holder_lives(join.id.session, lease);
+            }
+            (Wish::Join(join), Reply::Waiting { look_in }) => {
+                let lease = self.lease(join.id.session);
+                let book = self.book(&name);
+                book.waiter_lives(join.id, lease);
+                is_soon(*look_in, book, now)?;
+            }
+            (Wish::Renew { session, .. }, reply) => self.note_renewal(&name, *session, reply, &waiting)?,
+            (Wish::Look { session, numbers, .. }, reply) => {
+                look_is_right(*session, numbers, reply, &answer.shown)?;
+                let book = self.book(&name);
+                if let Reply::Seen { look_in, is_in_use: true, .. } = reply {
+                    is_soon(*look_in, book, now)?;
+                }
+            }
+            (Wish::Leave { by, id, how: Leave::Void, .. }, _) => {
+                let lease = self.lease(*by);
+                self.book(&name).make_void(*id, lease);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn note_renewal(&mut self, name: &N, session: SessionId, reply: &Reply, waiting: &[ClaimId]) -> Verdict {
+        let (now, lease) = (self.now, self.lease(session));
+        let book = self.book(name);
+        let mine = book.tokens.keys().filter(|id| id.session == session);
+        let (count, sum) = mine.fold((0, 0), |(count, sum), id| (count + 1, sum + id.number));
+        let (surely, at_most) = book
+            .tokens
+            .keys()
+            .find(|id| id.session == session)
+            .map_or((0, 0), |id| (book.surely(*id), book.at_most(*id)));
+        let Reply::Renewed { claims, sum: said, waits } = *reply else {
+            return Err("a renewal is answered otherwise".to_owned());
+        };
+        if claims > 0 && at_most <= now {
+            return Err(format!("who is dead since {at_most} was renewed"));
+        }
+        if (claims, said) != (count, sum) && !(claims == 0 && surely <= now) {
+            return Err(format!("{count} claims hold, of the sum {sum}"));
+        }
+        if claims > 0 {
+            book.holder_lives(session, lease);
+        }
+        for id in waiting.iter().filter(|id| id.session == session) {
+            if !waits && now < book.surely(*id) {
+                return Err(format!("{id} waits there, and was not renewed"));
+            }
+            if waits && !book.is_doubtful {
+                book.waiter_lives(*id, lease);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever fits and was not granted comes next, and somebody was told to look for it.
+    fn note_owed(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict {
+        let name = wish.name();
+        let Some(line) = self.world.line(name) else { return Ok(()) };
+        let book = &self.books[name];
+        let owed: Vec<_> = line.held().map(|claim| claim.id).filter(|id| !book.holds(*id)).collect();
+        let looks = match wish {
+            Wish::Join(_) | Wish::Look { .. } | Wish::Resize { .. } => true,
+            Wish::Leave { .. } => !matches!(answer.reply, Reply::Left(Left::Absent)),
+            Wish::Lighten { .. } => answer.reply == Reply::Done,
+            Wish::Renew { .. } | Wish::Lose { .. } => false,
+        };
+        match owed.first() {
+            Some(first) if looks && !answer.told.contains(&(first.session, Told::Look)) => {
+                Err(format!("{first} fits, and nobody sees to it"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the store answered as the world did.
+fn answers<N: Debug>(event: &Event<N>, reply: &Reply) -> Verdict {
+    let is_right = match (event, reply) {
+        // Whoever is owed a grant waits until then.
+        (Event::Held { .. }, Reply::Held { .. } | Reply::Waiting { .. })
+        | (Event::Waiting { .. }, Reply::Waiting { .. })
+        | (Event::Lightened { .. } | Event::Resized { .. }, Reply::Done)
+        | (Event::Absent { .. }, Reply::Absent) => true,
+        (Event::Left { left, .. }, Reply::Left(said)) => left == said,
+        (Event::Refused { why, .. }, reply) => match (why, reply) {
+            (Refusal::Busy, Reply::Refused)
+            | (Refusal::Void, Reply::Void)
+            | (Refusal::NoLine, Reply::Done)
+            | (Refusal::Strands(_), Reply::Strands) => true,
+            (Refusal::Kind(kind), Reply::Kind(said)) => kind == said,
+            (Refusal::TooHeavy(weight) | Refusal::Heavier(weight), Reply::Heavy(said))
+            | (Refusal::Capacity(weight), Reply::Capacity(said)) => weight == said,
+            _ => false,
+        },
+        _ => false,
+    };
+    if is_right { Ok(()) } else { Err(format!("{event:?}, and not {reply:?}")) }
+}
+
+/// Whether the store shows this line: the same claims in the same order, and nobody holds who does not fit.
+fn agree(line: Option<&Line>, shown: &Shown) -> Verdict {
+    let what = line.map(|line| (line.kind, line.capacity));
+    if what != shown.line {
+        return Err(format!("{:?} is shown, and not {what:?}", shown.line));
+    }
+    let claims = line.map(|line| &line.claims[..]).unwrap_or_default();
+    let is_same = |(claim, stands): (&crate::Claim, &Stands)| {
+        claim.id == stands.id
+            && stands.weight.is_none_or(|weight| weight == claim.weight)
+            && (stands.token.is_none() || claim.token.is_some())
+    };
+    let is_right = claims.len() == shown.claims.len() && claims.iter().zip(&shown.claims).all(is_same);
+    if is_right { Ok(()) } else { Err(format!("{:?} is shown, and not {claims:?}", shown.claims)) }
+}
+
+/// Everyone was told of its grants and of its evictions, and of nothing else.
+fn told_is_right<N>(wish: &Wish<N>, answer: &Answer, before: &BTreeMap<ClaimId, u64>) -> Verdict {
+    let mut right = Vec::new();
+    for stands in &answer.shown.claims {
+        let (id, Some(token), Some((_, capacity))) = (stands.id, stands.token, answer.shown.line) else {
+            continue;
+        };
+        let is_answered = matches!(wish, Wish::Join(join) if join.id == id);
+        if is_answered && !matches!(answer.reply, Reply::Held { token: told, .. } if told == token) {
+            return Err(format!("{id} was granted {token}, and its join not answered so"));
+        }
+        if before.get(&id) != Some(&token) && !is_answered {
+            right.push((id.session, Told::Held { number: id.number, token, capacity }));
+        }
+    }
+    if let Wish::Leave { by, id, .. } = wish
+        && id.session != *by
+        && answer.reply != Reply::Left(Left::Absent)
+    {
+        right.push((id.session, Told::Gone { number: id.number }));
+    }
+    // Of its own claim the caller may be told once more.
+    let is_own = |(session, told): &(SessionId, Told)| match (wish, told) {
+        (Wish::Join(Join { id, .. }), Told::Held { number, .. }) => {
+            id.session == *session && id.number == *number
+        }
+        _ => false,
+    };
+    let others = answer.told.iter().filter(|told| told.1 != Told::Look && !is_own(told));
+    let mut told: Vec<_> = others.copied().collect();
+    right.sort();
+    told.sort();
+    if told == right { Ok(()) } else { Err(format!("{told:?} was told, and not {right:?}")) }
+}
+
+/// Whether that is when the first of those who hold dies, at the latest.
+fn is_soon(look_in: u64, book: &Book, now: u64) -> Verdict {
+    let latest = book.next_death().map_or(u64::MAX, |death| death.saturating_sub(now) + 2_000);
+    match look_in > 0 && look_in <= latest {
+        true => Ok(()),
+        false => Err(format!("a look is due in {latest} at the latest, and not in {look_in}")),
+    }
+}
+
+fn look_is_right(session: SessionId, numbers: &[u64], reply: &Reply, shown: &Shown) -> Verdict {
+    let Reply::Seen { is_in_use, held, gone, strays, .. } = reply else {
+        return Err("a look is answered otherwise".to_owned());
+    };
+    let find = |number| shown.claims.iter().find(|stands| stands.id == ClaimId { session, number });
+    let holds = |number| find(number).and_then(|stands| stands.token).map(|token| (number, token));
+    let right_held: Vec<_> = numbers.iter().filter_map(|number| holds(*number)).collect();
+    let right_gone: Vec<_> = numbers.iter().copied().filter(|number| find(*number).is_none()).collect();
+    let others = shown.claims.iter().filter(|stands| stands.id.session == session && stands.token.is_some());
+    let others = others.map(|stands| stands.id.number).filter(|number| !numbers.contains(number));
+    let (mut right_strays, mut strays): (Vec<_>, _) = (others.collect(), strays.clone());
+    right_strays.sort_unstable();
+    strays.sort_unstable();
+    let right = (shown.line.is_some(), &right_held, &right_gone, &right_strays);
+    match (*is_in_use, held, gone, &strays) == right {
+        true => Ok(()),
+        false => Err(format!("a look sees {right:?}, and not {reply:?}")),
+    }
+}

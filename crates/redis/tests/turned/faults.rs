@@ -1,0 +1,83 @@
+//! Faults for the comparison to catch: each is the scripts' text with something else in a few places.
+
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    /// What stands there, and what is there instead.
+    pub(crate) changes: &'static [(&'static str, &'static str)],
+}
+
+const fn fault(name: &'static str, changes: &'static [(&'static str, &'static str)]) -> Fault {
+    Fault { name, changes }
+}
+
+/// No fault, but so few grants in one script that even a short line is granted by and by.
+pub(crate) const FEW_AT_ONCE: Fault = fault("few_at_once", &[("local AT_ONCE = 1000", "local AT_ONCE = 2")]);
+
+pub(crate) const FAULTS: &[Fault] = &[
+    fault(
+        "whoever_asks_again_is_judged_after_the_others",
+        &[
+            ("mine, at.ends = false, 0", "at.ends = 0"),
+            ("if mine then\n", "if mine and holder(caller).ends > now() then\n"),
+        ],
+    ),
+    fault(
+        "a_lifetime_is_counted_from_another_ones_place",
+        &[(
+            "local lasts = math.ceil((life.ends - place) / 100)",
+            "local lasts = math.ceil(math.max(from - place, 0) / 100 + life.lasts)",
+        )],
+    ),
+    fault(
+        "a_session_is_forgotten_that_may_be_marked",
+        &[("(from, lasts) + FRESH <= now()", "(from, lasts) <= now()")],
+    ),
+    fault("a_renewal_trusts_marks_for_longer", &[("one = string.match(one, '^[^\\t]*')", "one = one")]),
+    fault("a_waiter_that_died_is_granted", &[("life.ends <= now() or life.lasts == 0", "life.lasts == 0")]),
+    fault(
+        "a_waiter_that_died_is_granted_by_the_usual_leave",
+        &[("* 100 - tick <= 0 do", "* 100 - tick <= -1e15 do")],
+    ),
+    fault("a_holder_that_died_stays", &[("if ends <= now() then", "if false then")]),
+    fault("a_holder_that_died_is_renewed", &[("if from + lasts * 100 - tick > 0 then", "if true then")]),
+    fault("a_holder_that_died_lives_by_its_sessions_next_grant", &[("sweep() -- or", "-- or")]),
+    fault("a_holder_that_died_is_waited_for", &[("soon > 0 and ", "")]),
+    fault("a_join_that_comes_late_comes_alive", &[("return { 'gone' }", "")]),
+    fault("a_void_claim_is_forgotten_at_once", &[("VOID + this_ms + ttl)", "VOID + this_ms)")]),
+    fault("a_long_lifetime_fits_the_usual_form", &[("at.ttl > SHORT or ", "")]),
+    fault(
+        "keys_expire_before_those_who_live_long",
+        &[("math.max(7200000, at.ttl * 4,", "math.max(7200000, 0,")],
+    ),
+    fault("a_key_made_anew_never_expires", &[("not last[2] or ", "")]),
+    fault("tokens_go_by_the_clock_alone", &[("at.last = math.max(at.last + 1, ticks)", "at.last = ticks")]),
+    fault(
+        "a_newcomer_passes_those_who_wait",
+        &[("if not at.seq and at.used + weight", "if at.used + weight")],
+    ),
+    fault("places_go_by_the_clock_alone", &[("math.max(ticks, (last[2] or 0) + 1)", "ticks")]),
+    fault(
+        "a_spill_forgets_the_order",
+        &[("before = math.min(claims[i][2], before - 1)", "before = claims[i][2]")],
+    ),
+    fault("a_place_outlives_its_claim", &[("elseif tonumber(place) >= life.ends then", "elseif false then")]),
+    fault(
+        "who_comes_first_is_not_renewed",
+        &[("(claims > 0 or waiting > 0 or is_old)", "(claims > 0 or is_old)")],
+    ),
+    fault("renewals_are_forgotten_on_the_way_up", &[("if from > place then lasts", "if false then lasts")]),
+    fault("nobody_goes_on", &[("tell(session_of(claim), 'look ' .. string.match(held, '{(.*)}'))", "")]),
+    fault("somebody_seems_to_wait_still", &[("    else\n      nobody_waits()\n", "")]),
+    fault("a_grant_is_not_told", &[("    tell(session, table.concat(words[session], ' '))", "")]),
+    fault("an_own_grant_is_not_told", &[("own[#own + 1] = granted[claim]", "own[#own + 1] = 1")]),
+    fault("an_eviction_is_not_told", &[("'gone ' .. string.sub(claim, 18)", "'gone 0'")]),
+    fault(
+        "a_lighter_claim_wakes_nobody",
+        &[(
+            "at.used = at.used - tonumber(before) + weight\nsettle()",
+            "at.used = at.used - tonumber(before) + weight",
+        )],
+    ),
+    fault("a_resize_strands", &[("tonumber(weights[i + 1]) > to", "false")]),
+    fault("a_hold_is_not_counted", &[("known.sum = known.sum + by", "known.sum = known.sum + 0")]),
+];

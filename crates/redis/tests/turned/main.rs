@@ -1,0 +1,124 @@
+//! The scripts against the rule, under a clock that is turned by hand: `tidelock_model::comparison` draws what time it is
+//! and what is asked, the scripts that users run do it on a real server, and after each of them what they answered, told
+//! and wrote down must be what the rule says.
+//!
+//! What stands before each script, here only, has it see the turned clock (`turned.lua`). Many sequences go side by side,
+//! each on names of its own, one operation of each in a round trip.
+//!
+//! A failure prints its sequence and its seed: `TIDELOCK_TURNED_SEED=SEED` runs that one alone. `TIDELOCK_DEEP=1` runs
+//! millions of operations.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+mod answered;
+mod asked;
+mod faults;
+#[path = "../../src/lua/mod.rs"]
+#[allow(dead_code)] // not all of them change a line
+mod lua;
+mod scripts;
+mod sequence;
+#[path = "../site/mod.rs"]
+mod site;
+mod stories;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use faults::{FAULTS, FEW_AT_ONCE, Fault};
+use redis::{Client, Connection};
+use scripts::Scripts;
+use sequence::Sequence;
+
+/// How many sequences share a round trip.
+const SIDE_BY_SIDE: usize = 48;
+
+fn operations() -> u64 {
+    let is_deep = std::env::var_os("TIDELOCK_DEEP").is_some_and(|deep| deep == "1");
+    if is_deep { 5_000_000 } else { 100_000 }
+}
+
+fn connect() -> Connection {
+    Client::open(site::url()).unwrap().get_connection().unwrap()
+}
+
+/// Seeds that nobody has used.
+fn seeds() -> AtomicU64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    AtomicU64::new(u64::try_from(since.as_micros()).unwrap() << 16)
+}
+
+/// Runs sequences side by side until so many operations are done, or one has gone wrong: what is the matter with that.
+fn run(scripts: &Variants, seeds: &AtomicU64, operations: u64) -> Result<u64, String> {
+    let mut server = connect();
+    let begin = || Sequence::new(seeds.fetch_add(1, Ordering::Relaxed));
+    let mut sequences: Vec<_> = (0..SIDE_BY_SIDE).map(|_| begin()).collect();
+    let mut done = 0;
+    while done < operations {
+        done += round(&mut server, scripts, &mut sequences)?;
+        for sequence in sequences.iter_mut().filter(|sequence| sequence.is_over()) {
+            *sequence = begin();
+        }
+    }
+    Ok(done)
+}
+
+/// The scripts with these faults, as they are; and so that even a short line is granted by and by.
+type Variants = [Scripts; 2];
+
+fn load(server: &mut Connection, faults: &[&Fault]) -> Variants {
+    [Scripts::load(server, faults), Scripts::load(server, &[faults, &[&FEW_AT_ONCE]].concat())]
+}
+
+/// One operation of each.
+fn round(server: &mut Connection, scripts: &Variants, sequences: &mut [Sequence]) -> Result<u64, String> {
+    let mut pipeline = redis::pipe();
+    for sequence in sequences.iter_mut() {
+        pipeline.add_command(sequence.ask(&scripts[sequence.variant()]));
+    }
+    let replies: Vec<redis::Value> = pipeline.query(server).map_err(|error| error.to_string())?;
+    for (sequence, reply) in sequences.iter_mut().zip(replies) {
+        sequence.judge(&reply)?;
+    }
+    Ok(sequences.len() as u64)
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn the_scripts_do_what_the_rule_does_whatever_time_it_is() {
+    let (mut server, seeds) = (connect(), seeds());
+    let scripts = load(&mut server, &[]);
+    if let Ok(seed) = std::env::var("TIDELOCK_TURNED_SEED") {
+        let mut one = [Sequence::new(seed.parse().unwrap())];
+        while !one[0].is_over() {
+            round(&mut server, &scripts, &mut one).unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
+        return;
+    }
+    let start = Instant::now();
+    let done: u64 = std::thread::scope(|scope| {
+        let half = || run(&scripts, &seeds, operations() / 2);
+        let halves = [scope.spawn(half), scope.spawn(half)];
+        halves.map(|half| half.join().unwrap().unwrap_or_else(|wrong| panic!("{wrong}"))).iter().sum()
+    });
+    println!("{done} operations in {:?}", start.elapsed());
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn every_seeded_fault_is_caught() {
+    let (mut server, seeds) = (connect(), seeds());
+    let only = std::env::var("TIDELOCK_FAULT").ok();
+    let mut missed = Vec::new();
+    for fault in FAULTS.iter().filter(|fault| only.as_deref().is_none_or(|only| fault.name == only)) {
+        let start = Instant::now();
+        let scripts = load(&mut server, &[fault]);
+        match run(&scripts, &seeds, 10 * operations()) {
+            Ok(_) => missed.push(fault.name),
+            Err(wrong) => {
+                let why = wrong.lines().next().unwrap_or_default();
+                println!("{}: {why} ({:?})", fault.name, start.elapsed());
+            }
+        }
+    }
+    assert!(missed.is_empty(), "nobody noticed {missed:?}");
+}

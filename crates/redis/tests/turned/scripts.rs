@@ -1,0 +1,49 @@
+//! The scripts as they run here: the texts that users run, with the turned clock before them.
+
+use redis::Connection;
+
+use crate::faults::Fault;
+use crate::lua;
+
+/// What takes a part of a name away, as an eviction would.
+const LOSE: &str = "
+  local part = tonumber(ARGV[1])
+  if part == 0 then redis.call('DEL', unpack(KEYS)) else redis.call('DEL', KEYS[part + 1]) end
+  return 'lost'";
+
+/// The hashes by which the server knows them.
+pub(crate) struct Scripts {
+    pub(crate) join: String,
+    pub(crate) leave: String,
+    pub(crate) lighten: String,
+    pub(crate) resize: String,
+    pub(crate) look: String,
+    pub(crate) renew: String,
+    pub(crate) lose: String,
+}
+
+impl Scripts {
+    /// With these faults in them.
+    pub(crate) fn load(server: &mut Connection, faults: &[&Fault]) -> Self {
+        let changes: Vec<_> = faults.iter().flat_map(|fault| fault.changes).collect();
+        let mut load = |text: &str| {
+            let seeded =
+                changes.iter().fold(text.to_owned(), |text, (right, wrong)| text.replace(right, wrong));
+            let text = [include_str!("turned.lua"), &seeded, include_str!("shown.lua")].concat();
+            redis::cmd("SCRIPT").arg("LOAD").arg(text).query(server).unwrap()
+        };
+        let texts = [lua::JOIN, lua::LEAVE, lua::LIGHTEN, lua::RESIZE, lua::LOOK, lua::RENEW];
+        for (right, _) in &changes {
+            assert!(texts.iter().any(|text| text.contains(right)), "no script has {right}");
+        }
+        Self {
+            join: load(lua::JOIN),
+            leave: load(lua::LEAVE),
+            lighten: load(lua::LIGHTEN),
+            resize: load(lua::RESIZE),
+            look: load(lua::LOOK),
+            renew: load(lua::RENEW),
+            lose: load(LOSE),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What went wrong once, told step by step.
+
+use redis::Connection;
+use tidelock_model::comparison::{Answer, Reply, Told, Wish};
+use tidelock_model::{ClaimId, Join, Kind, Leave, Left, Patience, SessionId, Weight};
+
+use crate::asked::{Asker, Caller};
+use crate::scripts::Scripts;
+use crate::{answered, connect};
+
+/// When a story begins, in µs.
+const BEGIN: u64 = 2_600_000_000_000_000;
+
+/// One mutex, and clients that are numbers.
+struct Story {
+    server: Connection,
+    scripts: Scripts,
+    asker: Asker,
+    /// How long each client's claims live, in ms.
+    ttls: &'static [u64],
+}
+
+const fn id(client: u64, number: u64) -> ClaimId {
+    ClaimId { session: SessionId::from_bits(client), number }
+}
+
+impl Story {
+    fn of(ttls: &'static [u64]) -> Self {
+        let mut server = connect();
+        let scripts = Scripts::load(&mut server, &[]);
+        let which = server_time(&mut server);
+        Self { server, scripts, asker: Asker { namespace: format!("story {which}") }, ttls }
+    }
+
+    fn ask(&mut self, millis: u64, wish: &Wish<String>) -> Answer {
+        let caller = |session: SessionId| Caller {
+            millis: self.ttls[usize::try_from(session.get()).unwrap() - 1],
+            label: "a label that takes its place among those who wait",
+        };
+        let command = self.asker.command(&self.scripts, wish, BEGIN + millis * 1_000, caller);
+        let reply = command.query(&mut self.server).unwrap();
+        answered::answer(wish, &reply).unwrap_or_else(|| panic!("{wish:?} was answered {reply:?}"))
+    }
+
+    fn join(&mut self, millis: u64, id: ClaimId) -> Answer {
+        let (kind, weight, patience) = (Kind::Mutex, Weight::ONE, Patience::Wait);
+        let join = Join { name: "stock".to_owned(), id, kind, weight, capacity: weight, patience };
+        self.ask(millis, &Wish::Join(join))
+    }
+
+    fn leave(&mut self, millis: u64, by: u64, id: ClaimId) -> Answer {
+        let (by, name) = (SessionId::from_bits(by), "stock".to_owned());
+        self.ask(millis, &Wish::Leave { by, name, id, how: Leave::Done })
+    }
+
+    fn renew(&mut self, millis: u64, client: u64) -> Answer {
+        self.ask(millis, &Wish::Renew { session: SessionId::from_bits(client), name: "stock".to_owned() })
+    }
+}
+
+fn server_time(server: &mut Connection) -> String {
+    let (seconds, micros): (String, String) = redis::cmd("TIME").query(server).unwrap();
+    format!("{seconds}.{micros}")
+}
+
+fn holds(answer: &Answer, id: ClaimId) -> bool {
+    answer.shown.claims.iter().any(|stands| stands.id == id && stands.token.is_some())
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_join_asked_again_after_its_own_lifetime_is_not_held_beside_the_next() {
+    let mut story = Story::of(&[1_000]);
+    assert!(matches!(story.join(0, id(1, 1)).reply, Reply::Held { .. })); // which its client never heard of
+    assert!(matches!(story.join(900, id(1, 2)).reply, Reply::Waiting { .. }));
+    let again = story.join(1_050, id(1, 1));
+    assert!(matches!(again.reply, Reply::Waiting { .. }), "{again:?}");
+    assert!(holds(&again, id(1, 2)) && !holds(&again, id(1, 1)), "{again:?}");
+    assert!(matches!(again.told[..], [(_, Told::Held { number: 2, .. })]), "{again:?}");
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn an_evicted_holds_age_delays_nobody() {
+    let mut story = Story::of(&[15_000, 15_000]);
+    story.join(0, id(1, 1));
+    for second in (10..3_570).step_by(10) {
+        story.renew(second * 1_000, 1);
+    }
+    story.join(3_569_000, id(1, 2));
+    story.renew(3_570_000, 1);
+    let evicted = story.leave(3_570_000, 2, id(1, 1));
+    assert!(holds(&evicted, id(1, 2)), "{evicted:?}");
+    // And its client dies.
+    let early = story.join(3_584_900, id(2, 1));
+    assert!(matches!(early.reply, Reply::Waiting { look_in: 0..200_000 }), "{early:?}");
+    let late = story.join(3_585_100, id(2, 1));
+    assert!(matches!(late.reply, Reply::Held { .. }), "{late:?}");
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_waiter_that_lives_is_not_dropped_with_what_its_session_said_before() {
+    let mut story = Story::of(&[15_000, 600_000, 15_000]);
+    story.join(0, id(1, 1));
+    for number in 1..=10 {
+        story.join(0, id(2, number)); // as many as there is room for beside the holder
+    }
+    story.join(0, id(3, 1)); // how its session lives is written down
+    story.join(14_900, id(3, 2)); // and is known
+    // The holder is dead, and so is the third client's first claim, but not its second.
+    assert!(holds(&story.join(15_100, id(2, 11)), id(2, 1)));
+    for number in 1..=10 {
+        assert_eq!(story.leave(15_200, 2, id(2, number)).reply, Reply::Left(Left::Held));
+    }
+    let next = story.renew(15_300, 3);
+    assert!(holds(&next, id(3, 2)), "{next:?}");
+}
