@@ -49,8 +49,9 @@ if one then
         if waits ~= 122 or not last[2] or not string.find(one, session, 60, true) then
           local life = tick .. ' ' .. sub(ARGV[1], 1, 12) .. sub(ARGV[1], 15 + #claim)
           redis.call('HSET', KEYS[3], 's:' .. sub(claim, 1, 16), life)
-          redis.call('PEXPIRE', KEYS[2], '7200000')
-          redis.call('PEXPIRE', KEYS[3], '7200000')
+          for i = 1, 3 do -- together, or those who wait would outlive the line
+            redis.call('PEXPIRE', KEYS[i], '7200000')
+          end
           if waits ~= 122 or #one < 800 then
             redis.call('HSET', KEYS[1], 'one', sub(one, 1, 27) .. 'z' .. sub(one, 29) .. session)
           end

@@ -32,6 +32,9 @@ elseif mine then
 elseif is_waiting then
   wait_on(caller, ttl, label)
   keep()
+  if kind ~= 'mutex' then -- the server may have evicted `wait` alone
+    redis.call('HSET', wait, 'w:' .. claim, weight)
+  end
 end
 sweep()
 settle()

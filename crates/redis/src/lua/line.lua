@@ -121,8 +121,9 @@ local function spill(one, from)
   end
   redis.call('ZADD', line, unpack(words))
   redis.call('HSET', wait, unpack(lives))
-  redis.call('PEXPIRE', line, '7200000')
-  redis.call('PEXPIRE', wait, '7200000')
+  for _, key in ipairs(KEYS) do -- together, or those who wait would outlive the line
+    redis.call('PEXPIRE', key, '7200000')
+  end
   one = string.sub(one, 1, 27) .. 'z' .. string.sub(one, 29, from - 1)
   redis.call('HSET', held, 'one', one)
   return one
