@@ -9,8 +9,8 @@
 --                            mutex before all others, from the place on as a holder has it; and, each after a tab,
 --                            sessions of which `wait` knows.
 --        Otherwise, or when someone's ttl is long, or a claim is void:
---          line              capacity, the weights of all who hold, the longest ttl of anyone here, the moment before
---                            which no holder's lifetime ends, and the kind
+--          line              capacity, the weights of all who hold, the longest ttl of anyone here or of what is void, the
+--                            moment before which no holder's lifetime ends, and the kind
 --          last              the newest token
 --          seq               there while somebody may be waiting
 --          void              until when there may be void claims (ms)
@@ -325,6 +325,9 @@ local function save_all()
   else
     if at.stood then
       put('h:' .. at.stood.claim, at.stood.entry)
+    end
+    if at.void > 0 then -- or a renewal would have the keys expire before it
+      at.ttl = math.ceil(math.max(at.ttl, at.void - now() / 100))
     end
     put('line', at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends) .. ' 0 ' .. at.kind)
     if at.seq and not at.old_seq then

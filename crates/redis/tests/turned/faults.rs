@@ -50,6 +50,10 @@ pub(crate) const FAULTS: &[Fault] = &[
         "keys_expire_before_those_who_live_long",
         &[("math.max(7200000, at.ttl * 4,", "math.max(7200000, 0,")],
     ),
+    fault(
+        "a_renewal_cuts_short_what_is_void",
+        &[("at.ttl = math.ceil(math.max(at.ttl, at.void - now() / 100))", "")],
+    ),
     fault("a_key_made_anew_never_expires", &[("not last[2] or ", "")]),
     fault("tokens_go_by_the_clock_alone", &[("at.last = math.max(at.last + 1, ticks)", "at.last = ticks")]),
     fault(
