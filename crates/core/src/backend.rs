@@ -16,7 +16,7 @@
 //! - Renewals go by what remains. They come every third of the ttl; where an answer, of a join or of a renewal, leaves less
 //!   than that for the next one, the shard is renewed again at once, and then after growing pauses, until enough remains.
 //!   No grant whose deadline is nearly over is handed out before that was tried.
-//! - No command about a claim is waited for longer than the ttl, and no renewal, look or leave longer than a third of it,
+//! - No answer about a claim is waited for longer than the ttl, and no renewal, look or leave longer than a third of it,
 //!   whatever `command_deadline` says.
 //! - A leave that failed is sent again until it succeeds or its claim is surely over; after any error but
 //!   [`ErrorKind::Lost`](crate::ErrorKind::Lost), for a permission that is missing now may be there soon.

@@ -23,9 +23,9 @@ pub struct Options {
     pub max_hold: Option<Duration>,
     /// How long one command to the store may take; a join is repeated within that time. Default 2 s.
     ///
-    /// It may be longer than the ttl, and then counts for commands that no claim's life depends on, as listing names:
-    /// joins and leaves are waited for no longer than the ttl, since a claim whose answer comes later than that is over;
-    /// renewals and looks no longer than a third of it.
+    /// It may be longer than the ttl: then an acquire goes on trying through an outage of that length. One answer about a
+    /// claim is waited for no longer than the ttl, since it is of no use after that: a join is asked again. A release
+    /// ends with it, and one renewal or look takes no longer than a third of it.
     pub command_deadline: Duration,
     /// How long connecting may take. Default 5 s.
     pub connect_deadline: Duration,

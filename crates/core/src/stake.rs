@@ -33,16 +33,18 @@ impl Stake {
         Ok(Self { live, standing })
     }
 
-    /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command, or for a ttl.
+    /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command.
     pub(crate) async fn join(&self, patience: Patience, by: Moment) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
         let (mut given_up, mut trouble) = (None, None);
         let mut pause = live.options.first_pause;
         loop {
-            let give_up = |now| *given_up.get_or_insert(by.min(now + live.claim_deadline()));
+            let mut give_up = |now| *given_up.get_or_insert(by.min(now + live.options.command_deadline));
+            // An answer that comes when the claim's lifetime is over is of no use: it is asked again before.
+            let no_later = |now| give_up(now).min(now + live.session.ttl());
             self.standing.ask();
             let joining = shield::around(live.session.join(&self.standing.claim, patience));
-            let answer = deadline::by(clock, give_up, joining).await;
+            let answer = deadline::by(clock, no_later, joining).await;
             // What the last answer said is worth more to its user than that there was none now.
             let no_answer = || Err(trouble.take().unwrap_or_else(deadline::no_answer));
             let error = match answer.unwrap_or_else(no_answer) {
@@ -58,7 +60,7 @@ impl Stake {
                 return Ok(Joined::Gone(loss)); // its session ended meanwhile, or is being closed
             }
             let now = clock.now();
-            let give_up = *given_up.get_or_insert(by.min(now + live.claim_deadline()));
+            let give_up = *given_up.get_or_insert(by.min(now + live.options.command_deadline));
             if !error.can_retry() || now + pause >= give_up {
                 return Err(error);
             }

@@ -284,13 +284,34 @@ async fn a_store_that_grants_a_shorter_ttl_at_a_reconnect_is_believed_at_once() 
 }
 
 #[tokio::test]
-async fn no_join_is_waited_for_longer_than_its_claim_can_live() -> Done {
+async fn a_join_whose_answer_comes_too_late_is_asked_again() -> Done {
     let options = Options::new().command_deadline(TTL * 4);
+    let (slow, locks) = Slow::locks(options, |how| how.join_takes = TTL * 3)?;
+    let clock = slow.clone();
+    // The first is sent at 0, and an answer to it would come at 3 ttl. From 1 ttl on the store is quick again.
+    let quick = tokio::spawn(async move {
+        let clock_of_store = Backend::clock(&clock);
+        Sleep::until(&clock_of_store, clock.clock.now() + TTL / 2).await;
+        clock.how().join_takes = Duration::ZERO;
+    });
+    let began = slow.clock.now();
+    let guard = lock(&slow, &locks, "m").await?;
+    let took = slow.clock.now().since(began);
+    assert!(took >= TTL && took < TTL * 3 / 2, "it was waited for for {took:?}");
+    assert_eq!(guard.state(), State::Held);
+    quick.await.expect("no panic");
+    drop(guard);
+    close(&slow, locks).await
+}
+
+#[tokio::test]
+async fn no_join_is_asked_again_for_longer_than_one_command_may_take() -> Done {
+    let options = Options::new().command_deadline(TTL * 2);
     let (slow, locks) = Slow::locks(options, |how| how.join_takes = TTL * 3)?;
     let began = slow.clock.now();
     let refused = lock(&slow, &locks, "m").await.expect_err("no answer came in time");
     assert_eq!(refused.kind(), ErrorKind::Timeout);
     let took = slow.clock.now().since(began);
-    assert!(took < TTL * 3 / 2, "it was waited for for {took:?}");
+    assert!(took >= TTL * 2 && took < TTL * 5 / 2, "it was waited for for {took:?}");
     close(&slow, locks).await
 }
