@@ -182,7 +182,7 @@ async fn namespaces_do_not_meet(stage: &Stage) -> Outcome {
 }
 
 /// The same mistake reads the same on every backend: the sentence is core's.
-fn reads_as(told: tidelock::Result<()>, sentence: Error) -> Outcome {
+fn reads_as(told: tidelock::Result<()>, sentence: &Error) -> Outcome {
     let told = told.map_or_else(|error| error.to_string(), |()| "nothing".to_owned());
     ensure!(told.ends_with(&sentence.to_string()), "it was told as {told}, and not as {sentence}");
     Ok(())
@@ -202,8 +202,8 @@ async fn bad_permits_are_refused_and_change_nothing(stage: &Stage) -> Outcome {
         ensure!(kind == Err(ErrorKind::InvalidPermits), "{permits} of 3 permits were told as {kind:?}");
     }
     let all = Weight::new(3).unwrap_or(Weight::ONE);
-    reads_as(pool.acquire(4).await.map(drop), Error::too_heavy(all))?;
-    reads_as(pool.try_acquire(4).await.map(drop), Error::too_heavy(all))?;
+    reads_as(pool.acquire(4).await.map(drop), &Error::too_heavy(all))?;
+    reads_as(pool.try_acquire(4).await.map(drop), &Error::too_heavy(all))?;
     let kind = pool.resize(0).await.map_err(|error| error.kind());
     ensure!(kind == Err(ErrorKind::InvalidPermits), "a resize to none was told as {kind:?}");
     nothing_changed(stage).await
@@ -228,7 +228,7 @@ async fn a_name_is_one_kind_while_it_is_in_use(stage: &Stage) -> Outcome {
                     kind == Err(ErrorKind::KindMismatch),
                     "{other} of a name that is used to {used}: {kind:?}"
                 );
-                reads_as(told, Error::other_kind(used.kind()))?;
+                reads_as(told, &Error::other_kind(used.kind()))?;
             }
         }
         ensure!(stage.watcher().line("name").await?.claims.len() == 1, "what was refused stands in line");
