@@ -315,3 +315,19 @@ async fn no_join_is_asked_again_for_longer_than_one_command_may_take() -> Done {
     assert!(took >= TTL * 2 && took < TTL * 5 / 2, "it was waited for for {took:?}");
     close(&slow, locks).await
 }
+
+#[tokio::test]
+async fn a_join_is_patient_beyond_its_ttl_with_a_store_that_is_away() -> Done {
+    let options = Options::new().command_deadline(TTL * 10);
+    let (slow, locks) = Slow::locks(options, |_| {})?;
+    lock(&slow, &locks, "other").await?.release().await?;
+    slow.store.faults().refuse_all();
+    let mutex = locks.mutex("m")?;
+    let locking = tokio::spawn(async move { mutex.lock().await });
+    slow.pass(TTL * 2).await;
+    assert!(!locking.is_finished());
+    slow.store.faults().heal();
+    let held = drive(&slow, async move { locking.await.expect("no panic") }).await?;
+    held.release().await?;
+    close(&slow, locks).await
+}
