@@ -98,11 +98,16 @@ impl Call {
     }
 
     /// Gives the program our own terminal: to ask the person at the keyboard (sudo's password), or to speak for itself.
-    pub(crate) fn interactive(mut self) -> Result<bool> {
+    pub(crate) fn interactive(self) -> Result<bool> {
+        self.interactive_code().map(|code| code == Some(0))
+    }
+
+    /// The same, and says the code that the program ended with. None: it was ended by a signal.
+    pub(crate) fn interactive_code(mut self) -> Result<Option<i32>> {
         self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
         let mut child = self.command.spawn().map_err(|error| cannot_start(&self.command, &error))?;
         let status = child.wait().when(|| format!("wait for {}", shown(&self.command)))?;
-        Ok(status.success())
+        Ok(status.code())
     }
 
     pub(crate) fn run(mut self) -> Result<Outcome> {

@@ -45,6 +45,11 @@ const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bins"]
 /// A server's leases run in real time, and the suite unoptimised is ten times the work: trials would time out.
 const IN_REAL_TIME: &[&str] = &["--profile", "test"];
 
+/// What the suite says with its exit code of a contract that held, and of one that did not. Any other: it could not be
+/// tried.
+const HELD: Option<i32> = Some(0);
+const BROKEN: Option<i32> = Some(1);
+
 /// The suite, built.
 pub(crate) struct Suite {
     /// A copy, for cargo puts what the tests build of it into the same place.
@@ -93,24 +98,30 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
 fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root: &Path) -> Result<bool> {
     let runs: Vec<Run> = backends.iter().flat_map(|backend| Run::of(suite, request, backend)).collect();
     let mut reports = Vec::new();
-    let mut failed = Vec::new();
+    let (mut broken, mut untried) = (Vec::new(), Vec::new());
     for run in &runs {
         let report = run.report(runs.len() > 1);
-        if !run.play(&report)? {
-            failed.push(run.name());
+        match run.play(&report)? {
+            HELD => {}
+            BROKEN => broken.push(run.name()),
+            _ => untried.push(run.name()),
         }
         reports.extend(report.exists().then_some(report));
     }
     if runs.len() > 1 {
         println!("\n{}", suite.table(&reports)?);
     }
-    if !failed.is_empty() {
-        println!("the contract is broken, or could not be tried, on: {}", failed.join(", "));
-    } else if request.write_table {
+    for (what, on) in [("the contract is broken on", &broken), ("nothing could be tried on", &untried)] {
+        if !on.is_empty() {
+            println!("{what}: {}", on.join(", "));
+        }
+    }
+    let went_well = broken.is_empty() && untried.is_empty();
+    if went_well && request.write_table {
         guarantees::write(root, &suite.table(&reports)?)?;
         println!("README.md has the table of guarantees as these runs found it");
     }
-    Ok(failed.is_empty())
+    Ok(went_well)
 }
 
 impl Suite {
@@ -249,14 +260,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Says whether the contract held.
-    fn play(&self, report: &Path) -> Result<bool> {
+    /// Says what it came to: `HELD`, `BROKEN`, or that it could not be tried.
+    fn play(&self, report: &Path) -> Result<Option<i32>> {
         let loan = self.deployment.map(Loan::of).transpose()?;
         let call = match &loan {
             Some(loan) => self.suite.on_loan(self.backend.name, loan, report)?,
             None => self.suite.on(self.backend.name, self.request.url.as_deref(), report),
         };
-        call.args(&self.request.others).interactive()
+        call.args(&self.request.others).interactive_code()
     }
 }
 

@@ -250,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_a_writer_that_was_evicted() {
+        let script = Script::new().asks(0, 1, WRITER, WRITER).told(1, 1, 32, WRITER);
+        let script = script.asks(2, 2, 1, WRITER).stands(3, 2);
+        let script = script.event(4, 0, "", What::Evicted { id: "session-1".into() });
+        let script = script.asks(5, 3, 1, WRITER).granted(6, 3, 96).granted(7, 2, 64);
+        assert_eq!(script.lets_go(8, 1).lets_go(9, 2).lets_go(10, 3).history().check(), []);
+    }
+
+    #[test]
     fn what_is_lost_for_no_reason_is_told_from_what_a_fault_may_have_cost() {
         let while_of = Duration::from_secs(30);
         let lost = |script: Script, at| script.event(at, 1, "stock", What::Lost).history();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::conflicts::Claims;
+use super::excused::Excused;
 use super::sums::Sums;
 use super::{Event, Promise, Violation, What};
 
@@ -23,11 +24,14 @@ struct Line {
 }
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
-    let mut claims = Claims::of(events);
+    let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
     let mut lines: BTreeMap<Arc<str>, Line> = BTreeMap::new();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
+        if let Some(claim) = excused.see(event) {
+            lines.values_mut().for_each(|line| line.let_go(claim)); // nobody has to wait for it any more
+        }
         if matches!(event.what, What::Fault { .. }) {
             lines.values_mut().for_each(Line::forget_waiting); // their places may be gone
             continue;
@@ -54,7 +58,9 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
                         to: position,
                     });
                 }
-                line.hold(position, event.claim, claim.weight);
+                if !excused.is(event.claim) {
+                    line.hold(position, event.claim, claim.weight);
+                }
             }
             What::LetGo | What::Lost => line.let_go(event.claim),
             What::Lightened { weight } => line.lighten(event.claim, u64::from(weight)),
