@@ -13,6 +13,8 @@ pub(super) enum Order {
     WriteOn,
     /// Give back.
     Release,
+    /// So many times: try to lock the name, which somebody else holds.
+    Try { times: u64, name: String },
     /// So many times: lock the name, read the number in the file, write one more, give back.
     Count { times: u64, name: String, file: String },
 }
@@ -28,7 +30,7 @@ pub(super) enum Word {
     Wrote(u64),
     /// It does not write: its guard is lost.
     Lost,
-    /// It has given back, or counted.
+    /// It has given back, or counted, or was refused each time.
     Done,
     /// It could not.
     Failed(String),
@@ -42,6 +44,10 @@ impl Order {
             "write" => Self::Write,
             "write on" => Self::WriteOn,
             "release" => Self::Release,
+            "try" => {
+                let (times, name) = rest.split_once('\t')?;
+                Self::Try { times: times.parse().ok()?, name: name.to_owned() }
+            }
             "count" => {
                 let mut parts = rest.splitn(3, '\t');
                 let times = parts.next()?.parse().ok()?;
@@ -59,6 +65,7 @@ impl fmt::Display for Order {
             Self::Write => f.write_str("write"),
             Self::WriteOn => f.write_str("write on"),
             Self::Release => f.write_str("release"),
+            Self::Try { times, name } => write!(f, "try\t{times}\t{name}"),
             Self::Count { times, name, file } => write!(f, "count\t{times}\t{name}\t{file}"),
         }
     }
@@ -99,7 +106,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let count = Order::Count { times: 3, name: "a b".into(), file: "/tmp/x y".into() };
-        for order in [Order::Lock("a b".into()), Order::Write, Order::WriteOn, Order::Release, count] {
+        let tries = Order::Try { times: 4, name: "a b".into() };
+        for order in [Order::Lock("a b".into()), Order::Write, Order::WriteOn, Order::Release, tries, count] {
             assert_eq!(Order::read(&order.to_string()), Some(order));
         }
         let failed = Word::Failed("no".into());

@@ -16,6 +16,8 @@ use tidelock::{Moment, Token};
 
 /// How long a child may take for what needs no waiting.
 const SOON: Duration = Duration::from_secs(10);
+/// How long for what takes its time.
+const LONG: Duration = Duration::from_secs(300);
 
 /// A client in a process of its own. Dropping it kills the process.
 #[derive(Debug)]
@@ -143,6 +145,17 @@ impl Child {
     /// Is told to count under the lock of that name, in that file.
     pub fn count(&mut self, times: u64, name: &str, file: &str) -> Outcome {
         self.tell(&Order::Count { times, name: name.to_owned(), file: file.to_owned() })
+    }
+
+    /// Tries so many times to lock that name, which somebody else holds, and is refused each time.
+    pub async fn be_refused(&mut self, times: u64, name: &str) -> Outcome {
+        self.tell(&Order::Try { times, name: name.to_owned() })?;
+        self.done(LONG).await
+    }
+
+    /// How much memory it has, in bytes, as the system counts it.
+    pub fn resident(&self) -> Outcome<u64> {
+        self.running.resident()
     }
 
     /// Waits until it has done what it was told.

@@ -1,6 +1,6 @@
 //! A process as the system sees it: it can be killed, stopped where it stands, and let go on.
 
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::Arc;
 
 use crate::failure::{Failure, Outcome};
@@ -45,6 +45,16 @@ impl Running {
     /// Lets it go on as if nothing had happened.
     pub(crate) fn go_on(&self) -> Outcome {
         self.signal(Signal::GoOn)
+    }
+
+    /// How much memory it has, in bytes.
+    pub(crate) fn resident(&self) -> Outcome<u64> {
+        let pid = self.process.id().to_string();
+        let said = Command::new("ps").args(["-o", "rss=", "-p", &pid]).output();
+        let said = said.map_err(|error| self.trouble(&error))?;
+        let kilobytes = String::from_utf8_lossy(&said.stdout).trim().parse::<u64>();
+        let unsaid = |_| Failure::new(format!("`ps` does not say how much memory {} has", self.label));
+        kilobytes.map(|kilobytes| kilobytes * 1024).map_err(unsaid)
     }
 
     fn trouble(&self, error: &std::io::Error) -> Failure {

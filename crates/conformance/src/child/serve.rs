@@ -69,6 +69,7 @@ impl Client {
                 }
                 Ok(Word::Done)
             }
+            Order::Try { times, name } => self.be_refused(times, &name).await,
             Order::Count { times, name, file } => {
                 for _ in 0..times {
                     self.count(&name, &file).await?;
@@ -76,6 +77,28 @@ impl Client {
                 Ok(Word::Done)
             }
         }
+    }
+
+    /// A few at a time, as tasks of a busy program would come.
+    async fn be_refused(&self, times: u64, name: &str) -> Result<Word> {
+        const TASKS: u64 = 32;
+        let mutex = self.locks.mutex(name)?;
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..TASKS {
+            let (mutex, share) = (mutex.clone(), times / TASKS + u64::from(task < times % TASKS));
+            tasks.spawn(async move {
+                for _ in 0..share {
+                    if mutex.try_lock().await?.is_some() {
+                        return Err(Error::new(ErrorKind::Conflict, "it was free"));
+                    }
+                }
+                Ok(())
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.map_err(|panic| Error::new(ErrorKind::Protocol, "a task panicked").because(panic))??;
+        }
+        Ok(Word::Done)
     }
 
     fn guard(&self) -> Result<&Guard> {

@@ -1,16 +1,23 @@
 //! Point 10. After any number of names were used and left, nothing is left of them, here or there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tidelock::Locks;
+
 use crate::failure::{Outcome, ensure};
+use crate::stage::client;
 use crate::trial::trials;
-use crate::{Stage, Waiter, Want};
+use crate::{Act, Client, Stage, Waiter, Want, Way};
 
 trials! {
     a_thousand_names_leave_nothing: points [10], lessons [22, 9, 18], needs [];
     a_thousand_cancelled_names_leave_nothing: points [10, 6], lessons [22, 17], needs [];
     a_closed_client_leaves_no_session_and_no_task: points [10], lessons [4, 24], needs [Leftovers];
     a_dropped_client_leaves_no_session_and_no_task: points [10, 6], lessons [4], needs [Leftovers];
+    refused_tries_leave_nothing_in_a_clients_memory: points [10], lessons [22], needs [Child];
+    closing_keeps_its_deadline_while_a_session_is_being_opened: points [10, 6], lessons [24], needs [HoldBack];
+    closing_keeps_its_deadline_while_the_network_stalls: points [10, 6], lessons [24], needs [Stall];
 }
 
 /// No name is in use any more, as the store itself lists them.
@@ -81,4 +88,56 @@ async fn a_dropped_client_leaves_no_session_and_no_task(stage: &Stage) -> Outcom
     let waiting = stage.waiter(&b, "name", Want::Lock).await?;
     drop((waiting, hold, a, b));
     until_no_leftovers(stage).await
+}
+
+/// A process by itself: nothing else uses its memory.
+async fn refused_tries_leave_nothing_in_a_clients_memory(stage: &Stage) -> Outcome {
+    const BYTES: u64 = 16;
+    let [a] = stage.clients().await?;
+    let _busy = a.take("busy", Want::Lock).await?;
+    let mut child = stage.child(0).await?;
+    let times = stage.many(30_000, 600_000) as u64;
+    // What it takes at first, for buffers and the like, it keeps and uses again.
+    child.be_refused(times / 2, "busy").await?;
+    let before = child.resident()?;
+    child.be_refused(times, "busy").await?;
+    let grown = child.resident()?.saturating_sub(before);
+    ensure!(
+        grown < times * BYTES,
+        "{times} refused tries left {grown} bytes behind in the client's memory, {:.1} for each",
+        grown as f64 / times as f64
+    );
+    Ok(())
+}
+
+/// A client that has no session yet.
+fn without_session(stage: &Stage, client: &Client) -> Outcome<Arc<dyn Locks>> {
+    Ok(client.locks().with_ttl(stage.ttl() * 2)?)
+}
+
+async fn closing_keeps_its_deadline_while_a_session_is_being_opened(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    closes_in_time(stage, &a, Act::HoldRequests(client(0))).await
+}
+
+async fn closing_keeps_its_deadline_while_the_network_stalls(stage: &Stage) -> Outcome {
+    let [a] = stage.clients().await?;
+    closes_in_time(stage, &a, Act::Stall(client(0), Way::Back)).await
+}
+
+/// A session is being opened while nothing gets through; to close ends when it has to, with an error or without.
+async fn closes_in_time(stage: &Stage, client: &Client, act: Act) -> Outcome {
+    const DEADLINE: Duration = Duration::from_millis(100);
+    let locks = without_session(stage, client)?;
+    stage.act(act).await?;
+    let mutex = locks.mutex("any")?;
+    let opening = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    stage.pass(DEADLINE / 2).await;
+    let asked = stage.now();
+    let _ = stage.drive(locks.close_within(DEADLINE)).await; // it may say what could not be confirmed
+    let took = stage.now().since(asked);
+    ensure!(took < DEADLINE + stage.ttl() / 4, "to close within {DEADLINE:?} took {took:?}");
+    stage.act(Act::Heal).await?;
+    let opened = async || opening.is_finished();
+    stage.until(stage.ttl() * 3, "who waited for the session hears that it is closed", opened).await
 }

@@ -4,6 +4,7 @@
 mod agreement;
 mod cancellation;
 mod cost;
+mod crowds;
 mod dead_clients;
 mod exclusion;
 mod failover;
@@ -38,6 +39,7 @@ pub fn all() -> &'static [Trial] {
             leave::TRIALS,
             signals::TRIALS,
             isolation::TRIALS,
+            crowds::TRIALS,
             leaks::TRIALS,
             input::TRIALS,
             cost::TRIALS,
