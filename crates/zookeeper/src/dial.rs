@@ -31,11 +31,10 @@ pub(crate) struct Dial {
     pub(crate) tls: Option<Tls>,
 }
 
-/// A connection, and what is known of the server at its other end.
+/// A connection, and which server it goes to.
 pub(crate) struct Dialled {
     pub(crate) connection: Connection,
-    /// Half a tick of it, or more.
-    pub(crate) half_tick: Duration,
+    pub(crate) host: String,
 }
 
 /// Why there is no connection for a session.
@@ -58,10 +57,7 @@ impl Dial {
         let mut servers = Servers::of(self);
         while let Some(host) = servers.next().await {
             match self.connect_to(&host, ttl, None).await {
-                Ok(connection) => {
-                    let ttl = connection.client.session_timeout();
-                    return Ok(Dialled { connection, half_tick: self.half_tick(&host, ttl).await });
-                }
+                Ok(connection) => return Ok(Dialled { connection, host }),
                 Err(error) => servers.failed(error)?,
             }
         }
@@ -72,8 +68,7 @@ impl Dial {
     pub(crate) async fn resume(&self, ttl: Duration, session: &SessionInfo) -> Result<Dialled, Refused> {
         let mut servers = Servers::of(self);
         while let Some(host) = servers.next().await {
-            let (offer, half_tick) =
-                tokio::join!(self.connect_to(&host, ttl, None), self.half_tick(&host, ttl));
+            let offer = self.connect_to(&host, ttl, None).await;
             let taken_up = match offer.map(|offer| offer.client.session_timeout()) {
                 Ok(offered) if offered < ttl => return Err(Refused::Shorter(offered)),
                 Ok(_) => self.connect_to(&host, ttl, Some(session)).await,
@@ -81,7 +76,7 @@ impl Dial {
             };
             match taken_up.map(|connection| (connection.client.session_timeout(), connection)) {
                 Ok((granted, _)) if granted < ttl => return Err(Refused::Shorter(granted)),
-                Ok((_, connection)) => return Ok(Dialled { connection, half_tick }),
+                Ok((_, connection)) => return Ok(Dialled { connection, host }),
                 Err(error) => servers.failed(error)?,
             }
         }
@@ -99,12 +94,11 @@ impl Dial {
         }
     }
 
-    /// A session that asks for as good as nothing gets two ticks at least.
-    async fn half_tick(&self, host: &str, ttl: Duration) -> Duration {
-        match self.connect_to(host, ttl.min(SHORTEST), None).await {
-            Ok(connection) => connection.client.session_timeout() / 4,
-            Err(_) => ttl / 4, // this one has two ticks at least as well
-        }
+    /// Half a tick of that server, or more: a session that asks for as good as nothing gets two ticks at least. None: it
+    /// has too much to do to answer so quickly.
+    pub(crate) async fn half_tick(&self, host: &str) -> Option<Duration> {
+        let connection = self.connect_to(host, SHORTEST, None).await.ok()?;
+        Some(connection.client.session_timeout() / 4)
     }
 
     async fn connect_to(

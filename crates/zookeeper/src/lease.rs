@@ -7,7 +7,8 @@
 //! after something else that was answered, the leader knows of that other. The session lives for its timeout from then
 //! on, whatever happens to that connection from here on.
 //!
-//! A client is not told the tick. But no session is shorter than two ticks, so what the shortest would get says enough.
+//! A client is not told the tick. But no session is shorter than two ticks, so what the shortest would get says enough; as
+//! long as that is not known, half a tick is a quarter of the ttl at most.
 //!
 //! A session that comes to another server is shown to the leader by that server, before the client is told that it may
 //! go on. So the first transaction that is answered on a new connection proves what that connection was asked for. What
@@ -39,18 +40,23 @@ struct Proof {
 
 impl Lease {
     /// The lease of a session that was asked for then: the leader itself has opened it.
-    pub(crate) fn new(ttl: Duration, half_tick: Duration, asked: Moment) -> Self {
-        let note_takes = note_takes(ttl, half_tick);
+    pub(crate) fn new(ttl: Duration, asked: Moment) -> Self {
+        let note_takes = note_takes(ttl, Duration::MAX);
         let proof = Proof { known: asked, connected: None, heard: VecDeque::new(), note_takes };
         Self { ttl, proof: Mutex::new(proof) }
     }
 
-    /// There is another connection, which was asked for then, to a server of that tick.
-    pub(crate) fn reconnected(&self, asked: Moment, half_tick: Duration) {
+    /// There is another connection, which was asked for then.
+    pub(crate) fn reconnected(&self, asked: Moment) {
         let mut proof = self.proof();
         proof.connected = Some(asked);
         proof.heard.clear();
-        proof.note_takes = note_takes(self.ttl, half_tick);
+        proof.note_takes = note_takes(self.ttl, Duration::MAX);
+    }
+
+    /// The server at the other end has that tick.
+    pub(crate) fn learn(&self, half_tick: Duration) {
+        self.proof().note_takes = note_takes(self.ttl, half_tick);
     }
 
     /// A transaction was answered that was sent then.
@@ -105,14 +111,14 @@ mod tests {
 
     #[test]
     fn an_answer_alone_proves_nothing_of_itself() {
-        let lease = Lease::new(TTL, TTL, at(0));
+        let lease = Lease::new(TTL, at(0));
         lease.answered(at(20));
         assert_eq!(lease.until(), at(0) + TTL, "the note may still be with a server that is cut off");
     }
 
     #[test]
     fn an_answer_proves_what_was_answered_half_a_tick_before() {
-        let lease = Lease::new(TTL, TTL, at(0));
+        let lease = Lease::new(TTL, at(0));
         lease.answered(at(10));
         lease.answered(at(18));
         assert_eq!(lease.until(), at(0) + TTL);
@@ -124,9 +130,9 @@ mod tests {
 
     #[test]
     fn the_first_transaction_on_a_new_connection_proves_that_it_was_asked_for() {
-        let lease = Lease::new(TTL, TTL, at(0));
+        let lease = Lease::new(TTL, at(0));
         lease.answered(at(10));
-        lease.reconnected(at(15), TTL);
+        lease.reconnected(at(15));
         assert_eq!(lease.until(), at(0) + TTL, "nothing was answered on it");
         lease.answered(at(14));
         assert_eq!(lease.until(), at(0) + TTL, "that was sent on the one before");
@@ -139,18 +145,23 @@ mod tests {
 
     #[test]
     fn the_tick_is_that_of_the_server_now() {
-        let lease = Lease::new(TTL, Duration::from_secs(1), at(0));
-        lease.reconnected(at(10), TTL);
+        let lease = Lease::new(TTL, at(0));
+        lease.learn(Duration::from_secs(1));
+        lease.answered(at(4));
+        lease.answered(at(6));
+        assert_eq!(lease.until(), at(4) + TTL);
+        lease.reconnected(at(10));
         lease.answered(at(11));
         lease.answered(at(15));
         assert_eq!(lease.until(), at(10) + TTL, "a note may take a quarter of the ttl");
-        lease.answered(at(20));
-        assert_eq!(lease.until(), at(11) + TTL);
+        lease.learn(Duration::from_secs(1));
+        lease.answered(at(17));
+        assert_eq!(lease.until(), at(15) + TTL);
     }
 
     #[test]
     fn a_thousand_answers_are_remembered_by_a_few() {
-        let lease = Lease::new(TTL, TTL, at(0));
+        let lease = Lease::new(TTL, at(0));
         for millis in 0..20_000 {
             lease.answered(at(0) + Duration::from_millis(millis));
         }

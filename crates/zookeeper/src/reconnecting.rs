@@ -1,12 +1,13 @@
 //! A session outlives its connections: the next one is made as soon as one is lost.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::{ErrorKind, Sleep};
 use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo, SessionState};
 
-use crate::connection::Wire;
+use crate::connection::{Connection, Wire};
 use crate::dial::{Dial, Dialled, Refused};
 use crate::link;
 use crate::session::Desk;
@@ -19,8 +20,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Ticket {
     pub(crate) dial: Dial,
     pub(crate) session: SessionInfo,
-    /// The connection that there is.
+    /// The connection that there is, and the server at its other end.
     pub(crate) wire: Arc<Wire>,
+    pub(crate) host: String,
 }
 
 /// What has come of connecting again.
@@ -35,16 +37,24 @@ enum Again {
 impl Desk {
     /// Makes the connection anew whenever it is lost, until the session is over, or nobody wants it any more.
     pub(crate) async fn stay(self: Arc<Self>, ticket: Ticket) {
-        let Ticket { dial, mut session, mut wire } = ticket;
+        let Ticket { dial, mut session, mut wire, mut host } = ticket;
         let mut is_believed = true;
-        while wire.ended().await == SessionState::Disconnected && self.link.lose() {
+        loop {
+            let state = tokio::select! {
+                state = wire.ended() => state,
+                never = self.learn_the_tick(&dial, &host) => match never {},
+            };
+            if state != SessionState::Disconnected || !self.link.lose() {
+                break;
+            }
             drop(wire);
             tracing::info!(session = %self.id, "the connection to ZooKeeper is lost, and is made again");
             match self.connect_again(&dial, &session).await {
                 Again::Connected(dialled) => {
                     session = dialled.connection.client.session().clone();
                     wire = dialled.connection.wire.clone();
-                    self.take_up(dialled);
+                    host = dialled.host;
+                    self.take_up(dialled.connection);
                 }
                 Again::Shorter => {
                     is_believed = false;
@@ -91,9 +101,20 @@ impl Desk {
         }
     }
 
+    /// Finds out the tick of the server that we are connected to, when that has time to say it.
+    async fn learn_the_tick(&self, dial: &Dial, host: &str) -> Infallible {
+        loop {
+            if let Some(half_tick) = dial.half_tick(host).await {
+                self.lease.learn(half_tick);
+                return std::future::pending().await;
+            }
+            Sleep::until(&self.clock, self.clock.now() + self.lease.ttl / 5).await;
+        }
+    }
+
     /// Goes on with another connection.
-    fn take_up(self: &Arc<Self>, Dialled { connection, half_tick }: Dialled) {
-        self.lease.reconnected(connection.asked, half_tick);
+    fn take_up(self: &Arc<Self>, connection: Connection) {
+        self.lease.reconnected(connection.asked);
         // Before anything is read: this server may be behind the last one.
         let sent = self.clock.now();
         let confirming = link::confirm(connection.client.clone(), self.nodes.root());

@@ -186,10 +186,10 @@ impl Backend for Store {
         self.check(options)?;
         let clock = boot_clock();
         let nodes = Nodes::of(&options.namespace);
-        let Dialled { connection, half_tick } = self.dial_patiently(options).await?;
-        let (wire, ttl) = (connection.wire.clone(), connection.client.session_timeout());
-        let ticket = Ticket { dial: self.dial(), session: connection.client.session().clone(), wire };
-        let lease = Lease::new(ttl, half_tick, connection.asked);
+        let Dialled { connection, host } = self.dial_patiently(options).await?;
+        let (session, wire) = (connection.client.session().clone(), connection.wire.clone());
+        let ticket = Ticket { dial: self.dial(), session, wire, host };
+        let lease = Lease::new(connection.client.session_timeout(), connection.asked);
         let link = Link::new(connection, self.acls(), self.name.clone());
         let server_time = tokio::select! {
             checked = check::permissions(&link, &nodes, id, &*clock) => checked?,
