@@ -98,12 +98,21 @@ impl Wire {
         self.cut.notify_one();
     }
 
-    /// The answer; or that none can come any more.
-    pub(crate) async fn hear<T>(&self, asking: impl Future<Output = Result<T, Said>>) -> Result<T, Said> {
-        tokio::select! {
-            biased;
-            answer = asking => answer,
-            _ = self.ended() => Err(Said::ConnectionLoss),
+    /// The answer; or that none can come any more. Whoever waits for it does not keep the wire.
+    pub(crate) fn hear<T, E: From<Said>, F>(
+        &self,
+        asking: F,
+    ) -> impl Future<Output = Result<T, E>> + use<T, E, F>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut end = self.end.subscribe();
+        async move {
+            tokio::select! {
+                biased;
+                answer = asking => answer,
+                _ = end.wait_for(Option::is_some) => Err(Said::ConnectionLoss.into()),
+            }
         }
     }
 }

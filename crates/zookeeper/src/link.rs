@@ -238,7 +238,7 @@ impl Link {
     pub(crate) fn watch_node(&self, path: &str) -> Asked<(Stat, Watcher)> {
         let path = path.to_owned();
         self.begin_on(move |Connection { client, wire, .. }| async move {
-            let (_, stat, watcher) = wire.hear(client.get_and_watch_data(&path)).await?;
+            let (_, stat, watcher) = client.get_and_watch_data(&path).await?;
             Ok((stat, Watcher::new(watcher, wire)))
         })
     }
@@ -247,7 +247,7 @@ impl Link {
     pub(crate) fn watch_children(&self, path: &str) -> Asked<(Stat, Watcher)> {
         let path = path.to_owned();
         self.begin_on(move |Connection { client, wire, .. }| async move {
-            let (_, stat, watcher) = wire.hear(client.get_and_watch_children(&path)).await?;
+            let (_, stat, watcher) = client.get_and_watch_children(&path).await?;
             Ok((stat, Watcher::new(watcher, wire)))
         })
     }
@@ -298,7 +298,6 @@ impl Link {
         E: From<Said> + Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        // Whoever kept the wire while it waits would wait for itself.
         self.begin_on(move |Connection { client, .. }| ask(client))
     }
 
@@ -313,7 +312,7 @@ impl Link {
             let connection = connection.clone();
             if !connection.wire.has_ended() {
                 drop(way);
-                return begun(ask(connection));
+                return begin(connection, ask);
             }
             *way = Way::Lost(Vec::new());
         }
@@ -323,7 +322,7 @@ impl Link {
         let (sent, asking) = oneshot::channel::<Asked<T, E>>();
         queue.push(Box::new(move |connection| {
             let asked = match connection {
-                Some(connection) => begun(ask(connection)),
+                Some(connection) => begin(connection, ask),
                 None => Box::pin(ready(Err(Said::ClientClosed.into()))),
             };
             drop(sent.send(asked)); // it is sent, whether anybody waits for it or not
@@ -347,8 +346,9 @@ impl Way {
 }
 
 /// A transaction that changes nothing, which only a leader with a majority answers.
-pub(crate) fn confirm(client: Arc<Client>, path: &str) -> Asked<Vec<MultiWriteResult>, MultiWriteError> {
-    begun(transact(client, Acls::anyone_all(), vec![Change::Check(path.to_owned())]))
+pub(crate) fn confirm(connection: &Connection, path: &str) -> Asked<Vec<MultiWriteResult>, MultiWriteError> {
+    let check = vec![Change::Check(path.to_owned())];
+    begin(connection.clone(), |Connection { client, .. }| transact(client, Acls::anyone_all(), check))
 }
 
 async fn transact(
@@ -391,6 +391,17 @@ fn written(result: &MultiWriteResult) -> Option<Stat> {
         MultiWriteResult::SetData { stat } => Some(*stat),
         _ => None,
     }
+}
+
+/// It is sent, and waited for as long as an answer can come.
+fn begin<T, E, F>(connection: Connection, ask: impl FnOnce(Connection) -> F) -> Asked<T, E>
+where
+    T: Send + 'static,
+    E: From<Said> + Send + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
+{
+    let wire = connection.wire.clone();
+    begun(wire.hear(ask(connection)))
 }
 
 /// The same, after its first poll, which sends. Whoever waits polls it again.

@@ -117,7 +117,7 @@ impl Desk {
         self.lease.reconnected(connection.asked);
         // Before anything is read: this server may be behind the last one.
         let sent = self.clock.now();
-        let confirming = link::confirm(connection.client.clone(), self.nodes.root());
+        let confirming = link::confirm(&connection, self.nodes.root());
         self.link.attach(connection);
         let desk = self.clone();
         self.runtime.spawn(async move {
