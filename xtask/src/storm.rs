@@ -77,13 +77,13 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
 }
 
 /// A storm on servers of ours: with them goes the way to stop, pause and start them.
-fn on_loan(call: Call, backend: &Backend, loan: &Loan) -> Result<Call> {
+pub(crate) fn on_loan(call: Call, backend: &Backend, loan: &Loan) -> Result<Call> {
     let call = call.args(["--backend", backend.name, "--url", loan.url(), "--deployment", loan.name()]);
     Ok(call.arg("--control").arg(place::own_program()?))
 }
 
 /// A storm takes its time: a backend without a server goes by the boot clock too.
-fn in_real_time(backend: &Backend) -> &'static str {
+pub(crate) fn in_real_time(backend: &Backend) -> &'static str {
     match backend.name {
         "memory" => "memory-in-real-time",
         other => other,

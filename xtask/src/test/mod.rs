@@ -17,6 +17,7 @@ mod platforms;
 mod rule_faults;
 mod rustdoc;
 mod servers;
+mod storm;
 mod table;
 mod unit;
 
@@ -104,6 +105,7 @@ const STEPS: &[Step] = &[
         "on servers that are started for it: the backends' own tests, and the contract",
         servers::run,
     ),
+    step("storm", "half a minute of everything at once, by chance, on each deployment", storm::run),
     step("table", "README.md's table of guarantees is what these runs found", table::run),
     step("examples", "every example runs and ends by itself", examples::run),
     step(
