@@ -63,6 +63,7 @@ mod mutex;
 mod name;
 mod named_line;
 mod options;
+mod own_line;
 mod pledge;
 mod reentrant;
 mod refused;
@@ -91,12 +92,13 @@ pub use locks::Locks;
 pub use mutex::{LockPlace, Mutex};
 pub use name::Name;
 pub use options::{Options, Replicas};
+pub use own_line::{Aim, Armed, OwnLine};
 pub use reentrant::{Owner, Reentrant, ReentrantGuard};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use stranger::stranger;
 pub use striped::{StripeGuard, Striped};
-pub use tidelock_model::{ClaimId, Kind, Leave, Left, Patience, Refusal, SessionId, Token, Weight};
+pub use tidelock_model::{ClaimId, Kind, Leave, Left, Patience, Refusal, SessionId, Token, Watch, Weight};
 
 /// What most programs need: `use tidelock_memory::prelude::*`, or of any other backend.
 pub mod prelude {

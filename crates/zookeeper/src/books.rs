@@ -1,4 +1,7 @@
 //! What a client knows of its own claims: their nodes, their tokens, whose turn it was told to be; and what it watches.
+//!
+//! All of it is under one lock, and each method is one step: nothing is decided between two of them. What a line is worth
+//! waiting for is core's [`OwnLine`](tidelock::OwnLine).
 
 mod claims;
 mod own_line;
@@ -13,32 +16,44 @@ use std::time::Duration;
 
 use claims::Claims;
 pub(crate) use claims::{Before, Stage, Stands};
-use own_line::OwnLine;
-pub(crate) use own_line::UsedAs;
-use tidelock::{Claim, ClaimId, Moment, Name, Token, Weight};
+use own_line::{Ended, OwnLine};
+use tidelock::{Claim, ClaimId, Moment, Name, SessionId, Token, Weight};
 pub(crate) use turn::{Behind, Next, Turn};
 pub(crate) use usage::Usage;
 use usage::Used;
 use void::Void;
-use watch::Watch;
 pub(crate) use watch::{Task, What};
 
 use crate::order::{Ahead, Order};
+use crate::watching::Seen;
 
 /// One session's books.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Books(Mutex<Pages>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pages {
+    session: SessionId,
     claims: Claims,
     lines: HashMap<Name, OwnLine>,
+    /// The highest stamp of a line that is forgotten.
+    stamp: u64,
     void: Void,
     used: Used,
-    last_watch: u64,
 }
 
 impl Books {
+    pub(crate) fn of(session: SessionId) -> Self {
+        Self(Mutex::new(Pages {
+            session,
+            claims: Claims::default(),
+            lines: HashMap::new(),
+            stamp: 0,
+            void: Void::default(),
+            used: Used::default(),
+        }))
+    }
+
     /// A join begins.
     pub(crate) fn begin(&self, name: &Name, id: ClaimId) -> Before {
         let pages = &mut *self.pages();
@@ -47,9 +62,17 @@ impl Books {
         }
         let before = pages.claims.begin(id.number);
         if before == Before::New {
-            pages.lines.entry(name.clone()).or_default().waiting.insert(id.number);
+            let line = pages.lines.entry(name.clone());
+            let line = line.or_insert_with(|| OwnLine::new(pages.session, pages.stamp + 1));
+            line.rule.comes(id.number);
         }
         before
+    }
+
+    /// To be read before a list of this line is sent.
+    pub(crate) fn stamp(&self, name: &Name) -> u64 {
+        let pages = self.pages();
+        pages.lines.get(name).map_or(pages.stamp, |line| line.rule.stamp())
     }
 
     /// How a name was used lately, in which case it most likely still has a line.
@@ -98,42 +121,59 @@ impl Books {
     /// Who has its turn when this one leaves: somebody of ours who stands right behind it, with a mutex.
     pub(crate) fn next(&self, name: &Name, id: ClaimId) -> Option<Next> {
         let pages = self.pages();
-        pages.lines.get(name)?.next(id.number, &pages.claims)
+        pages.lines.get(name)?.next(id, &pages.claims)
     }
 
-    /// That one has left, so this one has its turn.
-    pub(crate) fn hand_on(&self, name: &Name, left: ClaimId, next: u64) -> Option<Turn> {
-        self.pages().claims.forget(left.number);
-        self.turn(name, next)
+    /// That one has left, so this one has its turn. None: it is on its way out, or has it already; and it is said whether
+    /// somebody has to look.
+    pub(crate) fn hand_on(
+        &self,
+        name: &Name,
+        left: ClaimId,
+        next: u64,
+        watch: impl FnOnce(u64, What) -> Task,
+    ) -> (Option<Turn>, bool) {
+        let mut pages = self.pages();
+        let turn = pages.turn(name, next, watch);
+        let (looks, ended) = pages.forget(name, left);
+        drop(pages);
+        drop(ended);
+        (turn, looks)
     }
 
     /// This one has its turn. None: it is on its way out, or has it already.
-    pub(crate) fn turn(&self, name: &Name, number: u64) -> Option<Turn> {
+    pub(crate) fn turn(
+        &self,
+        name: &Name,
+        number: u64,
+        watch: impl FnOnce(u64, What) -> Task,
+    ) -> Option<Turn> {
         let mut pages = self.pages();
-        let Pages { claims, lines, last_watch, .. } = &mut *pages;
-        let line = lines.get_mut(name).filter(|line| line.waiting.contains(&number))?;
-        let stands = claims.standing_mut(number)?;
-        stands.is_held = true;
-        let token = stands.token;
-        *last_watch += 1;
-        let (behind, ended) = line.turn(number, *last_watch, claims);
-        let unused = pages.stop_waiting(name, number);
-        drop(pages);
-        drop((ended, unused));
-        Some(Turn { token, behind })
+        let turn = pages.turn(name, number, watch);
+        pages.step(name, |_| ()).1.end(pages);
+        turn
     }
 
     /// On whom it depends whether the first of ours in this line has its turn, as far as that is known.
     pub(crate) fn ahead(&self, name: &Name) -> Option<Ahead> {
-        let pages = self.pages();
-        pages.lines.get(name)?.ahead(&pages.claims)
+        self.pages().lines.get(name)?.ahead()
     }
 
-    /// The line was seen as this. Says whether somebody of ours waits who was not in it, and whom nothing is watched for.
-    pub(crate) fn saw(&self, name: &Name, seen: Option<UsedAs>, order: Order) -> bool {
+    /// The line was seen as this: `watch` is told what is to be watched for the first of ours that waits. Says whether
+    /// somebody has to look again.
+    pub(crate) fn saw(&self, name: &Name, seen: &Seen, watch: impl FnOnce(u64, What) -> Task) -> bool {
         let mut pages = self.pages();
-        let Pages { lines, claims, .. } = &mut *pages;
-        lines.get_mut(name).is_some_and(|line| line.saw(seen, order, claims))
+        let order = Order::of(seen, pages.session);
+        let (looks, ended) = pages.step(name, |line| line.saw(seen, order, watch));
+        ended.end(pages);
+        looks.unwrap_or(false)
+    }
+
+    /// Whether of these of ours any stands there, and is not on its way to another place already.
+    pub(crate) fn does_any_stand(&self, name: &Name, mut numbers: impl Iterator<Item = u64>) -> bool {
+        let pages = self.pages();
+        let Some(line) = pages.lines.get(name) else { return false };
+        numbers.any(|number| line.rule.is_waiting(number) && pages.claims.standing(number).is_some())
     }
 
     /// It has these nodes. Whoever has left meanwhile is not entered again.
@@ -151,11 +191,23 @@ impl Books {
         Some(stands)
     }
 
-    /// It is lighter by its last node.
-    pub(crate) fn lightened(&self, id: ClaimId) {
-        if let Some(stands) = self.pages().claims.standing_mut(id.number) {
+    /// It stands elsewhere in its line now. Says whether that is worth a look: somebody of ours waited for it.
+    pub(crate) fn has_moved(&self, name: &Name, id: ClaimId) -> bool {
+        let mut pages = self.pages();
+        let (looks, ended) = pages.step(name, |line| line.rule.changed(id.number));
+        ended.end(pages);
+        looks.unwrap_or(false)
+    }
+
+    /// It is lighter by its last node. Says whether that is worth a look: somebody of ours waited for it.
+    pub(crate) fn lightened(&self, name: &Name, id: ClaimId) -> bool {
+        let mut pages = self.pages();
+        if let Some(stands) = pages.claims.standing_mut(id.number) {
             stands.nodes.truncate(1);
         }
+        let (looks, ended) = pages.step(name, |line| line.rule.changed(id.number));
+        ended.end(pages);
+        looks.unwrap_or(false)
     }
 
     /// It was seen to have its turn. Says whether that is news.
@@ -163,9 +215,8 @@ impl Books {
         let mut pages = self.pages();
         let Some(stands) = pages.claims.standing_mut(id.number) else { return false };
         let is_news = !std::mem::replace(&mut stands.is_held, true);
-        let unused = pages.stop_waiting(name, id.number);
-        drop(pages);
-        drop(unused);
+        let (_, ended) = pages.step(name, |line| line.rule.waits_no_more(id.number));
+        ended.end(pages);
         is_news
     }
 
@@ -173,14 +224,13 @@ impl Books {
     pub(crate) fn nowhere(&self, name: &Name, id: ClaimId) {
         let mut pages = self.pages();
         pages.claims.comes_to(id.number, Stage::Nowhere);
-        let unused = pages.stop_waiting(name, id.number);
-        drop(pages);
-        drop(unused);
+        let (_, ended) = pages.step(name, |line| line.rule.waits_no_more(id.number));
+        ended.end(pages);
     }
 
     /// It was not its turn, and it had no patience. It has no node, and no leave of it follows.
     pub(crate) fn refuse(&self, name: &Name, id: ClaimId) {
-        self.forget(name, id);
+        self.left(name, id);
     }
 
     pub(crate) fn stage(&self, id: ClaimId) -> Option<Stage> {
@@ -198,17 +248,12 @@ impl Books {
         self.pages().claims.standing(id.number).map(|stands| stands.token)
     }
 
-    /// Whether it is ours, on its way to its turn, and not on its way out.
-    pub(crate) fn is_waiting(&self, name: &Name, id: ClaimId) -> bool {
-        self.pages().lines.get(name).is_some_and(|line| line.waiting.contains(&id.number))
-    }
-
     /// It is on its way out: nothing is watched for it any more. Says how far it had come.
     pub(crate) fn leaves(&self, name: &Name, id: ClaimId) -> Option<Stage> {
         let mut pages = self.pages();
         let stage = pages.claims.stage(id.number).cloned();
         if let Some(line) = pages.lines.get_mut(name) {
-            line.waiting.remove(&id.number);
+            line.rule.waits_no_more(id.number);
         }
         stage
     }
@@ -218,62 +263,39 @@ impl Books {
         self.pages().void.add(id.number, now, memory);
     }
 
-    /// A claim has left, or is lighter. Says whether that is worth a look: somebody of ours waited for just that.
-    pub(crate) fn is_waited_for(&self, name: &Name, id: ClaimId) -> bool {
+    /// A claim has left, and nothing is known of it any more. Says whether that is worth a look: somebody of ours waited for
+    /// just that, or relied on it.
+    pub(crate) fn left(&self, name: &Name, id: ClaimId) -> bool {
         let mut pages = self.pages();
-        let Some(line) = pages.lines.get_mut(name) else { return false };
-        let is_it = |watch: &mut Watch| watch.what == What::Own(id.number) || watch.first == id.number;
-        let ended = line.watch.take_if(is_it);
-        let is_waited_for = ended.is_some() && line.waiting.iter().any(|waiting| *waiting != id.number);
+        let (looks, ended) = pages.forget(name, id);
         drop(pages);
         drop(ended);
-        is_waited_for
-    }
-
-    /// A claim has left, and nothing is known of it any more.
-    pub(crate) fn forget(&self, name: &Name, id: ClaimId) {
-        let mut pages = self.pages();
-        pages.claims.forget(id.number);
-        let unused = pages.stop_waiting(name, id.number);
-        drop(pages);
-        drop(unused);
-    }
-
-    /// Watches that for `first`, unless it does already. What is watched is what `watch` is told the number of; it is
-    /// not asked for a claim of our own. False: that claim of our own has left already.
-    pub(crate) fn watch(&self, name: &Name, first: u64, what: What, watch: impl FnOnce(u64) -> Task) -> bool {
-        let mut pages = self.pages();
-        pages.last_watch += 1;
-        let serial = pages.last_watch;
-        if let What::Own(number) = what
-            && !pages.claims.has(number)
-        {
-            return false;
-        }
-        let Some(line) = pages.lines.get_mut(name).filter(|line| line.wants(first, &what)) else {
-            return true;
-        };
-        let task = (!matches!(what, What::Own(_))).then(|| watch(serial));
-        let old = line.watch.replace(Watch { serial, first, what, _task: task });
-        drop(pages);
-        drop(old);
-        true
+        looks
     }
 
     /// Watches the capacity of a line in which somebody of ours waits, unless it does already.
     pub(crate) fn watch_capacity(&self, name: &Name, watch: impl FnOnce() -> Task) {
-        if let Some(line) = self.pages().lines.get_mut(name).filter(|line| line.capacity.is_none()) {
+        let mut pages = self.pages();
+        let line = pages.lines.get_mut(name);
+        if let Some(line) = line.filter(|line| line.capacity.is_none() && line.rule.is_waited_in()) {
             line.capacity = Some(watch());
         }
+    }
+
+    /// The watch of that number, on another's node, is set, and the node was written to so often. False: that is news.
+    pub(crate) fn is_set(&self, name: &Name, serial: u64, touches: i32) -> bool {
+        let mut pages = self.pages();
+        let touches = u64::from(touches.unsigned_abs());
+        let (is_known, ended) = pages.step(name, |line| line.rule.is_set(serial, touches));
+        ended.end(pages);
+        is_known.unwrap_or(true)
     }
 
     /// That watch has ended.
     pub(crate) fn watched(&self, name: &Name, serial: u64) {
         let mut pages = self.pages();
-        let line = pages.lines.get_mut(name);
-        let ended = line.and_then(|line| line.watch.take_if(|watch| watch.serial == serial));
-        drop(pages);
-        drop(ended);
+        let (_, ended) = pages.step(name, |line| line.rule.fired(serial));
+        ended.end(pages);
     }
 
     /// The watch of the capacity has ended.
@@ -293,19 +315,53 @@ impl Books {
     }
 }
 
+/// What is not needed any more after a step.
+struct Unneeded(Option<Ended>);
+
+impl Unneeded {
+    /// It is dropped where no lock is held.
+    fn end(self, pages: MutexGuard<'_, Pages>) {
+        drop(pages);
+        drop(self.0);
+    }
+}
+
 impl Pages {
-    /// What is not needed any more, to be dropped where no lock is held.
-    fn stop_waiting(&mut self, name: &Name, number: u64) -> Option<OwnLine> {
-        let line = self.lines.get_mut(name)?;
-        line.waiting.remove(&number);
-        if line.waiting.is_empty() { self.lines.remove(name) } else { None }
+    /// One step of a line, and what is not watched any more after it.
+    fn step<T>(&mut self, name: &Name, step: impl FnOnce(&mut OwnLine) -> T) -> (Option<T>, Unneeded) {
+        let Some(line) = self.lines.get_mut(name) else { return (None, Unneeded(None)) };
+        let result = step(line);
+        let ended = line.ended();
+        if line.rule.is_empty() {
+            self.stamp = self.stamp.max(line.rule.stamp());
+            self.lines.remove(name);
+        }
+        (Some(result), Unneeded(Some(ended)))
+    }
+
+    fn turn(&mut self, name: &Name, number: u64, watch: impl FnOnce(u64, What) -> Task) -> Option<Turn> {
+        let Self { claims, lines, session, .. } = self;
+        let line = lines.get_mut(name).filter(|line| line.rule.is_waiting(number))?;
+        let stands = claims.standing_mut(number)?;
+        stands.is_held = true;
+        let token = stands.token;
+        let behind = line.turn(ClaimId { session: *session, number }, watch);
+        Some(Turn { token, behind })
+    }
+
+    fn forget(&mut self, name: &Name, id: ClaimId) -> (bool, Unneeded) {
+        if id.session != self.session {
+            return (false, Unneeded(None));
+        }
+        self.claims.forget(id.number);
+        let (looks, ended) = self.step(name, |line| line.rule.left(id.number));
+        (looks.unwrap_or(false), ended)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidelock::SessionId;
 
     fn id(number: u64) -> ClaimId {
         ClaimId { session: SessionId::from_bits(1), number }
@@ -317,10 +373,10 @@ mod tests {
 
     #[test]
     fn a_claim_that_left_while_its_join_was_under_way_is_not_entered_again() {
-        let books = Books::default();
+        let books = Books::of(SessionId::from_bits(1));
         assert_eq!(books.begin(&name(), id(1)), Before::New);
         assert_eq!(books.begin(&name(), id(1)), Before::Asked);
-        books.forget(&name(), id(1));
+        books.left(&name(), id(1));
         books.stands(id(1), vec![], Token::from_order(1).unwrap());
         assert_eq!(books.stage(id(1)), None);
         assert!(books.pages().lines.is_empty());
@@ -328,27 +384,11 @@ mod tests {
 
     #[test]
     fn a_try_that_was_refused_leaves_nothing_behind() {
-        let books = Books::default();
+        let books = Books::of(SessionId::from_bits(1));
         for number in 0..100 {
             books.begin(&name(), id(number));
             books.refuse(&name(), id(number));
         }
         assert!(books.pages().claims.is_empty() && books.pages().lines.is_empty());
-    }
-
-    #[test]
-    fn who_waits_for_a_claim_of_ones_own_looks_when_it_leaves() {
-        let books = Books::default();
-        for number in [1, 2, 3] {
-            books.begin(&name(), id(number));
-        }
-        assert!(books.watch(&name(), 2, What::Own(1), |_| unreachable!()));
-        assert!(!books.is_waited_for(&name(), id(3)));
-        assert!(books.is_waited_for(&name(), id(1)));
-        assert!(!books.is_waited_for(&name(), id(1)), "it is looked once");
-        assert!(books.watch(&name(), 2, What::Own(1), |_| unreachable!()));
-        assert!(books.is_waited_for(&name(), id(2)), "the next one has to be watched for");
-        books.forget(&name(), id(1));
-        assert!(!books.watch(&name(), 3, What::Own(1), |_| unreachable!()), "it has left already");
     }
 }

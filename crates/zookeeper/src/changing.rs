@@ -33,7 +33,7 @@ impl Desk {
                 Err(error) => Err(self.trouble(&error.into())),
             };
         }
-        let listed = match self.link.list(&line).await {
+        let listed = match self.list(&claim.name).await {
             Ok(listed) => Listing::of(listed),
             Err(Said::NoNode) => return gone(),
             Err(error) => return Err(self.trouble(&error)),
@@ -50,8 +50,7 @@ impl Desk {
     }
 
     fn is_lighter(&self, name: &Name, id: ClaimId) {
-        self.books.lightened(id);
-        if self.books.is_waited_for(name, id) {
+        if self.books.lightened(name, id) {
             self.signals.look(name);
         }
     }
@@ -63,7 +62,7 @@ impl Desk {
         let mut written: Option<Resized> = None;
         loop {
             let listing = match self.link.list_latest(&line).await {
-                Ok(listed) => Listing::of(listed),
+                Ok((children, stat)) => Listing::of((children, stat, 0)),
                 Err(Said::NoNode) => return Ok(()),
                 Err(error) => return Err(self.trouble(&error)),
             };

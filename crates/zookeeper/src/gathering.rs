@@ -19,8 +19,8 @@ use crate::session::Desk;
 /// How many go out at once: some hundred bytes each, and a packet may have a megabyte.
 pub(crate) const MOST: usize = 100;
 
-/// The children of a line.
-pub(crate) type Listed = (Vec<String>, Stat);
+/// The children of a line, and what was known of our own claims when it was asked for.
+pub(crate) type Listed = (Vec<String>, Stat, u64);
 
 /// A join, or a leave.
 pub(crate) struct Part {
@@ -171,7 +171,7 @@ impl Desk {
     fn list_behind<'a>(&self, plans: impl Iterator<Item = &'a Plan>) -> HashMap<Name, Listing> {
         let mut listings = HashMap::new();
         for plan in plans.filter(|plan| plan.is_listed) {
-            let list = || Listing::new(self.link.list(&self.nodes.line(&plan.part.name)));
+            let list = || Listing::new(self.list(&plan.part.name));
             listings.entry(plan.part.name.clone()).or_insert_with(list);
         }
         listings

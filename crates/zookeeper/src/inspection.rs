@@ -33,7 +33,7 @@ impl ServerTime {
 impl Desk {
     pub(crate) async fn inspect(&self, name: &Name) -> Result<Line> {
         let line = self.nodes.line(name);
-        let listing = match self.link.list(&line).await {
+        let listing = match self.list(name).await {
             Ok(listed) => Listing::of(listed),
             Err(Said::NoNode) => return Ok(Line::default()),
             Err(error) => return Err(self.trouble(&error)),

@@ -24,7 +24,7 @@ impl Desk {
             Before::New => self.stand(claim, patience).await,
             Before::Asked => self.find_again(claim, patience).await,
             Before::Stands(_) => {
-                let listing = self.link.list(&self.nodes.line(&claim.name));
+                let listing = self.list(&claim.name);
                 self.settle(claim, patience, listing.await).await
             }
         }
@@ -32,7 +32,7 @@ impl Desk {
 
     /// Somebody who cannot wait looks first.
     async fn stand_if_free(self: &Arc<Self>, claim: &Claim) -> Result<Place> {
-        match self.link.list(&self.nodes.line(&claim.name)).await {
+        match self.list(&claim.name).await {
             Ok(listed) => {
                 self.books.has_line(&claim.name);
                 let seen =
@@ -98,7 +98,7 @@ impl Desk {
                     return Ok(Some(self.holds_alone(claim, token)));
                 }
                 self.books.set_usage(&claim.name, Usage::Shared);
-                let listed = self.link.list(line).await;
+                let listed = self.list(&claim.name).await;
                 self.settle(claim, patience, listed).await.map(Some)
             }
             Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
@@ -146,7 +146,7 @@ impl Desk {
         self.lease.answered(sent);
         let listed = match listing {
             None if self.books.waited_before(claim, declared).is_some() => return Ok(Some(self.waits())),
-            None => self.link.list(line).await,
+            None => self.list(&claim.name).await,
             Some(listing) => listing.answered().await,
         };
         self.settle(claim, patience, listed).await.map(Some)
@@ -223,7 +223,7 @@ impl Desk {
             }
         };
         self.books.stands(claim.id, nodes, token);
-        let listed = self.link.list(&line).await;
+        let listed = self.list(&claim.name).await;
         self.settle(claim, patience, listed).await
     }
 

@@ -21,7 +21,7 @@ impl Desk {
         match stage {
             Some(Stage::Stands(stands)) => self.leave_known(name, id, &stands),
             Some(Stage::Nowhere) => {
-                self.books.forget(&name, id);
+                self.has_left(&name, id);
                 Box::pin(std::future::ready(Ok(Left::Absent)))
             }
             Some(Stage::Asked) | None => self.leave_if_found(name, id),
@@ -67,9 +67,12 @@ impl Desk {
     }
 
     fn hand_on(self: &Arc<Self>, name: &Name, left: ClaimId, next: &Next) {
-        match self.books.hand_on(name, left, next.number) {
-            Some(turn) => self.takes_turn(name, next.number, turn),
-            None => self.has_left(name, left),
+        let (turn, looks) = self.books.hand_on(name, left, next.number, self.watching(name, 0));
+        if let Some(turn) = turn {
+            self.takes_turn(name, next.number, &turn);
+        }
+        if looks {
+            self.signals.look(name);
         }
     }
 
@@ -111,9 +114,7 @@ impl Desk {
     }
 
     pub(crate) fn has_left(&self, name: &Name, id: ClaimId) {
-        let is_waited_for = self.books.is_waited_for(name, id);
-        self.books.forget(name, id);
-        if is_waited_for {
+        if self.books.left(name, id) {
             self.signals.look(name);
         }
     }

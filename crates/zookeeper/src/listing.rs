@@ -4,6 +4,7 @@ use tidelock::{ClaimId, Kind, Token, Weight};
 use tidelock_model::{ShownClaim, ShownLine};
 use zookeeper_client::Stat;
 
+use crate::gathering::Listed;
 use crate::nodes::Node;
 use crate::resized::Resized;
 
@@ -16,6 +17,8 @@ pub(crate) struct Listing {
     /// First come first.
     pub(crate) standing: Vec<Standing>,
     pub(crate) stat: Stat,
+    /// What was known of our own claims when it was sent: [`OwnLine::stamp`](tidelock::OwnLine::stamp).
+    pub(crate) stamp: u64,
     /// A child that is not one of ours.
     pub(crate) strange: Option<String>,
     pub(crate) is_too_long: bool,
@@ -42,7 +45,7 @@ impl Standing {
 }
 
 impl Listing {
-    pub(crate) fn of((children, stat): (Vec<String>, Stat)) -> Self {
+    pub(crate) fn of((children, stat, stamp): Listed) -> Self {
         let is_too_long = children.iter().map(|child| child.len() + 4).sum::<usize>() > LONGEST;
         let mut strange = None;
         let mut nodes = Vec::with_capacity(children.len());
@@ -63,7 +66,7 @@ impl Listing {
                 None => standing.push(Standing::new(&node, child)),
             }
         }
-        Self { standing, stat, strange, is_too_long }
+        Self { standing, stat, stamp, strange, is_too_long }
     }
 
     pub(crate) fn find(&self, id: ClaimId) -> Option<&Standing> {
@@ -139,7 +142,7 @@ mod tests {
     }
 
     fn listing(children: &[String]) -> Listing {
-        Listing::of((children.to_vec(), stat()))
+        Listing::of((children.to_vec(), stat(), 0))
     }
 
     fn child(number: u64, weight: u32, sequence: i32) -> String {

@@ -97,7 +97,7 @@ impl Desk {
             let ids: HashSet<ClaimId> = wanted.iter().map(|(id, _)| *id).collect();
             self.lane.retract(|part| ids.contains(&part.id)); // what was not sent yet will not come behind the list
             let found = match self.link.list_latest(&line).await {
-                Ok(listed) => self.found(&name, Listing::of(listed)).await,
+                Ok((children, stat)) => self.found(&name, Listing::of((children, stat, 0))).await,
                 Err(Said::NoNode) => Ok(Found::default()), // nobody stands there
                 Err(error) => Err(error),
             };

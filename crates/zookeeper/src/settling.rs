@@ -137,7 +137,7 @@ impl Desk {
     ) -> Result<Result<Listed, Said>> {
         let line = self.nodes.line(&claim.name);
         let Some(old) = self.books.stands_anew(claim.id) else {
-            return Ok(self.link.list(&line).await); // somebody has seen its turn meanwhile, or it is gone
+            return Ok(self.list(&claim.name).await); // somebody has seen its turn meanwhile, or it is gone
         };
         let mut nodes: Vec<_> = beside.iter().map(|node| Change::Check(format!("{line}/{node}"))).collect();
         nodes.extend(old.nodes.iter().rev().map(|node| Change::Delete(format!("{line}/{node}"))));
@@ -148,6 +148,9 @@ impl Desk {
         match made {
             Ok(made) => {
                 self.made(claim, &line, &made).await?;
+                if self.books.has_moved(&claim.name, claim.id) {
+                    self.signals.look(&claim.name);
+                }
                 self.lease.answered(sent);
                 self.remember(claim, size);
             }
@@ -159,7 +162,7 @@ impl Desk {
         }
         Ok(match listing {
             Some(listing) => listing.answered().await,
-            None => self.link.list(&line).await,
+            None => self.list(&claim.name).await,
         })
     }
 
@@ -214,7 +217,7 @@ impl Desk {
 
     /// Somebody has evicted it already.
     pub(crate) fn is_gone(&self, claim: &Claim) -> tidelock::Place {
-        self.books.forget(&claim.name, claim.id);
+        self.has_left(&claim.name, claim.id);
         tidelock::Place::Gone
     }
 

@@ -201,7 +201,7 @@ impl Backend for Store {
             nodes,
             link,
             lease,
-            books: Books::default(),
+            books: Books::of(id),
             lane: Lane::new(gathering::MOST),
             searches: Searches::default(),
             clock,

@@ -9,13 +9,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidelock::{ClaimId, Grant, Kind, Name, Result, Sight, Weight};
-use tidelock_model::{Place, ShownLine, Watch, places, touches, watch};
+use tidelock_model::{Place, ShownLine, Watch, places, touches};
 use zookeeper_client::Error as Said;
 
-use crate::books::{Behind, Stage, Task, Turn, UsedAs, What};
+use crate::books::{Behind, Task, Turn, What};
 use crate::connection::Watcher;
+use crate::gathering::Listed;
+use crate::link::Asked;
 use crate::listing::Listing;
-use crate::order::{Ahead, Order};
+use crate::order::Ahead;
 use crate::resized::Resized;
 use crate::session::Desk;
 
@@ -27,7 +29,27 @@ pub(crate) struct Seen {
     pub(crate) line: ShownLine,
 }
 
+impl Seen {
+    /// That, as it is watched in the store. None: it is not in the line.
+    pub(crate) fn what(&self, watch: Watch) -> Option<What> {
+        match watch {
+            Watch::Line => Some(What::Line),
+            Watch::Claim(id) => {
+                let node = self.listing.find(id)?.nodes().next_back()?;
+                Some(What::Node(node.clone()))
+            }
+        }
+    }
+}
+
 impl Desk {
+    /// Asks for the children of a line.
+    pub(crate) fn list(&self, name: &Name) -> Asked<Listed> {
+        let stamp = self.books.stamp(name);
+        let listing = self.link.list(&self.nodes.line(name));
+        Box::pin(async move { listing.await.map(|(children, stat)| (children, stat, stamp)) })
+    }
+
     /// The line as these children show it, with what its data say of the capacity.
     pub(crate) async fn see(&self, name: &Name, mut listing: Listing) -> Result<Seen, Said> {
         let mut resized = None;
@@ -49,10 +71,10 @@ impl Desk {
     /// Looks for these claims of ours, and goes on watching for the first that waits.
     pub(crate) async fn look_for(self: &Arc<Self>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
         let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.lease.ttl };
-        let listing = match self.link.list(&self.nodes.line(name)).await {
+        let listing = match self.list(name).await {
             Ok(listed) => Listing::of(listed),
             Err(Said::NoNode) => {
-                waiting.iter().for_each(|id| self.books.forget(name, *id));
+                waiting.iter().for_each(|id| self.has_left(name, *id));
                 sight.gone = waiting.to_vec();
                 return Ok(sight);
             }
@@ -77,7 +99,7 @@ impl Desk {
             self.clone().leave_in_the_background(name.clone(), *id);
         }
         sight.gone.extend(waiting.iter().filter(|id| !standing.contains(id)));
-        sight.gone.iter().for_each(|id| self.books.forget(name, *id));
+        sight.gone.iter().for_each(|id| self.has_left(name, *id));
         sight.gone.extend(misplaced);
         self.arm(name, &seen);
         Ok(sight)
@@ -114,56 +136,25 @@ impl Desk {
     }
 
     fn watch_for_the_first(self: &Arc<Self>, name: &Name, seen: &Seen) {
-        let mut ours = places(&seen.line).filter(|(claim, place)| {
-            *place != Place::Held && claim.id.session == self.id && self.books.is_waiting(name, claim.id)
-        });
-        let is_misplaced = |place: &Place| matches!(place, Place::Stranded | Place::AnotherSize(_));
-        let mut first = ours.next();
-        while let Some((claim, _)) = first.filter(|(_, place)| is_misplaced(place)) {
-            // It is on its way to another place, unless it waited here before that came to be another size's.
-            if matches!(self.books.stage(claim.id), Some(Stage::Stands(_))) {
-                self.signals.look(name);
-            }
-            first = ours.next();
-        }
-        let Some((first, _)) = first else {
-            return self.saw(name, seen);
-        };
-        let what = match watch(&seen.line, first.id) {
-            Some(Watch::Claim(id)) if id.session == self.id => What::Own(id.number),
-            Some(Watch::Claim(id)) => {
-                match seen.listing.find(id).and_then(|standing| standing.nodes().next_back()) {
-                    Some(node) => What::Node(node.clone()),
-                    None => return,
-                }
-            }
-            Some(Watch::Line) => What::Line,
-            None => return,
-        };
-        let changes = seen.listing.stat.cversion;
-        let watched = what.clone();
-        let is_there = self.books.watch(name, first.id.number, what, |serial| {
-            self.spawn(self.clone().watch(name.clone(), serial, watched, changes))
-        });
-        if !is_there {
+        let ours = || places(&seen.line).filter(|(claim, _)| claim.id.session == self.id);
+        let misplaced = ours().filter(|(_, place)| matches!(place, Place::Stranded | Place::AnotherSize(_)));
+        // They are on their way to another place, unless they waited here before that came to be another size's.
+        let must_go = self.books.does_any_stand(name, misplaced.map(|(claim, _)| claim.id.number));
+        let looks = self.books.saw(name, seen, self.watching(name, seen.listing.stat.cversion));
+        if must_go || looks {
             self.signals.look(name);
         }
-        if first.kind == Kind::Semaphore {
+        if ours().any(|(claim, place)| place != Place::Held && claim.kind == Kind::Semaphore) {
             let version = seen.listing.stat.version;
             self.books
                 .watch_capacity(name, || self.spawn(self.clone().watch_capacity(name.clone(), version)));
         }
-        self.saw(name, seen);
     }
 
-    /// Somebody of ours may have come without a look, behind one whose turn it was then.
-    fn saw(&self, name: &Name, seen: &Seen) {
-        let in_use = seen.line.in_use().filter(|_| seen.line.is_of_one_type());
-        let version = seen.listing.stat.version;
-        let used_as = in_use.map(|(kind, size)| UsedAs { kind, size, version });
-        if self.books.saw(name, used_as, Order::of(seen, self.id)) {
-            self.signals.look(name);
-        }
+    /// Sets a watch, of the number and on the thing that it is told, for a line that was seen in this version.
+    pub(crate) fn watching(self: &Arc<Self>, name: &Name, cversion: i32) -> impl FnOnce(u64, What) -> Task {
+        let (desk, name) = (self.clone(), name.clone());
+        move |serial, what| desk.spawn(desk.clone().watch(name, serial, what, cversion))
     }
 
     async fn watch(self: Arc<Self>, name: Name, serial: u64, what: What, cversion: i32) {
@@ -171,7 +162,12 @@ impl Desk {
         let watching = match what {
             What::Own(_) => return,
             What::Node(node) => {
-                self.link.watch_node(&format!("{line}/{node}")).await.map(|(_, watcher)| Some(watcher))
+                let set = self.link.watch_node(&format!("{line}/{node}")).await;
+                // It may have been touched since it was seen: no list would tell.
+                if set.as_ref().is_ok_and(|(stat, _)| !self.books.is_set(&name, serial, stat.version)) {
+                    return self.signals.look(&name);
+                }
+                set.map(|(_, watcher)| Some(watcher))
             }
             What::Line => self
                 .link
@@ -200,25 +196,15 @@ impl Desk {
         let is_first = there
             .split_first()
             .is_some_and(|(own, ahead)| own.is_some() && ahead.iter().all(Option::is_none));
-        let turn = if is_first { self.books.turn(name, number) } else { None };
-        turn.map(|turn| self.takes_turn(name, number, turn)).is_some()
+        let turn = if is_first { self.books.turn(name, number, self.watching(name, 0)) } else { None };
+        turn.map(|turn| self.takes_turn(name, number, &turn)).is_some()
     }
 
-    /// Tells one of ours, in a mutex's line, that it has its turn, and watches for the next.
-    pub(crate) fn takes_turn(self: &Arc<Self>, name: &Name, number: u64, turn: Turn) {
+    /// Tells one of ours, in a mutex's line, that it has its turn.
+    pub(crate) fn takes_turn(&self, name: &Name, number: u64, turn: &Turn) {
         let grant = Grant { token: turn.token, capacity: Weight::ONE };
         self.signals.held(ClaimId { session: self.id, number }, grant);
-        let is_watched = match turn.behind {
-            Behind::Watched => true,
-            Behind::Unknown => false,
-            Behind::Known(first, what) => {
-                let watched = what.clone();
-                self.books.watch(name, first, what, |serial| {
-                    self.spawn(self.clone().watch(name.clone(), serial, watched, 0))
-                })
-            }
-        };
-        if !is_watched {
+        if turn.behind == Behind::Unknown {
             self.signals.look(name);
         }
     }

@@ -10,6 +10,8 @@ use tidelock_zookeeper::{Options, State, Store};
 use tokio::task::JoinSet;
 
 const CROWD: usize = 10_000;
+/// A second is promised, on a machine that has nothing else to do.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Half of them are dropped before they were sent, and of the others nobody knows what became of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -39,7 +41,7 @@ async fn ten_thousand_joins_dropped_at_once_are_gone_soon_and_cost_nobody_a_lock
         .await;
         let took = start.elapsed();
         println!("after {when:?} {stood} stood in line, and were gone after {took:?}");
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(took < SOON, "{took:?}");
         assert_eq!((kept.state(), hot.state()), (State::Held, State::Held));
         while tasks.join_next().await.is_some() {}
     }

@@ -1,8 +1,8 @@
 //! Proof that the exploration of the rule can fail, and for the right reason.
 //!
-//! `crates/model/faults.txt` pairs each seeded fault with the check that is meant for it. The model's unit tests
-//! are built with one fault at a time and explored; the run must fail, and the first line `broken: <check>: …`
-//! must name that check. A run that is ended by its time limit has caught nothing.
+//! A list of faults pairs each with the check that is meant for it. The unit tests of its crate are built with one fault
+//! at a time and explored; the run must fail, and the first line `broken: <check>: …` must name that check. A run that is
+//! ended by its time limit has caught nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,26 +14,30 @@ use crate::tally::Tally;
 use crate::trouble::Result;
 use crate::{assembly, cargo};
 
-const MODEL: &str = "tidelock-model";
-const LIMIT: Duration = Duration::from_secs(120);
+/// What is explored: the package, its list of faults, and the tests that explore it.
+const EXPLORED: [(&str, &str, &str); 2] =
+    [("tidelock-model", "faults.txt", "explore"), ("tidelock", "own-line-faults.txt", "own_line::explored")];
+const LIMIT: Duration = Duration::from_secs(300);
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let model = job.workspace.package(MODEL)?;
-    let faults = faults::load(&model.dir.join("faults.txt"))?;
-    if faults.is_empty() {
-        return Err("crates/model/faults.txt names no fault".into());
+    for (package, list, tests) in EXPLORED {
+        let file = job.workspace.package(package)?.dir.join(list);
+        let faults = faults::load(&file)?;
+        if faults.is_empty() {
+            return Err(format!("{} names no fault", file.display()).into());
+        }
+        assembly::run_all(
+            &faults,
+            |fault| cargo::build_unit_tests(cargo::call(&job.workspace.root), package, Some(&fault.name)),
+            |fault, binary| verdict(fault, binary, tests),
+            |fault, verdict| report(fault, verdict, tally),
+        );
     }
-    assembly::run_all(
-        &faults,
-        |fault| cargo::build_unit_tests(cargo::call(&job.workspace.root), MODEL, Some(&fault.name)),
-        verdict,
-        |fault, verdict| report(fault, verdict, tally),
-    );
     Ok(())
 }
 
-fn verdict(fault: &Fault, binary: Result<PathBuf>) -> Result<()> {
-    let outcome = Call::new(binary?).arg("explore").limit(LIMIT).run()?;
+fn verdict(fault: &Fault, binary: Result<PathBuf>, tests: &str) -> Result<()> {
+    let outcome = Call::new(binary?).arg(tests).limit(LIMIT).run()?;
     if outcome.timed_out() {
         return Err(outcome.trouble());
     }

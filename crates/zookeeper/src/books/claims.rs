@@ -59,10 +59,6 @@ impl Claims {
         self.0.is_empty()
     }
 
-    pub(super) fn has(&self, number: u64) -> bool {
-        self.0.contains_key(&number)
-    }
-
     pub(super) fn stage(&self, number: u64) -> Option<&Stage> {
         self.0.get(&number)
     }

@@ -1,13 +1,12 @@
-//! The claims of a client's that wait in one line, and what is watched for the first of them.
+//! The claims of a client's in one line, and what is watched for the first of them that waits.
 
-use std::collections::BTreeSet;
-
-use tidelock::{Claim, Kind, Weight};
+use tidelock::{Aim, Armed, Claim, ClaimId, Kind, OwnLine as Rule, SessionId, Watch, Weight};
 
 use super::claims::Claims;
-use super::watch::Watch;
 use super::{Behind, Next, Task, What};
+use crate::nodes::Node;
 use crate::order::{Ahead, Order};
+use crate::watching::Seen;
 
 /// What everyone in a line was seen to use it as.
 #[derive(Clone, Copy, Debug)]
@@ -18,10 +17,12 @@ pub(crate) struct UsedAs {
     pub(crate) version: i32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct OwnLine {
-    pub(super) waiting: BTreeSet<u64>,
-    pub(super) watch: Option<Watch>,
+    /// Whose turn may come, and what is worth waiting for.
+    pub(super) rule: Rule,
+    /// What watches that in the store, and the number of that watch.
+    task: Option<(u64, Task)>,
     /// What watches the line's capacity.
     pub(super) capacity: Option<Task>,
     /// What the line was used as when it was last seen, by everyone in it.
@@ -29,51 +30,83 @@ pub(super) struct OwnLine {
     order: Order,
 }
 
+/// Tasks that are not needed any more, to be dropped where no lock is held.
+pub(super) type Ended = [Option<Task>; 2];
+
 impl OwnLine {
+    pub(super) fn new(session: SessionId, stamp: u64) -> Self {
+        let rule = Rule::new(session, stamp);
+        Self { rule, task: None, capacity: None, seen: None, order: Order::default() }
+    }
+
     /// The version that the line's data had, if somebody of ours stands before this claim, and is watched for.
     pub(super) fn waited_before(&self, claim: &Claim, declared: Weight, claims: &Claims) -> Option<i32> {
-        let is_ahead = |watch: &Watch| {
-            self.waiting.contains(&watch.first) && claims.is_ahead(watch.first, claim.id.number)
+        let is_ahead = |armed: &Armed| {
+            self.rule.is_waiting(armed.first) && claims.is_ahead(armed.first, claim.id.number)
         };
         let seen = self.seen.filter(|seen| (seen.kind, seen.size) == (claim.kind, declared))?;
-        let is_watched = self.watch.as_ref().is_some_and(is_ahead);
+        let is_watched = self.rule.armed().is_some_and(is_ahead);
         (is_watched && claim.weight <= declared).then_some(seen.version)
     }
 
     /// Who has its turn when this one leaves: somebody of ours who stands right behind it, with a mutex.
-    pub(super) fn next(&self, leaving: u64, claims: &Claims) -> Option<Next> {
-        let watch = self.watch.as_ref().filter(|watch| watch.what == What::Own(leaving))?;
-        let stands = claims.standing(watch.first)?;
+    pub(super) fn next(&self, leaving: ClaimId, claims: &Claims) -> Option<Next> {
+        let armed = self.rule.armed().filter(|armed| armed.what == Watch::Claim(leaving))?;
+        let stands = claims.standing(armed.first)?;
         let is_mutex = self.seen.is_some_and(|seen| seen.kind == Kind::Mutex);
-        is_mutex.then(|| Next { number: watch.first, node: stands.nodes[0].clone() })
+        is_mutex.then(|| Next { number: armed.first, node: stands.nodes[0].clone() })
     }
 
-    /// This one waits no more, and whoever is next waits for what is known, if anything is. The watch that this ends is
-    /// to be dropped where no lock is held.
-    pub(super) fn turn(&mut self, number: u64, serial: u64, claims: &Claims) -> (Behind, Option<Watch>) {
-        self.waiting.remove(&number);
-        self.order.is_turn_of(number);
-        let (watch, behind) = match self.order.first(&self.waiting, |own| claims.has(own)) {
-            _ if self.waiting.is_empty() => (None, Behind::Watched),
-            None => (None, Behind::Unknown),
-            Some((first, What::Own(own))) => {
-                (Some(Watch { serial, first, what: What::Own(own), _task: None }), Behind::Watched)
+    /// This one waits no more, and whoever is next waits for what is known, if anything is: `watch` is told what.
+    pub(super) fn turn(&mut self, id: ClaimId, watch: impl FnOnce(u64, What) -> Task) -> Behind {
+        self.rule.waits_no_more(id.number);
+        self.order.is_turn_of(id.number);
+        if !self.rule.is_waited_in() {
+            self.rule.disarm();
+            return Behind::Watched;
+        }
+        match self.order.first(self.rule.waiting(), |own| self.rule.has(own)) {
+            None => {
+                self.rule.disarm();
+                Behind::Unknown
             }
-            Some((first, what)) => (None, Behind::Known(first, what)),
-        };
-        (behind, std::mem::replace(&mut self.watch, watch))
+            Some((first, What::Own(number))) => {
+                self.rule.arm(first, Watch::Claim(ClaimId { session: id.session, number }));
+                Behind::Watched
+            }
+            Some((first, what)) => match what.claim() {
+                Some(other) => {
+                    let armed = self.rule.arm(first, Watch::Claim(other));
+                    self.task = Some((armed.serial, watch(armed.serial, what)));
+                    Behind::Watched
+                }
+                None => Behind::Unknown,
+            },
+        }
     }
 
     /// On whom it depends whether the first of ours has its turn, as far as that is known.
-    pub(super) fn ahead(&self, claims: &Claims) -> Option<Ahead> {
-        self.order.ahead(&self.waiting, |own| claims.has(own))
+    pub(super) fn ahead(&self) -> Option<Ahead> {
+        self.order.ahead(self.rule.waiting(), |own| self.rule.has(own))
     }
 
-    /// It was seen as this. Says whether somebody of ours waits who was not in it, and whom nothing is watched for.
-    pub(super) fn saw(&mut self, seen: Option<UsedAs>, order: Order, claims: &Claims) -> bool {
-        self.seen = seen;
+    /// It was seen as this: `watch` is told what is to be watched. Says whether somebody has to look again.
+    pub(super) fn saw(&mut self, seen: &Seen, order: Order, watch: impl FnOnce(u64, What) -> Task) -> bool {
+        let in_use = seen.line.in_use().filter(|_| seen.line.is_of_one_type());
+        let version = seen.listing.stat.version;
+        self.seen = in_use.map(|(kind, size)| UsedAs { kind, size, version });
         self.order = order;
-        self.watch.is_none() && self.waiting.iter().any(|number| claims.standing(*number).is_some())
+        match self.rule.seen(&seen.line, seen.listing.stamp) {
+            Aim::Kept => false,
+            Aim::Look => true,
+            Aim::Watch(armed) => {
+                match seen.what(armed.what) {
+                    Some(what) => self.task = Some((armed.serial, watch(armed.serial, what))),
+                    None => self.rule.fired(armed.serial),
+                }
+                self.rule.armed().is_none()
+            }
+        }
     }
 
     /// Its capacity is another now.
@@ -81,9 +114,27 @@ impl OwnLine {
         self.seen = None;
     }
 
-    /// Whether that is to be watched for this one, and is not yet.
-    pub(super) fn wants(&self, first: u64, what: &What) -> bool {
-        let is_it = |watch: &Watch| watch.first == first && watch.what == *what;
-        self.waiting.contains(&first) && !self.watch.as_ref().is_some_and(is_it)
+    /// What watches for nobody any more.
+    pub(super) fn ended(&mut self) -> Ended {
+        let capacity = if self.rule.is_waited_in() {
+            None
+        } else {
+            self.rule.disarm();
+            (self.seen, self.order) = (None, Order::default());
+            self.capacity.take()
+        };
+        let serial = self.rule.armed().map(|armed| armed.serial);
+        let task = self.task.take_if(|(watched, _)| Some(*watched) != serial);
+        [task.map(|(_, task)| task), capacity]
+    }
+}
+
+impl What {
+    /// The claim of another's whose node it is.
+    fn claim(&self) -> Option<ClaimId> {
+        match self {
+            Self::Node(node) => Node::parse(node).map(|node| node.id),
+            Self::Own(_) | Self::Line => None,
+        }
     }
 }

@@ -2,8 +2,6 @@
 
 use tidelock::Token;
 
-use super::What;
-
 /// One of ours has its turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
@@ -16,8 +14,6 @@ pub(crate) struct Turn {
 pub(crate) enum Behind {
     /// It is, or nobody waits.
     Watched,
-    /// It is not, and this is what it waits for.
-    Known(u64, What),
     /// It is not, and somebody should look.
     Unknown,
 }

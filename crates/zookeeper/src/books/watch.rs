@@ -22,12 +22,3 @@ impl Drop for Task {
         self.0.abort();
     }
 }
-
-#[derive(Debug)]
-pub(super) struct Watch {
-    pub(super) serial: u64,
-    pub(super) first: u64,
-    pub(super) what: What,
-    /// None: it is a claim of our own, and whoever has it leave looks here.
-    pub(super) _task: Option<Task>,
-}

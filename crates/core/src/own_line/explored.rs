@@ -1,0 +1,370 @@
+//! Every order of what can happen around a client's own line: claims of its own and of another's come, leave, become
+//! lighter; lists are sent, made and read at different times; watches are set late. When all is quiet nobody may wait
+//! whose turn it is.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use tidelock_model::{Kind, Place, ShownClaim, ShownLine, Token, Watch, Weight, places, touches};
+
+use super::{Aim, OwnLine};
+use crate::{ClaimId, SessionId};
+
+const OURS: SessionId = SessionId::from_bits(1);
+const THEIRS: SessionId = SessionId::from_bits(2);
+/// How many lists may be under way at once.
+const LISTS: usize = 2;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    line: ShownLine,
+    /// How often somebody came or left.
+    version: u64,
+    /// Numbers are never used twice.
+    came: BTreeSet<u64>,
+    /// How often the other's claims were touched.
+    touched: BTreeMap<u64, u64>,
+    own: OwnLine,
+    held: BTreeSet<u64>,
+    /// Those of the other client that know that they are held.
+    theirs_held: BTreeSet<u64>,
+    /// The stamp that each was sent with, and what it shows once it was made.
+    lists: Vec<(u64, Option<(ShownLine, u64)>)>,
+    /// Claims of ours that the store has let go of, or made lighter, and the answer is on its way.
+    leaving: BTreeSet<u64>,
+    changing: BTreeSet<u64>,
+    watch: Option<(Watch, Setting)>,
+    must_look: bool,
+}
+
+/// How far a watch has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Setting {
+    /// It is to be set, for what was seen in this version of the line.
+    Asked(u64),
+    Set,
+    Fired,
+}
+
+/// What may come, as which number of whom.
+struct Stage {
+    title: &'static str,
+    claims: Vec<(SessionId, u64, Kind, u32, u32)>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            line: ShownLine::default(),
+            version: 0,
+            came: BTreeSet::new(),
+            touched: BTreeMap::new(),
+            own: OwnLine::new(OURS, 0),
+            held: BTreeSet::new(),
+            theirs_held: BTreeSet::new(),
+            lists: Vec::new(),
+            leaving: BTreeSet::new(),
+            changing: BTreeSet::new(),
+            watch: None,
+            must_look: false,
+        }
+    }
+
+    /// All that can happen next.
+    fn next(&self, stage: &Stage) -> Vec<(String, Self)> {
+        let mut next = Vec::new();
+        let mut add = |what: String, change: &dyn Fn(&mut Self) -> bool| {
+            let mut after = self.clone();
+            if change(&mut after) {
+                next.push((what, after));
+            }
+        };
+        for claim in &stage.claims {
+            let (session, number, ..) = *claim;
+            add(format!("{number} comes"), &|world| world.comes(*claim, false));
+            add(format!("{number} comes without a look"), &|world| world.comes(*claim, true));
+            add(format!("the store lets {number} go"), &|world| world.departs(session, number));
+            add(format!("the leave of {number} is answered"), &|world| world.left(number));
+            add(format!("the store makes {number} lighter"), &|world| world.lightens(number));
+            add(format!("{number} knows that it is lighter"), &|world| world.changed(number));
+            add(format!("the other client looks for {number}"), &|world| world.they_look(session, number));
+        }
+        add("a list is sent".into(), &Self::sends);
+        for at in 0..self.lists.len() {
+            add(format!("list {at} is made"), &|world| world.makes(at));
+            add(format!("list {at} is read"), &|world| world.reads(at));
+        }
+        add("the watch is set".into(), &Self::sets);
+        add("the watch fires".into(), &Self::fires);
+        next
+    }
+
+    fn comes(
+        &mut self,
+        (session, number, kind, weight, declared): (SessionId, u64, Kind, u32, u32),
+        parks: bool,
+    ) -> bool {
+        let (weight, declared) = (Weight::new(weight).unwrap(), Weight::new(declared).unwrap());
+        let id = ClaimId { session, number };
+        if self.came.contains(&number) {
+            return false;
+        }
+        let is_watched = self.own.armed().is_some_and(|armed| self.own.is_waiting(armed.first));
+        if parks && !(session == OURS && is_watched) || !parks && session == OURS && self.lists.len() == LISTS
+        {
+            return false;
+        }
+        self.came.insert(number);
+        self.version += 1;
+        self.line.claims.push(ShownClaim {
+            id,
+            kind,
+            weight,
+            declared,
+            order: self.came.len() as u64,
+            token: None,
+        });
+        if session == OURS {
+            self.own.comes(number);
+            if !parks {
+                self.lists.push((self.own.stamp(), None));
+            }
+        }
+        true
+    }
+
+    fn departs(&mut self, session: SessionId, number: u64) -> bool {
+        let Some(at) = self.line.position(ClaimId { session, number }) else { return false };
+        if session == OURS {
+            self.own.waits_no_more(number);
+            self.leaving.insert(number);
+        }
+        self.line.claims.remove(at);
+        self.version += 1;
+        self.theirs_held.remove(&number);
+        self.touched.remove(&number);
+        self.stirs(ClaimId { session, number }, true);
+        true
+    }
+
+    fn left(&mut self, number: u64) -> bool {
+        let was = self.leaving.remove(&number);
+        if was {
+            self.held.remove(&number);
+            self.changing.remove(&number);
+            self.must_look |= self.own.left(number);
+            self.follows_the_watch();
+        }
+        was
+    }
+
+    fn lightens(&mut self, number: u64) -> bool {
+        let is_held = self.held.contains(&number) && !self.leaving.contains(&number);
+        let claim = self
+            .line
+            .claims
+            .iter_mut()
+            .find(|claim| claim.id.number == number && claim.weight == Weight::MAX);
+        let Some(claim) = claim.filter(|_| is_held) else { return false };
+        claim.weight = Weight::ONE;
+        let id = claim.id;
+        self.changing.insert(number);
+        self.stirs(id, true);
+        true
+    }
+
+    fn changed(&mut self, number: u64) -> bool {
+        let was = self.changing.remove(&number);
+        if was {
+            self.must_look |= self.own.changed(number);
+            self.follows_the_watch();
+        }
+        was
+    }
+
+    /// The other client finds its claim held, and touches it if somebody may rely on that.
+    fn they_look(&mut self, session: SessionId, number: u64) -> bool {
+        let id = ClaimId { session, number };
+        let is_held = self.line.held().any(|claim| claim.id == id);
+        if session != THEIRS || !is_held || !self.theirs_held.insert(number) {
+            return false;
+        }
+        if touches(&self.line, id) {
+            *self.touched.entry(number).or_default() += 1;
+            self.stirs(id, false);
+        }
+        true
+    }
+
+    /// What is watched has changed at the store.
+    fn stirs(&mut self, id: ClaimId, has_left: bool) {
+        if let Some((watch, setting)) = &mut self.watch
+            && *setting == Setting::Set
+            && (*watch == Watch::Claim(id) || has_left && *watch == Watch::Line)
+        {
+            *setting = Setting::Fired;
+        }
+    }
+
+    fn sends(&mut self) -> bool {
+        let sends = self.must_look && self.lists.len() < LISTS;
+        if sends {
+            self.must_look = false;
+            self.lists.push((self.own.stamp(), None));
+        }
+        sends
+    }
+
+    fn makes(&mut self, at: usize) -> bool {
+        let (_, made) = &mut self.lists[at];
+        if made.is_some() {
+            return false;
+        }
+        *made = Some((self.line.clone(), self.version));
+        true
+    }
+
+    fn reads(&mut self, at: usize) -> bool {
+        let (stamp, Some((mut line, version))) = self.lists[at].clone() else { return false };
+        self.lists.remove(at);
+        for claim in line.claims.iter_mut().filter(|claim| claim.id.session == OURS) {
+            claim.token = Token::from_order(0).filter(|_| self.held.contains(&claim.id.number));
+        }
+        let held: Vec<u64> =
+            line.held().map(|claim| claim.id).filter(|id| id.session == OURS).map(|id| id.number).collect();
+        for number in held {
+            if self.own.is_waiting(number) {
+                self.held.insert(number);
+                self.own.waits_no_more(number);
+            }
+        }
+        match self.own.seen(&line, stamp) {
+            Aim::Look => self.must_look = true,
+            Aim::Watch(armed) => {
+                self.watch = Some((armed.what, Setting::Asked(version)));
+            }
+            Aim::Kept => {}
+        }
+        self.follows_the_watch();
+        true
+    }
+
+    /// What is not watched any more is not watched in the store either.
+    fn follows_the_watch(&mut self) {
+        let is_armed =
+            |(watch, _): &(Watch, Setting)| self.own.armed().is_some_and(|armed| armed.what == *watch);
+        self.watch = self.watch.filter(is_armed);
+    }
+
+    /// It is set by a read, which tells whether that is there, and whether it is as it was seen.
+    fn sets(&mut self) -> bool {
+        let Some((what, Setting::Asked(version))) = self.watch else { return false };
+        let armed = self.own.armed().map(|armed| armed.serial);
+        let is_as_it_was = match what {
+            Watch::Line => self.version == version,
+            Watch::Claim(id) if self.line.claim(id).is_none() => false,
+            Watch::Claim(id) => {
+                let touches = self.touched.get(&id.number).copied().unwrap_or(0);
+                if !armed.is_none_or(|serial| self.own.is_set(serial, touches)) {
+                    self.watch = None;
+                    self.must_look = true;
+                    return true;
+                }
+                true
+            }
+        };
+        self.watch = Some((what, if is_as_it_was { Setting::Set } else { Setting::Fired }));
+        true
+    }
+
+    fn fires(&mut self) -> bool {
+        let Some((_, Setting::Fired)) = self.watch else { return false };
+        self.watch = None;
+        let armed = self.own.armed().map(|armed| armed.serial);
+        armed.into_iter().for_each(|serial| self.own.fired(serial));
+        self.must_look = true;
+        true
+    }
+
+    /// Whether nothing is under way, and somebody of ours waits whose turn it is.
+    fn is_stuck(&self) -> bool {
+        let is_watch_quiet = self.watch.is_none_or(|(_, setting)| setting == Setting::Set);
+        let is_quiet =
+            !self.must_look && self.lists.is_empty() && self.leaving.is_empty() && self.changing.is_empty();
+        let mut line = self.line.clone();
+        for claim in &mut line.claims {
+            let is_held = self.held.contains(&claim.id.number) || self.theirs_held.contains(&claim.id.number);
+            claim.token = Token::from_order(0).filter(|_| is_held);
+        }
+        let everyone_has_looked = places(&line)
+            .all(|(claim, place)| claim.id.session == OURS || place != Place::Held || claim.token.is_some());
+        let mut waits = places(&line)
+            .filter(|(claim, _)| claim.id.session == OURS && self.own.is_waiting(claim.id.number));
+        is_quiet && is_watch_quiet && everyone_has_looked && waits.any(|(_, place)| place == Place::Held)
+    }
+
+    /// The same for worlds that nobody inside could tell apart.
+    fn key(&self) -> Self {
+        let mut key = self.clone();
+        key.own.last_serial = 0;
+        if let Some(armed) = &mut key.own.armed {
+            armed.serial = 0;
+        }
+        key
+    }
+}
+
+/// Visits all worlds; tells the shortest way to one in which somebody is stuck.
+fn explore(stage: &Stage) -> Result<usize, String> {
+    let mut seen = HashSet::from([World::new()]);
+    let mut ways: Vec<(usize, String)> = vec![(0, String::new())];
+    let mut queue = VecDeque::from([(0, World::new())]);
+    while let Some((from, world)) = queue.pop_front() {
+        if world.is_stuck() {
+            let (mut at, mut told) = (from, Vec::new());
+            while at > 0 {
+                told.push(ways[at].1.clone());
+                at = ways[at].0;
+            }
+            told.reverse();
+            return Err(format!(
+                "{}: somebody is stuck after\n  {}\n{world:#?}",
+                stage.title,
+                told.join("\n  ")
+            ));
+        }
+        for (what, after) in world.next(stage) {
+            if seen.insert(after.key()) {
+                queue.push_back((ways.len(), after));
+                ways.push((from, what));
+            }
+        }
+    }
+    Ok(seen.len())
+}
+
+#[test]
+fn whatever_comes_when_nobody_of_ours_is_stuck() {
+    let (mutex, read, write) = (
+        (Kind::Mutex, 1, 1),
+        (Kind::RwLock, 1, Weight::MAX.get()),
+        (Kind::RwLock, Weight::MAX.get(), Weight::MAX.get()),
+    );
+    let permit = (Kind::Semaphore, 1, 2);
+    let stage = |title, claims: &[(SessionId, (Kind, u32, u32))]| {
+        let claims = claims.iter().zip(1..).map(|((session, (kind, weight, declared)), number)| {
+            (*session, number, *kind, *weight, *declared)
+        });
+        Stage { title, claims: claims.collect() }
+    };
+    for stage in [
+        stage("a mutex", &[(OURS, mutex), (OURS, mutex), (THEIRS, mutex)]),
+        stage("a read-write lock", &[(OURS, write), (OURS, read), (THEIRS, read)]),
+        stage("permits", &[(OURS, permit), (THEIRS, permit), (THEIRS, permit), (OURS, permit)]),
+    ] {
+        let count = explore(&stage).unwrap_or_else(|way| {
+            println!("\nbroken: nobody_stuck: {way}");
+            panic!("somebody is stuck");
+        });
+        println!("{}: {count} worlds", stage.title);
+    }
+}
