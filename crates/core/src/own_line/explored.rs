@@ -103,7 +103,8 @@ impl World {
         (session, number, kind, weight, declared): (SessionId, u64, Kind, u32, u32),
         parks: bool,
     ) -> bool {
-        let (weight, declared) = (Weight::new(weight).unwrap(), Weight::new(declared).unwrap());
+        let weigh = |n| Weight::new(n).expect("weights from 1 to MAX");
+        let (weight, declared) = (weigh(weight), weigh(declared));
         let id = ClaimId { session, number };
         if self.came.contains(&number) {
             return false;
