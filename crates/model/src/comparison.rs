@@ -5,7 +5,7 @@
 //! operation the store's answer, what it told and the line that it shows must be what a [`World`] has.
 //!
 //! Who is dead stays in a store's line until somebody meets it. So the world follows: whoever is not shown any more must
-//! not be [surely alive](book), and leaves the world's line in the same moment, before the operation.
+//! not be surely alive, and leaves the world's line in the same moment, before the operation.
 //!
 //! A store may grant a crowd by and by, each part in an operation of its own. Whom it still owes a grant is the front of
 //! those who wait, and the client of the first of them must have been told to look.
