@@ -317,7 +317,6 @@ impl Shore {
                 (Known::Come, Place::AnotherSize(size)) if self.weight(id) <= size => {
                     self.known.insert(id, Known::Again(line.claims[0].id, size));
                 }
-                (_, Place::AnotherSize(_)) if cfg!(tidelock_fault = "another_size_goes_on_waiting") => {}
                 (_, Place::AnotherSize(_) | Place::Stranded) | (Known::Come, Place::AnotherKind(_)) => {
                     leaving.push(id);
                 }
@@ -468,7 +467,7 @@ impl Shore {
         }
         self.line.resized = Some(resized);
         self.stir(|_, _| true);
-        if !is_second && again != resized && !cfg!(tidelock_fault = "a_resize_writes_once") {
+        if !is_second && again != resized {
             self.resizing = Some(Resizing { resized: again, last: now_last.id, is_second: true });
         }
     }
