@@ -300,13 +300,13 @@ impl Session for OwnSession {
     }
 }
 
-/// What the model refuses, as a kind of error that core understands.
+/// What the model refuses, in the words that core has for it.
 fn refused(event: &Event<Key>) -> Error {
-    let kind = match event {
-        Event::Refused { why, .. } => ErrorKind::of_refusal(*why),
+    let said = match event {
+        Event::Refused { why, .. } => Error::of_refusal(*why),
         _ => None,
     };
-    Error::new(kind.unwrap_or(ErrorKind::Conflict), format!("the model says {event:?}"))
+    said.unwrap_or_else(|| Error::new(ErrorKind::Conflict, format!("the model says {event:?}")))
 }
 
 fn over() -> Error {
