@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use super::{Comparison, Wish};
-use crate::{ClaimId, Dice, Leave, SessionId};
+use crate::{ClaimId, Dice, Join, Kind, Leave, SessionId, Weight};
 
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3_600 * SECOND;
@@ -16,6 +16,8 @@ pub(super) struct Mood {
     joins: u64,
     /// How many of a hundred moments are close to the last.
     bursts: u64,
+    /// Whether names that nobody uses become mutexes.
+    mutexes: bool,
     /// Whether the clock is set back now and then.
     turns_back: bool,
     /// Whether things get lost.
@@ -27,6 +29,7 @@ impl Mood {
         Self {
             joins: *dice.pick(&[20, 35, 35, 60]),
             bursts: *dice.pick(&[40, 60, 60, 85]),
+            mutexes: dice.one_in(2),
             turns_back: dice.one_in(6),
             loses: can_lose && dice.one_in(4),
         }
@@ -108,8 +111,14 @@ impl<N: Ord + Clone + Debug> Comparison<'_, N> {
 
     /// Asked again, a join says what it said.
     fn join(&mut self, name: &N, id: ClaimId) -> Wish<N> {
-        let join = self.joins.entry(id).or_insert_with(|| self.wishes.join(&self.world, name, id));
-        Wish::Join(join.clone())
+        let draw = || {
+            let join = self.wishes.join(&self.world, name, id);
+            if self.mood.mutexes && self.world.line(name).is_none() {
+                return Join { kind: Kind::Mutex, weight: Weight::ONE, capacity: Weight::ONE, ..join };
+            }
+            join
+        };
+        Wish::Join(self.joins.entry(id).or_insert_with(draw).clone())
     }
 
     fn renew(&mut self) -> Wish<N> {

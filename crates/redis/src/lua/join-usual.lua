@@ -44,9 +44,8 @@ if one then
         redis.call('HSET', KEYS[1], 'one', one .. '\n' .. tick .. ' ' .. ARGV[1])
         return math.ceil(soon / 100) + 1
       elseif redis.call('ZADD', KEYS[2], 'NX', tick, id) == 1 then
-        local session, last = '\t' .. sub(claim, 1, 16), redis.call('ZRANGE', KEYS[2], '-2', '-1')
-        -- Whoever is alone there may have made the key anew: the server may have evicted it.
-        if waits ~= 122 or not last[2] or not string.find(one, session, 60, true) then
+        local session = '\t' .. sub(claim, 1, 16)
+        if waits ~= 122 or not string.find(one, session, 60, true) then
           local life = tick .. ' ' .. sub(ARGV[1], 1, 12) .. sub(ARGV[1], 15 + #claim)
           redis.call('HSET', KEYS[3], 's:' .. sub(claim, 1, 16), life)
           for i = 1, 3 do -- together, or those who wait would outlive the line
@@ -56,8 +55,8 @@ if one then
             redis.call('HSET', KEYS[1], 'one', sub(one, 1, 27) .. 'z' .. sub(one, 29) .. session)
           end
         end
-        if (last[2] or last[1]) ~= id then -- the clock stands still, or was set back
-          last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
+        if redis.call('ZRANGE', KEYS[2], '-1', '-1')[1] ~= id then -- the clock stands still, or was set back
+          local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
           redis.call('ZADD', KEYS[2], string.format('%.0f', last[2] + 1), id)
         end
         return math.ceil(soon / 100) + 1

@@ -4,7 +4,7 @@ local kind, is_patient, size, weight = KINDS[letter], ARGV[2] ~= 'now', 1, 1
 if kind ~= 'mutex' then
   size, weight, label = string.match(label, '^(%d+) (%d+) (.*)$')
 end
-ttl, size, weight = tonumber(ttl), tonumber(size), tonumber(weight)
+size, weight = tonumber(size), tonumber(weight)
 caller = session_of(claim)
 
 local mine = read(claim)
@@ -17,9 +17,12 @@ local function answer(word, first, second)
   return { word, first or false, second or false, own }
 end
 
--- The keys outlive this claim.
-local function keep()
+-- A lifetime begins now, and the keys outlive it.
+local function renew(life)
+  now()
+  life.from, life.lasts, life.label, life.ends, life.changed = tick, ttl, label, ticks + ttl * 100, true
   at.ttl, at.keeps = math.max(at.ttl, ttl), true
+  return life
 end
 
 -- Where the claim stands already: whoever waits is late at most, whoever held until its lifetime was over stands anew.
@@ -27,11 +30,9 @@ local is_waiting = not mine and waits(claim)
 if mine and holder(caller).ends <= now() then
   mine, at.ends = false, 0
 elseif mine then
-  hold_on(caller, ttl, label)
-  keep()
+  at.ends = math.min(at.ends, renew(holder(caller)).ends)
 elseif is_waiting then
-  wait_on(caller, ttl, label)
-  keep()
+  renew(waiter(caller))
   if kind ~= 'mutex' then -- the server may have evicted `wait` alone
     redis.call('HSET', wait, 'w:' .. claim, weight)
   end
@@ -58,8 +59,7 @@ if weight > at.size then
 end
 
 if not at.seq and at.used + weight <= at.size then
-  grant(claim, weight, { ends = ends_of(now(), ttl), lasts = ttl, label = label })
-  keep()
+  grant(claim, weight, renew({}))
   return answer('held', at.last, at.size)
 end
 if not is_patient then
@@ -73,6 +73,5 @@ at.seq = true
 if kind ~= 'mutex' then
   redis.call('HSET', wait, 'w:' .. claim, weight)
 end
-wait_on(caller, ttl, label)
-keep()
+renew(waiter(caller))
 return answer('waiting', look_in())

@@ -11,10 +11,14 @@ elseif waits(claim) then
   left = 'waiting'
   stop_waiting({ claim })
 end
-if at.seq and left ~= 'absent' then
-  sweep() -- or a grant to somebody else of their session would have the dead live again
+if at.seq and left ~= 'absent' then -- or a grant to somebody else of their session would have the dead live again
+  if mine and holder(session_of(claim)).ends <= now() then
+    mine = false
+    at.ends = 0
+  end
+  sweep()
 end
-if mine and not gone[claim] then
+if mine then
   let_go(claim, mine)
   count(claim, -1)
 end

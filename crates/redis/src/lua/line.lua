@@ -34,8 +34,6 @@ local held, line, wait = KEYS[1], KEYS[2], KEYS[3]
 local KINDS = { m = 'mutex', r = 'read-write lock', s = 'semaphore' }
 local VOID = 1e15
 local SHORT = 900000 -- the longest ttl (ms) of which `one` tells, whose keys live for 2 h, and are `fresh` for 1 h
-local FRESH = 360000000 -- that hour in ticks: for so long a join trusts that `wait` knows its session
-local AT_ONCE = 1000 -- how many grants one script makes, so that none takes long
 
 local tick, ticks, second -- the server's time, as a text and as a number, and in s, once it was asked for
 
@@ -52,11 +50,6 @@ end
 
 local function long(number)
   return string.format('%015.0f', number)
-end
-
--- The tick at which a lifetime ends.
-local function ends_of(from, lasts)
-  return from + lasts * 100
 end
 
 local function session_of(claim)
@@ -81,8 +74,8 @@ local function drop(field)
   drops[#drops + 1] = field
 end
 
--- How sessions live that hold: the tick at which it ends, and the ms by which it is written down. And that wait: since
--- when and for how many ms. As they were read or are to be written.
+-- How sessions live that hold, and that wait, as they were read or are to be written: `from` and `lasts` are the texts
+-- that say so, and a holder's `ends` is the tick that they come to. What is decided is decided by that.
 local holders, waiters = {}, {}
 
 -- Whether no more is known of the name than its newest token.
@@ -102,7 +95,7 @@ local function spill(one, from)
     local place, lasts, label = unpack(life)
     local before = redis.call('HGET', wait, session)
     if before then -- as late as either, but no claim that came later lives longer for it
-      local ends = ends_of(place, lasts)
+      local ends = place + lasts * 100
       place, lasts = string.match(before, '^(%d+) (%d+)')
       place = long(math.max(place, ends - lasts * 100))
     end
@@ -145,12 +138,12 @@ local function read_one(one)
     size, weight, label = 1, 1, rest
   end
   at.kind, at.size, at.used, at.ttl = KINDS[letter], tonumber(size), tonumber(weight), SHORT
-  at.ends = ends_of(place, lasts)
+  at.ends = place + lasts * 100
   at.seq = waits == 'z'
   at.only = { claim = claim, entry = weight .. ' ' .. long(at.last) .. ' ' .. place }
   at.stood = at.only
   holders[session_of(claim)] =
-    { ends = at.ends, lasts = tonumber(lasts), count = 1, sum = number_of(claim), label = label, changed = true }
+    { ends = at.ends, from = place, lasts = lasts, count = 1, sum = number_of(claim), label = label, changed = true }
 end
 
 -- Reads what is known of the line; answers what is known of `claim`, if it holds.
@@ -165,7 +158,7 @@ local function read(claim)
     size, used, ttl, from, lasts, at.kind = string.match(found[2], '^(%d+) (%d+) (%d+) (%d+) (%d+) (.+)$')
   end
   at.size, at.used, at.ttl = tonumber(size or 0), tonumber(used or 0), tonumber(ttl or 0)
-  at.ends = ends_of(from or 0, lasts or 0)
+  at.ends = (from or 0) + (lasts or 0) * 100
   at.last, at.seq, at.void = tonumber(found[3] or 0), found[4], tonumber(found[5] or 0)
   at.old_seq, at.is_written = at.seq, found[3] or found[5]
   if at.void > 0 and at.void * 100 <= now() then
@@ -175,15 +168,15 @@ local function read(claim)
   return found[6]
 end
 
-local function holder(session)
+local function holder(session, read)
   local known = holders[session]
   if not known then
-    local entry = not at.is_one and redis.call('HGET', held, 's:' .. session)
+    local entry = read or not at.is_one and redis.call('HGET', held, 's:' .. session)
     local from, lasts, count, sum, label
     if entry then
       from, lasts, count, sum, label = string.match(entry, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
     end
-    known = { ends = ends_of(from or 0, lasts or 0), lasts = tonumber(lasts or 0), count = tonumber(count or 0),
+    known = { ends = (from or 0) + (lasts or 0) * 100, from = from, lasts = lasts, count = tonumber(count or 0),
       sum = tonumber(sum or 0), label = label or '' }
     holders[session] = known
   end
@@ -198,28 +191,10 @@ local function waiter(session)
     if entry then
       from, lasts, label = string.match(entry, '^(%d+) (%d+) (.*)$')
     end
-    known = { from = tonumber(from or 0), lasts = tonumber(lasts or 0), label = label or '' }
+    known = { from = from or '', lasts = lasts or 0, label = label or '' }
     waiters[session] = known
   end
   return known
-end
-
--- How a claim lives that waits at that place.
-local function life_of(claim, place)
-  local known = waiter(session_of(claim))
-  return { ends = ends_of(math.max(known.from, place), known.lasts), lasts = known.lasts, label = known.label }
-end
-
--- A lifetime of `ttl` begins now: of those who hold, and of those who wait.
-local function hold_on(session, ttl, label)
-  local known = holder(session)
-  known.ends, known.lasts, known.label, known.changed = ends_of(now(), ttl), ttl, label, true
-  at.ends = math.min(at.ends, known.ends)
-end
-
-local function wait_on(session, ttl, label)
-  local known = waiter(session)
-  known.from, known.lasts, known.label, known.changed = now(), ttl, label or known.label, true
 end
 
 -- One held claim more (by = 1) or less (by = -1) of a session.
@@ -239,12 +214,8 @@ local function hold(claim, entry)
   end
 end
 
--- Who held when this script began, and does so no more.
-local gone = {}
-
 -- A claim holds no more.
 local function let_go(claim, entry)
-  gone[claim] = true
   at.used = at.used - tonumber(string.match(entry, '^%d+'))
   drop('h:' .. claim)
   if at.stood and at.stood.claim == claim then
@@ -271,7 +242,7 @@ local function waits(claim)
   return place and tonumber(place) < VOID
 end
 
--- The tokens of all that this script grants, by claim.
+-- All that this script grants, in that order, and the tokens by claim.
 local granted = {}
 
 -- What `one` has to say of the holder and those behind it; '' if nobody holds, nil if it is too much for `one`.
@@ -287,15 +258,17 @@ local function rest_of_one()
   end
   local claim = at.only.claim
   local life = holder(session_of(claim))
-  local from = life.ends - life.lasts * 100
   if place == '' then -- a token may be ahead of the clock
-    place = long(math.min(token, from))
+    place = token < life.from and token or life.from
   elseif tonumber(place) >= life.ends then -- and so may a place, where the clock was set back
-    place = long(from)
+    place = life.from
   end
   local waits = at.kind ~= 'mutex' and ' = ' or at.seq and ' z ' or ' - '
-  local lasts = math.ceil((life.ends - place) / 100)
-  return waits .. place .. ' ' .. string.format('%011.0f', lasts) .. ' ' .. string.sub(at.kind, 1, 1) .. ' ' .. claim
+  local lasts = life.lasts
+  if place ~= life.from or #lasts ~= 11 then
+    lasts = string.format('%011.0f', math.ceil((life.ends - place) / 100))
+  end
+  return waits .. place .. ' ' .. lasts .. ' ' .. string.sub(at.kind, 1, 1) .. ' ' .. claim
     .. ' ' .. (at.kind == 'mutex' and '' or at.size .. ' ' .. weight .. ' ') .. life.label
 end
 
@@ -339,8 +312,8 @@ local function save_all()
       if known.changed and known.count == 0 then
         drop('s:' .. session)
       elseif known.changed then
-        put('s:' .. session, long(known.ends - known.lasts * 100) .. ' ' .. known.lasts .. ' ' .. known.count .. ' '
-          .. long(known.sum) .. ' ' .. known.label)
+        put('s:' .. session,
+          known.from .. ' ' .. known.lasts .. ' ' .. known.count .. ' ' .. long(known.sum) .. ' ' .. known.label)
       end
     end
   end
@@ -360,35 +333,12 @@ local function save_all()
   end
 end
 
--- Who was granted, in that order; and of those whom the caller hears of by this script's reply, of which they are the
--- last part: number, token, size, …
-local grants, own = {}, {}
+-- Grants that the caller hears of by this script's reply, of which they are the last part: number, token, size, …
+local own = {}
 
 local function tell(session, words)
   local channels = string.sub(held, 1, string.find(held, '{', 1, true) - 1)
   redis.call('PUBLISH', channels .. session, words)
-end
-
--- Tells who was granted, each client at once as many as it can.
-local function tell_grants()
-  local told, words = {}, {}
-  for _, claim in ipairs(grants) do
-    local session, number = session_of(claim), string.sub(claim, 18)
-    if session == caller then
-      own[#own + 1] = tonumber(number)
-      own[#own + 1] = granted[claim]
-      own[#own + 1] = at.size
-    else
-      if not words[session] then
-        told[#told + 1] = session
-        words[session] = { 'held' }
-      end
-      table.insert(words[session], number .. ' ' .. long(granted[claim]) .. ' ' .. at.size)
-    end
-  end
-  for _, session in ipairs(told) do
-    tell(session, table.concat(words[session], ' '))
-  end
 end
 
 -- The keys of a line that is in use outlive everyone who renews; those of an idle name keep the newest token.
@@ -410,7 +360,7 @@ local function save()
   for session, known in pairs(waiters) do
     if known.changed and at.seq then
       redis.call('HSET', wait, 's:' .. session,
-        long(known.from) .. ' ' .. string.format('%011.0f', known.lasts) .. ' ' .. known.label)
+        known.from .. ' ' .. known.lasts .. ' ' .. known.label)
       at.keeps = true -- the key may be new
     end
   end
@@ -427,7 +377,22 @@ local function save()
       redis.call('PEXPIRE', line, math.ceil(at.void - now() / 100))
     end
   end
-  tell_grants()
+  -- Each client is told at once of all that it was granted.
+  local words = {}
+  for _, claim in ipairs(granted) do
+    local session, number = session_of(claim), string.sub(claim, 18)
+    if session == caller then
+      own[#own + 1] = tonumber(number)
+      own[#own + 1] = granted[claim]
+      own[#own + 1] = at.size
+    else
+      words[session] = words[session] or { 'held' }
+      table.insert(words[session], number .. ' ' .. long(granted[claim]) .. ' ' .. at.size)
+    end
+  end
+  for session, told in pairs(words) do
+    tell(session, table.concat(told, ' '))
+  end
 end
 
 -- Writes a claim down as held, under a token of its own, by a session that lives like that.
@@ -441,7 +406,7 @@ local function grant(claim, weight, alive, place)
   hold(claim, weight .. ' ' .. long(at.last) .. (place and ' ' .. place or ''))
   local known = count(claim, 1)
   if known.ends < alive.ends then
-    known.ends, known.lasts = alive.ends, alive.lasts
+    known.ends, known.from, known.lasts = alive.ends, alive.from, alive.lasts
   end
   known.label = alive.label
 end
@@ -449,90 +414,70 @@ end
 -- Takes claims that wait out of the line.
 local function stop_waiting(claims)
   at.has_less = true
-  in_pieces('ZREM', line, claims)
+  redis.call('ZREM', line, unpack(claims))
   if at.kind ~= 'mutex' then -- all of a mutex weigh 1
     local weights = {}
     for i, claim in ipairs(claims) do
       weights[i] = 'w:' .. claim
     end
-    in_pieces('HDEL', wait, weights)
+    redis.call('HDEL', wait, unpack(weights))
   end
 end
 
--- Nobody waits any more.
-local function nobody_waits()
-  at.seq = false
-  redis.call('DEL', wait)
-end
-
--- So many of those who wait first, each followed by its place; how many they are, and their weights.
-local function first_of(many)
-  local some, fields = redis.call('ZRANGE', line, '0', many - 1, 'WITHSCORES'), {}
-  for i = 1, #some, 2 do
-    if tonumber(some[i + 1]) >= VOID then
-      break
-    end
-    fields[#fields + 1] = 'w:' .. some[i]
-  end
-  return some, #fields, at.kind ~= 'mutex' and fields[1] and redis.call('HMGET', wait, unpack(fields))
-end
-
--- Grants those of `many` who come next and fit, and takes out the dead as they are met. Answers whether those behind
--- them may fit too.
-local function settle_some(many)
-  local some, count, weights = first_of(many)
-  local out, fits = {}, true
-  for i = 1, count do
-    local claim, place = some[2 * i - 1], some[2 * i]
-    local weight = weights and tonumber(weights[i] or 0) or 1
-    local life = life_of(claim, place)
-    local is_dead = life.ends <= now() or life.lasts == 0 or weight == 0 -- perhaps `wait` was evicted, and all it knew
-    if not is_dead and at.used + weight > at.size then
-      at.next_ends, fits = life.ends, false -- when it dies, those behind it may go on
-      break
-    elseif not is_dead then
-      grant(claim, weight, life, place)
-      grants[#grants + 1] = claim
-    end
-    out[#out + 1] = claim
-  end
-  if #out > 0 then
-    stop_waiting(out)
-  end
-  if #out < many and fits then
-    nobody_waits()
-  end
-  return fits
-end
-
--- Grants whoever comes next and fits: so many in one script. Then the client of the next one is told to look, which goes
--- on; and so does whatever else is done here, the look of anyone who waits too.
+-- Grants whoever comes next and fits; the dead are taken out as they are met. One script grants so many that it does not
+-- take long. Then the client of the next one is told to look, which goes on; and so does whatever else is done here, the
+-- look of anyone who waits too.
 local function settle()
-  local many = 1
-  while at.seq and at.used < at.size and #grants < AT_ONCE do
-    if not settle_some(math.min(many, AT_ONCE - #grants)) then
-      return
+  local was_waited, most, many, fits = at.seq, 1000, 1, true
+  while fits and at.seq and at.used < at.size and #granted < most do
+    many = math.min(many, most - #granted)
+    local some = redis.call('ZRANGE', line, '0', many - 1, 'WITHSCORES')
+    local fields, out = {}, {}
+    while some[2 * #fields + 2] and tonumber(some[2 * #fields + 2]) < VOID do
+      fields[#fields + 1] = 'w:' .. some[2 * #fields + 1]
     end
+    local weights = at.kind ~= 'mutex' and fields[1] and redis.call('HMGET', wait, unpack(fields))
+    for i = 1, #fields do
+      local claim, place, weight = some[2 * i - 1], some[2 * i], weights and tonumber(weights[i] or 0) or 1
+      local known = waiter(session_of(claim))
+      local from = known.from < place and place or known.from
+      local ends = from + known.lasts * 100
+      local is_dead = ends <= now() or weight == 0 or known.from == '' -- perhaps `wait` was evicted, and all it knew
+      if not is_dead and at.used + weight > at.size then
+        at.next_ends, fits = ends, false -- when it dies, those behind it may go on
+        break
+      elseif not is_dead then
+        grant(claim, weight, { ends = ends, from = from, lasts = known.lasts, label = known.label }, place)
+        granted[#granted + 1] = claim
+      end
+      out[#out + 1] = claim
+    end
+    if out[1] then
+      stop_waiting(out)
+    end
+    at.seq = at.seq and (not fits or #fields == many)
     many = math.min(many * 2, 128)
   end
-  if at.seq and at.used < at.size then
-    local claim = first()
-    if claim then
+  if fits and at.seq and at.used < at.size then
+    local next_one = first()
+    at.seq = next_one
+    if next_one then
       at.next_ends = 0
-      tell(session_of(claim), 'look ' .. string.match(held, '{(.*)}'))
-    else
-      nobody_waits()
+      tell(session_of(next_one), 'look ' .. string.match(held, '{(.*)}'))
     end
+  end
+  if was_waited and not at.seq then
+    redis.call('DEL', wait)
   end
 end
 
--- Forgets those of some waiters' sessions that are dead: by and by of all that have not come back. Not before a join can
--- have trusted that they are known here, and nobody of theirs that lives can be waiting.
+-- Forgets those of some waiters' sessions that are dead: by and by of all that have not come back. For an hour a join may
+-- have trusted that its session is known here, and may live although what is known of it is over.
 local function forget_some()
   local some = redis.call('HRANDFIELD', wait, 16, 'WITHVALUES')
   for i = 1, #some, 2 do
     local from, lasts = string.match(some[i + 1], '^(%d+) (%d+) ')
-    if from and ends_of(from, lasts) + FRESH <= now() then
+    if from and from + lasts * 100 + 360000000 <= now() then
       redis.call('HDEL', wait, some[i])
     end
   end
@@ -541,7 +486,7 @@ end
 -- Takes out whoever holds and is dead. It walks the holders, and does so at most once in a lifetime; and when the clock
 -- was set back, for nobody lives longer than the longest ttl.
 local function sweep()
-  if not at.kind or (now() < at.ends and at.ends <= ends_of(now(), at.ttl)) then
+  if not at.kind or (now() < at.ends and at.ends <= now() + at.ttl * 100) then
     return
   end
   local all, dead = at.stood and {} or redis.call('HGETALL', held), {}
@@ -550,7 +495,7 @@ local function sweep()
     if ends <= now() then
       dead[session] = true
       drop('s:' .. session)
-      holders[session] = { ends = 0, lasts = 0, count = 0, sum = 0, label = '' }
+      holders[session] = { ends = 0, count = 0, sum = 0, label = '' }
     else
       at.ends = math.min(at.ends, ends)
     end
@@ -564,8 +509,7 @@ local function sweep()
   end
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 2) == 's:' then
-      local session = string.sub(all[i], 3)
-      look(session, holders[session] and holders[session].ends or ends_of(string.match(all[i + 1], '^(%d+) (%d+)')))
+      look(string.sub(all[i], 3), holder(string.sub(all[i], 3), all[i + 1]).ends)
     end
   end
   for i = 1, #all, 2 do

@@ -21,7 +21,7 @@ mod sequence;
 mod site;
 mod stories;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use faults::{FAULTS, FEW_AT_ONCE, Fault};
@@ -47,14 +47,25 @@ fn seeds() -> AtomicU64 {
     AtomicU64::new(u64::try_from(since.as_micros()).unwrap() << 16)
 }
 
-/// Runs sequences side by side until so many operations are done, or one has gone wrong: what is the matter with that.
-fn run(scripts: &Variants, seeds: &AtomicU64, operations: u64) -> Result<u64, String> {
+/// Runs sequences on two connections until so many operations are done, or one has gone wrong: what is wrong with it.
+fn run_twice(scripts: &Variants, seeds: &AtomicU64, operations: u64) -> Result<u64, String> {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let half = || run(scripts, seeds, operations / 2, &is_over);
+        let halves = [scope.spawn(half), scope.spawn(half)];
+        halves.map(|half| half.join().unwrap()).into_iter().sum()
+    })
+}
+
+/// Runs sequences side by side on one.
+fn run(scripts: &Variants, seeds: &AtomicU64, operations: u64, is_over: &AtomicBool) -> Result<u64, String> {
     let mut server = connect();
     let begin = || Sequence::new(seeds.fetch_add(1, Ordering::Relaxed));
     let mut sequences: Vec<_> = (0..SIDE_BY_SIDE).map(|_| begin()).collect();
     let mut done = 0;
-    while done < operations {
-        done += round(&mut server, scripts, &mut sequences)?;
+    while done < operations && !is_over.load(Ordering::Relaxed) {
+        done += round(&mut server, scripts, &mut sequences)
+            .inspect_err(|_| is_over.store(true, Ordering::Relaxed))?;
         for sequence in sequences.iter_mut().filter(|sequence| sequence.is_over()) {
             *sequence = begin();
         }
@@ -95,11 +106,7 @@ fn the_scripts_do_what_the_rule_does_whatever_time_it_is() {
         return;
     }
     let start = Instant::now();
-    let done: u64 = std::thread::scope(|scope| {
-        let half = || run(&scripts, &seeds, operations() / 2);
-        let halves = [scope.spawn(half), scope.spawn(half)];
-        halves.map(|half| half.join().unwrap().unwrap_or_else(|wrong| panic!("{wrong}"))).iter().sum()
-    });
+    let done = run_twice(&scripts, &seeds, operations()).unwrap_or_else(|wrong| panic!("{wrong}"));
     println!("{done} operations in {:?}", start.elapsed());
 }
 
@@ -112,7 +119,7 @@ fn every_seeded_fault_is_caught() {
     for fault in FAULTS.iter().filter(|fault| only.as_deref().is_none_or(|only| fault.name == only)) {
         let start = Instant::now();
         let scripts = load(&mut server, &[fault]);
-        match run(&scripts, &seeds, 10 * operations()) {
+        match run_twice(&scripts, &seeds, 10 * operations()) {
             Ok(_) => missed.push(fault.name),
             Err(wrong) => {
                 let why = wrong.lines().next().unwrap_or_default();

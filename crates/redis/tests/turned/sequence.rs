@@ -32,7 +32,8 @@ impl Sequence {
         let label = |_| "é x".repeat(*dice.pick(&[0, 1, 5, 60]));
         let names = ["}", "a/b", "é {"]
             .map(|odd| tidelock_redis::escape(&format!("{odd}{seed:x}"), |c| "{}".contains(c)));
-        let wishes = Wishes::new(seed, names.to_vec(), Box::leak(Box::new(0))); // eight bytes
+        let names = names[..*dice.pick(&[1, 3])].to_vec();
+        let wishes = Wishes::new(seed, names, Box::leak(Box::new(0))); // eight bytes
         Self {
             seed,
             steps: 30 + dice.below(150),

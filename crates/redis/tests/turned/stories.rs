@@ -116,3 +116,29 @@ fn a_waiter_that_lives_is_not_dropped_with_what_its_session_said_before() {
     let next = story.renew(15_300, 3);
     assert!(holds(&next, id(3, 2)), "{next:?}");
 }
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn what_is_known_of_a_session_is_trusted_for_an_hour_and_no_longer() {
+    let mut story = Story::of(&[15_000, 600_000, 15_000]);
+    story.join(0, id(1, 1));
+    for number in 1..=10 {
+        story.join(0, id(2, number));
+    }
+    story.join(0, id(3, 1)); // it dies, and nobody meets it
+    for second in (10..3_695).step_by(10) {
+        story.renew(second * 1_000, 1);
+        if second % 300 == 0 {
+            story.renew(second * 1_000, 2);
+        }
+    }
+    story.join(3_695_000, id(3, 2));
+    // The holder is dead, and what was known of the third client since the beginning.
+    assert!(holds(&story.join(3_706_000, id(2, 11)), id(2, 1)));
+    for number in 1..=10 {
+        assert_eq!(story.leave(3_706_100, 2, id(2, number)).reply, Reply::Left(Left::Held));
+    }
+    story.leave(3_706_150, 3, id(3, 1)); // which was late at most, as its session came again
+    let next = story.renew(3_706_200, 3);
+    assert!(holds(&next, id(3, 2)), "{next:?}");
+}
