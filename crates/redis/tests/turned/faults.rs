@@ -52,10 +52,6 @@ pub(crate) const FAULTS: &[Fault] = &[
         "keys_expire_before_those_who_live_long",
         &[("math.max(7200000, at.ttl * 4,", "math.max(7200000, 0,")],
     ),
-    fault(
-        "a_renewal_cuts_short_what_is_void",
-        &[("at.ttl = math.ceil(math.max(at.ttl, at.void - now() / 100))", "")],
-    ),
     fault("a_line_never_expires", &[("for i = 1, 3 do -- together", "for i = 1, 1 do -- together")]),
     fault("tokens_go_by_the_clock_alone", &[("at.last = math.max(at.last + 1, ticks)", "at.last = ticks")]),
     fault(

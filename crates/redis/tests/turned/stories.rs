@@ -48,6 +48,11 @@ impl Story {
         self.ask(millis, &Wish::Join(join))
     }
 
+    fn void(&mut self, millis: u64, id: ClaimId) -> Answer {
+        let name = "stock".to_owned();
+        self.ask(millis, &Wish::Leave { by: id.session, name, id, how: Leave::Void })
+    }
+
     fn leave(&mut self, millis: u64, by: u64, id: ClaimId) -> Answer {
         let (by, name) = (SessionId::from_bits(by), "stock".to_owned());
         self.ask(millis, &Wish::Leave { by, name, id, how: Leave::Done })
@@ -141,4 +146,22 @@ fn what_is_known_of_a_session_is_trusted_for_an_hour_and_no_longer() {
     story.leave(3_706_150, 3, id(3, 1)); // which was late at most, as its session came again
     let next = story.renew(3_706_200, 3);
     assert!(holds(&next, id(3, 2)), "{next:?}");
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_renewal_cuts_nothing_short_that_is_void() {
+    let mut story = Story::of(&[15_000, 24 * 3_600_000]);
+    story.void(0, id(2, 1));
+    story.join(1_000, id(1, 1));
+    for second in (10..3 * 3_600).step_by(10) {
+        story.renew(second * 1_000, 1);
+        if second == 3_600 {
+            story.leave(3_600_000, 1, id(1, 1));
+            story.join(3_600_000, id(1, 2));
+        }
+    }
+    story.leave(3 * 3_600_000, 1, id(1, 2));
+    assert_eq!(story.join(23 * 3_600_000, id(2, 1)).reply, Reply::Void);
+    assert!(matches!(story.join(25 * 3_600_000, id(2, 1)).reply, Reply::Held { .. }));
 }
