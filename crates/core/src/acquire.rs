@@ -6,7 +6,7 @@
 use tracing::Instrument;
 
 use crate::client::{Client, closed};
-use crate::stake::{Joined, Stake};
+use crate::stake::{Joined, Stake, Trying};
 use crate::standing::{Loss, Turn};
 use crate::{Claim, ClaimId, Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Signals, Weight};
 
@@ -31,6 +31,8 @@ enum Stood {
         loss: Loss,
         had_waited: bool,
     },
+    /// The store did not answer in time.
+    TooLate,
 }
 
 impl Client {
@@ -56,16 +58,18 @@ impl Client {
     async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
         // A store that answers at once must not keep a loop from ever yielding.
         tokio::task::coop::consume_budget().await;
-        let mut lost_in_a_row = 0;
+        let (mut lost_in_a_row, mut trying) = (0, Trying::default());
         while lost_in_a_row < TRIES {
-            match self.stand_once(want, patience, by).await? {
+            match self.stand_once(want, patience, by, &mut trying).await? {
                 Stood::Granted(guard) => return Ok(Some(guard)),
                 Stood::InVain => return Ok(None),
+                Stood::TooLate => continue,
                 Stood::Gone { loss: Loss::Closed, .. } => return Err(closed()),
                 // Its session has ended, or its lifetime: it stands in line anew, at the tail.
                 Stood::Gone { had_waited: true, .. } => lost_in_a_row = 0,
                 Stood::Gone { had_waited: false, .. } => lost_in_a_row += 1,
             }
+            trying = Trying::default();
         }
         Err(Error::new(
             ErrorKind::Unavailable,
@@ -74,19 +78,26 @@ impl Client {
     }
 
     /// Stands in line with one claim, until it is over with it one way or another.
-    async fn stand_once(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Stood> {
+    async fn stand_once(
+        &self,
+        want: Want<'_>,
+        patience: Patience,
+        by: Moment,
+        trying: &mut Trying,
+    ) -> Result<Stood> {
         let live = self.live(by).await?;
         let claim = want.claim(live.registry.next_id());
         let stake = match Stake::new(live, claim) {
             Ok(stake) => stake,
             Err(loss) => return Ok(Stood::Gone { loss, had_waited: false }),
         };
-        let (turn, had_waited) = match stake.join(patience, by).await {
+        let (turn, had_waited) = match stake.join(patience, by, trying).await {
             Ok(Joined::Held(grant)) => (Some(Turn::Held(grant)), false),
             Ok(Joined::Refused) => (None, false),
             Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // and its stake leaves
             Ok(Joined::Waiting) => (stake.turn(by).await, true),
             Ok(Joined::Gone(loss)) => (Some(Turn::Gone(loss)), false),
+            Ok(Joined::TooLate) => return Ok(Stood::TooLate),
             Err(error) if error.kind() == ErrorKind::Lost => {
                 stake.live.registry.over();
                 (Some(Turn::Gone(Loss::SessionOver)), false)

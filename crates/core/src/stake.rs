@@ -2,13 +2,16 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::deadline;
 use crate::keeper::{Leaving, renewals_take};
 use crate::live::Live;
 use crate::registry::Wish;
 use crate::standing::{Footing, Loss, Standing, Turn};
-use crate::{Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Patience, Place, Result, Sleep, shield};
+use crate::{
+    Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Options, Patience, Place, Result, Sleep, shield,
+};
 
 /// What has become of a join.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +20,25 @@ pub(crate) enum Joined {
     Waiting,
     Refused,
     Gone(Loss),
+    /// No answer came while the claim surely lived. It is to leave, and another to be asked for.
+    TooLate,
+}
+
+/// What an acquire remembers of joins without an answer, from one claim to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Trying {
+    give_up: Option<Moment>,
+    pause: Option<Duration>,
+    trouble: Option<Error>,
+}
+
+impl Trying {
+    /// How long to wait this time: twice as long as before.
+    fn pause(&mut self, options: &Options) -> Duration {
+        let pause = self.pause.unwrap_or(options.first_pause);
+        self.pause = Some((pause * 2).min(options.longest_pause));
+        pause
+    }
 }
 
 /// One claim of ours, and the duty to give it back.
@@ -34,20 +56,22 @@ impl Stake {
     }
 
     /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command.
-    pub(crate) async fn join(&self, patience: Patience, by: Moment) -> Result<Joined> {
+    pub(crate) async fn join(&self, patience: Patience, by: Moment, trying: &mut Trying) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
-        let (mut given_up, mut trouble) = (None, None);
-        let mut pause = live.options.first_pause;
+        let asked = clock.now();
+        let give_up = *trying.give_up.get_or_insert(by.min(asked + live.options.command_deadline));
+        // By then its lifetime may have ended in the store, and to ask once more would have it stand there anew: what was
+        // granted to it before, and told late, would be taken for what it has now. So that is done under another id.
+        let over = || asked + live.session.ttl();
+        let mut is_repeated = false;
         loop {
-            let mut give_up = |now| *given_up.get_or_insert(by.min(now + live.options.command_deadline));
-            // An answer that comes when the claim's lifetime is over is of no use: it is asked again before.
-            let no_later = |now| give_up(now).min(now + live.session.ttl());
             self.standing.ask();
             let joining = shield::around(live.session.join(&self.standing.claim, patience));
-            let answer = deadline::by(clock, no_later, joining).await;
+            let answer = deadline::by(clock, |_| give_up.min(over()), joining).await;
             // What the last answer said is worth more to its user than that there was none now.
-            let no_answer = || Err(trouble.take().unwrap_or_else(deadline::no_answer));
+            let no_answer = || Err(trying.trouble.take().unwrap_or_else(deadline::no_answer));
             let error = match answer.unwrap_or_else(no_answer) {
+                Ok(_) if is_repeated && clock.now() >= over() => return Ok(Joined::TooLate),
                 Ok(place) => return Ok(self.joined(place)),
                 Err(error) => error,
             };
@@ -59,15 +83,17 @@ impl Stake {
             if let Some(loss) = self.standing.loss() {
                 return Ok(Joined::Gone(loss)); // its session ended meanwhile, or is being closed
             }
-            let now = clock.now();
-            let give_up = *given_up.get_or_insert(by.min(now + live.options.command_deadline));
-            if !error.can_retry() || now + pause >= give_up {
+            let again_at = clock.now() + trying.pause(&live.options);
+            if !error.can_retry() || again_at >= give_up {
                 return Err(error);
             }
             tracing::debug!(lock.name = %self.standing.claim.name, %error, "a join got no answer, and is asked again");
-            Sleep::until(clock, now + pause).await;
-            pause = (pause * 2).min(live.options.longest_pause);
-            trouble = Some(error);
+            trying.trouble = Some(error);
+            Sleep::until(clock, again_at).await;
+            if clock.now() >= over() {
+                return Ok(Joined::TooLate);
+            }
+            is_repeated = true;
         }
     }
 

@@ -147,10 +147,19 @@ impl Standing {
         count(&self.answered);
     }
 
+    fn is_all_answered(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) == self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Its lifetime may have ended in the store, and a join that was still on its way may have come after that.
+    pub(crate) fn may_stand_anew(&self, now: Moment) -> bool {
+        let until = self.kept_until();
+        !self.is_all_answered() && Moment::START < until && until <= now
+    }
+
     /// While a join of it could still be on its way, only a void leave keeps that one from coming alive.
     pub(crate) fn how_to_leave(&self) -> Leave {
-        let all_answered = self.asked.load(Ordering::Relaxed) == self.answered.load(Ordering::Relaxed);
-        match all_answered && !self.lost_joining.load(Ordering::Acquire) {
+        match self.is_all_answered() && !self.lost_joining.load(Ordering::Acquire) {
             true => Leave::Done,
             false => Leave::Void,
         }

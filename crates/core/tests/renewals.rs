@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use condition::until;
 use tidelock::prelude::*;
 use tidelock::{
-    Backend, Claim, ClaimId, ErrorKind, Leave, Left, Line, Moment, Name, Options, Patience, Place, Renewal,
-    Reply, Session, SessionId, Shard, Sight, Signals, Sleep, Weight,
+    Backend, Claim, ClaimId, ErrorKind, Grant, Leave, Left, Line, Moment, Name, Options, Patience, Place,
+    Renewal, Reply, Session, SessionId, Shard, Sight, Signals, Sleep, Token, Weight,
 };
 use tidelock_memory::{Clock, Store};
 
@@ -33,6 +33,8 @@ struct How {
     ttl: Duration,
     /// What an answer proves: itself, or only the one before.
     is_proved_late: bool,
+    joined: Vec<ClaimId>,
+    left: Vec<(ClaimId, Leave)>,
     signals: Option<Arc<dyn Signals>>,
 }
 
@@ -53,7 +55,8 @@ impl Slow {
     fn locks(options: Options, change: impl FnOnce(&mut How)) -> tidelock::Result<(Self, Arc<dyn Locks>)> {
         let clock = Clock::manual();
         let (open_takes, join_takes, ttl) = (Duration::ZERO, Duration::ZERO, options.ttl);
-        let mut how = How { open_takes, join_takes, ttl, is_proved_late: false, signals: None };
+        let (joined, left) = (Vec::new(), Vec::new());
+        let mut how = How { open_takes, join_takes, ttl, is_proved_late: false, joined, left, signals: None };
         change(&mut how);
         let slow = Self { store: Store::with_clock(&clock), clock, how: Arc::new(Mutex::new(how)) };
         Ok((slow.clone(), tidelock::attach(Arc::new(slow), options)?))
@@ -130,6 +133,7 @@ impl Session for SlowSession {
 
     async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
         let (sent, takes) = (self.slow.clock.now(), self.slow.how().join_takes);
+        self.slow.how().joined.push(claim.id);
         let place = self.inner.join(claim, patience).await?;
         self.slow.sleep(takes).await;
         let until = self.until(sent);
@@ -145,6 +149,7 @@ impl Session for SlowSession {
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        self.slow.how().left.push((id, how));
         self.inner.leave(name, id, how)
     }
 
@@ -284,7 +289,7 @@ async fn a_store_that_grants_a_shorter_ttl_at_a_reconnect_is_believed_at_once() 
 }
 
 #[tokio::test]
-async fn a_join_whose_answer_comes_too_late_is_asked_again() -> Done {
+async fn a_join_whose_answer_comes_too_late_is_asked_again_under_another_id() -> Done {
     let options = Options::new().command_deadline(TTL * 4);
     let (slow, locks) = Slow::locks(options, |how| how.join_takes = TTL * 3)?;
     let clock = slow.clone();
@@ -300,6 +305,19 @@ async fn a_join_whose_answer_comes_too_late_is_asked_again() -> Done {
     assert!(took >= TTL && took < TTL * 3 / 2, "it was waited for for {took:?}");
     assert_eq!(guard.state(), State::Held);
     quick.await.expect("no panic");
+
+    // The first claim may have been granted and have ended since: asked for again, it would stand in the store anew, and
+    // a push from before that would be taken for its grant.
+    let joined = slow.how().joined.clone();
+    let left = slow.how().left.clone();
+    let [first, second] = joined[..] else { panic!("asked for twice: {joined:?}") };
+    assert_ne!(first, second, "what may have ended is not asked for again");
+    assert_eq!(left, [(first, Leave::Void)]);
+    let signals = slow.how().signals.clone().expect("it is open");
+    let old = Token::from_order(u64::from(u32::MAX)).expect("small enough");
+    signals.held(first, Grant { token: old, capacity: Weight::ONE });
+    assert_eq!(guard.state(), State::Held);
+    assert_ne!(guard.token(), old);
     drop(guard);
     close(&slow, locks).await
 }
@@ -328,6 +346,19 @@ async fn a_join_is_patient_beyond_its_ttl_with_a_store_that_is_away() -> Done {
     assert!(!locking.is_finished());
     slow.store.faults().heal();
     let held = drive(&slow, async move { locking.await.expect("no panic") }).await?;
+    held.release().await?;
+    close(&slow, locks).await
+}
+
+#[tokio::test]
+async fn a_join_that_is_asked_again_within_its_ttl_keeps_its_id_and_its_place() -> Done {
+    let (slow, locks) = Slow::locks(Options::new(), |_| {})?;
+    lock(&slow, &locks, "other").await?.release().await?;
+    slow.how().joined.clear();
+    slow.store.faults().lose_replies(2);
+    let held = lock(&slow, &locks, "m").await?;
+    let joined = slow.how().joined.clone();
+    assert!(joined.len() > 1 && joined.iter().all(|id| *id == joined[0]), "{joined:?}");
     held.release().await?;
     close(&slow, locks).await
 }

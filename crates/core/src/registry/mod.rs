@@ -289,6 +289,9 @@ impl Registry {
             } else if unsure.contains(&standing.claim.id) {
                 standing.shorten(until);
                 standing.set_jeopardy(true);
+            } else if standing.may_stand_anew(self.now()) {
+                // What was renewed may be another stand of it than the one that its user was told of.
+                standing.set_jeopardy(true);
             } else {
                 standing.renew(until);
                 standing.set_jeopardy(false);
@@ -575,5 +578,25 @@ mod tests {
         assert_eq!(registry.overdue(registry.now()).len(), 0);
         assert!(registry.keeper_sleeps_until(Moment::NEVER) <= standing.until());
         assert_eq!(registry.overdue(standing.until()).len(), 1);
+    }
+
+    #[test]
+    fn what_a_late_join_may_have_stand_anew_is_not_renewed() {
+        for is_answered in [true, false] {
+            let (registry, standing) = entered();
+            standing.ask();
+            if is_answered {
+                standing.answered();
+            }
+            standing.ask();
+            standing.answered();
+            registry.extend(&standing, registry.now()); // its time is over
+            registry.wait(&standing, Duration::from_secs(15));
+            let asked = [(standing.claim.name.clone(), vec![standing.claim.id])];
+            let until = registry.now() + Duration::from_secs(15);
+            let renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
+            registry.renewed(Shard(0), &asked, &renewal);
+            assert_eq!(registry.overdue(registry.now()).is_empty(), is_answered);
+        }
     }
 }
