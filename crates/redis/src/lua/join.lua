@@ -33,7 +33,7 @@ elseif mine then
   at.ends = math.min(at.ends, renew(holder(caller)).ends)
 elseif is_waiting then
   renew(waiter(caller))
-  if kind ~= 'mutex' then -- the server may have evicted `wait` alone
+  if kind ~= 'mutex' and not redis.call('HGET', wait, 'w:' .. claim) then -- the server may have evicted `wait` alone
     redis.call('HSET', wait, 'w:' .. claim, weight)
   end
 end
