@@ -84,12 +84,9 @@ impl Claims {
     fn ask(&mut self, position: usize, event: &Event, kind: Kind, weight: u32, capacity: u32) {
         let (mut room, mut may_change) = (u64::from(capacity), false);
         if kind == Kind::Semaphore {
-            let are_told = self.are_told;
             let sizes = self.sizes(event);
             sizes.said.insert(room);
-            let made = sizes.possible.values().map(|resize| resize.to).max();
-            let most = if are_told { sizes.said.last().copied() } else { made };
-            room = room.max(most.unwrap_or(0));
+            room = room.max(sizes.possible.values().map(|resize| resize.to).max().unwrap_or(0));
             may_change = !sizes.possible.is_empty();
         }
         let (name, who) = (event.name.clone(), event.who.clone());
@@ -108,7 +105,14 @@ impl Claims {
 
     /// The most that the line may have had room for since the claim was asked.
     pub(super) fn capacity(&self, claim: &Claim) -> u64 {
-        claim.room.max(self.greatest_since(claim))
+        claim.room.max(self.greatest_since(claim)).max(self.most_declared(claim))
+    }
+
+    /// Where clients declare different sizes, whoever comes first gives the line its size, also long after others asked.
+    fn most_declared(&self, claim: &Claim) -> u64 {
+        let is_declared = self.are_told && claim.kind == Kind::Semaphore;
+        let sizes = self.sizes.get(&claim.name).filter(|_| is_declared);
+        sizes.and_then(|sizes| sizes.said.last().copied()).unwrap_or(0)
     }
 
     /// The same, where the grant told what the room was. A resize since, and it may have been granted under another

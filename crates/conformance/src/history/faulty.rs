@@ -230,6 +230,13 @@ mod tests {
     }
 
     #[test]
+    fn a_size_that_was_declared_after_two_had_asked_lets_them_hold_together() {
+        let script = Script::new().asks(0, 1, 3, 3).asks(1, 2, 1, 3).asks(2, 3, 1, 5).told(3, 3, 32, 5);
+        let script = script.told(4, 2, 96, 5).lets_go(5, 2).told(6, 1, 64, 5);
+        assert_eq!(script.lets_go(7, 1).lets_go(8, 3).history().check(), []);
+    }
+
+    #[test]
     fn a_resize_explains_two_sizes() {
         let script = Script::new().asks(0, 1, 1, 3).told(1, 1, 32, 3);
         let script = script.event(2, 9, "stock", What::Resizing { to: 5 });
