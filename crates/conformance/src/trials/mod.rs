@@ -13,6 +13,7 @@ mod isolation;
 mod leaks;
 mod leave;
 mod loss;
+mod mixed;
 mod network;
 mod order;
 mod processes;
@@ -31,6 +32,7 @@ pub fn all() -> &'static [Trial] {
     ALL.get_or_init(|| {
         let files = [
             exclusion::TRIALS,
+            mixed::TRIALS,
             tokens::TRIALS,
             order::TRIALS,
             loss::TRIALS,
