@@ -118,6 +118,7 @@ pub(super) fn all(deep: bool) -> Vec<Strays> {
         Strays::new("two sizes", [&[of(2, 1)], &[], &[of(3, 1)], &[of(2, 1), of(3, 2)]], &[]),
         Strays::new("two sizes of four", [&[of(2, 1)], &[of(2, 1)], &[of(3, 1)], &[of(2, 1)]], &[]),
         Strays::new("two sizes and a mutex", [&[of(2, 1)], &[], &[of(3, 1), mutex], &[of(2, 1)]], &[]),
+        Strays::new("one size that grows", [&[of(2, 1)], &[], &[of(2, 2)], &[]], &[3]),
         Strays::new("two sizes that shrink", [&[of(2, 1)], &[], &[of(3, 1)], &[of(2, 1)]], &[1]),
     ];
     let large = [
@@ -317,7 +318,9 @@ impl Shore {
                 (Known::Come, Place::AnotherSize(size)) if self.weight(id) <= size => {
                     self.known.insert(id, Known::Again(line.claims[0].id, size));
                 }
-                (_, Place::AnotherSize(_) | Place::Stranded) | (Known::Come, Place::AnotherKind(_)) => {
+                (_, Place::AnotherSize(_) | Place::Stranded) | (Known::Come, Place::AnotherKind(_))
+                    if !cfg!(tidelock_fault = "another_size_goes_on_waiting") =>
+                {
                     leaving.push(id);
                 }
                 _ => {
