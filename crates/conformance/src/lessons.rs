@@ -2,7 +2,7 @@
 //! only a server can show it.
 
 /// The lessons, counted from 1.
-pub const LESSONS: [&str; 28] = [
+pub const LESSONS: [&str; 40] = [
     "loss is told to each guard before its lease can end, counted from when the request was sent",
     "one failed renewal neither loses the lock nor stops renewing",
     "a stalled node or name never delays another's renewal",
@@ -31,4 +31,16 @@ pub const LESSONS: [&str; 28] = [
     "one client works in many runtimes",
     "names cannot inject: quotes, braces, scripts, queries and paths in them do nothing",
     "a short hold is handed over as fast as a long one",
+    "a claim of another kind, stranded in line, lets nobody in and gives the line neither its kind nor its size",
+    "clients that declare two sizes of one semaphore are told one at a time, and fit it",
+    "ten thousand joins dropped at once cost no other client its lock, and are gone within a second",
+    "what is granted after an outage stays held while the store answers: renewals go by what remains",
+    "a join asked again after its claim's lifetime ended is never told of the grant that ended",
+    "an evicted hold's age delays nobody, whoever dies next",
+    "a leave whose reply is dropped at once is sent, and one that is refused for a moment is repeated",
+    "thousands of waited names survive a lost connection, by one reconnect",
+    "a server that grants a shorter lifetime at a reconnect is believed at once",
+    "locks of several stores are all taken, whatever the stores are called",
+    "a paused master or leader delays by its failover, and not by a connect deadline",
+    "refused tries leave nothing in a client's memory; closing keeps its deadline whatever is being opened",
 ];

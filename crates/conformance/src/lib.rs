@@ -64,6 +64,6 @@ pub use subject::{Belief, Can, Cost, Counts, Mishap, Server, Subject, Wrong};
 pub use tidelock_model::Dice;
 pub use time::{ManualTime, RealTime, Time};
 pub use trial::Trial;
-pub use trials::{ONLY_SERVERS, all as trials};
+pub use trials::{ELSEWHERE, ONLY_SERVERS, all as trials};
 pub use waiter::Waiter;
 pub use want::Want;

@@ -11,6 +11,7 @@ trials! {
     a_dead_holder_delays_the_line_by_a_ttl_and_a_tenth: points [5], lessons [14], needs [Kill];
     a_dead_waiter_delays_the_line_by_a_ttl_and_a_tenth: points [5], lessons [10], needs [Kill];
     a_dead_clients_permits_come_back_and_no_more: points [5, 1], lessons [14], needs [Kill];
+    a_hold_that_was_evicted_delays_nobody_by_its_age: points [5], lessons [34], needs [Kill];
     a_dead_reader_lets_the_writer_in: points [5], lessons [], needs [Kill];
     who_lives_longer_outlives_the_others_on_a_name: points [5, 1, 3], lessons [], needs [Kill];
     a_dead_crowd_costs_what_one_dead_costs: points [5, 12], lessons [10], needs [Kill, Count];
@@ -62,6 +63,23 @@ async fn a_dead_clients_permits_come_back_and_no_more(stage: &Stage) -> Outcome 
     kept.release().await?;
     let three = stage.turn(third).await?;
     drop((one, two, three));
+    Ok(())
+}
+
+/// Whoever comes after the evicted dies as well, and costs what anyone who dies costs.
+async fn a_hold_that_was_evicted_delays_nobody_by_its_age(stage: &Stage) -> Outcome {
+    let [old, operator, alive] = stage.clients().await?;
+    let next = stage.client(3).await?;
+    let hold = old.take("stock", Want::Lock).await?;
+    stage.pass(stage.ttl() * 3).await;
+    let buried = stage.waiter(&next, "stock", Want::Lock).await?;
+    let waiting = stage.waiter(&alive, "stock", Want::Lock).await?;
+    stage.expect_overlap(); // the evicted may learn of it late
+    stage.evict(&operator, "stock").await?;
+    let _lost = stage.turn(buried).await?;
+    stage.act(Act::Kill(client(3))).await?;
+    stage.turn_within(stage.ttl() * 11 / 10, waiting).await?.release().await?;
+    drop(hold);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use crate::crowd::Crowd;
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
-use crate::{Act, Mishap, Resource, Stage, Want};
+use crate::{Act, Mishap, Resource, Stage, Waiter, Want};
 
 trials! {
     a_mutex_has_one_holder_in_a_crowd: points [1, 2], lessons [], needs [];
@@ -22,6 +22,7 @@ trials! {
     opposite_orders_of_names_do_not_deadlock: points [1, 3], lessons [20], needs [];
     an_evicted_holders_write_is_refused: points [1, 2], lessons [], needs [DropSignals];
     a_stopped_clients_late_write_is_refused: points [1, 2, 4], lessons [], needs [Sleep];
+    a_grant_from_before_a_stall_is_not_believed_after_it: points [1, 2, 4], lessons [33], needs [HoldBack];
 }
 
 async fn a_mutex_has_one_holder_in_a_crowd(stage: &Stage) -> Outcome {
@@ -226,5 +227,32 @@ async fn a_stopped_clients_late_write_is_refused(stage: &Stage) -> Outcome {
         hold.state() == State::Lost,
         "a client that was stopped past its ttl still believes that it holds"
     );
+    Ok(())
+}
+
+/// A waiter's requests arrive, and it hears nothing: it is granted, its lifetime ends, and the next one has its turn. All
+/// that it was told comes at once then, and it has asked again meanwhile.
+async fn a_grant_from_before_a_stall_is_not_believed_after_it(stage: &Stage) -> Outcome {
+    let patient = stage.options().command_deadline(stage.ttl() * 10);
+    let stalled = stage.client_with(0, patient).await?;
+    let [_, holder, next] = stage.clients().await?;
+    stalled.take("warm", Want::Lock).await?.release().await?;
+    for want in Want::ALONE {
+        let name = format!("stalled {want}");
+        let first = holder.take(&name, want).await?;
+        stage.act(Act::HoldReplies(client(0))).await?;
+        let asking = Waiter::spawn(&stalled, &name, want);
+        stage.until_waiting(&name, 1).await?;
+        first.release().await?;
+        let behind = Waiter::spawn(&next, &name, want);
+        let second = stage.turn_within(stage.ttl() * 2, behind).await?;
+        stage.pass(stage.ttl() / 5).await; // it asks again, behind the one that holds now
+        stage.act(Act::Heal).await?;
+        stage.pass(stage.ttl() / 4).await;
+        ensure!(second.state() == State::Lost || !asking.is_done(), "two hold {name}");
+        second.release().await?;
+        stage.turn_within(stage.ttl() * 2, asking).await?.release().await?;
+        stage.until_empty(&name).await?;
+    }
     Ok(())
 }

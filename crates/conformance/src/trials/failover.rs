@@ -11,7 +11,7 @@ use crate::{Ability, Act, Can, Hold, Mishap, Resource, Stage, Waiter, Want};
 
 trials! {
     a_failover_that_missed_the_grant_is_fenced: points [13, 1, 2], lessons [23], needs [FailOver, HoldBack];
-    a_failover_loses_nothing_that_was_replicated: points [13, 1, 5, 8], lessons [8, 23], needs [FailOver];
+    a_failover_loses_nothing_that_was_replicated: points [13, 1, 5, 8], lessons [8, 23, 39], needs [FailOver];
 }
 
 /// A ttl that outlasts a failover, and a third of which does so mostly: whoever is renewed then learns soon.

@@ -16,7 +16,7 @@ trials! {
     a_release_after_loss_frees_no_successor: points [7], lessons [7], needs [Refuse];
     evicting_twice_frees_no_successor: points [7], lessons [7], needs [];
     a_join_that_arrives_after_its_leave_does_not_come_alive: points [7, 6], lessons [5], needs [HoldBack];
-    a_leave_is_repeated_until_the_store_is_back: points [7, 6], lessons [17], needs [Refuse];
+    a_leave_is_repeated_until_the_store_is_back: points [7, 6], lessons [17, 35], needs [Refuse];
     no_lock_is_kept_alive_for_nobody: points [7, 6], lessons [4], needs [];
     many_short_holds_outlive_many_renewals: points [7, 4, 10], lessons [4], needs [];
     closing_gives_everything_back_before_it_returns: points [7, 10], lessons [24], needs [];

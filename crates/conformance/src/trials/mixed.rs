@@ -12,8 +12,8 @@ use crate::trial::trials;
 use crate::{Act, Stage, Want};
 
 trials! {
-    a_claim_of_another_kind_that_is_cut_off_lets_nobody_in: points [1, 11], lessons [], needs [HoldBack];
-    clients_that_declare_two_sizes_are_told_one_at_a_time: points [1], lessons [], needs [];
+    a_claim_of_another_kind_that_is_cut_off_lets_nobody_in: points [1, 11], lessons [29], needs [HoldBack];
+    clients_that_declare_two_sizes_are_told_one_at_a_time: points [1], lessons [30], needs [];
 }
 
 /// Somebody asks for the name as another kind, and hears nothing: where lines are shown, its claim stands there, and it

@@ -15,6 +15,7 @@ trials! {
     a_connection_that_ends_while_acquiring_strands_no_claim: points [6, 13], lessons [5, 6], needs [Cut, Stall];
     a_connection_that_ends_while_holding_costs_no_hold: points [4, 13], lessons [2], needs [Cut];
     a_connection_that_ends_while_waiting_costs_no_place: points [3, 13], lessons [8], needs [Cut];
+    thousands_of_waited_names_survive_a_lost_connection: points [3, 8, 13], lessons [36], needs [Cut];
     a_connection_that_ends_while_releasing_gives_back: points [7, 13], lessons [7], needs [Cut, Stall];
     a_stalled_network_is_told_in_time: points [4, 1], lessons [1, 3], needs [Stall];
     a_stalled_network_delays_no_other: points [9], lessons [3], needs [Stall];
@@ -155,6 +156,40 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
         stage.turn(second).await?.release().await?;
     }
     Ok(())
+}
+
+/// Long names, so that what a client has to say of them after a reconnect does not fit into one request.
+async fn thousands_of_waited_names_survive_a_lost_connection(stage: &Stage) -> Outcome {
+    const TOGETHER: usize = 250;
+    let ttl = stage.ttl() * 4;
+    let patient = stage.options().ttl(ttl).command_deadline(ttl);
+    let [owner, waiter] =
+        [stage.client_with(0, patient.clone()).await?, stage.client_with(1, patient).await?];
+    let kept = waiter.take("kept", Want::Lock).await?;
+    let count = stage.many(1_000, 5_000);
+    let names: Vec<String> = (0..count).map(|number| format!("{number:0>200}")).collect();
+    let (mut holds, mut waiting) = (Vec::new(), Vec::new());
+    for names in names.chunks(TOGETHER) {
+        let taking: Vec<_> = names.iter().map(|name| Waiter::spawn(&owner, name, Want::Lock)).collect();
+        for one in taking {
+            holds.push(stage.turn_within(ttl, one).await?);
+        }
+        waiting.extend(names.iter().map(|name| Waiter::spawn(&waiter, name, Want::Lock)));
+        for name in names {
+            stage.until_waiting(name, 1).await?;
+        }
+    }
+    stage.act(Act::Cut(client(1))).await?;
+    stage.pass(stage.ttl() / 50).await;
+    stage.act(Act::Heal).await?;
+    stage.pass(ttl).await; // whatever could not be renewed is lost by then
+    ensure!(kept.state() != State::Lost, "what is held was lost among {count} that are waited for");
+    ensure!(waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
+    drop(holds);
+    for waiter in waiting {
+        stage.turn_within(ttl, waiter).await?.release().await?;
+    }
+    Ok(kept.release().await?)
 }
 
 async fn a_connection_that_ends_while_releasing_gives_back(stage: &Stage) -> Outcome {

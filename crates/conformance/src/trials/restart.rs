@@ -10,12 +10,12 @@ use crate::{Act, Belief, Client, Hold, Mishap, Resource, Stage, Want, Whom};
 
 trials! {
     tokens_grow_over_a_restart: points [13, 2], lessons [22], needs [Restart];
-    a_restart_leaves_every_lock_usable: points [13, 5], lessons [], needs [Restart];
-    a_server_that_refused_for_a_while_keeps_every_hold: points [13, 4], lessons [2], needs [Refuse];
+    a_restart_leaves_every_lock_usable: points [13, 5], lessons [32], needs [Restart];
+    a_server_that_refused_for_a_while_keeps_every_hold: points [13, 4], lessons [2, 32], needs [Refuse];
     waiters_outlast_a_server_that_refuses_for_a_while: points [13, 8], lessons [8], needs [Refuse];
     a_restart_under_a_holder_is_fenced: points [13, 1, 2], lessons [], needs [Restart];
     a_server_that_is_down_is_told_and_used_when_it_is_back: points [13, 11], lessons [], needs [Restart];
-    a_paused_server_misleads_nobody: points [13, 4, 1], lessons [3, 23], needs [Pause];
+    a_paused_server_misleads_nobody: points [13, 4, 1], lessons [3, 23, 32], needs [Pause];
     a_server_that_forgets_under_a_holder_is_fenced: points [13, 1, 2], lessons [22], needs [Forget];
     tokens_grow_although_the_server_has_forgotten: points [13, 2], lessons [22], needs [Forget];
     tokens_grow_when_the_servers_clock_goes_back: points [13, 2], lessons [], needs [StepClock];

@@ -13,8 +13,8 @@ use tidelock::Options;
 use tidelock_conformance::report::{POINTS, Painter, table};
 use tidelock_conformance::subjects::{Control, Remote};
 use tidelock_conformance::{
-    LESSONS, ONLY_SERVERS, Role, Settings, Subject, Trial, prove, run_with, serve_as_child, serve_as_player,
-    subjects, trials,
+    ELSEWHERE, LESSONS, ONLY_SERVERS, Role, Settings, Subject, Trial, prove, run_with, serve_as_child,
+    serve_as_player, subjects, trials,
 };
 
 const USAGE: &str = "\
@@ -205,6 +205,9 @@ fn list(flags: &Flags) {
         }
         for (_, why) in ONLY_SERVERS.iter().filter(|(only, _)| *only == lesson) {
             say(&format!("    only a server can show it: {why}"));
+        }
+        for (_, where_else) in ELSEWHERE.iter().filter(|(other, _)| *other == lesson) {
+            say(&format!("    no trial: {where_else}"));
         }
     }
 }
