@@ -98,6 +98,13 @@ impl ShownLine {
         })
     }
 
+    /// How many stand in front who are held, with nobody between them who waits: those whom a resize lets stay in. Who is
+    /// held behind one who waits knows it by its token, and needs nobody else to.
+    #[must_use]
+    pub fn held_in_front(&self) -> usize {
+        self.each().take_while(|(_, held)| *held).count()
+    }
+
     /// Whether everyone is of one type.
     #[must_use]
     pub fn is_of_one_type(&self) -> bool {

@@ -111,9 +111,8 @@ fn may_resize(seen: &Seen, from: Weight, to: Weight) -> Result<()> {
 /// The sequence behind the last of those who have their turn.
 fn held_before(seen: &Seen) -> i32 {
     let standing = &seen.listing.standing;
-    let last = seen.line.each().zip(standing).filter(|((_, is_held), _)| *is_held).last();
-    match last {
-        Some((_, last)) => last.sequence.wrapping_add(1),
+    match standing[..seen.line.held_in_front()].last() {
+        Some(last) => last.sequence.wrapping_add(1),
         None => standing.first().map_or(0, |first| first.sequence),
     }
 }

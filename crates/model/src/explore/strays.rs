@@ -453,7 +453,8 @@ impl Shore {
             return;
         };
         if self.line.stranded_by(to).is_none() {
-            let let_in = self.line.held().last().map_or(0, |claim| claim.order + 1);
+            let let_in =
+                self.line.claims[..self.line.held_in_front()].last().map_or(0, |claim| claim.order + 1);
             let resized = Resized { capacity: to, before: last.order + 1, let_in };
             self.resizing = Some(Resizing { resized, last: last.id, is_second: false });
         }
