@@ -9,6 +9,9 @@
 //! between a list and a watch, the watch finds out: it is set by a read, which is compared with what was seen. How often
 //! a claim was touched no list shows; so what such a read finds is news, and no older list is believed after it.
 //!
+//! A list shows a claim where it stood when the list was made. So a turn is one *in a place*, and nobody has it from a
+//! place where it does not stand any more: those who stand there now may have been let in meanwhile.
+//!
 //! Who joins behind one of ours that waits and is watched for need not look: that watch stands until somebody looks.
 //!
 //! A client that shares the lock with whatever else it knows of the line decides nothing between two calls.
@@ -28,14 +31,24 @@ pub struct OwnLine {
     session: SessionId,
     /// How often a claim of ours has changed.
     stamp: u64,
-    /// Each with the stamp of when it last changed where it stands.
-    claims: BTreeMap<u64, u64>,
+    claims: BTreeMap<u64, Own>,
     /// Those of them that wait.
     waiting: BTreeSet<u64>,
     armed: Option<Armed>,
     last_serial: u64,
     /// Of others' claims that were found to have been touched: how often, and the stamp of when that was found.
     touched: BTreeMap<ClaimId, (u64, u64)>,
+}
+
+/// One claim of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Own {
+    /// The stamp of when it last changed.
+    changed: u64,
+    /// Where it stands, by the store's own order. None: the store has not answered yet.
+    place: Option<u64>,
+    /// It was asked for in another place, and that is not answered.
+    is_moving: bool,
 }
 
 /// What is watched for the first of ours that waits.
@@ -77,8 +90,36 @@ impl OwnLine {
 
     /// A claim of ours asks for its place.
     pub fn comes(&mut self, number: u64) {
-        self.claims.insert(number, self.stamp);
+        self.claims.insert(number, Own { changed: self.stamp, place: None, is_moving: false });
         self.waiting.insert(number);
+    }
+
+    /// The store has answered where it stands. Says whether to look: it stood elsewhere, and somebody waited for it there.
+    #[must_use]
+    pub fn stands(&mut self, number: u64, place: u64) -> bool {
+        let Some(own) = self.claims.get_mut(&number) else { return false };
+        own.is_moving = false;
+        let stood = own.place.replace(place);
+        stood.is_some_and(|stood| stood != place) && self.changed(number)
+    }
+
+    /// It is asked for in another place: until that is answered, nobody knows where it stands.
+    pub fn moves(&mut self, number: u64) {
+        if let Some(own) = self.claims.get_mut(&number) {
+            own.is_moving = true;
+        }
+    }
+
+    /// A list shows it held in that place. False: it does not stand there any more, and that list says nothing of it.
+    #[must_use]
+    pub fn holds(&mut self, number: u64, place: u64) -> bool {
+        let is_there = |own: &Own| !own.is_moving && own.place == Some(place);
+        let believed = self.claims.get(&number).is_some_and(is_there)
+            || cfg!(tidelock_fault = "a_turn_where_it_stood_is_believed");
+        if believed {
+            self.waits_no_more(number);
+        }
+        believed
     }
 
     /// It is held, or on its way out: nothing is watched for it any more.
@@ -202,14 +243,14 @@ impl OwnLine {
         self.stirs(number)
     }
 
-    /// A claim of ours is lighter, or stands elsewhere. Says whether to look.
+    /// A claim of ours is lighter, or is asked for again. Says whether to look.
     #[must_use]
     pub fn changed(&mut self, number: u64) -> bool {
         self.stamp += 1;
-        if let Some(claim) = self.claims.get_mut(&number)
+        if let Some(own) = self.claims.get_mut(&number)
             && !cfg!(tidelock_fault = "a_change_of_ones_own_is_forgotten")
         {
-            *claim = self.stamp;
+            own.changed = self.stamp;
         }
         self.stirs(number)
     }
@@ -230,6 +271,6 @@ impl OwnLine {
     /// Whether it has changed, or left, since the stamp was this.
     fn has_changed_since(&self, number: u64, stamp: u64) -> bool {
         let has_left = !cfg!(tidelock_fault = "a_leave_of_ones_own_is_forgotten");
-        self.claims.get(&number).map_or(has_left, |changed| *changed > stamp)
+        self.claims.get(&number).map_or(has_left, |own| own.changed > stamp)
     }
 }

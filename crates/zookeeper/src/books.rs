@@ -24,6 +24,7 @@ use usage::Used;
 use void::Void;
 pub(crate) use watch::{Task, What};
 
+use crate::nodes::Node;
 use crate::order::{Ahead, Order};
 use crate::watching::Seen;
 
@@ -130,26 +131,27 @@ impl Books {
         &self,
         name: &Name,
         left: ClaimId,
-        next: u64,
+        next: &Next,
         watch: impl FnOnce(u64, What) -> Task,
     ) -> (Option<Turn>, bool) {
         let mut pages = self.pages();
-        let turn = pages.turn(name, next, watch);
+        let turn = pages.turn(name, next.number, &next.node, watch);
         let (looks, ended) = pages.forget(name, left);
         drop(pages);
         drop(ended);
         (turn, looks)
     }
 
-    /// This one has its turn. None: it is on its way out, or has it already.
+    /// This one has its turn, at this node. None: it is on its way out, has it already, or stands elsewhere.
     pub(crate) fn turn(
         &self,
         name: &Name,
         number: u64,
+        node: &str,
         watch: impl FnOnce(u64, What) -> Task,
     ) -> Option<Turn> {
         let mut pages = self.pages();
-        let turn = pages.turn(name, number, watch);
+        let turn = pages.turn(name, number, node, watch);
         pages.step(name, |_| ()).1.end(pages);
         turn
     }
@@ -169,30 +171,44 @@ impl Books {
         looks.unwrap_or(false)
     }
 
-    /// Whether of these of ours any stands there, and is not on its way to another place already.
-    pub(crate) fn does_any_stand(&self, name: &Name, mut numbers: impl Iterator<Item = u64>) -> bool {
+    /// Whether of these of ours any stands at that node, and is not on its way to another place already.
+    pub(crate) fn does_any_stand<'a>(
+        &self,
+        name: &Name,
+        mut claims: impl Iterator<Item = (u64, &'a str)>,
+    ) -> bool {
         let pages = self.pages();
         let Some(line) = pages.lines.get(name) else { return false };
-        numbers.any(|number| line.rule.is_waiting(number) && pages.claims.standing(number).is_some())
+        claims.any(|(number, node)| line.rule.is_waiting(number) && pages.claims.is_at(number, node))
     }
 
-    /// It has these nodes. Whoever has left meanwhile is not entered again.
-    pub(crate) fn stands(&self, id: ClaimId, nodes: Vec<String>, token: Token) {
-        let stands = Stage::Stands(Stands { nodes, token, is_held: false });
-        self.pages().claims.comes_to(id.number, stands);
+    /// It has these nodes. Whoever has left meanwhile is not entered again. Says whether that is worth a look: it stood
+    /// elsewhere, and somebody of ours waited for it there.
+    pub(crate) fn stands(&self, name: &Name, id: ClaimId, nodes: Vec<String>, token: Token) -> bool {
+        let mut pages = self.pages();
+        let place = nodes.first().and_then(|node| place(node));
+        pages.claims.comes_to(id.number, Stage::Stands(Stands { nodes, token, is_held: false }));
+        let (looks, ended) =
+            pages.step(name, |line| place.is_some_and(|place| line.rule.stands(id.number, place)));
+        ended.end(pages);
+        looks.unwrap_or(false)
     }
 
     /// It is about to stand in line anew: until that is answered nobody knows what nodes it has. Says which it had. None: it
     /// has its turn meanwhile, or is gone.
-    pub(crate) fn stands_anew(&self, id: ClaimId) -> Option<Stands> {
+    pub(crate) fn stands_anew(&self, name: &Name, id: ClaimId) -> Option<Stands> {
         let mut pages = self.pages();
         let stands = pages.claims.standing(id.number).filter(|stands| !stands.is_held).cloned()?;
         pages.claims.comes_to(id.number, Stage::Asked);
+        if let Some(line) = pages.lines.get_mut(name) {
+            line.rule.moves(id.number);
+        }
         Some(stands)
     }
 
-    /// It stands elsewhere in its line now. Says whether that is worth a look: somebody of ours waited for it.
-    pub(crate) fn has_moved(&self, name: &Name, id: ClaimId) -> bool {
+    /// It stands nowhere, wherever it was seen before, and is asked for again. Says whether that is worth a look: somebody
+    /// of ours waited for it.
+    pub(crate) fn comes_again(&self, name: &Name, id: ClaimId) -> bool {
         let mut pages = self.pages();
         let (looks, ended) = pages.step(name, |line| line.rule.changed(id.number));
         ended.end(pages);
@@ -210,14 +226,26 @@ impl Books {
         looks.unwrap_or(false)
     }
 
-    /// It was seen to have its turn. Says whether that is news.
-    pub(crate) fn hold(&self, name: &Name, id: ClaimId) -> bool {
+    /// It was seen to have its turn, at this node. Says whether that is news. None: it does not stand there any more, or is
+    /// not known to stand anywhere yet, so nothing was seen of it.
+    pub(crate) fn hold(&self, name: &Name, id: ClaimId, node: &str) -> Option<bool> {
         let mut pages = self.pages();
-        let Some(stands) = pages.claims.standing_mut(id.number) else { return false };
-        let is_news = !std::mem::replace(&mut stands.is_held, true);
-        let (_, ended) = pages.step(name, |line| line.rule.waits_no_more(id.number));
+        let place = place(node)?;
+        let (is_there, ended) = pages.step(name, |line| line.rule.holds(id.number, place));
+        let stands = pages.claims.standing_mut(id.number).filter(|_| is_there == Some(true));
+        let is_news = stands.map(|stands| !std::mem::replace(&mut stands.is_held, true));
         ended.end(pages);
         is_news
+    }
+
+    /// It has its turn where it stands: nobody else stood there when it came.
+    pub(crate) fn holds_alone(&self, name: &Name, id: ClaimId) {
+        let mut pages = self.pages();
+        if let Some(stands) = pages.claims.standing_mut(id.number) {
+            stands.is_held = true;
+        }
+        let (_, ended) = pages.step(name, |line| line.rule.waits_no_more(id.number));
+        ended.end(pages);
     }
 
     /// It was refused, and surely has no node; its leave, which follows, need not look for any.
@@ -237,10 +265,16 @@ impl Books {
         self.pages().claims.stage(id.number).cloned()
     }
 
-    /// The token of a claim that was seen to have its turn.
-    pub(crate) fn held(&self, id: ClaimId) -> Option<Token> {
+    /// The token of a claim that was seen to have its turn, at this node.
+    pub(crate) fn held(&self, id: ClaimId, node: &str) -> Option<Token> {
         let pages = self.pages();
-        pages.claims.standing(id.number).filter(|stands| stands.is_held).map(|stands| stands.token)
+        let stands = pages.claims.standing(id.number).filter(|stands| stands.is_held);
+        stands.filter(|stands| stands.is_at(node)).map(|stands| stands.token)
+    }
+
+    /// Whether it stands somewhere, and not at this node: what is seen of it there is long past.
+    pub(crate) fn stands_elsewhere(&self, id: ClaimId, node: &str) -> bool {
+        self.pages().claims.standing(id.number).is_some_and(|stands| !stands.is_at(node))
     }
 
     /// The token that a claim has, or will have.
@@ -339,10 +373,19 @@ impl Pages {
         (Some(result), Unneeded(Some(ended)))
     }
 
-    fn turn(&mut self, name: &Name, number: u64, watch: impl FnOnce(u64, What) -> Task) -> Option<Turn> {
+    fn turn(
+        &mut self,
+        name: &Name,
+        number: u64,
+        node: &str,
+        watch: impl FnOnce(u64, What) -> Task,
+    ) -> Option<Turn> {
         let Self { claims, lines, session, .. } = self;
         let line = lines.get_mut(name).filter(|line| line.rule.is_waiting(number))?;
         let stands = claims.standing_mut(number)?;
+        if !line.rule.holds(number, place(node)?) {
+            return None;
+        }
         stands.is_held = true;
         let token = stands.token;
         let behind = line.turn(ClaimId { session: *session, number }, watch);
@@ -357,6 +400,11 @@ impl Pages {
         let (looks, ended) = self.step(name, |line| line.rule.left(id.number));
         (looks.unwrap_or(false), ended)
     }
+}
+
+/// Where a node stands in its line.
+fn place(node: &str) -> Option<u64> {
+    Node::parse(node).map(|node| u64::from(node.sequence.cast_unsigned()))
 }
 
 #[cfg(test)]
@@ -377,9 +425,27 @@ mod tests {
         assert_eq!(books.begin(&name(), id(1)), Before::New);
         assert_eq!(books.begin(&name(), id(1)), Before::Asked);
         books.left(&name(), id(1));
-        books.stands(id(1), vec![], Token::from_order(1).unwrap());
+        books.stands(&name(), id(1), vec![], Token::from_order(1).unwrap());
         assert_eq!(books.stage(id(1)), None);
         assert!(books.pages().lines.is_empty());
+    }
+
+    #[test]
+    fn a_claim_has_no_turn_from_a_place_that_it_has_left() {
+        let (books, token) = (Books::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
+        let node = |sequence: u32| format!("s-0000000000000001-1-1-3-{sequence:010}");
+        books.begin(&name(), id(1));
+        assert_eq!(books.hold(&name(), id(1), &node(5)), None, "the answer to its join tells");
+        books.stands(&name(), id(1), vec![node(5)], token);
+        let stood = books.stands_anew(&name(), id(1)).unwrap();
+        assert_eq!(books.hold(&name(), id(1), &node(5)), None, "it is on its way");
+        books.stands(&name(), id(1), vec![node(9)], token);
+        assert_eq!(books.hold(&name(), id(1), &stood.nodes[0]), None);
+        assert!(books.turn(&name(), 1, &node(5), |_, _| unreachable!()).is_none());
+        assert!(books.stands_elsewhere(id(1), &node(5)) && !books.stands_elsewhere(id(1), &node(9)));
+        assert_eq!(books.hold(&name(), id(1), &node(9)), Some(true));
+        assert_eq!(books.hold(&name(), id(1), &node(9)), Some(false));
+        assert_eq!((books.held(id(1), &node(5)), books.held(id(1), &node(9))), (None, Some(token)));
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Desk {
     }
 
     fn holds_alone(&self, claim: &Claim, token: Token) -> Place {
-        self.books.hold(&claim.name, claim.id);
+        self.books.holds_alone(&claim.name, claim.id);
         let grant = Grant { token, capacity: claim.capacity };
         Place::Held { grant, until: self.lease.until() }
     }
@@ -197,14 +197,23 @@ impl Desk {
             }
         };
         let node = |path: &String| path.strip_prefix(line)?.strip_prefix('/').map(str::to_owned);
-        self.books.stands(claim.id, made.paths.iter().filter_map(node).collect(), token);
+        self.stands_at(claim, made.paths.iter().filter_map(node).collect(), token);
         Ok(token)
+    }
+
+    pub(crate) fn stands_at(&self, claim: &Claim, nodes: Vec<String>, token: Token) {
+        if self.books.stands(&claim.name, claim.id, nodes, token) {
+            self.signals.look(&claim.name);
+        }
     }
 
     /// It was asked for before, and the answer was lost: it stands there, or it does not.
     async fn find_again(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
         let found = self.search(&claim.name, claim.id).await.map_err(|error| self.trouble(&error))?;
         let Some(standing) = found.find(claim.id) else {
+            if self.books.comes_again(&claim.name, claim.id) {
+                self.signals.look(&claim.name);
+            }
             return match patience {
                 Patience::Now => self.stand_if_free(claim).await,
                 Patience::Wait => self.stand(claim, patience).await,
@@ -222,7 +231,7 @@ impl Desk {
                 return Err(why);
             }
         };
-        self.books.stands(claim.id, nodes, token);
+        self.stands_at(claim, nodes, token);
         let listed = self.list(&claim.name).await;
         self.settle(claim, patience, listed).await
     }

@@ -67,7 +67,7 @@ impl Desk {
     }
 
     fn hand_on(self: &Arc<Self>, name: &Name, left: ClaimId, next: &Next) {
-        let (turn, looks) = self.books.hand_on(name, left, next.number, self.watching(name, 0));
+        let (turn, looks) = self.books.hand_on(name, left, next, self.watching(name, 0));
         if let Some(turn) = turn {
             self.takes_turn(name, next.number, &turn);
         }

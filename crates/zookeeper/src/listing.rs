@@ -82,7 +82,7 @@ impl Listing {
     pub(crate) fn line(
         &self,
         resized: Option<&Resized>,
-        token: impl Fn(ClaimId) -> Option<Token>,
+        token: impl Fn(&Standing) -> Option<Token>,
     ) -> ShownLine {
         let from = self.standing.first().map_or(0, |first| first.sequence);
         let order = |sequence: i32| (i64::from(sequence.wrapping_sub(from)) + (1 << 32)).unsigned_abs();
@@ -92,7 +92,7 @@ impl Listing {
             weight: standing.weight,
             declared: standing.capacity,
             order: order(standing.sequence),
-            token: token(standing.id),
+            token: token(standing),
         };
         let resized = resized.map(|resized| tidelock_model::Resized {
             capacity: resized.capacity,

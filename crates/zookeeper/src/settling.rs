@@ -17,6 +17,8 @@ use crate::watching::Seen;
 enum Verdict {
     Stays,
     Gone,
+    /// It stands elsewhere by now: another list shows where.
+    Elsewhere,
     /// It must not stand here.
     Refused(Error),
     Anew(Anew),
@@ -37,7 +39,7 @@ impl Desk {
         patience: Patience,
         mut listed: Result<Listed, Said>,
     ) -> Result<tidelock::Place> {
-        let mut was_beside_another = false;
+        let (mut was_beside_another, mut was_elsewhere) = (false, false);
         loop {
             let listing = match listed {
                 Ok(listed) => Listing::of(listed),
@@ -47,7 +49,10 @@ impl Desk {
             let seen = self.see(&claim.name, listing).await.map_err(|error| self.trouble(&error))?;
             match self.verdict(claim, &seen, was_beside_another) {
                 Verdict::Stays => return self.place(claim, patience, &seen).await,
-                Verdict::Gone => return Ok(self.is_gone(claim)),
+                Verdict::Elsewhere if !std::mem::replace(&mut was_elsewhere, true) => {
+                    listed = self.list(&claim.name).await;
+                }
+                Verdict::Gone | Verdict::Elsewhere => return Ok(self.is_gone(claim)),
                 Verdict::Refused(why) => {
                     self.step_back(claim).await?;
                     return Err(why);
@@ -65,6 +70,9 @@ impl Desk {
             return Verdict::Refused(why);
         }
         let Some(first) = seen.listing.standing.first() else { return Verdict::Gone };
+        if seen.listing.find(claim.id).is_some_and(|mine| self.books.stands_elsewhere(claim.id, &mine.node)) {
+            return Verdict::Elsewhere;
+        }
         match place(&seen.line, claim.id) {
             Place::Absent => Verdict::Gone,
             // It declares what this client remembers, and the line was empty since.
@@ -93,7 +101,7 @@ impl Desk {
         };
         claim.kind == Kind::Semaphore
             && seen.line.claims.first().is_some_and(is_borrowed)
-            && self.books.held(claim.id).is_none()
+            && seen.listing.find(claim.id).is_some_and(|mine| self.books.held(claim.id, &mine.node).is_none())
     }
 
     /// Whether it may come to this line, as it was seen, for a try.
@@ -136,7 +144,7 @@ impl Desk {
         Anew { size, beside }: Anew,
     ) -> Result<Result<Listed, Said>> {
         let line = self.nodes.line(&claim.name);
-        let Some(old) = self.books.stands_anew(claim.id) else {
+        let Some(old) = self.books.stands_anew(&claim.name, claim.id) else {
             return Ok(self.list(&claim.name).await); // somebody has seen its turn meanwhile, or it is gone
         };
         let mut nodes: Vec<_> = beside.iter().map(|node| Change::Check(format!("{line}/{node}"))).collect();
@@ -148,15 +156,12 @@ impl Desk {
         match made {
             Ok(made) => {
                 self.made(claim, &line, &made).await?;
-                if self.books.has_moved(&claim.name, claim.id) {
-                    self.signals.look(&claim.name);
-                }
                 self.lease.answered(sent);
                 self.remember(claim, size);
             }
             // Who stood there first has left, or this one was evicted.
             Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
-                self.books.stands(claim.id, old.nodes, old.token);
+                self.stands_at(claim, old.nodes, old.token);
             }
             Err(error) => return Err(self.trouble(&error.into())),
         }
@@ -187,7 +192,10 @@ impl Desk {
     ) -> Result<tidelock::Place> {
         let mine = seen.line.each().find(|(mine, _)| mine.id == claim.id);
         if let Some((mine, true)) = mine {
-            self.books.hold(&claim.name, claim.id);
+            let standing = seen.listing.find(claim.id);
+            if standing.and_then(|at| self.books.hold(&claim.name, claim.id, &at.node)).is_none() {
+                return Ok(tidelock::Place::Gone); // it has left meanwhile
+            }
             self.seems_alone(&claim.name, seen);
             if touches(&seen.line, claim.id) {
                 self.touch(&claim.name, &seen.listing, claim.id);

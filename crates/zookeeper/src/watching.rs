@@ -16,7 +16,7 @@ use crate::books::{Behind, Task, Turn, What};
 use crate::connection::Watcher;
 use crate::gathering::Listed;
 use crate::link::Asked;
-use crate::listing::Listing;
+use crate::listing::{Listing, Standing};
 use crate::order::Ahead;
 use crate::resized::Resized;
 use crate::session::Desk;
@@ -63,7 +63,10 @@ impl Desk {
                 Err(error) => return Err(error),
             }
         }
-        let token = |id: ClaimId| if id.session == self.id { self.books.held(id) } else { None };
+        let token = |standing: &Standing| match standing.id.session == self.id {
+            true => self.books.held(standing.id, &standing.node),
+            false => None,
+        };
         let line = listing.line(resized.as_ref(), token);
         Ok(Seen { listing, resized, line })
     }
@@ -91,7 +94,9 @@ impl Desk {
                 Place::Held => sight.held.extend(self.granted(&seen, claim.id)),
                 // It could have had its turn before a resize, and did not look: it cannot any more. Or the line is in use
                 // in another size now, and it stands in line anew.
-                Place::Stranded | Place::AnotherSize(_) => misplaced.push(claim.id),
+                Place::Stranded | Place::AnotherSize(_) if !self.is_seen_elsewhere(&seen, claim.id) => {
+                    misplaced.push(claim.id);
+                }
                 _ => {}
             }
         }
@@ -105,17 +110,25 @@ impl Desk {
         Ok(sight)
     }
 
+    /// Whether one of ours is shown where it does not stand any more.
+    fn is_seen_elsewhere(&self, seen: &Seen, id: ClaimId) -> bool {
+        seen.listing.find(id).is_some_and(|standing| self.books.stands_elsewhere(id, &standing.node))
+    }
+
     /// What one of ours was granted, if it was told so.
     fn granted(&self, seen: &Seen, id: ClaimId) -> Option<(ClaimId, Grant)> {
         let capacity = seen.line.claim(id).map(|claim| seen.line.size(claim))?;
-        self.books.held(id).map(|token| (id, Grant { token, capacity }))
+        let node = &seen.listing.find(id)?.node;
+        self.books.held(id, node).map(|token| (id, Grant { token, capacity }))
     }
 
     /// Tells those of ours of their turn who were seen to have it, and have not been told. Their joins may still be being
     /// answered, out of an older list.
     fn tell(&self, name: &Name, seen: &Seen) {
-        for id in seen.line.held().map(|claim| claim.id).filter(|id| id.session == self.id) {
-            if !self.books.hold(name, id) {
+        let places = seen.line.each().zip(&seen.listing.standing);
+        let held = places.filter(|((claim, is_held), _)| *is_held && claim.id.session == self.id);
+        for (id, node) in held.map(|(_, standing)| (standing.id, &standing.node)) {
+            if self.books.hold(name, id, node) != Some(true) {
                 continue;
             }
             if touches(&seen.line, id) {
@@ -136,15 +149,20 @@ impl Desk {
     }
 
     fn watch_for_the_first(self: &Arc<Self>, name: &Name, seen: &Seen) {
-        let ours = || places(&seen.line).filter(|(claim, _)| claim.id.session == self.id);
-        let misplaced = ours().filter(|(_, place)| matches!(place, Place::Stranded | Place::AnotherSize(_)));
+        let ours = || {
+            let places = places(&seen.line).zip(&seen.listing.standing);
+            places.filter(|((claim, _), _)| claim.id.session == self.id)
+        };
+        let is_misplaced = |place: &Place| matches!(place, Place::Stranded | Place::AnotherSize(_));
+        let misplaced = ours().filter(|((_, place), _)| is_misplaced(place));
+        let misplaced = misplaced.map(|((claim, _), standing)| (claim.id.number, standing.node.as_str()));
         // They are on their way to another place, unless they waited here before that came to be another size's.
-        let must_go = self.books.does_any_stand(name, misplaced.map(|(claim, _)| claim.id.number));
+        let must_go = self.books.does_any_stand(name, misplaced);
         let looks = self.books.saw(name, seen, self.watching(name, seen.listing.stat.cversion));
         if must_go || looks {
             self.signals.look(name);
         }
-        if ours().any(|(claim, place)| place != Place::Held && claim.kind == Kind::Semaphore) {
+        if ours().any(|((claim, place), _)| place != Place::Held && claim.kind == Kind::Semaphore) {
             let version = seen.listing.stat.version;
             self.books
                 .watch_capacity(name, || self.spawn(self.clone().watch_capacity(name.clone(), version)));
@@ -196,7 +214,7 @@ impl Desk {
         let is_first = there
             .split_first()
             .is_some_and(|(own, ahead)| own.is_some() && ahead.iter().all(Option::is_none));
-        let turn = if is_first { self.books.turn(name, number, self.watching(name, 0)) } else { None };
+        let turn = if is_first { self.books.turn(name, number, &node, self.watching(name, 0)) } else { None };
         turn.map(|turn| self.takes_turn(name, number, &turn)).is_some()
     }
 

@@ -1,6 +1,6 @@
 //! Every order of what can happen around a client's own line: claims of its own and of another's come, leave, become
-//! lighter; lists are sent, made and read at different times; watches are set late. When all is quiet nobody may wait
-//! whose turn it is.
+//! lighter, or stand in line anew; lists are sent, made and read at different times; watches are set late. Whatever
+//! happens, those who are held fit; and when all is quiet nobody may wait whose turn it is.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -32,6 +32,9 @@ struct World {
     /// Claims of ours that the store has let go of, or made lighter, and the answer is on its way.
     leaving: BTreeSet<u64>,
     changing: BTreeSet<u64>,
+    moving: BTreeMap<u64, Moving>,
+    /// How many places there were.
+    places: u64,
     watch: Option<(Watch, Setting)>,
     must_look: bool,
 }
@@ -45,11 +48,25 @@ enum Setting {
     Fired,
 }
 
+/// How far a claim of ours is that stands in line anew. It does so once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Moving {
+    Asked,
+    /// The store has done it, and the answer is on its way: there.
+    Done(u64),
+    Answered,
+}
+
 /// What may come, as which number of whom.
 struct Stage {
     title: &'static str,
     claims: Vec<(SessionId, u64, Kind, u32, u32)>,
+    /// The claim of ours that may stand in line anew while it waits.
+    moves: Option<u64>,
 }
+
+/// What must not be found.
+type Broken = (&'static str, String);
 
 impl World {
     fn new() -> Self {
@@ -64,6 +81,8 @@ impl World {
             lists: Vec::new(),
             leaving: BTreeSet::new(),
             changing: BTreeSet::new(),
+            moving: BTreeMap::new(),
+            places: 0,
             watch: None,
             must_look: false,
         }
@@ -87,6 +106,11 @@ impl World {
             add(format!("the store makes {number} lighter"), &|world| world.lightens(number));
             add(format!("{number} knows that it is lighter"), &|world| world.changed(number));
             add(format!("the other client looks for {number}"), &|world| world.they_look(session, number));
+            if stage.moves == Some(number) {
+                add(format!("{number} is to stand anew"), &|world| world.asks_anew(number));
+                add(format!("the store lets {number} stand anew"), &|world| world.moves(number));
+                add(format!("{number} knows that it stands anew"), &|world| world.moved(number));
+            }
         }
         add("a list is sent".into(), &Self::sends);
         for at in 0..self.lists.len() {
@@ -115,22 +139,22 @@ impl World {
             return false;
         }
         self.came.insert(number);
-        self.version += 1;
-        self.line.claims.push(ShownClaim {
-            id,
-            kind,
-            weight,
-            declared,
-            order: self.came.len() as u64,
-            token: None,
-        });
+        let order = self.append(ShownClaim { id, kind, weight, declared, order: 0, token: None });
         if session == OURS {
             self.own.comes(number);
+            self.must_look |= self.own.stands(number, order);
             if !parks {
                 self.lists.push((self.own.stamp(), None));
             }
         }
         true
+    }
+
+    fn append(&mut self, claim: ShownClaim) -> u64 {
+        self.version += 1;
+        self.places += 1;
+        self.line.claims.push(ShownClaim { order: self.places, ..claim });
+        self.places
     }
 
     fn departs(&mut self, session: SessionId, number: u64) -> bool {
@@ -182,6 +206,44 @@ impl World {
         was
     }
 
+    fn asks_anew(&mut self, number: u64) -> bool {
+        let id = ClaimId { session: OURS, number };
+        let may = self.own.is_waiting(number)
+            && self.line.claim(id).is_some()
+            && !self.moving.contains_key(&number);
+        if may {
+            self.own.moves(number);
+            self.moving.insert(number, Moving::Asked);
+        }
+        may
+    }
+
+    /// It leaves, and comes, at once.
+    fn moves(&mut self, number: u64) -> bool {
+        let id = ClaimId { session: OURS, number };
+        if self.moving.get(&number) != Some(&Moving::Asked) {
+            return false;
+        }
+        let Some(at) = self.line.position(id) else {
+            self.moving.insert(number, Moving::Answered);
+            return true;
+        };
+        let claim = self.line.claims.remove(at);
+        let place = self.append(claim);
+        self.moving.insert(number, Moving::Done(place));
+        self.stirs(id, true);
+        true
+    }
+
+    /// And looks.
+    fn moved(&mut self, number: u64) -> bool {
+        let Some(Moving::Done(place)) = self.moving.get(&number).copied() else { return false };
+        self.moving.insert(number, Moving::Answered);
+        self.must_look |= self.own.stands(number, place) || self.own.has(number);
+        self.follows_the_watch();
+        true
+    }
+
     /// The other client finds its claim held, and touches it if somebody may rely on that.
     fn they_look(&mut self, session: SessionId, number: u64) -> bool {
         let id = ClaimId { session, number };
@@ -230,12 +292,11 @@ impl World {
         for claim in line.claims.iter_mut().filter(|claim| claim.id.session == OURS) {
             claim.token = Token::from_order(0).filter(|_| self.held.contains(&claim.id.number));
         }
-        let held: Vec<u64> =
-            line.held().map(|claim| claim.id).filter(|id| id.session == OURS).map(|id| id.number).collect();
-        for number in held {
-            if self.own.is_waiting(number) {
+        let ours = line.held().filter(|claim| claim.id.session == OURS);
+        let held: Vec<(u64, u64)> = ours.map(|claim| (claim.id.number, claim.order)).collect();
+        for (number, place) in held {
+            if self.own.is_waiting(number) && self.own.holds(number, place) {
                 self.held.insert(number);
-                self.own.waits_no_more(number);
             }
         }
         match self.own.seen(&line, stamp) {
@@ -286,11 +347,34 @@ impl World {
         true
     }
 
+    fn broken(&self) -> Option<&'static str> {
+        match () {
+            () if !self.is_fit() => Some("exclusion"),
+            () if self.is_stuck() => Some("nobody_stuck"),
+            () => None,
+        }
+    }
+
+    /// Whether those who are held fit.
+    fn is_fit(&self) -> bool {
+        let is_held = |claim: &&ShownClaim| match claim.id.session {
+            OURS => self.held.contains(&claim.id.number),
+            _ => self.theirs_held.contains(&claim.id.number),
+        };
+        let held = || self.line.claims.iter().filter(is_held);
+        let sum: u64 = held().map(|claim| u64::from(claim.weight.get())).sum();
+        held().all(|claim| sum <= u64::from(claim.declared.get()))
+    }
+
     /// Whether nothing is under way, and somebody of ours waits whose turn it is.
     fn is_stuck(&self) -> bool {
         let is_watch_quiet = self.watch.is_none_or(|(_, setting)| setting == Setting::Set);
-        let is_quiet =
-            !self.must_look && self.lists.is_empty() && self.leaving.is_empty() && self.changing.is_empty();
+        let is_moving = self.moving.values().any(|moving| *moving != Moving::Answered);
+        let is_quiet = !self.must_look
+            && self.lists.is_empty()
+            && self.leaving.is_empty()
+            && self.changing.is_empty()
+            && !is_moving;
         let mut line = self.line.clone();
         for claim in &mut line.claims {
             let is_held = self.held.contains(&claim.id.number) || self.theirs_held.contains(&claim.id.number);
@@ -314,24 +398,20 @@ impl World {
     }
 }
 
-/// Visits all worlds; tells the shortest way to one in which somebody is stuck.
-fn explore(stage: &Stage) -> Result<usize, String> {
+/// Visits all worlds; tells the shortest way to one that is broken.
+fn explore(stage: &Stage) -> Result<usize, Broken> {
     let mut seen = HashSet::from([World::new()]);
     let mut ways: Vec<(usize, String)> = vec![(0, String::new())];
     let mut queue = VecDeque::from([(0, World::new())]);
     while let Some((from, world)) = queue.pop_front() {
-        if world.is_stuck() {
+        if let Some(check) = world.broken() {
             let (mut at, mut told) = (from, Vec::new());
             while at > 0 {
                 told.push(ways[at].1.clone());
                 at = ways[at].0;
             }
             told.reverse();
-            return Err(format!(
-                "{}: somebody is stuck after\n  {}\n{world:#?}",
-                stage.title,
-                told.join("\n  ")
-            ));
+            return Err((check, format!("{}, after\n  {}\n{world:#?}", stage.title, told.join("\n  "))));
         }
         for (what, after) in world.next(stage) {
             if seen.insert(after.key()) {
@@ -344,7 +424,7 @@ fn explore(stage: &Stage) -> Result<usize, String> {
 }
 
 #[test]
-fn whatever_comes_when_nobody_of_ours_is_stuck() {
+fn whatever_comes_when_those_held_fit_and_nobody_of_ours_is_stuck() {
     let (mutex, read, write) = (
         (Kind::Mutex, 1, 1),
         (Kind::RwLock, 1, Weight::MAX.get()),
@@ -355,16 +435,18 @@ fn whatever_comes_when_nobody_of_ours_is_stuck() {
         let claims = claims.iter().zip(1..).map(|((session, (kind, weight, declared)), number)| {
             (*session, number, *kind, *weight, *declared)
         });
-        Stage { title, claims: claims.collect() }
+        Stage { title, claims: claims.collect(), moves: None }
     };
+    let anew = (Kind::Semaphore, 1, 1);
     for stage in [
         stage("a mutex", &[(OURS, mutex), (OURS, mutex), (THEIRS, mutex)]),
         stage("a read-write lock", &[(OURS, write), (OURS, read), (THEIRS, read)]),
         stage("permits", &[(OURS, permit), (THEIRS, permit), (THEIRS, permit), (OURS, permit)]),
+        Stage { moves: Some(1), ..stage("places", &[(OURS, anew), (THEIRS, anew)]) },
     ] {
-        let count = explore(&stage).unwrap_or_else(|way| {
-            println!("\nbroken: nobody_stuck: {way}");
-            panic!("somebody is stuck");
+        let count = explore(&stage).unwrap_or_else(|(check, way)| {
+            println!("\nbroken: {check}: {way}");
+            panic!("{check} is broken");
         });
         println!("{}: {count} worlds", stage.title);
     }

@@ -27,6 +27,13 @@ pub(crate) struct Stands {
     pub(crate) is_held: bool,
 }
 
+impl Stands {
+    /// Whether it stands at this node.
+    pub(super) fn is_at(&self, node: &str) -> bool {
+        self.nodes.first().is_some_and(|first| first == node)
+    }
+}
+
 /// What was known of a claim when its join began.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Before {
@@ -75,6 +82,10 @@ impl Claims {
             Some(Stage::Stands(stands)) => Some(stands),
             _ => None,
         }
+    }
+
+    pub(super) fn is_at(&self, number: u64, node: &str) -> bool {
+        self.standing(number).is_some_and(|stands| stands.is_at(node))
     }
 
     /// Whether the first stands before the second. Whoever is only asking comes behind all who stand; but a look may
