@@ -22,7 +22,7 @@ const SAYS_WITHIN: Duration = Duration::from_secs(1);
 /// How long it may take to end what it has begun to say.
 const GOES_ON_WITHIN: Duration = Duration::from_millis(200);
 /// After how long the next one is asked too, and one that is silent is asked something else.
-const PATIENT: Duration = Duration::from_millis(300);
+pub(crate) const PATIENT: Duration = Duration::from_millis(300);
 
 /// What every ZooKeeper answers by default.
 const LETTERS: &[u8] = b"srvr\n";

@@ -7,16 +7,19 @@
 //!
 //! A server that was started anew may give sessions less time than before, and counts by that from the moment when it is
 //! asked to take one up again, whether its answer arrives or not. So before a session is shown to it, it is asked what it
-//! gives, for a session that nothing depends on.
+//! gives, for a session that nothing depends on. That is an offer. A server that has lost its leader, and has not noticed,
+//! says that it serves, and offers nothing: so after 300 ms another is asked for one too, and the session is shown to
+//! whichever offers first.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tidelock::{Error, Result, boot_clock};
+use tokio::task::JoinSet;
 use zookeeper_client::{Client, Error as Said, SessionInfo};
 
 use crate::address::Address;
-use crate::check::{self, Survey};
+use crate::check::{self, PATIENT, Survey};
 use crate::connection::Connection;
 use crate::tls::Tls;
 use crate::trouble;
@@ -67,9 +70,25 @@ impl Dial {
     /// A connection for a session that has this timeout.
     pub(crate) async fn resume(&self, ttl: Duration, session: &SessionInfo) -> Result<Dialled, Refused> {
         let mut servers = Servers::of(self);
-        while let Some(host) = servers.next().await {
-            let offer = self.connect_to(&host, ttl, None).await;
-            let taken_up = match offer.map(|offer| offer.client.session_timeout()) {
+        let mut offers = JoinSet::new();
+        loop {
+            let patience = if offers.is_empty() { Duration::ZERO } else { PATIENT };
+            let (host, offer) = tokio::select! {
+                Some(offered) = offers.join_next() => match offered {
+                    Ok(offered) => offered,
+                    Err(_) => continue, // the library has failed inside
+                },
+                Some(host) = servers.next_after(patience) => {
+                    let dial = self.clone();
+                    offers.spawn(async move {
+                        let offer = dial.connect_to(&host, ttl, None).await;
+                        (host, offer.map(|offer| offer.client.session_timeout()))
+                    });
+                    continue;
+                }
+                else => return Err(servers.trouble().into()),
+            };
+            let taken_up = match offer {
                 Ok(offered) if offered < ttl => return Err(Refused::Shorter(offered)),
                 Ok(_) => self.connect_to(&host, ttl, Some(session)).await,
                 Err(error) => Err(error),
@@ -80,7 +99,6 @@ impl Dial {
                 Err(error) => servers.failed(error)?,
             }
         }
-        Err(servers.trouble().into())
     }
 
     /// Ends a session that nobody believes in any more: with its last client it ends.
@@ -146,6 +164,12 @@ impl Servers {
             self.quiet.extend(condition.may_serve().then_some(host));
         }
         self.quiet.pop()
+    }
+
+    /// The next one, when those before have had so long.
+    async fn next_after(&mut self, patience: Duration) -> Option<String> {
+        tokio::time::sleep(patience).await;
+        self.next().await
     }
 
     /// The last one could not be connected to. An error: no other would say anything else.

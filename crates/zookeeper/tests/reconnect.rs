@@ -140,6 +140,26 @@ async fn a_session_does_not_wait_for_a_server_that_hangs_either() {
     guard.release().await.unwrap();
 }
 
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_session_does_not_wait_for_servers_that_only_say_how_they_are() {
+    let ways = [Way::open().await, Way::open().await, Way::open().await];
+    let hosts = ways.each_ref().map(|way| way.url().replace("zookeeper://", "")).join(",");
+    let options = Options::new().ttl(Duration::from_secs(15)).namespace(&namespace("deaf"));
+    let locks = connect(&format!("zookeeper://{hosts}"), &options).await;
+    let guard = locks.mutex("m").unwrap().lock().await.unwrap();
+    ways[..2].iter().for_each(Way::deafen);
+    for cut in 1..=8 {
+        let before = ways[2].answered();
+        let start = Instant::now();
+        ways[2].cut();
+        until("it is connected again", async || (ways[2].answered() > before).then_some(())).await;
+        assert!(start.elapsed() < Duration::from_secs(3), "cut {cut}: {:?}", start.elapsed());
+        assert_ne!(guard.state(), State::Lost, "cut {cut}");
+    }
+    guard.release().await.unwrap();
+}
+
 /// Whoever gives a lock back while there is no connection has given it back when there is one again.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]

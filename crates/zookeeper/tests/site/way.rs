@@ -1,4 +1,4 @@
-//! A way to the server that a test cuts, hushes, or has ask for less than the client does.
+//! A way to the server that a test cuts, hushes, deafens, or has ask for less than the client does.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,6 +32,7 @@ struct State {
     /// What sessions ask for at most; once one that is taken up again is answered nothing goes through any more.
     hushed_at: watch::Sender<Option<Duration>>,
     is_closed: AtomicBool,
+    is_deaf: AtomicBool,
 }
 
 impl Way {
@@ -70,6 +71,13 @@ impl Way {
         self.state.is_closed.store(false, Ordering::Release);
     }
 
+    /// The server goes on to say how it is, and does nothing else: as a follower does that has lost its leader, and has not
+    /// noticed.
+    pub(crate) fn deafen(&self) {
+        self.state.is_deaf.store(true, Ordering::Release);
+        self.cut();
+    }
+
     /// Sessions get that timeout at most. One that is taken up again does not hear another word, and nobody else does.
     pub(crate) fn shorten_and_hush(&self, timeout: Duration) {
         self.state.hushed_at.send_replace(Some(timeout));
@@ -101,6 +109,9 @@ async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Resul
     if first.starts_with(b"srvr") {
         to_server.write_all(&first).await?;
         return copy(&mut server_says, &mut to_client).await;
+    }
+    if state.is_deaf.load(Ordering::Acquire) {
+        return std::future::pending().await;
     }
     // Behind the length, the protocol's version and what was last seen: the timeout, and the session.
     let shortened = *state.hushed_at.borrow();
