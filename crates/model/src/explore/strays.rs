@@ -119,9 +119,11 @@ pub(super) fn all(deep: bool) -> Vec<Strays> {
         Strays::new("two sizes of four", [&[of(2, 1)], &[of(2, 1)], &[of(3, 1)], &[of(2, 1)]], &[]),
         Strays::new("two sizes and a mutex", [&[of(2, 1)], &[], &[of(3, 1), mutex], &[of(2, 1)]], &[]),
         Strays::new("one size that grows", [&[of(2, 1)], &[], &[of(2, 2)], &[]], &[3]),
-        Strays::new("two sizes that shrink", [&[of(2, 1)], &[], &[of(3, 1)], &[of(2, 1)]], &[1]),
+        Strays::new("one size that shrinks", [&[of(2, 1)], &[of(2, 1)], &[of(2, 1)], &[]], &[1]),
+        Strays::new("one of two sizes shrinks", [&[of(2, 1)], &[], &[of(3, 1)], &[]], &[1]),
     ];
     let large = [
+        Strays::new("two sizes that shrink", [&[of(2, 1)], &[], &[of(3, 1)], &[of(2, 1)]], &[1]),
         Strays::new("two sizes that grow", [&[of(2, 1)], &[], &[of(1, 1)], &[of(2, 1)]], &[3]),
         Strays::new("one size that is changed", [&[of(2, 1)], &[of(2, 1)], &[of(2, 2)], &[]], &[3, 1]),
     ];
