@@ -75,6 +75,7 @@ impl Desk {
             }
             let held = written.map_or_else(|| held_before(&seen), |written| written.held);
             let resized = Resized { capacity: to, before: last.sequence.wrapping_add(1), held };
+            let resized = seen.resized.map_or(resized, |before| resized.with_all_of(&before));
             let check = Change::Check(format!("{line}/{}", last.node));
             let write = Change::Write(line.clone(), resized.text(), seen.listing.stat.version);
             match self.link.transact(vec![check, write]).await.map_err(Said::from) {

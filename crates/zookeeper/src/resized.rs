@@ -2,6 +2,8 @@
 
 use tidelock::Weight;
 
+use crate::listing::is_before;
+
 /// A capacity that was written down. Sequences are compared by difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resized {
@@ -21,6 +23,14 @@ impl Resized {
         Some(Self { capacity, before: word("before")?.parse().ok()?, held: word("held")?.parse().ok()? })
     }
 
+    /// It is written over that one, which may be of a later list than this: whoever is in that, and not in this, has come
+    /// meanwhile.
+    pub(crate) fn with_all_of(self, other: &Self) -> Self {
+        let later = |one: i32, other: i32| if is_before(one, other) { other } else { one };
+        let (before, held) = (later(self.before, other.before), later(self.held, other.held));
+        Self { capacity: self.capacity, before, held }
+    }
+
     pub(crate) fn text(&self) -> String {
         format!("capacity={} before={} held={}", self.capacity, self.before, self.held)
     }
@@ -29,6 +39,13 @@ impl Resized {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_over_loses_nobody_who_came_meanwhile() {
+        let resized = |before: i32, held: i32| Resized { capacity: Weight::ONE, before, held };
+        assert_eq!(resized(5, 3).with_all_of(&resized(7, 2)), resized(7, 3));
+        assert_eq!(resized(i32::MIN, 3).with_all_of(&resized(i32::MAX, 4)), resized(i32::MIN, 4));
+    }
 
     #[test]
     fn what_is_written_is_read_again_and_nothing_else() {

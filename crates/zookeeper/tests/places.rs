@@ -212,3 +212,32 @@ async fn a_resize_lets_nobody_in_who_waits() {
     scene.leave(&stays).await;
     scene.is_its_turn(&waits).await;
 }
+
+/// Who resizes has listed the line, and then reads what is written of it: what another has written between the two, for
+/// those who came between, is not taken back.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_resize_takes_back_no_size_that_was_written_for_who_came_meanwhile() {
+    let scene = Scene::set("taken back").await;
+    let first = scene.permits(1, 1, 1, 7);
+    assert!(is_held(scene.join(&first).await));
+    let resize = async |caller: usize, to: u32| {
+        scene.callers[caller].session.resize(&scene.line, weight(7), weight(to)).await.unwrap();
+    };
+    resize(1, 7).await;
+    let mut resizing = Call::new(resize(1, 8));
+    resizing.go_on().await;
+    scene.all_is_answered(&scene.callers[1]).await;
+    let meanwhile = scene.permits(0, 1, 2, 5);
+    let joining = scene.join_half(&meanwhile, 2).await;
+    resize(2, 7).await;
+    assert!(is_held(joining.end().await.unwrap()), "it is of the size that was written for it");
+    until("the new size is written", async || {
+        resizing.go_on().await;
+        let (data, _) = scene.counter.get_data(&scene.path).await.unwrap();
+        data.starts_with(b"capacity=8").then_some(())
+    })
+    .await;
+    assert!(is_held(scene.join(&scene.permits(2, 1, 5, 8)).await), "eight of eight, all of one size");
+    resizing.end().await;
+}
