@@ -3,6 +3,7 @@
 
 mod site;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::Value;
@@ -302,4 +303,55 @@ async fn a_crowd_of_readers_delays_nobody_for_long() {
     drop(guards);
     reads.close().await.unwrap();
     writes.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn strays_are_found_in_a_crowd_without_a_walk() {
+    let _alone = Alone::new().await;
+    let (writer, some, others) = (caller(1, HOUR).await, caller(2, HOUR).await, caller(3, HOUR).await);
+    let page = readers_behind_a_writer(&writer, [&some, &others], 900).await;
+    writer.session.leave(&page, writer.claim(1), Leave::Done).await.unwrap();
+    let read =
+        |number| Claim::new(writer.claim(number), page.clone(), Kind::RwLock, Weight::ONE, Weight::MAX);
+    let renew = async || {
+        let renewal = writer.session.renew(Shard(0), &[(page.clone(), vec![writer.claim(2)])]).await.unwrap();
+        assert_eq!((renewal.gone, renewal.unsure), (vec![], vec![]));
+        renewal.strays.into_iter().map(|(_, id)| id.number).collect::<BTreeSet<_>>()
+    };
+    join(&writer, &read(2)).await;
+    for number in 1_000..3_500 {
+        join(
+            &others,
+            &Claim::new(others.claim(number), page.clone(), Kind::RwLock, Weight::ONE, Weight::MAX),
+        )
+        .await;
+    }
+    assert_eq!(renew().await, BTreeSet::new());
+
+    // What a server has forgotten that it was given back: one, and several of about one time, are found at once.
+    join(&writer, &read(70_000)).await;
+    assert_eq!(renew().await, BTreeSet::from([70_000]));
+    writer.session.leave(&page, writer.claim(70_000), Leave::Void).await.unwrap();
+    let close: BTreeSet<u64> = (500..600).collect();
+    for number in &close {
+        join(&writer, &read(*number)).await;
+    }
+    assert_eq!(renew().await, close);
+
+    // Those of other times by and by.
+    let mut strays: BTreeSet<u64> = close.into_iter().chain([9_000_000, 3, 77_000]).collect();
+    for number in [9_000_000, 3, 77_000] {
+        join(&writer, &read(number)).await;
+    }
+    let mut rounds = 0;
+    while !strays.is_empty() {
+        for number in renew().await {
+            assert!(strays.remove(&number), "{number}");
+            writer.session.leave(&page, writer.claim(number), Leave::Void).await.unwrap();
+        }
+        rounds += 1;
+        assert!(rounds < 300, "{strays:?} were not found");
+    }
+    assert_eq!(renew().await, BTreeSet::new());
 }

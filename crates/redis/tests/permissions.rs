@@ -13,7 +13,7 @@ use tidelock_redis::{
 /// What the guide tells people to grant, for the namespace `tidelock`.
 const RULE: &str = "resetkeys ~tidelock:* resetchannels &tidelock:* -@all \
     +eval +evalsha +subscribe +publish +time \
-    +hset +hget +hmget +hgetall +hkeys +hdel +zadd +zscore +zrange +zrem +zremrangebyscore +zpopmin +hrandfield +pexpire +del \
+    +hset +hget +hmget +hgetall +hdel +zadd +zscore +zrange +zrem +zremrangebyscore +zpopmin +hrandfield +pexpire +del \
     +scan +info +ping";
 /// What is useful, and can be done without: INFO shows which server it is, PING finds out dead connections earlier.
 const OPTIONAL: [&str; 2] = ["+info", "+ping"];

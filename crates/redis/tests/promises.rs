@@ -11,7 +11,7 @@ use std::time::Duration;
 use site::alone::Alone;
 use site::{Caller, name, url, weight};
 use tidelock_redis::{
-    Claim, Kind, Leave, Left, Locks, Name, Options, Patience, Place, Renewal, Shard, Store, Token,
+    Claim, Kind, Leave, Left, Locks, Name, Options, Patience, Place, Renewal, Shard, Store, Token, Weight,
 };
 use tokio::task::JoinSet;
 
@@ -329,4 +329,49 @@ fn ended_runtimes_keep_no_other_from_a_connection_of_its_own() {
         });
     }
     first.block_on(locks.close()).unwrap();
+}
+
+/// Readers of one client that hold.
+async fn hold_many(reader: &Caller, page: &Name, numbers: std::ops::Range<u64>) {
+    let read =
+        |number| Claim::new(reader.claim(number), page.clone(), Kind::RwLock, Weight::ONE, Weight::MAX);
+    let joins: Vec<_> = numbers
+        .map(|number| {
+            let claim = read(number);
+            async move { reader.session.join(&claim, Patience::Wait).await.unwrap() }
+        })
+        .collect();
+    for join in joins {
+        assert!(matches!(join.await, Place::Held { .. }));
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whoever_waits_renews_at_the_same_cost_however_many_hold() {
+    let mut alone = Alone::new().await;
+    let [reader, writer] = callers().await;
+    let mut costs = Vec::new();
+    for (text, readers) in [("few", 3), ("many", 5_000)] {
+        let page = name(text);
+        hold_many(&reader, &page, 0..readers).await;
+        let claim = Claim::new(writer.claim(1), page.clone(), Kind::RwLock, Weight::MAX, Weight::MAX);
+        let place = writer.session.join(&claim, Patience::Wait).await.unwrap();
+        assert!(matches!(place, Place::Waiting { .. }), "{place:?}");
+        let standing = [(page.clone(), vec![claim.id])];
+        writer.session.renew(Shard(0), &standing).await.unwrap(); // from here on the server knows the scripts
+        let (mut least, mut calls) = (f64::MAX, BTreeMap::new());
+        for _ in 0..10 {
+            counted(&mut alone);
+            let renewal = writer.session.renew(Shard(0), &standing).await.unwrap();
+            assert_eq!((renewal.gone, renewal.unsure, renewal.strays), (vec![], vec![], vec![]));
+            let micros;
+            (calls, micros) = counted(&mut alone);
+            least = least.min(micros);
+        }
+        costs.push((calls, least));
+    }
+    let [(few_calls, few), (many_calls, many)] = &costs[..] else { unreachable!() };
+    assert_eq!(few_calls, many_calls, "the same commands");
+    assert!(*many < few * 3.0, "a renewal takes {few} µs behind 3 who hold, and {many} µs behind 5 000");
 }

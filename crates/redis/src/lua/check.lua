@@ -6,7 +6,6 @@ local tries = {
   { 'HSET', KEYS[1], 'a', '1' },
   { 'HGET', KEYS[1], 'a' },
   { 'HMGET', KEYS[1], 'a', 'b' },
-  { 'HKEYS', KEYS[1] },
   { 'HGETALL', KEYS[1] },
   { 'HDEL', KEYS[1], 'a' },
   { 'ZADD', KEYS[2], '1', 'a' },
