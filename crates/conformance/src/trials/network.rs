@@ -141,6 +141,8 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
         let name = format!("line {number}");
         let hold = other.take(&name, Want::Lock).await?;
         let first = stage.waiter(one, &name, Want::Lock).await?;
+        // Others see it stand in line before it hears of it itself, and until then it only asks. This is answered later.
+        ensure!(one.try_take(&name, Want::Lock).await?.is_none(), "a lock that is held was granted");
         let second = stage.waiter(&other, &name, Want::Lock).await?;
         lines.push((name, hold, first, second));
     }
