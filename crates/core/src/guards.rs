@@ -6,11 +6,12 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as Cell, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::{ClaimId, Error, ErrorKind, Guard, Mutex, Result, State, Token};
+use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Moment, Mutex, Result, State, Token, deadline};
 
 /// Locks every one of `mutexes`, of one store or of several, or none.
 ///
@@ -31,14 +32,14 @@ use crate::{ClaimId, Error, ErrorKind, Guard, Mutex, Result, State, Token};
 /// # Cancel safety
 /// Dropping the future gives back whatever was granted, and leaves every line.
 pub async fn lock_all(mutexes: &[Arc<dyn Mutex>]) -> Result<Guards> {
-    let mut guards = Guards::default();
+    let mut taking = Taking::default();
     for mutex in in_order(mutexes) {
-        if !guards.unless_lost(guards.have(&**mutex)).await? {
-            let guard = guards.unless_lost(mutex.lock()).await?;
-            guards.0.push(guard);
+        if !taking.unless_lost(taking.guards.have(&**mutex)).await? {
+            let guard = taking.unless_lost(mutex.lock()).await?;
+            taking.add(guard);
         }
     }
-    guards.all_or_nothing()
+    taking.all_or_nothing()
 }
 
 /// The same, with one deadline for all: `None` when it passes, and then none is held. Each store counts on its own
@@ -52,21 +53,26 @@ pub async fn lock_all(mutexes: &[Arc<dyn Mutex>]) -> Result<Guards> {
 pub async fn lock_all_within(mutexes: &[Arc<dyn Mutex>], patience: Duration) -> Result<Option<Guards>> {
     let until = |mutex: &Arc<dyn Mutex>| mutex.clock().now() + patience;
     let mutexes: Vec<_> = in_order(mutexes).into_iter().map(|mutex| (mutex, until(mutex))).collect();
-    let mut guards = Guards::default();
+    let mut taking = Taking::default();
     for (mutex, by) in mutexes {
-        if guards.unless_lost(guards.have(&**mutex)).await? {
-            continue;
+        let have = taking.unless_lost(taking.guards.have(&**mutex));
+        // Without any patience it is still asked once, as a try is.
+        let no_later = |_| if patience.is_zero() { Moment::NEVER } else { by };
+        match deadline::by(&mutex.clock(), no_later, have).await.transpose()? {
+            Some(true) => continue,
+            Some(false) => {}
+            None => return Ok(None),
         }
         let left = by.since(mutex.clock().now());
-        if left.is_zero() && !patience.is_zero() && !guards.0.is_empty() {
+        if left.is_zero() && !patience.is_zero() && !taking.guards.0.is_empty() {
             return Ok(None);
         }
-        match guards.unless_lost(mutex.lock_within(left)).await? {
-            Some(guard) => guards.0.push(guard),
+        match taking.unless_lost(mutex.lock_within(left)).await? {
+            Some(guard) => taking.add(guard),
             None => return Ok(None),
         }
     }
-    guards.all_or_nothing().map(Some)
+    taking.all_or_nothing().map(Some)
 }
 
 /// What [`lock_all`] holds, given back together.
@@ -119,29 +125,15 @@ impl Guards {
 }
 
 impl Guards {
-    /// Whether one of these holds this very lock.
+    /// Whether one of these holds this very lock. They were taken by name, so only the last ones can be of its name.
     async fn have(&self, mutex: &dyn Mutex) -> Result<bool> {
-        let may_be = |guard: &&Guard| guard.name() == mutex.name();
-        let ours: Vec<ClaimId> = self.iter().filter(may_be).map(Guard::claim).collect();
+        let of_its_name = self.0.iter().rev().take_while(|guard| guard.name() == mutex.name());
+        let ours: Vec<ClaimId> = of_its_name.map(Guard::claim).collect();
         if ours.is_empty() {
             return Ok(false); // the usual case, and nothing has to be asked
         }
         let line = mutex.line().await?;
         Ok(line.claims.iter().any(|stander| ours.contains(&stander.id)))
-    }
-
-    /// Waits for one more, unless one of those that are held is lost meanwhile.
-    async fn unless_lost<T>(&self, next: impl Future<Output = Result<T>>) -> Result<T> {
-        let (mut next, mut lost) = (pin!(next), pin!(self.lost()));
-        poll_fn(|cx| match lost.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(self.one_lost())),
-            Poll::Pending => next.as_mut().poll(cx),
-        })
-        .await
-    }
-
-    fn all_or_nothing(self) -> Result<Self> {
-        if self.state() == State::Lost { Err(self.one_lost()) } else { Ok(self) }
     }
 
     fn one_lost(&self) -> Error {
@@ -151,6 +143,68 @@ impl Guards {
             Some(guard) => lost.on(guard.name()),
             None => lost,
         }
+    }
+}
+
+/// What was taken so far. Each guard is listened to once, however many come after it.
+#[derive(Default)]
+struct Taking {
+    guards: Guards,
+    lost: Vec<Lost>,
+    alarm: Arc<Alarm>,
+}
+
+/// Set off when one of them is lost.
+#[derive(Default)]
+struct Alarm {
+    is_off: AtomicBool,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Taking {
+    fn add(&mut self, guard: Guard) {
+        let mut lost = guard.lost();
+        let waker = Waker::from(self.alarm.clone());
+        if Pin::new(&mut lost).poll(&mut Context::from_waker(&waker)).is_ready() {
+            waker.wake();
+        }
+        self.guards.0.push(guard);
+        self.lost.push(lost); // it listens for as long as it lives
+    }
+
+    /// Waits for one more, unless one of those that are held is lost meanwhile.
+    async fn unless_lost<T>(&self, next: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut next = pin!(next);
+        poll_fn(|cx| match self.alarm.poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(self.guards.one_lost())),
+            Poll::Pending => next.as_mut().poll(cx),
+        })
+        .await
+    }
+
+    fn all_or_nothing(self) -> Result<Guards> {
+        if self.guards.state() == State::Lost { Err(self.guards.one_lost()) } else { Ok(self.guards) }
+    }
+}
+
+impl Alarm {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let own = cx.waker().clone(); // before the lock: it may run anything
+        let before = self.waker().replace(own);
+        drop(before);
+        if self.is_off.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.is_off.store(true, Ordering::Release);
+        let waker = self.waker().take();
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 

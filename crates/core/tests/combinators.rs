@@ -3,7 +3,7 @@
 mod condition;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use condition::until;
@@ -166,6 +166,36 @@ async fn lock_all_without_patience_takes_what_is_free() -> Done {
     all.release().await?;
     assert!(locks.mutex("0")?.try_lock().await?.is_some(), "it was given back");
     locks.close().await
+}
+
+#[tokio::test]
+async fn lock_all_within_keeps_its_deadline_where_a_name_is_in_two_stores() -> Done {
+    for is_open in [true, false] {
+        let (quick, still) = (Store::new(), Store::new());
+        let (a, b) = (quick.connect(Options::new())?, still.connect(Options::new())?);
+        if is_open {
+            b.mutex("other")?.lock().await?.release().await?;
+        }
+        still.faults().delay(Duration::from_secs(60));
+        let both = [a.mutex("m")?, b.mutex("m")?];
+        let began = Instant::now();
+        let all = tidelock::lock_all_within(&both, Duration::from_millis(100)).await?;
+        assert!(all.is_none());
+        assert!(began.elapsed() < Duration::from_secs(1), "it took {:?}", began.elapsed());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn lock_all_of_thousands_costs_each_of_them_once() -> Done {
+    let locks = Store::new().connect(Options::new())?;
+    let names: Vec<String> = (0..8_000).map(|number| format!("name {number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let began = Instant::now();
+    locks.lock_all(&names).await?.release().await?;
+    // It had been 20 s where each guard was listened to again for each lock that came after it.
+    assert!(began.elapsed() < Duration::from_secs(4), "it took {:?}", began.elapsed());
+    Ok(())
 }
 
 #[tokio::test]
