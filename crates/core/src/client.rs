@@ -29,7 +29,14 @@ enum Slot {
     Empty,
     Opening(Pledge<Arc<Live>>),
     Open(Arc<Live>),
-    Closing(Pledge<()>),
+    Closing(Closing),
+}
+
+/// The end of a session, and the session itself as long as the store has not confirmed it.
+#[derive(Clone, Debug)]
+struct Closing {
+    end: Pledge<()>,
+    live: Option<Arc<Live>>,
 }
 
 /// The session that an acquire finds.
@@ -92,25 +99,35 @@ impl Client {
     /// longer than it wanted to.
     pub(crate) async fn close(&self, longest: Duration) -> Result<()> {
         let by = self.after(longest);
-        let closing = self.begin_closing(by - longest / 10)?;
+        let closing = self.begin_closing(self.after(longest - longest / 10))?;
         let late = || {
             let still = "it is still being closed, by somebody who gave it more time: what its leases keep is not free yet";
             Err(Error::new(ErrorKind::Timeout, still))
         };
-        deadline::by(&self.clock(), |_| by, closing.result()).await.unwrap_or_else(late)
+        deadline::by(&self.clock(), |_| by, closing.end.result()).await.unwrap_or_else(late)
     }
 
     /// Whoever is first says by when; in a tenth less than its time, so that it hears what has come of it.
-    fn begin_closing(&self, by: Moment) -> Result<Pledge<()>> {
+    fn begin_closing(&self, by: Moment) -> Result<Closing> {
         let mut slot = self.0.slot();
-        let pledge = match std::mem::take(&mut *slot) {
-            Slot::Empty => Pledge::kept(()),
-            Slot::Closing(pledge) => pledge,
-            Slot::Open(live) => Pledge::begin(async move { live.close(by).await })?,
-            Slot::Opening(opening) => Pledge::begin(Self::close_opening(self.clock(), opening, by))?,
+        let closing = match std::mem::take(&mut *slot) {
+            Slot::Empty => Closing { end: Pledge::kept(()), live: None },
+            Slot::Closing(Closing { end, live: Some(live) }) if end.has_failed() => {
+                let session = live.clone(); // the store may be back
+                Closing { end: Pledge::begin(async move { session.end(by).await })?, live: Some(live) }
+            }
+            Slot::Closing(closing) => closing,
+            Slot::Open(live) => {
+                let session = live.clone();
+                Closing { end: Pledge::begin(async move { session.close(by).await })?, live: Some(live) }
+            }
+            Slot::Opening(opening) => {
+                let end = Pledge::begin(Self::close_opening(self.clock(), opening, by))?;
+                Closing { end, live: None }
+            }
         };
-        *slot = Slot::Closing(pledge.clone());
-        Ok(pledge)
+        *slot = Slot::Closing(closing.clone());
+        Ok(closing)
     }
 
     /// Closes what is being opened as soon as it is open; what takes too long for that is given up.

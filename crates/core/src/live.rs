@@ -77,6 +77,12 @@ impl Live {
         }
     }
 
+    /// Ends the session once more, which takes every claim along. Its keeper has given up before.
+    pub(crate) async fn end(&self, by: Moment) -> Result<()> {
+        let ended = deadline::by(&self.clock, |_| by, self.session.close()).await;
+        ended.unwrap_or_else(|| Err(deadline::no_answer()))
+    }
+
     /// Gives every claim back and ends the session; waits until the store has confirmed it, until `by` at most.
     pub(crate) async fn close(&self, by: Moment) -> Result<()> {
         let (done, closed) = oneshot::channel();

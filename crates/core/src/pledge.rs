@@ -47,6 +47,11 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
         self.told.borrow().is_none() && self.told.has_changed().is_ok()
     }
 
+    /// Whether it has come to an error.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(&*self.told.borrow(), Some(Err(_)))
+    }
+
     /// Drops the work where it stands.
     pub(crate) fn give_up(&self) {
         if let Some(work) = &self.work {

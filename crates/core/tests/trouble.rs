@@ -337,3 +337,57 @@ async fn a_session_that_opens_while_it_is_closed_is_closed_before_that_returns()
     assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
     Ok(())
 }
+
+#[tokio::test]
+async fn close_within_all_the_time_there_is_waits_for_the_store() -> Done {
+    for is_open in [true, false] {
+        let store = Store::new();
+        let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+        b.mutex("other")?.lock().await?.release().await?;
+        if is_open {
+            let _held = a.mutex("m")?.lock().await?;
+        }
+        store.faults().delay(Duration::from_millis(50));
+        let asking = tokio::spawn({
+            let mutex = a.mutex("n")?;
+            async move { mutex.lock().await.map(drop) }
+        });
+        tokio::task::yield_now().await; // it is under way
+        a.close_within(Duration::MAX).await?;
+        store.faults().heal();
+        assert!(b.mutex("m")?.try_lock().await?.is_some());
+        let _ = asking.await.expect("no panic");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_close_that_failed_can_be_asked_for_again() -> Done {
+    let store = Store::new();
+    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    b.mutex("other")?.lock().await?.release().await?;
+    let _held = a.mutex("m")?.lock().await?;
+    store.faults().refuse_all();
+    assert!(a.close_within(Duration::from_millis(50)).await.is_err(), "the store is away");
+    store.faults().heal();
+    a.close_within(Duration::from_secs(10)).await?;
+    assert!(b.mutex("m")?.try_lock().await?.is_some(), "it was confirmed, and m is not free");
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_clock_at_its_end_stops_no_other_session() -> Done {
+    let other = Store::new().connect(Options::new().ttl(Duration::from_secs(1)))?;
+    let held = other.mutex("other")?.lock().await?;
+    let clock = tidelock_memory::Clock::manual();
+    let locks = Store::with_clock(&clock).connect(Options::new())?;
+    let _guard = locks.mutex("m")?.lock().await?;
+    clock.advance(Duration::MAX);
+    let began = Instant::now();
+    condition::until("the other one outlives its ttl, or is lost", async || {
+        held.state() == State::Lost || began.elapsed() > Duration::from_millis(1_500)
+    })
+    .await;
+    assert_ne!(held.state(), State::Lost, "nobody renewed it");
+    tokio::time::timeout(Duration::from_secs(5), other.close()).await.expect("it ends")
+}

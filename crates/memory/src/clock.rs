@@ -119,7 +119,9 @@ impl Clock {
 
 impl Hands {
     fn turn_to(&self, moment: Moment) {
-        self.now.fetch_max(moment.as_nanos(), Ordering::AcqRel);
+        // A clock never shows the moment that never comes: whoever waits for that would be rung again and again.
+        let last = Moment::NEVER - Duration::from_nanos(1);
+        self.now.fetch_max(moment.min(last).as_nanos(), Ordering::AcqRel);
         self.alarms.ring(tidelock::Clock::now(self));
     }
 

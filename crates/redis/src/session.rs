@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use redis::{Cmd, Value};
 use tidelock::{
     Claim, ClaimId, Clock, Error, ErrorKind, Kind, Leave, Left, Line, Moment, Name, Patience, Place, Renewal,
-    Reply, Result, Session, SessionId, Shard, Sight, Weight,
+    Reply, Result, Session, SessionId, Shard, Sight, Weight, unharmed,
 };
 use tokio::runtime::Handle;
 
@@ -326,16 +326,17 @@ impl Session for RedisSession {
 
     /// Core has given every claim back; what the server did not confirm is given back once more.
     async fn close(&self) -> Result<()> {
-        let left = std::mem::take(&mut *lock(&self.leaving));
+        let left = lock(&self.leaving).clone();
         for (id, (name, _)) in left {
             self.ask(&name, self.leave_command(&name, id, Leave::Void)).await?;
+            lock(&self.leaving).remove(&id);
         }
         Ok(())
     }
 }
 
 fn unsure((name, claims): &Stand, error: &Error, renewal: &mut Renewal) {
-    tracing::warn!(lock.name = %name, %error, "the claims on one name could not be renewed");
+    unharmed(|| tracing::warn!(lock.name = %name, %error, "the claims on one name could not be renewed"));
     renewal.unsure.extend(claims);
 }
 
