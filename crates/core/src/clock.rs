@@ -81,7 +81,9 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 #[must_use]
 pub fn boot_clock() -> Arc<dyn Clock> {
     if let Err(error) = drive_boot_clock() {
-        tracing::error!(%error, "no thread for the clock: waits of this process will not end by themselves");
+        crate::unharmed(
+            || tracing::error!(%error, "no thread for the clock: waits of this process will not end by themselves"),
+        );
     }
     the_boot_clock()
 }

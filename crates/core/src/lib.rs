@@ -96,6 +96,7 @@ pub use own_line::{Aim, Armed, OwnLine};
 pub use reentrant::{Owner, Reentrant, ReentrantGuard};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
+pub use shield::unharmed;
 pub use stranger::stranger;
 pub use striped::{StripeGuard, Striped};
 pub use tidelock_model::{ClaimId, Kind, Leave, Left, Patience, Refusal, SessionId, Token, Watch, Weight};

@@ -14,8 +14,12 @@ pub(crate) fn wake(waker: Waker) {
     unharmed(|| waker.wake());
 }
 
-/// Runs users' code to its end, or to its panic.
-pub(crate) fn unharmed(work: impl FnOnce()) {
+/// Runs users' code to its end, or to its panic: for backends, what listens to their tracing on threads of ours.
+///
+/// ```
+/// tidelock::unharmed(|| panic!("the collector is full"));
+/// ```
+pub fn unharmed(work: impl FnOnce()) {
     if cfg!(tidelock_loom) {
         return work(); // loom says by a panic what it has found
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::Value;
-use tidelock::{Error, ErrorKind, Name, Result, SessionId};
+use tidelock::{Error, ErrorKind, Name, Result, SessionId, unharmed};
 
 use crate::fleet::Fleet;
 use crate::keys::Keys;
@@ -33,7 +33,9 @@ fn told(info: Value, place: &str) -> Result<Option<Value>> {
     match trouble::checked(info, place) {
         Ok(info) => Ok(Some(info)),
         Err(error) if error.kind() == ErrorKind::Denied => {
-            tracing::debug!(%error, "INFO is refused, so the server's version and role stay unknown");
+            unharmed(
+                || tracing::debug!(%error, "INFO is refused, so the server's version and role stay unknown"),
+            );
             Ok(None)
         }
         Err(error) => Err(error),
@@ -77,7 +79,13 @@ pub(crate) async fn replicas(fleet: &dyn Fleet, session: SessionId, count: u32) 
     if let Value::Int(known) = reply
         && known < i64::from(count)
     {
-        tracing::warn!(known, wanted = count, "the server has fewer replicas than grants have to wait for");
+        unharmed(|| {
+            tracing::warn!(
+                known,
+                wanted = count,
+                "the server has fewer replicas than grants have to wait for"
+            )
+        });
     }
     Ok(())
 }
@@ -147,11 +155,13 @@ impl<'a> Info<'a> {
         let policy = self.get("maxmemory_policy").unwrap_or("noeviction");
         let is_limited = self.get("maxmemory").is_some_and(|most| most != "0");
         if is_limited && policy != "noeviction" && !SAID.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                place,
-                policy,
-                "this server may evict locks when its memory is full; set maxmemory-policy to noeviction"
-            );
+            unharmed(|| {
+                tracing::warn!(
+                    place,
+                    policy,
+                    "this server may evict locks when its memory is full; set maxmemory-policy to noeviction"
+                )
+            });
         }
     }
 

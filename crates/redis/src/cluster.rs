@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, ConnectionAddr, ErrorKind as Said, RedisError, RedisResult, Value};
-use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard};
+use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard, unharmed};
 use tokio::task::JoinSet;
 
 use crate::dial::{self, Dial, Dialed, Target};
@@ -185,7 +185,7 @@ impl Shared {
     async fn read_while_wanted(self: Arc<Self>) {
         while self.is_wanted.swap(false, Ordering::SeqCst) {
             if let Err(error) = self.read_map().await {
-                tracing::debug!(%error, "no node tells which master has which slots");
+                unharmed(|| tracing::debug!(%error, "no node tells which master has which slots"));
             }
             dial::pause(READ_EVERY).await;
         }

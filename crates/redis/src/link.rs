@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
-use tidelock::{Error, ErrorKind, Options, Result};
+use tidelock::{Error, ErrorKind, Options, Result, unharmed};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot, watch};
@@ -338,7 +338,8 @@ impl Task {
                 Ok(line) => return Some(line),
                 Err(trouble) => trouble,
             };
-            tracing::debug!(place = &*self.connecting.place, error = %trouble, "cannot connect, and tries again soon");
+            let place = &*self.connecting.place;
+            unharmed(|| tracing::debug!(place, error = %trouble, "cannot connect, and tries again soon"));
             let soonest = Instant::now() + patience.first_pause;
             let rest = tokio::time::sleep(pause);
             tokio::pin!(rest);

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, PushKind, RedisResult, Value};
-use tidelock::{Reply, Result, Sleep, boot_clock};
+use tidelock::{Reply, Result, Sleep, boot_clock, unharmed};
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
@@ -87,9 +87,12 @@ impl Locals {
             _ if local.is_unfit => return None,
             Some(way) if way.has_panicked() => {
                 (local.way, local.is_unfit) = (None, true);
-                tracing::warn!(
-                    "a tokio runtime does no I/O, so its locks go by Tidelock's own; Store::connection_for_each_runtime(false) spares it the attempt"
-                );
+                drop(known); // whoever listens may lock something itself
+                unharmed(|| {
+                    tracing::warn!(
+                        "a tokio runtime does no I/O, so its locks go by Tidelock's own; Store::connection_for_each_runtime(false) spares it the attempt"
+                    )
+                });
                 return None;
             }
             Some(way) if way.is_broken() => (local.way, local.asked) = (None, 0),

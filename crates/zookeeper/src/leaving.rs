@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Left, Name, Reply, Result};
+use tidelock::{ClaimId, Left, Name, Reply, Result, unharmed};
 use zookeeper_client::Error as Said;
 
 use crate::books::{Next, Stage, Stands};
@@ -32,7 +32,7 @@ impl Desk {
         let leaving = self.clone().leave(name.clone(), id);
         self.runtime.spawn(async move {
             if let Err(error) = leaving.await {
-                tracing::debug!(lock.name = %name, %error, "a leave got no answer; a renewal that finds the claim tries again");
+                unharmed(|| tracing::debug!(lock.name = %name, %error, "a leave got no answer; a renewal that finds the claim tries again"));
             }
         });
     }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{ErrorKind, Sleep};
+use tidelock::{ErrorKind, Sleep, unharmed};
 use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo, SessionState};
 
 use crate::connection::{Connection, Wire};
@@ -48,7 +48,9 @@ impl Desk {
                 break;
             }
             drop(wire);
-            tracing::info!(session = %self.id, "the connection to ZooKeeper is lost, and is made again");
+            unharmed(
+                || tracing::info!(session = %self.id, "the connection to ZooKeeper is lost, and is made again"),
+            );
             match self.connect_again(&dial, &session).await {
                 Again::Connected(dialled) => {
                     session = dialled.connection.client.session().clone();
@@ -85,15 +87,17 @@ impl Desk {
                 Ok(dialled) => return Again::Connected(dialled),
                 Err(Refused::Shorter(offered)) => {
                     // Users were told deadlines that the server would not keep: none of them may be believed.
-                    tracing::warn!(
-                        session = %self.id, before = ?self.lease.ttl, now = ?offered,
-                        "a server gives this session less time than before, so it is ended"
-                    );
+                    unharmed(|| {
+                        tracing::warn!(
+                            session = %self.id, before = ?self.lease.ttl, now = ?offered,
+                            "a server gives this session less time than before, so it is ended"
+                        )
+                    });
                     return Again::Shorter;
                 }
                 Err(Refused::Failed(error)) if error.kind() == ErrorKind::Lost => return Again::Over,
                 Err(Refused::Failed(error)) => {
-                    tracing::debug!(session = %self.id, %error, "there is no connection yet");
+                    unharmed(|| tracing::debug!(session = %self.id, %error, "there is no connection yet"));
                 }
             }
             Sleep::until(&self.clock, self.clock.now() + pause).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidelock::{
     Claim, ClaimId, Clock, Error, Lane, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result,
-    Session, SessionId, Shard, Sight, Signals, Sleep, Weight,
+    Session, SessionId, Shard, Sight, Signals, Sleep, Weight, unharmed,
 };
 use tokio::runtime::Handle;
 use zookeeper_client::{Error as Said, MultiWriteError};
@@ -135,7 +135,9 @@ async fn mind(desk: Arc<Desk>) {
         }
         Sleep::until(&desk.clock, until).await;
     }
-    tracing::warn!(session = %desk.id, "nobody has renewed this session in time, so it is ended");
+    unharmed(
+        || tracing::warn!(session = %desk.id, "nobody has renewed this session in time, so it is ended"),
+    );
     let ended = desk.end();
     let late = desk.clock.now() + desk.lease.ttl / 8;
     tokio::select! {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::telling;
 use crate::deadline;
 use crate::registry::Registry;
 use crate::standing::Standing;
@@ -26,12 +27,10 @@ pub(super) async fn through(
             Err(error) if error.kind() == ErrorKind::Lost => return registry.over(), // which took it along
             // Whatever it is may pass: permissions are edited, servers refuse for a moment. To give up would leave the
             // claim in everyone's way for as long as it lives.
-            Err(error) if error.can_retry() || was_told => {
-                tracing::debug!(lock.name = %name, %error, "a leave failed, and is sent again");
-            }
             Err(error) => {
-                was_told = true;
-                tracing::warn!(lock.name = %name, %error, "a claim cannot be given back; it is tried again until its lease has ended");
+                let is_worth_a_warning = !error.can_retry() && !was_told;
+                was_told |= is_worth_a_warning;
+                telling::leave_failed(name, &error, is_worth_a_warning);
             }
         }
         // The renewals of its neighbours may keep it alive, so their deadline counts too.

@@ -2,33 +2,54 @@
 
 use std::time::Duration;
 
+use crate::shield::unharmed;
 use crate::{Error, Line, Name, Result, SessionId, Shard};
 
 /// A renewal failed, and is tried again: worth a warning the first time.
 pub(super) fn jeopardy(shard: Shard, error: &Error, is_news: bool) {
-    match is_news {
+    unharmed(|| match is_news {
         true => {
             tracing::warn!(shard = shard.0, %error, "a renewal failed; what is held is in jeopardy until one succeeds");
         }
         false => tracing::debug!(shard = shard.0, %error, "a renewal failed again"),
-    }
+    });
 }
 
 /// A renewal succeeded after others had failed.
 pub(super) fn renewed_again(shard: Shard) {
-    tracing::info!(shard = shard.0, "a renewal succeeded again; what is still held is in jeopardy no more");
+    unharmed(|| {
+        tracing::info!(
+            shard = shard.0,
+            "a renewal succeeded again; what is still held is in jeopardy no more"
+        )
+    });
 }
 
 /// Somebody of this client has waited for long: says who is in the way.
 pub(super) fn long_wait(name: &Name, waited: Duration, line: Result<Line>, own: SessionId) {
-    match line {
+    unharmed(|| match line {
         Ok(line) => {
             tracing::warn!(lock.name = %name, ?waited, "waiting for long: {}", in_the_way(&line, own));
         }
         Err(error) => {
             tracing::warn!(lock.name = %name, ?waited, %error, "waiting for long, and the line cannot be seen");
         }
-    }
+    });
+}
+
+/// A leave failed, and is sent again: worth a warning where that is not to be expected to help.
+pub(super) fn leave_failed(name: &Name, error: &Error, is_worth_a_warning: bool) {
+    unharmed(|| match is_worth_a_warning {
+        true => {
+            tracing::warn!(lock.name = %name, %error, "a claim cannot be given back; it is tried again until its lease has ended");
+        }
+        false => tracing::debug!(lock.name = %name, %error, "a leave failed, and is sent again"),
+    });
+}
+
+/// A backend has panicked.
+pub(super) fn failed_inside(panic: &tokio::task::JoinError) {
+    unharmed(|| tracing::error!(%panic, "a backend failed inside; its session is given up"));
 }
 
 /// Who holds, since when, and how many stand before this client's first waiter.

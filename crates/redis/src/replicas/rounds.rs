@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{Error, ErrorKind, Leave, Options, Replicas, Result, Session, Shard, Sleep};
+use tidelock::{Error, ErrorKind, Leave, Options, Replicas, Result, Session, Shard, Sleep, unharmed};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
@@ -206,7 +206,7 @@ impl Rounds {
         let (wanted, longest) = (self.replicas.count, self.longest_pause);
         let Some(lane) = self.lanes.get_mut(&shard) else { return };
         let place = lane.way.place();
-        match (enough, lane.rest.is_zero()) {
+        unharmed(|| match (enough, lane.rest.is_zero()) {
             (true, true) => {}
             (true, false) => tracing::info!(place, "enough replicas have what is granted again"),
             (false, true) => {
@@ -218,7 +218,7 @@ impl Rounds {
                 );
             }
             (false, false) => tracing::debug!(place, known, wanted, "too few replicas have what is granted"),
-        }
+        });
         lane.rest = match enough {
             true => Duration::ZERO,
             false => (lane.rest * 2).clamp(self.first_pause, longest),
