@@ -66,10 +66,16 @@ impl Client {
                 Stood::TooLate => continue,
                 Stood::Gone { loss: Loss::Closed, .. } => return Err(closed()),
                 // Its session has ended, or its lifetime: it stands in line anew, at the tail.
-                Stood::Gone { had_waited: true, .. } => lost_in_a_row = 0,
-                Stood::Gone { had_waited: false, .. } => lost_in_a_row += 1,
+                Stood::Gone { had_waited: true, .. } => {
+                    (lost_in_a_row, trying) = (0, Trying::default());
+                }
+                Stood::Gone { had_waited: false, loss } => {
+                    lost_in_a_row += 1;
+                    if loss == Loss::SessionOver {
+                        trying = Trying::default(); // to open the next one has its own deadline
+                    }
+                }
             }
-            trying = Trying::default();
         }
         Err(Error::new(
             ErrorKind::Unavailable,

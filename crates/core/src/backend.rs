@@ -24,6 +24,10 @@
 //!   the first time, and no answer to a repetition is believed after that: the claim may have been granted and have ended
 //!   meanwhile, and what was told of that, late, must not be taken for what the repetition came to.
 //!
+//! - An eviction is a `leave(…, Leave::Void)` too, of another session's claim: a join of it that is asked again, or comes
+//!   late, is answered [`Place::Gone`].
+//! - What listens to users' tracing may panic. On threads of ours, say it through [`unharmed`](crate::unharmed).
+//!
 //! What a backend promises to core:
 //! - An error of kind [`ErrorKind::Lost`](crate::ErrorKind::Lost) means that the *session* is over, and nothing else
 //!   does. An outcome that is not known is [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) or

@@ -76,8 +76,11 @@ impl Locks for Factory {
             let live = self.0.live(Moment::NEVER).await?;
             let (session, of) = (live.session.clone(), name.clone());
             // Begun on the keeper's runtime: ours may be blocked before the answer comes, and the first one counts.
-            let left = live.tell(async move { session.leave(&of, claim, Leave::Done).await }).await?;
-            live.registry.gone(claim); // if it was one of this client's own, it hears at once
+            // Void: a join of it that is asked again, or comes late, must not have it stand there anew.
+            let left = live.tell(async move { session.leave(&of, claim, Leave::Void).await }).await?;
+            if left != Left::Absent {
+                live.registry.gone(claim); // if it was one of this client's own, it hears at once
+            }
             Ok(left)
         };
         let left = evicted.await.map_err(|error: Error| error.during("evict from").on(&name))?;

@@ -62,7 +62,9 @@ impl Stake {
         let give_up = *trying.give_up.get_or_insert(by.min(asked + live.options.command_deadline));
         // By then its lifetime may have ended in the store, and to ask once more would have it stand there anew: what was
         // granted to it before, and told late, would be taken for what it has now. So that is done under another id.
-        let over = || asked + live.session.ttl();
+        let first_over = asked + live.session.ttl();
+        self.standing.is_over_at(first_over);
+        let over = || first_over.min(asked + live.session.ttl()); // which may have changed
         let mut is_repeated = false;
         loop {
             self.standing.ask();
@@ -71,7 +73,9 @@ impl Stake {
             // What the last answer said is worth more to its user than that there was none now.
             let no_answer = || Err(trying.trouble.take().unwrap_or_else(deadline::no_answer));
             let error = match answer.unwrap_or_else(no_answer) {
-                Ok(_) if is_repeated && clock.now() >= over() => return Ok(Joined::TooLate),
+                Ok(place) if is_repeated && (clock.now() >= over() || self.standing.contradicts(&place)) => {
+                    return Ok(Joined::TooLate);
+                }
                 Ok(place) => return Ok(self.joined(place)),
                 Err(error) => error,
             };
@@ -90,6 +94,9 @@ impl Stake {
             tracing::debug!(lock.name = %self.standing.claim.name, %error, "a join got no answer, and is asked again");
             trying.trouble = Some(error);
             Sleep::until(clock, again_at).await;
+            if let Some(loss) = self.standing.loss() {
+                return Ok(Joined::Gone(loss)); // it was evicted meanwhile
+            }
             if clock.now() >= over() {
                 return Ok(Joined::TooLate);
             }
@@ -188,12 +195,20 @@ impl Stake {
 
 impl Drop for Stake {
     fn drop(&mut self) {
-        // Whoever lost it before has dealt with its leave.
-        if let Some(footing) = self.standing.lose(Loss::Left) {
-            if footing == Footing::Waiting {
-                self.live.registry.stop_waiting(self.standing.claim.id.number);
+        match self.standing.lose(Loss::Left) {
+            Some(footing) => {
+                if footing == Footing::Waiting {
+                    self.live.registry.stop_waiting(self.standing.claim.id.number);
+                }
+                drop(Leaving::start(&self.live, &self.standing));
             }
-            drop(Leaving::start(&self.live, &self.standing));
+            // The store said that it has it no more, and a join that is still on its way does not know of that.
+            None if self.standing.loss() == Some(Loss::NotInLine)
+                && self.standing.how_to_leave() == Leave::Void =>
+            {
+                drop(Leaving::start(&self.live, &self.standing));
+            }
+            None => {} // whoever lost it before has dealt with its leave
         }
     }
 }

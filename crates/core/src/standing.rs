@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::Cell;
-use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Weight, shield};
+use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Place, Weight, shield};
 
 pub(crate) struct Standing {
     pub(crate) claim: Claim,
@@ -23,6 +23,8 @@ pub(crate) struct Standing {
     /// Until when its user may hold it at most: `max_hold`.
     latest: AtomicU64,
     jeopardy: AtomicBool,
+    /// When nobody waits for the answer to its join any more; 0 before it is asked for.
+    over: AtomicU64,
     /// How many joins were sent, and how many of them answered.
     asked: AtomicU32,
     answered: AtomicU32,
@@ -85,6 +87,7 @@ impl Standing {
             until: AtomicU64::new(0),
             latest: AtomicU64::new(u64::MAX),
             jeopardy: AtomicBool::new(false),
+            over: AtomicU64::new(0),
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
             lost_joining: AtomicBool::new(false),
@@ -100,6 +103,24 @@ impl Standing {
     /// Until when it can be trusted: never later than what the store keeps; [`Moment::START`] until that is known.
     pub(crate) fn until(&self) -> Moment {
         Moment::from_nanos(self.until.load(Ordering::Acquire).min(self.latest.load(Ordering::Acquire)))
+    }
+
+    /// When it is over if nothing is heard of it before: also where it was granted, and it is not known yet how long the
+    /// store keeps it.
+    pub(crate) fn due(&self) -> Moment {
+        let latest = Moment::from_nanos(self.latest.load(Ordering::Acquire));
+        if self.kept_until() == Moment::START { latest } else { self.until() }
+    }
+
+    /// It is being asked for, and no answer is believed after that.
+    pub(crate) fn is_over_at(&self, over: Moment) {
+        self.over.store(over.as_nanos(), Ordering::Release);
+    }
+
+    /// Its join is over, and its user has not taken that in: a future that nobody polls.
+    pub(crate) fn is_left_lying(&self, now: Moment) -> bool {
+        let over = self.over.load(Ordering::Acquire);
+        over > 0 && over <= now.as_nanos() && self.stands() == Some(Footing::Joining)
     }
 
     /// Until when the store keeps it, as far as is known.
@@ -173,6 +194,15 @@ impl Standing {
             *stage = Stage::Waiting(waker.take());
         } else if cfg!(tidelock_fault = "an_answer_forgets_the_grant") {
             *stage = Stage::Waiting(None);
+        }
+    }
+
+    /// A join that was asked again says otherwise than what was pushed before: the grant of then may be over.
+    pub(crate) fn contradicts(&self, place: &Place) -> bool {
+        match (&*self.stage.lock(), place) {
+            (Stage::Held { grant: pushed, .. }, Place::Held { grant, .. }) => grant.token != pushed.token,
+            (Stage::Held { .. }, _) => true,
+            _ => false,
         }
     }
 

@@ -199,6 +199,10 @@ impl Table {
             return Ok(Left::Absent);
         }
         let owner = self.leases.get_mut(&id.session).ok_or_else(Error::session_over)?;
+        let stands_elsewhere = |spot: &Spot| self.lines.get(spot.line).is_none_or(|line| line.name() != name);
+        if owner.claims.get(&id.number).is_some_and(stands_elsewhere) {
+            return Ok(Left::Absent);
+        }
         if how == Leave::Void {
             owner.make_void(id.number, self.now);
         }

@@ -149,6 +149,9 @@ impl Keeper {
         if now >= self.renew_at || wish == Some(Wish::RenewAll) {
             self.renew_at = now + self.session.ttl() / 3;
             self.registry.renews_at(self.renew_at);
+            for standing in self.registry.left_lying(now) {
+                self.lose(standing, now);
+            }
             self.renew(|_| true);
         } else if self.again_at() <= now || wish.is_some() {
             self.renew(|shard| shard.again.as_ref().is_some_and(|again| again.at <= now));
@@ -387,7 +390,7 @@ impl Drop for Keeper {
 impl Done {
     /// A backend has panicked: nothing is known of its session any more, so nothing of it may be trusted.
     fn from_panic(panic: &tokio::task::JoinError, registry: &Registry) -> Self {
-        tracing::error!(%panic, "a backend failed inside; its session is given up");
+        telling::failed_inside(panic);
         registry.over();
         Self::Told
     }

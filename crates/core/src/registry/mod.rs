@@ -100,7 +100,7 @@ impl Registry {
     pub(crate) fn set_ttl(&self, ttl: Duration) {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.third.store(nanos(ttl / 3), Ordering::Release);
-        self.longest_wait.store(nanos(ttl * 3 / 10), Ordering::Release);
+        self.longest_wait.store(nanos(ttl / 10 * 3), Ordering::Release);
         self.margin.store(nanos(ttl / 500 + Duration::from_millis(5)), Ordering::Release);
     }
 
@@ -341,10 +341,8 @@ impl Registry {
         for standing in table.standing.values() {
             match standing.stands() {
                 Some(Footing::Joining) | None => {}
-                // Granted by a push, before the answer that says until when.
-                Some(_) if standing.until() == Moment::START => {}
-                Some(_) if standing.until() <= now => overdue.push(standing.clone()),
-                Some(_) => next = next.min(standing.until()),
+                Some(_) if standing.due() <= now => overdue.push(standing.clone()),
+                Some(_) => next = next.min(standing.due()),
             }
         }
         self.next_deadline.fetch_min(next.as_nanos(), Ordering::AcqRel);
@@ -356,6 +354,17 @@ impl Registry {
             self.renewed.notify_waiters();
         }
         overdue
+    }
+
+    /// Takes out whoever was asked for by a future that nobody polls any more, though the store may have granted it.
+    pub(crate) fn left_lying(&self, now: Moment) -> Vec<Arc<Standing>> {
+        let mut table = self.table.lock();
+        let left: Vec<_> =
+            table.standing.values().filter(|standing| standing.is_left_lying(now)).cloned().collect();
+        for standing in &left {
+            table.remove(standing.claim.id.number);
+        }
+        left
     }
 
     /// It is being closed: whoever enters from here on is refused.
@@ -412,9 +421,7 @@ impl Registry {
 
     /// Sees to it that the keeper is there when this claim's time is over.
     fn reckon_with(&self, standing: &Standing) {
-        let until = standing.until();
-        // Before its join is answered nothing is known; the answer comes by here again.
-        if until > Moment::START && until.as_nanos() < self.next_deadline.load(Ordering::Acquire) {
+        if standing.due().as_nanos() < self.next_deadline.load(Ordering::Acquire) {
             self.next_deadline.store(0, Ordering::Release);
             self.nudge.notify_one();
         }

@@ -1,0 +1,260 @@
+//! An eviction ends a claim for good: no join of it that is asked again, or comes late, has it stand there anew; and what
+//! was told of it before is believed no more.
+
+mod condition;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use condition::until;
+use tidelock::prelude::*;
+use tidelock::{
+    Backend, Claim, ClaimId, ErrorKind, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Reply,
+    Session, SessionId, Shard, Sight, Signals, Weight,
+};
+use tidelock_memory::{Clock, Store};
+use tokio::task::JoinHandle;
+
+type Done = tidelock::Result<()>;
+
+const TTL: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(300);
+
+fn options() -> Options {
+    Options::new().ttl(TTL).back_off(PAUSE, PAUSE)
+}
+
+fn asking(locks: &Arc<dyn Locks>, name: &str) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
+    let mutex = locks.mutex(name)?;
+    Ok(tokio::spawn(async move { mutex.lock().await }))
+}
+
+/// Asks, and does not hear the first answer.
+fn asking_in_vain(
+    store: &Store,
+    locks: &Arc<dyn Locks>,
+    name: &str,
+) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
+    let mutex = locks.mutex(name)?;
+    let mut asking = Box::pin(async move { mutex.lock().await });
+    store.faults().lose_replies(1);
+    assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    Ok(tokio::spawn(asking))
+}
+
+/// It opens its session.
+async fn warm(locks: &Arc<dyn Locks>) -> Done {
+    locks.mutex("warm")?.lock().await?.release().await
+}
+
+#[tokio::test]
+async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (a, b, c) = (store.connect(options())?, store.connect(options())?, store.connect(options())?);
+    for locks in [&a, &b, &c] {
+        warm(locks).await?;
+    }
+    let first = b.mutex("m")?.lock().await?;
+    let asking = asking_in_vain(&store, &a, "m")?;
+    until("it stands in line", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1))
+        .await;
+    first.release().await?; // it has its turn, and is told so
+    let claim = c.inspect("m").await?.holders().next().map(|holder| holder.id).expect("it has its turn");
+
+    store.faults().drop_signals();
+    assert!(c.evict("m", claim).await?);
+    store.faults().heal();
+    let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
+    clock.pass(PAUSE * 2).await; // it asks again
+    until("it waits", async || c.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    for _ in 0..3 {
+        clock.pass(TTL).await;
+        assert!(!asking.is_finished(), "two hold m: {:?}", c.inspect("m").await?);
+    }
+    let token = now.token();
+    now.release().await?;
+    let next = asking.await.expect("no panic")?;
+    assert!(next.token() > token);
+    next.release().await
+}
+
+#[tokio::test]
+async fn an_eviction_between_two_askings_of_a_join_strands_nothing() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (a, c) = (store.connect(options())?, store.connect(options())?);
+    for locks in [&a, &c] {
+        warm(locks).await?;
+    }
+    let asking = asking_in_vain(&store, &a, "m")?;
+    until("it holds, and does not know", async || {
+        c.inspect("m").await.is_ok_and(|line| line.holders().count() == 1)
+    })
+    .await;
+    let claim = c.inspect("m").await?.claims[0].id;
+    assert!(c.evict("m", claim).await?);
+    clock.pass(PAUSE * 2).await;
+    until("it has stood in line anew", async || asking.is_finished()).await;
+    let held = asking.await.expect("no panic")?;
+    assert_ne!(held.claim(), claim);
+    assert_eq!(held.state(), State::Held);
+    held.release().await?;
+    assert!(c.inspect("m").await?.claims.is_empty(), "nothing is left of either");
+    Ok(())
+}
+
+#[tokio::test]
+async fn evicting_from_a_line_where_the_claim_does_not_stand_changes_nothing() -> Done {
+    let store = Store::new();
+    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let held = a.mutex("m")?.lock().await?;
+    for locks in [&a, &b] {
+        assert!(!locks.evict("mm", held.claim()).await?);
+    }
+    assert_eq!(held.state(), State::Held);
+    held.release().await?;
+    assert!(b.mutex("m")?.try_lock().await?.is_some());
+    Ok(())
+}
+
+/// A store on the way to which the first join of `m` is held up.
+#[derive(Clone, Debug)]
+struct Late {
+    store: Store,
+    held_up: Arc<Mutex<HeldUp>>,
+}
+
+#[derive(Debug, Default)]
+enum HeldUp {
+    #[default]
+    NotYet,
+    UnderWay(Arc<dyn Session>, Claim),
+    Arrived,
+}
+
+#[derive(Debug)]
+struct LateSession {
+    late: Late,
+    inner: Arc<dyn Session>,
+}
+
+impl Late {
+    fn held_up(&self) -> MutexGuard<'_, HeldUp> {
+        self.held_up.lock().expect("no panic")
+    }
+
+    async fn arrives(&self) -> tidelock::Result<Place> {
+        let HeldUp::UnderWay(session, claim) = std::mem::replace(&mut *self.held_up(), HeldUp::Arrived)
+        else {
+            panic!("nothing is under way");
+        };
+        session.join(&claim, Patience::Wait).await
+    }
+}
+
+#[async_trait]
+impl Backend for Late {
+    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+        Backend::clock(&self.store)
+    }
+
+    fn store(&self) -> &str {
+        Backend::store(&self.store)
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock::Result<Arc<dyn Session>> {
+        let inner = self.store.open(id, options, signals).await?;
+        Ok(Arc::new(LateSession { late: self.clone(), inner }))
+    }
+}
+
+#[async_trait]
+impl Session for LateSession {
+    fn ttl(&self) -> Duration {
+        self.inner.ttl()
+    }
+
+    fn shard(&self, name: &Name) -> Shard {
+        self.inner.shard(name)
+    }
+
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
+        if &*claim.name == "m" && matches!(*self.late.held_up(), HeldUp::NotYet) {
+            *self.late.held_up() = HeldUp::UnderWay(self.inner.clone(), claim.clone());
+            return Err(tidelock::Error::new(ErrorKind::Timeout, "it is held up on its way"));
+        }
+        self.inner.join(claim, patience).await
+    }
+
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock::Result<Sight> {
+        self.inner.look(name, waiting).await
+    }
+
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        self.inner.leave(name, id, how)
+    }
+
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
+        self.inner.lighten(claim, weight).await
+    }
+
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Done {
+        self.inner.resize(name, from, to).await
+    }
+
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
+        self.inner.renew(shard, standing).await
+    }
+
+    async fn line(&self, name: &Name) -> tidelock::Result<Line> {
+        self.inner.line(name).await
+    }
+
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock::Result<Vec<Name>> {
+        self.inner.names(prefix, after).await
+    }
+
+    async fn close(&self) -> Done {
+        self.inner.close().await
+    }
+}
+
+#[tokio::test]
+async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() -> Done {
+    for is_word_lost in [true, false] {
+        let clock = Clock::manual();
+        let store = Store::with_clock(&clock);
+        let late = Late { store: store.clone(), held_up: Arc::default() };
+        let a = tidelock::attach(Arc::new(late.clone()), options())?;
+        let c = store.connect(options())?;
+        warm(&a).await?;
+        let asking = asking(&a, "m")?;
+        until("the repetition is answered", async || {
+            clock.pass(PAUSE).await;
+            asking.is_finished()
+        })
+        .await;
+        let held = asking.await.expect("no panic")?;
+        if is_word_lost {
+            store.faults().drop_signals();
+        }
+        assert!(c.evict("m", held.claim()).await?);
+        let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
+        store.faults().heal();
+        assert_eq!(late.arrives().await?, Place::Gone);
+        clock.pass(TTL).await;
+        assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
+        drop(held);
+        now.release().await?;
+        assert!(c.inspect("m").await?.claims.is_empty());
+    }
+    Ok(())
+}

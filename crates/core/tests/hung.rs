@@ -1,0 +1,88 @@
+//! Futures that are polled, and then left lying: what they asked for is held by nobody for ever.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tidelock::Options;
+use tidelock::prelude::*;
+use tidelock_memory::{Clock, Store};
+
+type Done = tidelock::Result<()>;
+
+const TTL: Duration = Duration::from_secs(15);
+const MAX_HOLD: Duration = Duration::from_secs(2);
+const ANSWER_TAKES: Duration = Duration::from_millis(10);
+
+struct Stage {
+    clock: Clock,
+    store: Store,
+    hangs: Arc<dyn Locks>,
+    other: Arc<dyn Locks>,
+}
+
+impl Stage {
+    async fn new() -> tidelock::Result<Self> {
+        let clock = Clock::manual();
+        let store = Store::with_clock(&clock);
+        let hangs = store.connect(Options::new().ttl(TTL).max_hold(MAX_HOLD))?;
+        let other = store.connect(Options::new().ttl(TTL))?;
+        for locks in [&hangs, &other] {
+            locks.mutex("warm")?.lock().await?.release().await?;
+        }
+        Ok(Self { clock, store, hangs, other })
+    }
+
+    /// Polls it until its request has arrived; and never again, though the answer comes.
+    fn leave_lying<T>(&self, asking: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) {
+        self.store.faults().delay(ANSWER_TAKES);
+        let mut poll = || asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        assert!(poll());
+        self.clock.advance(ANSWER_TAKES / 2);
+        assert!(poll());
+        self.store.faults().heal();
+    }
+
+    /// How long it takes until somebody else has it.
+    async fn free_after(&self, name: &str, step: Duration) -> tidelock::Result<Duration> {
+        let began = self.clock.now();
+        while self.other.mutex(name)?.try_lock().await?.is_none() {
+            self.clock.pass(step).await;
+            assert!(self.clock.now().since(began) < TTL * 4, "{:?}", self.other.inspect(name).await?);
+        }
+        Ok(self.clock.now().since(began))
+    }
+}
+
+#[tokio::test]
+async fn max_hold_counts_for_a_grant_that_is_told_before_its_join_is_answered() -> Done {
+    let stage = Stage::new().await?;
+    let first = stage.other.mutex("m")?.lock().await?;
+    let mutex = stage.hangs.mutex("m")?;
+    let mut asking = mutex.lock();
+    stage.leave_lying(&mut asking);
+    first.release().await?;
+    let held_for = stage.free_after("m", MAX_HOLD / 4).await?;
+    assert!(held_for < MAX_HOLD * 3 / 2, "held for {held_for:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_granted_to_a_future_that_nobody_polls_is_given_back() -> Done {
+    let stage = Stage::new().await?;
+    let mutex = stage.hangs.mutex("m")?;
+    let mut asking = mutex.lock();
+    stage.leave_lying(&mut asking);
+    let held_for = stage.free_after("m", TTL / 3).await?;
+    assert!(held_for <= TTL * 3 / 2, "held for {held_for:?}");
+    // It is polled again after all, and stands in line anew.
+    let again = stage.clock.clone();
+    let held = tokio::select! {
+        held = asking => held?,
+        () = async { loop { again.pass(TTL / 3).await } } => unreachable!(),
+    };
+    assert_eq!(held.state(), State::Held);
+    held.release().await
+}
