@@ -76,9 +76,14 @@ impl Desk {
             let held = written.map_or_else(|| held_before(&seen), |written| written.held);
             let resized = Resized { capacity: to, before: last.sequence.wrapping_add(1), held };
             let resized = seen.resized.map_or(resized, |before| resized.with_all_of(&before));
-            let check = Change::Check(format!("{line}/{}", last.node));
-            let write = Change::Write(line.clone(), resized.text(), seen.listing.stat.version);
-            match self.link.transact(vec![check, write]).await.map_err(Said::from) {
+            let mut changes = vec![Change::Check(format!("{line}/{}", last.node))];
+            let write = |version| Change::Write(line.clone(), resized.text(), version);
+            let version = seen.listing.stat.version;
+            changes.push(write(version));
+            if version % 2 != 0 {
+                changes.push(write(version.wrapping_add(1))); // it stays odd: see `stand_alone`
+            }
+            match self.link.transact(changes).await.map_err(Said::from) {
                 // Who has come since then could see the first one.
                 Ok(_) if written.is_some() => return Ok(()),
                 Ok(_) => written = Some(resized),

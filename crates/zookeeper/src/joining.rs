@@ -78,6 +78,10 @@ impl Desk {
     /// Stands in a line that nobody else has used lately. Nothing is written to it behind the claim, which answers how
     /// many stand there, if its data are still those that this client has seen. A semaphore's are watched, and may be a
     /// capacity: so not there. None: somebody has written, or there is no line.
+    ///
+    /// It is written twice, so that the version of a line that was never resized is even; a resize makes it odd for good.
+    /// For the server deletes lines in which nobody stands, versions begin anew with the next, and one of these must not be
+    /// taken for the one that was seen: what is written down there would be lost.
     async fn stand_alone(
         self: &Arc<Self>,
         claim: &Claim,
@@ -87,7 +91,9 @@ impl Desk {
     ) -> Result<Option<Place>> {
         let mut nodes = self.nodes_of(claim, claim.capacity, line);
         let own = nodes.len();
-        nodes.push(Change::Write(line.to_owned(), String::new(), version));
+        for version in [version, version.wrapping_add(1)] {
+            nodes.push(Change::Write(line.to_owned(), String::new(), version));
+        }
         let sent = self.clock.now();
         match self.gather(claim.id, &claim.name, What::Join { nodes, is_listed: false }).await.made {
             Ok(made) => {

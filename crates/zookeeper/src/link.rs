@@ -49,7 +49,7 @@ pub(crate) struct Made {
     pub(crate) order: i64,
     /// When that was by the server's clock, in milliseconds.
     pub(crate) at: i64,
-    /// The line, if it was written to behind them.
+    /// The line, if it was written to behind them, as it was in the end.
     pub(crate) line: Option<Stat>,
 }
 
@@ -212,7 +212,7 @@ impl Link {
                 let (part, others) = rest.split_at(length.min(rest.len()));
                 rest = others;
                 let paths = part.iter().filter_map(path).collect();
-                Made { paths, order, at, line: part.iter().find_map(written) }
+                Made { paths, order, at, line: part.iter().rev().find_map(written) }
             });
             Ok(made.collect())
         })

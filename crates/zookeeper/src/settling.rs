@@ -213,11 +213,12 @@ impl Desk {
         Ok(self.waits())
     }
 
-    /// A line with one claim in it and no data is most likely used by this client alone, unless others were seen to be
-    /// as sure of that.
+    /// A line with one claim in it that was never resized is most likely used by this client alone, unless others were
+    /// seen to be as sure of that.
     fn seems_alone(&self, name: &Name, seen: &Seen) {
         let stat = &seen.listing.stat;
-        let is_alone = seen.listing.standing.len() == 1 && stat.data_length == 0;
+        let was_resized = stat.version % 2 != 0;
+        let is_alone = seen.listing.standing.len() == 1 && !was_resized;
         if is_alone && self.books.usage(name) == Some(Usage::Shared) {
             self.books.set_usage(name, Usage::Alone(stat.version));
         }

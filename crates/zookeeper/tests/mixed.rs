@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use site::{Caller, is_held, join, name, namespace, plain, weight};
-use tidelock_zookeeper::{Claim, ClaimId, Grant, Kind, Leave, Name, Options, Patience, Place, Store, Weight};
+use tidelock_zookeeper::{
+    Claim, ClaimId, ErrorKind, Grant, Kind, Leave, Name, Options, Patience, Place, Store, Weight,
+};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// So long that nobody looks by the clock.
@@ -290,4 +292,33 @@ async fn kinds_that_are_mixed_on_one_name_never_overlap() {
     let (mix, mut all) = (&mix, Vec::new());
     callers.iter().for_each(|caller| all.push(mix(caller)));
     all_of(all).await;
+}
+
+/// The server deletes a line in which nobody stands, and the versions of the next one begin anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_is_remembered_of_a_line_that_was_deleted_takes_no_resize_back() {
+    let options = Options::new().namespace(&namespace("deleted"));
+    let server = plain().await;
+    let connect = async || store().connect(options.clone()).await.unwrap();
+    let (old, new) = (connect().await, connect().await);
+    for uses in 1..=6 {
+        for sizes in [&[2][..], &[2, 1], &[1, 2, 1]] {
+            let line = format!("used {uses} times, resized {} times", sizes.len());
+            let mutex = old.mutex(&line).unwrap();
+            for _ in 0..uses {
+                mutex.lock().await.unwrap().release().await.unwrap();
+            }
+            server.delete(&format!("/{}/{line}", options.namespace), None).await.unwrap();
+            let semaphore = new.semaphore(&line, 3).unwrap();
+            let held = semaphore.acquire(1).await.unwrap();
+            for size in sizes {
+                semaphore.resize(*size).await.unwrap();
+            }
+            let refused = mutex.lock().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::KindMismatch, "{line}: {refused}");
+            assert_eq!(semaphore.size().await.unwrap(), sizes[sizes.len() - 1], "{line}");
+            held.release().await.unwrap();
+        }
+    }
 }

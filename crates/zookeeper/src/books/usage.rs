@@ -10,7 +10,7 @@ const MOST: usize = 4_096;
 /// Who has used a name lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// This client by itself: and so had the line's data this version.
+    /// This client by itself: and so had the line's data this version, which is even: it was never resized.
     Alone(i32),
     /// Others may as well.
     Shared,
