@@ -20,6 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::address;
 use crate::connector::{Connector, Stream};
 use crate::login::Credentials;
+use crate::tenure::Tenure;
 
 /// How many requests may lie between a link and the library's driver: more than a link ever sends at once, so that
 /// handing them over does not wait.
@@ -32,6 +33,10 @@ pub(crate) trait Dial: Debug + Send + Sync {
     /// that is asked meanwhile.
     async fn dial(&self, within: Duration) -> RedisResult<Dialed>;
 
+    /// Has whoever knows better asked whether another server is the one to connect to now: connections hear of it by
+    /// their tenure.
+    fn look_around(&self, _within: Duration) {}
+
     /// Where that is, for messages: `Redis at 127.0.0.1:6379`.
     fn place(&self) -> String;
 }
@@ -40,6 +45,7 @@ pub(crate) trait Dial: Debug + Send + Sync {
 pub(crate) struct Dialed {
     pub(crate) connection: MultiplexedConnection,
     pub(crate) pushes: UnboundedReceiver<PushInfo>,
+    pub(crate) tenure: Tenure,
 }
 
 /// What a user has said of connecting, beyond the URL.
@@ -131,7 +137,7 @@ impl Dial for Target {
         let (sender, pushes) = unbounded_channel();
         let config = AsyncConnectionConfig::new().set_pipeline_buffer_size(ROOM).set_push_sender(sender);
         let connection = self.connect(within, config).await?;
-        Ok(Dialed { connection, pushes })
+        Ok(Dialed { connection, pushes, tenure: Tenure::endless() })
     }
 
     fn place(&self) -> String {

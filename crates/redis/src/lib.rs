@@ -48,6 +48,7 @@ mod server;
 mod session;
 mod store;
 mod strangers;
+mod tenure;
 mod trouble;
 
 use std::sync::Arc;

@@ -24,6 +24,7 @@ use tokio::task::AbortHandle;
 use crate::dial::Dial;
 use crate::news::News;
 use crate::pulse::{self, Pulse};
+use crate::tenure::Tenure;
 use crate::{script, trouble};
 
 /// How many requests go out together at most.
@@ -97,6 +98,7 @@ struct Task {
 struct Line {
     connection: MultiplexedConnection,
     pushes: UnboundedReceiver<PushInfo>,
+    tenure: Tenure,
     pulse: Arc<Pulse>,
     /// Rung when it is not worth waiting for any more.
     is_broken: Arc<Notify>,
@@ -285,6 +287,7 @@ impl Task {
             tokio::select! {
                 biased;
                 () = line.is_broken.notified() => return Ended::Broken,
+                () = line.tenure.ends() => return Ended::Broken,
                 push = line.pushes.recv() => match push {
                     Some(push) if push.kind != PushKind::Disconnection => {
                         line.pulse.hear();
@@ -379,6 +382,7 @@ impl Connecting {
         Ok(Line {
             connection: dialed.connection,
             pushes: dialed.pushes,
+            tenure: dialed.tenure,
             pulse: Arc::default(),
             is_broken: Arc::default(),
             end: watch::Sender::new(()),

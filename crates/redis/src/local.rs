@@ -173,7 +173,7 @@ impl Way {
 /// Connects, and sends what is asked, for as long as the connection may be of use.
 async fn serve(dial: Arc<dyn Dial>, outbox: Arc<Outbox>, queue: Queue, within: Duration, doubt: Duration) {
     let connected = dial::within(within, dial.dial(within)).await;
-    let Ok(Dialed { connection, mut pushes }) = connected else { return };
+    let Ok(Dialed { connection, mut pushes, mut tenure }) = connected else { return };
     // Nothing is subscribed to, so all that is told is its end.
     let end = async { while pushes.recv().await.is_some_and(|push| push.kind != PushKind::Disconnection) {} };
     let elsewhere = || {
@@ -188,6 +188,7 @@ async fn serve(dial: Arc<dyn Dial>, outbox: Arc<Outbox>, queue: Queue, within: D
     tokio::select! {
         biased;
         () = end => {}
+        () = tenure.ends() => {}
         () = pulse::outlived(outbox.pulse(), doubt, elsewhere) => {}
         () = outbox.serve(connection, queue) => {}
     }

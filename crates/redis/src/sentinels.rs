@@ -1,5 +1,6 @@
 //! Sentinels: they are asked who is master, each time a connection is made, and every half second while it is not: a
-//! master that hangs is waited for only until it has been replaced.
+//! master that hangs is waited for only until it has been replaced. And they are asked with each round of renewals: a
+//! master that was replaced may live on, and go on serving those who are connected to it, so it is left.
 //!
 //! All of them are asked at once, so that one that is paused delays nobody; and once for all connections that are being
 //! made. Of the answers that come in time the one of the latest election counts, and whom it names must call itself
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::dial::{self, Dial, Dialed, Target};
 use crate::reply;
+use crate::tenure::{Elected, Tenure};
 
 /// How often they are asked while a connection is being made.
 const ASK_EVERY: Duration = Duration::from_millis(500);
@@ -35,10 +37,19 @@ struct Shared {
     runtime: Handle,
     /// What they are being asked.
     inquiry: Mutex<Option<Inquiry>>,
+    /// What they said last.
+    latest: watch::Sender<Option<Elected>>,
 }
 
 /// What will have come of asking.
-type Inquiry = watch::Receiver<Option<RedisResult<Target>>>;
+type Inquiry = watch::Receiver<Option<RedisResult<Named>>>;
+
+/// Whom they name.
+#[derive(Clone, Debug)]
+struct Named {
+    server: Target,
+    elected: Elected,
+}
 
 /// What a sentinel says.
 struct Said {
@@ -50,11 +61,12 @@ struct Said {
 
 impl Sentinels {
     pub(crate) fn new(sentinels: Vec<Target>, master: String, server: Target, runtime: Handle) -> Self {
-        Self(Arc::new(Shared { sentinels, master, server, runtime, inquiry: Mutex::default() }))
+        let (inquiry, latest) = (Mutex::default(), watch::Sender::new(None));
+        Self(Arc::new(Shared { sentinels, master, server, runtime, inquiry, latest }))
     }
 
     /// Who is master.
-    async fn find(&self, within: Duration) -> RedisResult<Target> {
+    async fn find(&self, within: Duration) -> RedisResult<Named> {
         let mut inquiry = self.inquiry(within);
         match inquiry.wait_for(Option::is_some).await {
             Ok(found) => found.clone().unwrap_or_else(|| Err(unknown("no sentinel answered"))),
@@ -75,17 +87,20 @@ impl Sentinels {
         let shared = self.0.clone();
         self.0.runtime.spawn(async move {
             let found = shared.find(within).await;
+            if let Ok(named) = &found {
+                shared.latest.send_replace(Some(named.elected.clone()));
+            }
             tell.send_replace(Some(found));
         });
         inquiry.insert(told).clone()
     }
 
     /// Waits until another server is master.
-    async fn other_than(&self, server: &Target) -> Target {
+    async fn other_than(&self, named: &Named) -> Named {
         loop {
             dial::pause(ASK_EVERY).await;
             match self.find(ASK_EVERY).await {
-                Ok(found) if found.addr() != server.addr() => return found,
+                Ok(found) if found.elected.address != named.elected.address => return found,
                 _ => {}
             }
         }
@@ -94,7 +109,7 @@ impl Sentinels {
 
 impl Shared {
     /// Who is master by the latest election that more than half of the sentinels, or all that answer, know of.
-    async fn find(&self, within: Duration) -> RedisResult<Target> {
+    async fn find(&self, within: Duration) -> RedisResult<Named> {
         let mut asking = JoinSet::new();
         for sentinel in &self.sentinels {
             asking.spawn(ask(sentinel.clone(), self.master.clone(), within));
@@ -116,7 +131,9 @@ impl Shared {
         let Some(said) = newest else {
             return Err(trouble.unwrap_or_else(|| unknown("no sentinel answered")));
         };
-        Ok(self.server.at(said.host, said.port))
+        let server = self.server.at(said.host, said.port);
+        let elected = Elected { address: server.addr().clone(), epoch: said.epoch };
+        Ok(Named { server, elected })
     }
 }
 
@@ -124,14 +141,22 @@ impl Shared {
 impl Dial for Sentinels {
     async fn dial(&self, within: Duration) -> RedisResult<Dialed> {
         // A sentinel that does not answer may take half of the time at most.
-        let mut server = self.find(within / 2).await?;
+        let mut named = self.find(within / 2).await?;
         loop {
-            server = tokio::select! {
+            named = tokio::select! {
                 biased;
-                greeted = greet(&server, within) => return greeted,
-                other = self.other_than(&server) => other,
+                greeted = greet(&named.server, within) => {
+                    let tenure = Tenure::of(named.elected, self.0.latest.subscribe());
+                    return greeted.map(|dialed| Dialed { tenure, ..dialed });
+                }
+                other = self.other_than(&named) => other,
             };
         }
+    }
+
+    /// Once, however many connections there are, and not while they are being asked.
+    fn look_around(&self, within: Duration) {
+        drop(self.inquiry(within));
     }
 
     fn place(&self) -> String {

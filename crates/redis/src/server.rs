@@ -55,6 +55,11 @@ impl Server {
         Link::lazy(self.dial.clone(), Reach { patience, ..self.quiet.clone() })
     }
 
+    /// Has whoever knows better asked whether this is still the server to connect to.
+    pub(crate) fn look_around(&self) {
+        self.dial.look_around(self.quiet.patience.renewal);
+    }
+
     /// Asks one thing, by the shortest way from here; it lies in a queue when this returns. An error of the server's is
     /// an answer.
     pub(crate) fn ask(&self, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {

@@ -4,13 +4,15 @@
 
 mod site;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{Client, Connection, FromRedisValue};
+use site::alone::Alone;
 use site::replicated::{Frozen, Replicated};
 use site::wires::{Fault, Wires};
-use site::{command, replicated};
+use site::{command, fake, replicated};
 use tidelock_redis::{Error, ErrorKind, Guard, Locks, Options, State, Store};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -166,12 +168,92 @@ async fn a_master_of_a_cluster_that_hangs_costs_its_failover_and_no_more() {
 async fn a_master_under_sentinels_that_hangs_costs_its_failover_and_no_more() {
     let mut site = Replicated::new().await;
     let addresses = site.addresses();
-    drop(site);
     let names = ["one", "two", "three"].map(str::to_owned);
     let store = Store::open(&replicated::url()).unwrap();
     let cost = costs(store, &names, &addresses[0], &addresses[1..]).await;
+    drop(site);
     let _site = Replicated::new().await; // once the old one follows the new one
     assert!(cost < Duration::from_millis(2_500), "{cost:?}");
+}
+
+/// A sentinel that says what a test has it say.
+#[derive(Clone, Default)]
+struct Sentinel {
+    master: Arc<std::sync::Mutex<(String, u64)>>,
+    asked: Arc<AtomicU32>,
+}
+
+impl Sentinel {
+    fn url(&self) -> String {
+        let sentinel = self.clone();
+        let url = fake::redis(move |words| match words[0].as_str() {
+            "SENTINEL" => Some(sentinel.answer()),
+            _ => fake::usual(words, ""),
+        });
+        format!("redis-sentinel://{}#tidelock", url.rsplit_once('@').unwrap().1)
+    }
+
+    /// Master is this one from now on, by that election.
+    fn names(&self, address: &str, election: u64) {
+        *self.master.lock().unwrap_or_else(PoisonError::into_inner) = (address.to_owned(), election);
+    }
+
+    fn answer(&self) -> String {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let (address, election) = self.master.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (host, port) = address.split_once(':').unwrap();
+        let said = ["ip", host, "port", port, "config-epoch", &election.to_string()];
+        let said: String = said.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        format!("%3\r\n{said}")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_master_that_was_replaced_and_lives_on_is_left() {
+    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
+    let url = site::url();
+    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
+    let new = site.addresses().remove(0);
+    let sentinel = Sentinel::default();
+    sentinel.names(&old, 7);
+    let url = sentinel.url();
+    let ttl = Duration::from_secs(3);
+    let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+    let (locks, waits) = (connect().await, connect().await);
+    for _ in 0..40 {
+        hold(&locks, "other").await.unwrap().release().await.unwrap(); // often: this runtime has a connection too
+    }
+    let first = hold(&locks, "stock").await.unwrap();
+    let waiting = tokio::spawn({
+        let waits = waits.clone();
+        async move { hold(&waits, "stock").await }
+    });
+    site::until("it waits", async || (locks.inspect("stock").await.unwrap().claims.len() == 2).then_some(()))
+        .await;
+
+    sentinel.names(&new, 8);
+    let began = Instant::now();
+    // The new one has not heard of anything.
+    let elsewhere = connect().await;
+    let second = hold(&elsewhere, "stock").await.unwrap();
+    site::until("the first is lost", async || (first.state() == State::Lost).then_some(())).await;
+    let both = began.elapsed();
+    println!("both held for {both:?}");
+    assert!(both < ttl, "two held for {both:?}");
+    assert!(locks.mutex("stock").unwrap().try_lock().await.unwrap().is_none(), "it asks the new one");
+
+    // One that is behind the others leads nobody back, and nobody asks more than once in a third of the ttl.
+    sentinel.names(&old, 7);
+    let (asked, since) = (sentinel.asked.load(Ordering::Relaxed), Instant::now());
+    tokio::time::sleep(ttl).await;
+    assert_eq!(second.state(), State::Held);
+    let asked = sentinel.asked.load(Ordering::Relaxed) - asked;
+    let rounds = since.elapsed().as_millis() / (ttl / 3).as_millis() + 1;
+    assert!(u128::from(asked) <= 3 * rounds, "asked {asked} times by three in {rounds} rounds");
+    second.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
+    drop((alone, site));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
