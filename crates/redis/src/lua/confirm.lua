@@ -2,7 +2,7 @@
 -- with it the grant before it.
 -- KEYS held line wait    ARGV session claim token
 -- replies 1, or 0 where the claim is not held under that token, or its lifetime is over: then nothing is written.
-local found = redis.call('HMGET', KEYS[1], 'h:' .. ARGV[2], 's:' .. ARGV[1], 'line', 'one')
+local found = redis.call('HMGET', KEYS[1], 'h:' .. ARGV[2], 's:' .. ARGV[1], 'line', 'one', 'last')
 local token, from, lasts, longest
 if found[4] then
   local order, place, rest, claim = string.match(found[4], '^(%d+) %d+ . (%d+) (%d+) . (%S+) ')
@@ -15,9 +15,11 @@ elseif found[1] and found[2] then
   longest = string.match(found[3] or '', '^%d+ %d+ (%d+)') or 0
 end
 local time = redis.call('TIME')
-if token ~= ARGV[3] or from + lasts * 100 <= tonumber(time[1] .. string.format('%05d', time[2] / 10)) then
+local tick = tonumber(time[1] .. string.format('%05d', time[2] / 10))
+if token ~= ARGV[3] or from + lasts * 100 <= tick then
   return 0
 end
+local ahead = math.ceil(math.max((found[5] or token) - tick, 0) / 100) -- of a clock that was set back
 -- Replicas are sent this whatever the expiry was, and a server whose memory is full does not refuse it.
-redis.call('PEXPIRE', KEYS[1], math.max(longest * 4, 7200000))
+redis.call('PEXPIRE', KEYS[1], math.max(longest * 4, 7200000) + ahead)
 return 1

@@ -369,6 +369,9 @@ local function save()
   end
   if at.keeps then
     local life = math.ceil(math.max(7200000, at.ttl * 4, at.void > 0 and at.void - now() / 100 or 0))
+    if at.last > now() then -- the clock was set back: the newest token is known until it has come there again
+      life = life + math.ceil((at.last - now()) / 100)
+    end
     redis.call('PEXPIRE', held, life)
     if at.seq then
       redis.call('PEXPIRE', line, life)

@@ -9,7 +9,7 @@ local tick = time[1] .. string.sub('00000' .. time[2], -6, -2)
 local claims, sum, waiting, longest = 0, '0', 0, 0
 
 local one = redis.call('HGET', held, 'one')
-local found = one and {} or redis.call('HMGET', held, 's:' .. session, 'seq', 'line')
+local found = one and {} or redis.call('HMGET', held, 's:' .. session, 'seq', 'line', 'last')
 local waits = (found[2] or one and string.byte(one, 28) == 122) and redis.call('HGET', wait, 's:' .. session)
 
 -- How long a lifetime lasts that was counted from there, and begins anew now.
@@ -18,7 +18,8 @@ local function lasts_from(place)
 end
 
 local function keep()
-  local life = math.max(7200000, longest * 4)
+  local newest = one and string.sub(one, 1, 15) or found[4] or tick -- it may be ahead of a clock that was set back
+  local life = math.max(7200000, longest * 4) + math.ceil(math.max(newest - tick, 0) / 100)
   redis.call('PEXPIRE', held, life)
   redis.call('PEXPIRE', line, life)
   redis.call('PEXPIRE', wait, life)

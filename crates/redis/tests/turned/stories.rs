@@ -165,3 +165,28 @@ fn a_renewal_cuts_nothing_short_that_is_void() {
     assert_eq!(story.join(23 * 3_600_000, id(2, 1)).reply, Reply::Void);
     assert!(matches!(story.join(25 * 3_600_000, id(2, 1)).reply, Reply::Held { .. }));
 }
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn tokens_grow_after_a_clock_that_was_ahead_was_put_right() {
+    const HOUR: u64 = 3_600_000;
+    let token = |answer: &Answer| match answer.reply {
+        Reply::Held { token, .. } => token,
+        _ => panic!("{answer:?}"),
+    };
+    let mut story = Story::of(&[15_000]);
+    let ahead = token(&story.join(24 * HOUR, id(1, 1)));
+    story.leave(24 * HOUR + 10, 1, id(1, 1));
+    let put_right = token(&story.join(0, id(1, 2)));
+    story.leave(10, 1, id(1, 2));
+    assert!(put_right > ahead);
+    let idle = token(&story.join(2 * HOUR + 1_000, id(1, 3)));
+    assert!(idle > put_right, "a token went down: {put_right:?}, then {idle:?}");
+    // It is held for so long that its renewals see to the keys, alone and with others.
+    for second in (10..2 * 3_600).step_by(10) {
+        story.renew(2 * HOUR + second * 1_000, 1);
+    }
+    story.leave(4 * HOUR, 1, id(1, 3));
+    let renewed = token(&story.join(6 * HOUR + 2_000, id(1, 4)));
+    assert!(renewed > idle, "a token went down: {idle:?}, then {renewed:?}");
+}
