@@ -84,7 +84,7 @@ pub(crate) async fn replicas(fleet: &dyn Fleet, session: SessionId, count: u32) 
                 known,
                 wanted = count,
                 "the server has fewer replicas than grants have to wait for"
-            )
+            );
         });
     }
     Ok(())
@@ -160,7 +160,7 @@ impl<'a> Info<'a> {
                     place,
                     policy,
                     "this server may evict locks when its memory is full; set maxmemory-policy to noeviction"
-                )
+                );
             });
         }
     }

@@ -91,7 +91,7 @@ impl Locals {
                 unharmed(|| {
                     tracing::warn!(
                         "a tokio runtime does no I/O, so its locks go by Tidelock's own; Store::connection_for_each_runtime(false) spares it the attempt"
-                    )
+                    );
                 });
                 return None;
             }

@@ -91,7 +91,7 @@ impl Desk {
                         tracing::warn!(
                             session = %self.id, before = ?self.lease.ttl, now = ?offered,
                             "a server gives this session less time than before, so it is ended"
-                        )
+                        );
                     });
                     return Again::Shorter;
                 }

@@ -21,7 +21,7 @@ pub(super) fn renewed_again(shard: Shard) {
         tracing::info!(
             shard = shard.0,
             "a renewal succeeded again; what is still held is in jeopardy no more"
-        )
+        );
     });
 }
 
