@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::aside::aside;
+use crate::aside::Aside;
 
 /// Bytes to a server and back.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -18,7 +18,7 @@ type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Sen
 
 /// Connects to a host and a port.
 #[derive(Clone)]
-pub(crate) struct Connector(Arc<dyn Fn(String, u16) -> Connecting + Send + Sync>);
+pub(crate) struct Connector(Arc<dyn Fn(String, u16) -> Connecting + Send + Sync>, Aside);
 
 impl Connector {
     pub(crate) fn of<F, S>(connect: impl Fn(String, u16) -> F + Send + Sync + 'static) -> Self
@@ -26,15 +26,16 @@ impl Connector {
         F: Future<Output = io::Result<S>> + Send + 'static,
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        Self(Arc::new(move |host, port| {
+        let connect = move |host, port| -> Connecting {
             let connecting = connect(host, port);
             Box::pin(async move { Ok(Box::new(connecting.await?) as Box<dyn Stream>) })
-        }))
+        };
+        Self(Arc::new(connect), Aside::default())
     }
 
     pub(crate) async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
         let (connect, host) = (self.0.clone(), host.to_owned());
-        aside(move || connect(host, port)).await?
+        self.1.run(move || connect(host, port)).await?
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::aside::aside;
+use crate::aside::Aside;
 
 /// A user, perhaps, and a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) type Asked = Result<Login, Box<dyn Error + Send + Sync>>;
 
 /// Says who connects now.
 #[derive(Clone)]
-pub(crate) struct Credentials(Arc<dyn Fn() -> Asking + Send + Sync>);
+pub(crate) struct Credentials(Arc<dyn Fn() -> Asking + Send + Sync>, Aside);
 
 type Asking = Pin<Box<dyn Future<Output = Asked> + Send>>;
 
@@ -47,12 +47,12 @@ impl Credentials {
     pub(crate) fn of<F: Future<Output = Asked> + Send + 'static>(
         ask: impl Fn() -> F + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(move || Box::pin(ask())))
+        Self(Arc::new(move || Box::pin(ask())), Aside::default())
     }
 
     pub(crate) async fn ask(&self) -> Asked {
         let ask = self.0.clone();
-        aside(move || ask()).await?
+        self.1.run(move || ask()).await?
     }
 }
 

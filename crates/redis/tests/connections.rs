@@ -5,7 +5,7 @@ mod site;
 
 use std::error::Error as StdError;
 use std::future::{Ready, pending, ready};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -97,6 +97,27 @@ async fn outlives_a_new_password(mut operate: impl FnMut(&str), store: Store, cr
 }
 
 const FIRST: &str = "ACL SETUSER app reset on >sesame-1 ~* &* +@all";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_vault_that_hangs_has_no_thread_for_each_try() {
+    let (is_open, inside) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let (door, asks) = (is_open.clone(), inside.clone());
+    let store = Store::open(&url()).unwrap().credentials(move || {
+        asks.fetch_add(1, Ordering::SeqCst);
+        while !door.load(Ordering::SeqCst) {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        ready(Err("it was closed for long".into()))
+    });
+    let options = Options::new().connect_deadline(Duration::from_millis(50));
+    let locks = tidelock_redis::attach(Arc::new(store), options).unwrap();
+    for _ in 0..30 {
+        locks.mutex("m").unwrap().lock().await.unwrap_err();
+    }
+    assert!(inside.load(Ordering::SeqCst) <= 8, "{inside:?} threads wait at its door");
+    is_open.store(true, Ordering::SeqCst);
+}
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
