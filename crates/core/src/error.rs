@@ -29,6 +29,7 @@ pub struct Error(Box<Trouble>);
 struct Trouble {
     kind: ErrorKind,
     retry: bool,
+    perhaps_done: bool,
     operation: Option<&'static str>,
     name: Option<Name>,
     message: String,
@@ -87,6 +88,7 @@ impl Error {
         Self(Box::new(Trouble {
             kind,
             retry,
+            perhaps_done: false,
             operation: None,
             name: None,
             message: message.into(),
@@ -113,6 +115,17 @@ impl Error {
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(Arc::from(source.into()));
         self
+    }
+
+    /// Says, for backends, that the store may have done what was asked, although it says no. It is taken back then.
+    #[must_use]
+    pub fn perhaps_done(mut self) -> Self {
+        self.0.perhaps_done = true;
+        self
+    }
+
+    pub(crate) fn is_perhaps_done(&self) -> bool {
+        self.0.perhaps_done
     }
 
     /// What kind of trouble it is.

@@ -215,5 +215,5 @@ impl Drop for Stake {
 
 /// Whether the store may have done what was asked.
 fn is_unknown(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) || error.is_perhaps_done()
 }

@@ -29,10 +29,16 @@ pub(crate) fn from(error: RedisError, place: &str) -> Error {
     Error::new(kind, format!("{place} {message}")).because(error)
 }
 
-/// A reply, or the error that it is.
+/// A reply, or the error that it is. One of a script's commands proves nothing of those before it.
 pub(crate) fn checked(value: Value, place: &str) -> Result<Value> {
     match value {
-        Value::ServerError(error) => Err(from(bare(error).into(), place)),
+        Value::ServerError(error) => {
+            let (is_of_script, error) = (is_of_script(&error), bare(error));
+            // Somebody else's key is in the way of a leave as well.
+            let may_be_taken_back = is_of_script && error.code() != "WRONGTYPE";
+            let error = from(error.into(), place);
+            Err(if may_be_taken_back { error.perhaps_done() } else { error })
+        }
         value => Ok(value),
     }
 }
@@ -40,6 +46,11 @@ pub(crate) fn checked(value: Value, place: &str) -> Result<Value> {
 /// Whether a server was asked that may not write: it was master once.
 pub(crate) fn is_read_only(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if bare(error.clone()).code() == "READONLY")
+}
+
+/// Whether it was met on a line of a script, and not before one began.
+fn is_of_script(error: &ServerError) -> bool {
+    error.details().is_some_and(|detail| detail.contains("@user_script"))
 }
 
 /// What a script was refused, as it would be told outside of one. Redis 6.2 wraps it: `ERR Error running script (call to

@@ -218,6 +218,53 @@ async fn a_leave_that_is_denied_for_a_moment_is_repeated() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_join_that_is_denied_half_way_is_taken_back() {
+    let mut alone = Alone::new().await;
+    alone.ask("ACL SETUSER app on >sesame ~* &* +@all");
+    let locks = Store::open(&url_of("app", "sesame")).unwrap().connect(Options::new()).await.unwrap();
+    alone.ask("ACL SETUSER app -pexpire");
+    let error = locks.mutex("stock").unwrap().lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
+    alone.ask("ACL SETUSER app +pexpire");
+    is_had_soon("stock").await;
+    let redis::Value::Int(life) = alone.ask("PTTL tidelock:{stock}:held") else { panic!() };
+    assert!(life > 0, "the key lives for {life} ms, which is for ever");
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_permit_given_back_half_way_comes_back_within_a_ttl() {
+    let mut alone = Alone::new().await;
+    alone.ask("ACL SETUSER app on >sesame ~* &* +@all");
+    let options = || Options::new().ttl(Duration::from_secs(1));
+    let locks = async || {
+        let store = Store::open(&url_of("app", "sesame")).unwrap();
+        store.connect(options()).await.unwrap()
+    };
+    let (keeps, leaves) = (locks().await, locks().await);
+    let seats =
+        async |locks: &Arc<dyn Locks>| locks.semaphore("seats", 2).unwrap().try_acquire(1).await.unwrap();
+    let (kept, passing) = (seats(&keeps).await.unwrap(), seats(&leaves).await.unwrap());
+    alone.ask("ACL SETUSER app -hset");
+    let error = passing.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
+    alone.ask("ACL SETUSER app +hset");
+    let onlooker = Store::open(&url()).unwrap().connect(options()).await.unwrap();
+    let began = Instant::now();
+    let again = site::until("the permit is free", async || seats(&onlooker).await).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+    assert_eq!(kept.state(), State::Held);
+    for guard in [kept, again] {
+        guard.release().await.unwrap();
+    }
+    let all = onlooker.semaphore("seats", 2).unwrap().try_acquire(2).await.unwrap();
+    assert!(all.is_some(), "both are free");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_server_with_too_many_clients_is_tried_again() {
     let mut alone = Alone::new().await;
     let locks = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();

@@ -486,8 +486,35 @@ local function forget_some()
   end
 end
 
+-- Counts anew who holds, of all that is known; those whose sessions are dead, or not known, are let go.
+local function recount(all)
+  local counts, sums, used = {}, {}, 0
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 2) == 'h:' then
+      local claim = string.sub(all[i], 3)
+      local session = session_of(claim)
+      local known = holders[session]
+      if known and known.ends > 0 then
+        used = used + tonumber(string.match(all[i + 1], '^%d+'))
+        counts[session] = (counts[session] or 0) + 1
+        sums[session] = (sums[session] or 0) + number_of(claim)
+      else
+        let_go(claim, all[i + 1])
+      end
+    end
+  end
+  at.used = used
+  for session, known in pairs(holders) do
+    local count, sum = counts[session] or 0, sums[session] or 0
+    if known.count ~= count or known.sum ~= sum then
+      known.count, known.sum, known.changed = count, sum, true
+    end
+  end
+end
+
 -- Takes out whoever holds and is dead. It walks the holders, and does so at most once in a lifetime; and when the clock
--- was set back, for nobody lives longer than the longest ttl.
+-- was set back, for nobody lives longer than the longest ttl. On the way all that is counted is counted anew: a script
+-- that was refused a command half-way has taken a claim out and not said so.
 local function sweep()
   if not at.kind or (now() < at.ends and at.ends <= now() + at.ttl * 100) then
     return
@@ -515,10 +542,8 @@ local function sweep()
       look(string.sub(all[i], 3), holder(string.sub(all[i], 3), all[i + 1]).ends)
     end
   end
-  for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'h:' and dead[session_of(string.sub(all[i], 3))] then
-      let_go(string.sub(all[i], 3), all[i + 1])
-    end
+  if not at.stood then
+    recount(all)
   end
   if at.seq then
     forget_some()

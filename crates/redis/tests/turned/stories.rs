@@ -11,7 +11,7 @@ use crate::{answered, connect};
 /// When a story begins, in µs.
 const BEGIN: u64 = 2_600_000_000_000_000;
 
-/// One mutex, and clients that are numbers.
+/// One name, and clients that are numbers.
 struct Story {
     server: Connection,
     scripts: Scripts,
@@ -46,6 +46,19 @@ impl Story {
         let (kind, weight, patience) = (Kind::Mutex, Weight::ONE, Patience::Wait);
         let join = Join { name: "stock".to_owned(), id, kind, weight, capacity: weight, patience };
         self.ask(millis, &Wish::Join(join))
+    }
+
+    fn take_seats(&mut self, millis: u64, id: ClaimId, weight: u32) -> Answer {
+        let (weight, capacity) = (Weight::new(weight).unwrap(), Weight::new(5).unwrap());
+        let (kind, patience) = (Kind::Semaphore, Patience::Wait);
+        let join = Join { name: "stock".to_owned(), id, kind, weight, capacity, patience };
+        self.ask(millis, &Wish::Join(join))
+    }
+
+    /// All that a leave does which is refused its second write.
+    fn leave_half_way(&mut self, id: ClaimId) {
+        let held = format!("{}{{stock}}:held", self.asker.channel());
+        let () = redis::cmd("HDEL").arg(held).arg(format!("h:{id}")).query(&mut self.server).unwrap();
     }
 
     fn void(&mut self, millis: u64, id: ClaimId) -> Answer {
@@ -189,4 +202,24 @@ fn tokens_grow_after_a_clock_that_was_ahead_was_put_right() {
     story.leave(4 * HOUR, 1, id(1, 3));
     let renewed = token(&story.join(6 * HOUR + 2_000, id(1, 4)));
     assert!(renewed > idle, "a token went down: {idle:?}, then {renewed:?}");
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn what_left_half_way_is_counted_for_a_lifetime_at_most() {
+    let mut story = Story::of(&[15_000, 15_000, 15_000]);
+    story.take_seats(0, id(1, 1), 2);
+    story.take_seats(0, id(1, 2), 1);
+    story.take_seats(0, id(2, 1), 2);
+    story.leave_half_way(id(2, 1)); // the only one of its client
+    story.leave_half_way(id(1, 2)); // whose client has another
+    for second in [5, 10, 15] {
+        story.renew(second * 1_000, 1);
+        story.renew(second * 1_000, 2);
+    }
+    assert!(matches!(story.take_seats(15_100, id(3, 1), 3).reply, Reply::Held { .. }));
+    let renewed = story.renew(15_200, 1).reply;
+    assert!(matches!(renewed, Reply::Renewed { claims: 1, sum: 1, .. }), "{renewed:?}");
+    let renewed = story.renew(15_200, 2).reply;
+    assert!(matches!(renewed, Reply::Renewed { claims: 0, .. }), "{renewed:?}");
 }
