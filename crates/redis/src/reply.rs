@@ -113,9 +113,14 @@ pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
 /// How many claims `renew` found, and the sum of their numbers; `None` where some may be waiting, which it does not
 /// count.
 pub(crate) fn counted(reply: &Value) -> Option<(u64, u64)> {
+    let holding = holding(reply)?;
+    (text(reply)?.split(' ').nth(2) == Some("0")).then_some(holding)
+}
+
+/// How many that hold `renew` found, and the sum of their numbers, whoever waits besides.
+pub(crate) fn holding(reply: &Value) -> Option<(u64, u64)> {
     let mut words = text(reply)?.split(' ');
-    let (count, sum) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    (words.next() == Some("0")).then_some((count, sum))
+    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
 /// The parts of an array; none of anything else.

@@ -142,16 +142,52 @@ impl RedisSession {
     async fn renew_some(&self, server: &Server, some: &[Stand], renewal: &mut Renewal) -> Result<()> {
         let some: Vec<&Stand> = some.iter().collect();
         let renewed = self.ask_each(server, &some, |(name, _)| self.renew_command(name)).await?;
-        let mut differing = Vec::new();
+        let (mut differing, mut crowds) = (Vec::new(), Vec::new());
         for (stand, renewed) in some.into_iter().zip(renewed) {
             match renewed {
                 Ok(reply) if reply::counted(&reply) == Some(sum(&stand.1)) => {}
+                Ok(reply) if stand.1.len() > LOOKS => crowds.push((stand, reply::holding(&reply))),
                 Ok(_) => differing.push(stand),
                 Err(error) => unsure(stand, &error, renewal),
             }
         }
+        for (crowd, holding) in crowds {
+            if self.compare_crowd(server, crowd, holding, renewal).await {
+                differing.push(crowd);
+            }
+        }
         self.compare(server, &differing, renewal).await;
         Ok(())
+    }
+
+    /// Looks for a crowd of ours on one name in pieces: one script for all of it would keep everyone else waiting. Says
+    /// whether the server has others of ours that hold there.
+    async fn compare_crowd(
+        &self,
+        server: &Server,
+        (name, claims): &Stand,
+        holding: Option<(u64, u64)>,
+        renewal: &mut Renewal,
+    ) -> bool {
+        let pieces: Vec<Stand> = claims.chunks(LOOKS).map(|some| (name.clone(), some.to_vec())).collect();
+        let pieces: Vec<&Stand> = pieces.iter().collect();
+        let looked =
+            self.ask_each(server, &pieces, |(name, some)| self.look_command(name, some, false)).await;
+        let looked = looked.unwrap_or_else(|error| pieces.iter().map(|_| Err(error.clone())).collect());
+        let mut held = Vec::new();
+        for (piece, looked) in pieces.iter().zip(looked) {
+            match looked.and_then(|reply| reply::seen(&reply, self.id)) {
+                Ok(seen) => {
+                    renewal.gone.extend(seen.sight.gone);
+                    held.extend(seen.sight.held.into_iter().map(|(id, _)| id));
+                }
+                Err(error) => {
+                    unsure(piece, &error, renewal);
+                    return false;
+                }
+            }
+        }
+        holding != Some(sum(&held))
     }
 
     /// Looks by the way that renewals take: nothing that happens to the other may cost a hold.

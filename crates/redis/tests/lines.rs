@@ -4,12 +4,14 @@
 mod site;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
 use site::alone::Alone;
 use site::{Caller, Told, name, url, weight};
 use tidelock_redis::{Claim, ClaimId, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight};
+use tokio::task::JoinSet;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -284,7 +286,7 @@ async fn a_crowd_of_readers_delays_nobody_for_long() {
     let (writes, reads) = (locks().await, locks().await);
     let writer = writes.rwlock("page").unwrap().write().await.unwrap();
     let lock = reads.rwlock("page").unwrap();
-    let mut crowd = tokio::task::JoinSet::new();
+    let mut crowd = JoinSet::new();
     for _ in 0..5_000 {
         let lock = lock.clone();
         crowd.spawn(async move { lock.read().await.unwrap() });
@@ -354,4 +356,33 @@ async fn strays_are_found_in_a_crowd_without_a_walk() {
         assert!(rounds < 300, "{strays:?} were not found");
     }
     assert_eq!(renew().await, BTreeSet::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_that_waits_is_renewed_in_pieces() {
+    const CROWD: u64 = 5_000;
+    let mut alone = Alone::new().await;
+    let (holder, crowd) = (caller(1, HOUR).await, Arc::new(caller(2, HOUR).await));
+    let line = name("crowded");
+    join(&holder, &holder.mutex(&line, 1)).await;
+    let mut joining = JoinSet::new();
+    for number in 1..=CROWD {
+        let (crowd, claim) = (crowd.clone(), crowd.mutex(&line, number));
+        joining.spawn(async move { crowd.session.join(&claim, Patience::Wait).await.unwrap() });
+    }
+    joining.join_all().await;
+    let evicted = crowd.claim(CROWD / 2);
+    holder.session.leave(&line, evicted, Leave::Done).await.unwrap();
+    let all: Vec<ClaimId> = (1..=CROWD).map(|number| crowd.claim(number)).collect();
+    alone.ask("CONFIG RESETSTAT");
+    let renewal = crowd.session.renew(crowd.session.shard(&line), &[(line, all)]).await.unwrap();
+    assert_eq!((renewal.gone, renewal.unsure, renewal.strays), (vec![evicted], vec![], vec![]));
+    let stats: String = redis::from_redis_value(alone.ask("INFO commandstats")).unwrap();
+    let calls = |command: &str| -> u64 {
+        let line =
+            stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls="))).unwrap();
+        line.split(',').next().unwrap().parse().unwrap()
+    };
+    assert!(calls("zscore") <= calls("evalsha") * 1_000, "one script asks for too many: {stats}");
 }
