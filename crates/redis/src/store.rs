@@ -187,8 +187,9 @@ impl Store {
     /// By default it does, unless the program is built with `panic = "abort"`: a runtime cannot be asked whether it does
     /// I/O, and tokio panics where it does not. Without a word from you that is tried once for each runtime, in a task
     /// of its own, and where it fails Tidelock's own connection serves. Say `false` if a runtime of yours does no I/O
-    /// (one built without `enable_io` or `enable_all`), or if connections are scarce; say `true` in a program that
-    /// panics abort, if all of its runtimes do I/O.
+    /// (one built without `enable_io` or `enable_all`), if nobody drives one for long (tasks that `Handle::block_on` runs
+    /// on a current-thread runtime, for which tokio does no I/O meanwhile), or if connections are scarce; say `true` in
+    /// a program that panics abort, if all of its runtimes do I/O.
     #[must_use]
     pub fn connection_for_each_runtime(mut self, has_one: bool) -> Self {
         self.has_locals = has_one;
