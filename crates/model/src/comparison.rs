@@ -221,6 +221,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         self.book(&name).keep(&answer.shown.claims);
         self.note_tokens(wish, answer)?;
         told_is_right(wish, answer, &before)?;
+        strands_who_lives(wish, answer, self.book(&name), now)?;
         self.note_lives(wish, answer)?;
         self.note_owed(wish, answer)?;
         let book = self.book(&name);
@@ -436,6 +437,17 @@ fn told_is_right<N>(wish: &Wish<N>, answer: &Answer, before: &BTreeMap<ClaimId, 
     right.sort();
     told.sort();
     if told == right { Ok(()) } else { Err(format!("{told:?} was told, and not {right:?}")) }
+}
+
+/// A resize is refused for the sake of somebody who may live.
+fn strands_who_lives<N>(wish: &Wish<N>, answer: &Answer, book: &Book, now: u64) -> Verdict {
+    let (Wish::Resize { to, .. }, Reply::Strands) = (wish, &answer.reply) else { return Ok(()) };
+    let is_too_heavy =
+        |stands: &&Stands| stands.token.is_none() && stands.weight.is_none_or(|weight| weight > *to);
+    match answer.shown.claims.iter().filter(is_too_heavy).any(|stands| book.at_most(stands.id) > now) {
+        true => Ok(()),
+        false => Err("only the dead wait for more than that".to_owned()),
+    }
 }
 
 /// Whether that is when the first of those who hold dies, at the latest.

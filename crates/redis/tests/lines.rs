@@ -5,12 +5,14 @@ mod site;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 use site::alone::Alone;
 use site::{Caller, Told, name, url, weight};
-use tidelock_redis::{Claim, ClaimId, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight};
+use tidelock_redis::{
+    Claim, ClaimId, ErrorKind, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight,
+};
 use tokio::task::JoinSet;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -385,4 +387,26 @@ async fn a_crowd_that_waits_is_renewed_in_pieces() {
         line.split(',').next().unwrap().parse().unwrap()
     };
     assert!(calls("zscore") <= calls("evalsha") * 1_000, "one script asks for too many: {stats}");
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_dead_waiter_keeps_no_semaphore_from_being_made_smaller() {
+    let _alone = Alone::new().await;
+    let seats = name("seats");
+    let (lives, dies) = (caller(1, HOUR).await, caller(2, Duration::from_millis(300)).await);
+    join(&lives, &permits(lives.claim(1), &seats, weight(5))).await;
+    join(&lives, &permits(lives.claim(2), &seats, weight(1))).await;
+    join(&dies, &permits(dies.claim(1), &seats, weight(5))).await;
+    let resize = async || lives.session.resize(&seats, weight(5), weight(4)).await;
+    assert_eq!(resize().await.unwrap_err().kind(), ErrorKind::InvalidPermits, "it would wait for ever");
+    let began = Instant::now();
+    site::until("it is smaller", async || resize().await.ok()).await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+
+    // Whoever died does not come alive at a place where it would hold everyone up.
+    let sight = dies.session.look(&seats, &[dies.claim(1)]).await.unwrap();
+    assert_eq!(sight.gone, [dies.claim(1)]);
+    lives.session.leave(&seats, lives.claim(1), Leave::Done).await.unwrap();
+    lives.heard.grant(lives.claim(2)).await;
 }

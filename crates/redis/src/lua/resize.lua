@@ -5,6 +5,14 @@
 -- It is the one script that walks who waits, as far as they ask for more than one permit.
 local from, to = tonumber(ARGV[2]), tonumber(ARGV[3])
 
+-- Whether a claim waits, and its lifetime is not over.
+local function lives_waiting(claim)
+  local place = redis.call('ZSCORE', line, claim)
+  local known = waiter(session_of(claim))
+  local from = place and known.from < place and place or known.from
+  return place and tonumber(place) < VOID and known.from ~= '' and from + known.lasts * 100 > now()
+end
+
 at.must = true
 read()
 sweep()
@@ -26,11 +34,18 @@ end
 if at.size ~= from then
   return answer('size', at.size)
 end
-local weights = redis.call('HGETALL', wait)
+local weights, dead = redis.call('HGETALL', wait), {}
 for i = 1, #weights, 2 do
   if string.sub(weights[i], 1, 2) == 'w:' and tonumber(weights[i + 1]) > to then
-    return answer('waits', tonumber(weights[i + 1]))
+    local claim = string.sub(weights[i], 3)
+    if lives_waiting(claim) then
+      return answer('waits', tonumber(weights[i + 1]))
+    end
+    dead[#dead + 1] = claim
   end
+end
+for i = 1, #dead, 1000 do -- it would hold up everyone behind it if it came alive
+  stop_waiting({ unpack(dead, i, math.min(i + 999, #dead)) })
 end
 at.size = to
 settle()

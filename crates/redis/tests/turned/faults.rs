@@ -82,6 +82,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         )],
     ),
     fault("a_resize_strands", &[("tonumber(weights[i + 1]) > to", "false")]),
+    fault("a_dead_waiter_keeps_a_size", &[("if lives_waiting(claim) then", "if true then")]),
     fault("a_lone_stray_is_missed", &[("if count <= 0 then", "if count <= 1 then")]),
     fault("a_hold_is_not_counted", &[("known.sum = known.sum + by", "known.sum = known.sum + 0")]),
 ];
