@@ -290,7 +290,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
             (Wish::Join(join), Reply::Waiting { look_in }) => {
                 let lease = self.lease(join.id.session);
                 let book = self.book(&name);
-                book.waiter_lives(join.id, lease);
+                book.waiter_comes(join.id, lease);
                 is_soon(*look_in, book, now)?;
             }
             (Wish::Renew { session, .. }, reply) => self.note_renewal(&name, *session, reply, &waiting)?,

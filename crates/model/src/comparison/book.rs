@@ -120,6 +120,13 @@ impl Book {
         *life = Life { surely: lease.surely(), at_most: life.at_most.max(lease.at_most()) };
     }
 
+    /// This claim has come to wait. Where something was lost the store may think that it knows this client still.
+    pub(super) fn waiter_comes(&mut self, id: ClaimId, lease: Lease) {
+        let surely = if self.is_doubtful { 0 } else { lease.surely() };
+        self.waiters.insert(id, surely);
+        self.was_heard_of(id.session, lease);
+    }
+
     /// This claim that waits lives anew, and its client's others may.
     pub(super) fn waiter_lives(&mut self, id: ClaimId, lease: Lease) {
         self.waiters.insert(id, lease.surely());

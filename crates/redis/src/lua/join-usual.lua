@@ -32,8 +32,9 @@ if one then
     local waits = byte(one, 28)
     local soon = sub(one, 30, 44) + sub(one, 46, 56) * 100 - tick
     local claim = sub(ARGV[1], 15, string.find(ARGV[1], ' ', 15, true))
+    local fresh = sub(one, 17, 26) - time[1] -- more than an hour where the clock was set back
     -- 61 is =, no mutex
-    if waits ~= 61 and soon > 0 and sub(one, 17, 26) > time[1] and not string.find(one, claim, 60, true) then
+    if waits ~= 61 and soon > 0 and fresh > 0 and fresh <= 3600 and not string.find(one, claim, 60, true) then
       local id = sub(claim, 1, -2)
       if ARGV[2] then
         if waits ~= 122 or not redis.call('ZSCORE', KEYS[2], id) then -- 122 is z, some wait in `line`

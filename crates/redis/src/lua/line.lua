@@ -117,7 +117,8 @@ local function spill(one, from)
   for _, key in ipairs(KEYS) do -- together, or those who wait would outlive the line
     redis.call('PEXPIRE', key, '7200000')
   end
-  one = string.sub(one, 1, 27) .. 'z' .. string.sub(one, 29, from - 1)
+  now() -- they live from here on, also where the clock was set back
+  one = string.sub(one, 1, 16) .. second + 3600 .. ' z' .. string.sub(one, 29, from - 1)
   redis.call('HSET', held, 'one', one)
   return one
 end
@@ -131,6 +132,7 @@ local function read_one(one)
   local behind = string.find(one, '[\n\t]', 60)
   if behind and string.sub(one, behind, behind) == '\n' then
     one = spill(one, behind)
+    at.fresh = string.sub(one, 17, 26)
   end
   local waits, place, lasts, letter, claim, rest = string.match(one, '^%d+ %d+ (.) (%d+) (%d+) (.) (%S+) ([^\t]*)')
   local size, weight, label = string.match(rest, '^(%d+) (%d+) (.*)$')
@@ -350,6 +352,9 @@ local function save()
   if at.used == 0 then
     at.seq = false
   end
+  for _, known in pairs(waiters) do
+    at.keeps = at.keeps or known.changed and at.seq -- the key of those who wait may be new
+  end
   local rest = rest_of_one()
   at.in_one = rest ~= nil
   if rest then
@@ -361,7 +366,6 @@ local function save()
     if known.changed and at.seq then
       redis.call('HSET', wait, 's:' .. session,
         known.from .. ' ' .. known.lasts .. ' ' .. known.label)
-      at.keeps = true -- the key may be new
     end
   end
   if at.forgets then
