@@ -18,7 +18,7 @@ use crate::{Storm, Subject, broken, storm, subjects, trials};
 
 /// How long a round of a storm lasts that is to find something, and how long the whole storm may.
 const ROUND: Duration = Duration::from_secs(2);
-const LONGEST_STORM: Duration = Duration::from_secs(90);
+const LONGEST_STORM: Duration = Duration::from_secs(180);
 
 /// What the proof came to.
 #[derive(Clone, Debug, Default)]

@@ -244,8 +244,7 @@ mod tests {
             let has = |plan: &&Plan| plan.names.iter().any(|spot| spot.mood.word() == word);
             assert!(plans.iter().filter(has).count() > 20, "{word}");
         }
-        // Memory has no network: where the weather is of the network alone, nothing can go wrong.
         let calm = plans.iter().filter(|plan| plan.troubles.is_empty()).count();
-        assert!((20..180).contains(&calm), "{calm}");
+        assert!((20..60).contains(&calm), "{calm}"); // memory has no network, but other weather
     }
 }

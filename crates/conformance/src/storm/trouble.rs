@@ -63,6 +63,8 @@ pub(super) fn draw(plan: &Plan, subject: &dyn Subject, lasts: Duration) -> Vec<T
     let mut passed = Duration::ZERO;
     // One kind of weather for a round, or all of them: some bugs want one thing again and again.
     let season = dice.below(if plan::is_lonely(plan.seed) { 2 } else { 4 });
+    let has_network = can(subject, &Blow::Act(Act::Cut(Whom::Everyone)));
+    let season = if has_network { season } else { 2 };
     while passed < lasts {
         let blow = match season {
             0 => cut(plan, &dice),
