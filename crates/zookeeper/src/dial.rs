@@ -9,7 +9,7 @@
 //! asked to take one up again, whether its answer arrives or not. So before a session is shown to it, it is asked what it
 //! gives, for a session that nothing depends on. That is an offer. A server that has lost its leader, and has not noticed,
 //! says that it serves, and offers nothing: so after 300 ms another is asked for one too, and the session is shown to
-//! whichever offers first.
+//! whichever offers first. One that failed meanwhile is asked again, without waiting for those that offer nothing.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -71,6 +71,8 @@ impl Dial {
     pub(crate) async fn resume(&self, ttl: Duration, session: &SessionInfo) -> Result<Dialled, Refused> {
         let mut servers = Servers::of(self);
         let mut offers = JoinSet::new();
+        let mut asked = Vec::new();
+        let mut has_failed = false;
         loop {
             let patience = if offers.is_empty() { Duration::ZERO } else { PATIENT };
             let (host, offer) = tokio::select! {
@@ -79,6 +81,7 @@ impl Dial {
                     Err(_) => continue, // the library has failed inside
                 },
                 Some(host) = servers.next_after(patience) => {
+                    asked.push(host.clone());
                     let dial = self.clone();
                     offers.spawn(async move {
                         let offer = dial.connect_to(&host, ttl, None).await;
@@ -86,8 +89,15 @@ impl Dial {
                     });
                     continue;
                 }
+                // A server whose connection was cut serves again before one that hangs is given up.
+                () = tokio::time::sleep(PATIENT * 2), if has_failed && !offers.is_empty() => {
+                    servers = Servers::besides(self, &asked);
+                    has_failed = false;
+                    continue;
+                }
                 else => return Err(servers.trouble().into()),
             };
+            asked.retain(|other| *other != host);
             let taken_up = match offer {
                 Ok(offered) if offered < ttl => return Err(Refused::Shorter(offered)),
                 Ok(_) => self.connect_to(&host, ttl, Some(session)).await,
@@ -98,6 +108,7 @@ impl Dial {
                 Ok((_, connection)) => return Ok(Dialled { connection, host }),
                 Err(error) => servers.failed(error)?,
             }
+            has_failed = true;
         }
     }
 
@@ -152,7 +163,14 @@ struct Servers {
 
 impl Servers {
     fn of(dial: &Dial) -> Self {
-        let survey = Survey::begin(in_any_order(&dial.address.hosts), dial.tls.clone());
+        Self::besides(dial, &[])
+    }
+
+    /// All but those.
+    fn besides(dial: &Dial, those: &[String]) -> Self {
+        let hosts: Vec<String> =
+            dial.address.hosts.iter().filter(|host| !those.contains(host)).cloned().collect();
+        let survey = Survey::begin(in_any_order(hosts), dial.tls.clone());
         Self { survey, quiet: Vec::new(), said: Said::NoHosts, name: dial.address.name() }
     }
 
@@ -191,8 +209,8 @@ impl Servers {
 }
 
 /// Clients do not all come to the same server.
-fn in_any_order(hosts: &[String]) -> Vec<String> {
-    let (dice, mut hosts) = (RandomState::new(), hosts.to_vec());
+fn in_any_order(mut hosts: Vec<String>) -> Vec<String> {
+    let dice = RandomState::new();
     hosts.sort_by_cached_key(|host| dice.hash_one(host));
     hosts
 }

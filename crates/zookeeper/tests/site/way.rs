@@ -33,6 +33,8 @@ struct State {
     hushed_at: watch::Sender<Option<Duration>>,
     is_closed: AtomicBool,
     is_deaf: AtomicBool,
+    /// Whether the next new session's connection ends as soon as it is asked for.
+    is_offer_cut: AtomicBool,
 }
 
 impl Way {
@@ -75,6 +77,12 @@ impl Way {
     /// noticed.
     pub(crate) fn deafen(&self) {
         self.state.is_deaf.store(true, Ordering::Release);
+        self.cut();
+    }
+
+    /// Every connection ends, and so does the first one after it that asks for a new session.
+    pub(crate) fn cut_with_the_next_offer(&self) {
+        self.state.is_offer_cut.store(true, Ordering::Release);
         self.cut();
     }
 
@@ -121,6 +129,9 @@ async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Resul
         first[16..20].copy_from_slice(&timeout.to_be_bytes());
     }
     let is_return = first[20..28] != [0; 8];
+    if !is_return && state.is_offer_cut.swap(false, Ordering::AcqRel) {
+        return Ok(());
+    }
     state.returns.fetch_add(usize::from(is_return), Ordering::AcqRel);
     to_server.write_all(&first).await?;
     let answer = frame(&mut server_says).await?;
