@@ -1,56 +1,89 @@
 //! Half a minute of storm over every backend, on each deployment that it names.
 
+use std::thread;
+
 use super::Job;
-use crate::backend;
-use crate::call::{Call, Show};
+use crate::backend::{self, Backend};
+use crate::call::{Call, Outcome};
 use crate::conformance::Suite;
 use crate::score::Score;
 use crate::servers::Loan;
 use crate::storm;
 use crate::tally::Tally;
-use crate::trouble::Result;
+use crate::trouble::{Result, Trouble};
 
 /// How long, on each.
 const LASTS: &str = "30s";
 const LASTS_WHEN_DEEP: &str = "20m";
 
+/// How many storms go on at once. They mostly wait, and what makes one late is weather to the other.
+const AT_ONCE: usize = 2;
+
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let suite = Suite::among_all(&job.workspace)?;
+    let storms: Vec<Over> = backend::called("all")?.into_iter().flat_map(Over::all).collect();
     let lasts = if job.deep { LASTS_WHEN_DEEP } else { LASTS };
-    let call = || suite.call().args(["--storm", lasts]);
-    for backend in backend::called("all")? {
-        if backend.deployments.is_empty() {
-            let call = call().args(["--backend", storm::in_real_time(backend)]);
-            note(backend.name, play(job, backend.name, call, tally), tally);
-        }
-        for name in backend.deployments {
-            let played = Loan::of(name)
-                .and_then(|loan| play(job, name, storm::on_loan(call(), backend, &loan)?, tally));
-            note(name, played, tally);
-        }
+    let limit = job.limit(300);
+    let play = |over: Over| over.play(suite.call().args(["--storm", lasts]).limit(limit));
+    for together in storms.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            let playing = together.iter().map(|over| (over.name(), scope.spawn(|| play(*over))));
+            for (name, storm) in playing.collect::<Vec<_>>() {
+                let outcome = storm.join().unwrap_or_else(|_| Err("it panicked".into()));
+                if let Err(trouble) = outcome.and_then(|outcome| count(name, &outcome, tally)) {
+                    println!("{trouble}"); // and the others go on
+                    tally.fail(format!("storm over {name}: {}", first_line(&trouble)));
+                }
+            }
+        });
     }
     Ok(())
 }
 
-/// One deployment that could not be stormed keeps no other from it.
-fn note(over: &str, outcome: Result<()>, tally: &mut Tally) {
-    if let Err(trouble) = outcome {
-        println!("{trouble}");
-        tally.fail(format!("storm over {over}: {}", trouble.to_string().lines().next().unwrap_or_default()));
+/// What a storm goes over: a backend without a server, or one on a deployment.
+#[derive(Clone, Copy)]
+struct Over {
+    backend: &'static Backend,
+    deployment: Option<&'static str>,
+}
+
+impl Over {
+    fn all(backend: &'static Backend) -> Vec<Self> {
+        match backend.deployments {
+            [] => vec![Self { backend, deployment: None }],
+            names => names.iter().map(|name| Self { backend, deployment: Some(name) }).collect(),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.deployment.unwrap_or(self.backend.name)
+    }
+
+    fn play(&self, call: Call) -> Result<Outcome> {
+        let Some(deployment) = self.deployment else {
+            return call.args(["--backend", storm::in_real_time(self.backend)]).run();
+        };
+        let loan = Loan::of(deployment)?;
+        storm::on_loan(call, self.backend, &loan)?.run()
     }
 }
 
 /// One storm is one unit, however many rounds it had.
-fn play(job: &Job, over: &str, call: Call, tally: &mut Tally) -> Result<()> {
-    let outcome = call.limit(job.limit(300)).show(Show::Everything).run()?;
+fn count(over: &str, outcome: &Outcome, tally: &mut Tally) -> Result<()> {
+    print!("{}", outcome.text);
     let score = Score::of(&outcome.stdout).ok_or_else(|| outcome.trouble())?;
     tally.fact("rounds of storm", score.passed + score.failed);
-    match score.failed {
-        0 => outcome.required().map(|_| tally.pass(1)),
-        _ => {
-            let broken = outcome.stdout.lines().find_map(|line| line.strip_prefix("FAIL "));
-            tally.fail(format!("storm over {over}: {}", broken.unwrap_or("a promise was broken")));
-            Ok(())
-        }
+    if score.failed > 0 {
+        let broken = outcome.stdout.lines().find_map(|line| line.strip_prefix("FAIL "));
+        tally.fail(format!("storm over {over}: {}", broken.unwrap_or("a promise was broken")));
+    } else if outcome.success() {
+        tally.pass(1);
+    } else {
+        return Err(outcome.trouble());
     }
+    Ok(())
+}
+
+fn first_line(trouble: &Trouble) -> String {
+    trouble.to_string().lines().next().unwrap_or_default().to_owned()
 }
