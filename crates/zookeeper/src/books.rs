@@ -125,21 +125,20 @@ impl Books {
         pages.lines.get(name)?.next(id, &pages.claims)
     }
 
-    /// That one has left, so this one has its turn. None: it is on its way out, or has it already; and it is said whether
-    /// somebody has to look.
+    /// That one has left, so this one has its turn. None: it is on its way out, or has it already; and it is said what is
+    /// known of whoever waited for that one all the same.
     pub(crate) fn hand_on(
         &self,
         name: &Name,
         left: ClaimId,
         next: &Next,
-        watch: impl FnOnce(u64, What) -> Task,
-    ) -> (Option<Turn>, bool) {
+        watch: impl Fn(u64, What) -> Task,
+    ) -> (Option<Turn>, Behind) {
         let mut pages = self.pages();
-        let turn = pages.turn(name, next.number, &next.node, watch);
-        let (looks, ended) = pages.forget(name, left);
-        drop(pages);
-        drop(ended);
-        (turn, looks)
+        let turn = pages.turn(name, next.number, &next.node, &watch);
+        let (behind, ended) = pages.forget(name, left, &watch);
+        ended.end(pages);
+        (turn, behind)
     }
 
     /// This one has its turn, at this node. None: it is on its way out, has it already, or stands elsewhere.
@@ -161,14 +160,13 @@ impl Books {
         self.pages().lines.get(name)?.ahead()
     }
 
-    /// The line was seen as this: `watch` is told what is to be watched for the first of ours that waits. Says whether
-    /// somebody has to look again.
-    pub(crate) fn saw(&self, name: &Name, seen: &Seen, watch: impl FnOnce(u64, What) -> Task) -> bool {
+    /// The line was seen as this: `watch` is told what is to be watched for the first of ours that waits.
+    pub(crate) fn saw(&self, name: &Name, seen: &Seen, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         let mut pages = self.pages();
         let order = Order::of(seen, pages.session);
-        let (looks, ended) = pages.step(name, |line| line.saw(seen, order, watch));
+        let (behind, ended) = pages.step(name, |line| line.saw(seen, order, watch));
         ended.end(pages);
-        looks.unwrap_or(false)
+        behind.unwrap_or(Behind::Watched)
     }
 
     /// Whether of these of ours any stands at that node, and is not on its way to another place already.
@@ -258,7 +256,10 @@ impl Books {
 
     /// It was not its turn, and it had no patience. It has no node, and no leave of it follows.
     pub(crate) fn refuse(&self, name: &Name, id: ClaimId) {
-        self.left(name, id);
+        let mut pages = self.pages();
+        pages.claims.forget(id.number);
+        let (_, ended) = pages.step(name, |line| line.rule.left(id.number));
+        ended.end(pages);
     }
 
     pub(crate) fn stage(&self, id: ClaimId) -> Option<Stage> {
@@ -297,14 +298,13 @@ impl Books {
         self.pages().void.add(id.number, now, memory);
     }
 
-    /// A claim has left, and nothing is known of it any more. Says whether that is worth a look: somebody of ours waited for
-    /// just that, or relied on it.
-    pub(crate) fn left(&self, name: &Name, id: ClaimId) -> bool {
+    /// A claim has left, and nothing is known of it any more. Somebody of ours may have waited for just that, or relied on
+    /// it: `watch` is told what is to be watched now.
+    pub(crate) fn left(&self, name: &Name, id: ClaimId, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         let mut pages = self.pages();
-        let (looks, ended) = pages.forget(name, id);
-        drop(pages);
-        drop(ended);
-        looks
+        let (behind, ended) = pages.forget(name, id, watch);
+        ended.end(pages);
+        behind
     }
 
     /// Watches the capacity of a line in which somebody of ours waits, unless it does already.
@@ -380,7 +380,7 @@ impl Pages {
         node: &str,
         watch: impl FnOnce(u64, What) -> Task,
     ) -> Option<Turn> {
-        let Self { claims, lines, session, .. } = self;
+        let Self { claims, lines, .. } = self;
         let line = lines.get_mut(name).filter(|line| line.rule.is_waiting(number))?;
         let stands = claims.standing_mut(number)?;
         if !line.rule.holds(number, place(node)?) {
@@ -388,17 +388,22 @@ impl Pages {
         }
         stands.is_held = true;
         let token = stands.token;
-        let behind = line.turn(ClaimId { session: *session, number }, watch);
+        let behind = line.turn(number, watch);
         Some(Turn { token, behind })
     }
 
-    fn forget(&mut self, name: &Name, id: ClaimId) -> (bool, Unneeded) {
+    fn forget(
+        &mut self,
+        name: &Name,
+        id: ClaimId,
+        watch: impl FnOnce(u64, What) -> Task,
+    ) -> (Behind, Unneeded) {
         if id.session != self.session {
-            return (false, Unneeded(None));
+            return (Behind::Watched, Unneeded(None));
         }
         self.claims.forget(id.number);
-        let (looks, ended) = self.step(name, |line| line.rule.left(id.number));
-        (looks.unwrap_or(false), ended)
+        let (behind, ended) = self.step(name, |line| line.left(id.number, watch));
+        (behind.unwrap_or(Behind::Watched), ended)
     }
 }
 
@@ -410,6 +415,7 @@ fn place(node: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listing::Listing;
 
     fn id(number: u64) -> ClaimId {
         ClaimId { session: SessionId::from_bits(1), number }
@@ -424,7 +430,7 @@ mod tests {
         let books = Books::of(SessionId::from_bits(1));
         assert_eq!(books.begin(&name(), id(1)), Before::New);
         assert_eq!(books.begin(&name(), id(1)), Before::Asked);
-        books.left(&name(), id(1));
+        books.left(&name(), id(1), |_, _| unreachable!());
         books.stands(&name(), id(1), vec![], Token::from_order(1).unwrap());
         assert_eq!(books.stage(id(1)), None);
         assert!(books.pages().lines.is_empty());
@@ -446,6 +452,80 @@ mod tests {
         assert_eq!(books.hold(&name(), id(1), &node(9)), Some(true));
         assert_eq!(books.hold(&name(), id(1), &node(9)), Some(false));
         assert_eq!((books.held(id(1), &node(5)), books.held(id(1), &node(9))), (None, Some(token)));
+    }
+
+    /// Mutex's claims: of a session, a number, and where.
+    fn seen(claims: &[(u64, u64, u32)]) -> Seen {
+        let stat = zookeeper_client::Stat {
+            czxid: 0,
+            mzxid: 0,
+            pzxid: 0,
+            ctime: 0,
+            mtime: 0,
+            version: 0,
+            cversion: 0,
+            aversion: 0,
+            ephemeral_owner: 0,
+            data_length: 0,
+            num_children: 0,
+        };
+        let nodes = claims.iter().map(|(session, number, at)| mutex(*session, *number, *at)).collect();
+        let listing = Listing::of((nodes, stat, 1));
+        let line = listing.line(None, |_| None);
+        Seen { listing, resized: None, line }
+    }
+
+    fn mutex(session: u64, number: u64, at: u32) -> String {
+        format!("m-{session:016x}-{number}-1-1-{at:010}")
+    }
+
+    /// What watches nothing, for there is no server.
+    fn unwatched(_: u64, _: What) -> Task {
+        static RUNTIME: std::sync::LazyLock<tokio::runtime::Runtime> =
+            std::sync::LazyLock::new(|| tokio::runtime::Runtime::new().unwrap());
+        Task(RUNTIME.spawn(std::future::pending::<()>()).abort_handle())
+    }
+
+    #[test]
+    fn a_leave_hands_nothing_on_to_whoever_stood_behind_it_and_came_again_elsewhere() {
+        for comes_again in [false, true] {
+            let (books, token) = (Books::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
+            books.begin(&name(), id(1));
+            books.stands(&name(), id(1), vec![mutex(1, 1, 6)], token);
+            books.begin(&name(), id(2));
+            assert_eq!(
+                books.saw(&name(), &seen(&[(2, 1, 5), (1, 1, 6), (1, 2, 7)]), unwatched),
+                Behind::Watched
+            );
+            if comes_again {
+                books.comes_again(&name(), id(2));
+            }
+            // Others came in between.
+            let at = if comes_again { 9 } else { 7 };
+            books.stands(&name(), id(2), vec![mutex(1, 2, at)], token);
+            assert!(books.turn(&name(), 1, &mutex(1, 1, 6), unwatched).is_some());
+            books.leaves(&name(), id(1));
+            assert_eq!(books.next(&name(), id(1)).is_none(), comes_again);
+        }
+    }
+
+    #[test]
+    fn a_list_serves_whoever_waits_although_claims_ahead_have_left_since_it_was_sent() {
+        let (books, token) = (Books::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
+        let shown = seen(&[(1, 1, 5), (1, 2, 6), (1, 3, 7), (1, 4, 8)]);
+        for number in 1..=4 {
+            books.begin(&name(), id(number));
+            books.stands(&name(), id(number), vec![mutex(1, number, number as u32 + 4)], token);
+        }
+        assert_eq!(books.left(&name(), id(1), unwatched), Behind::Watched);
+        assert_eq!(books.saw(&name(), &shown, unwatched), Behind::Unknown, "it may be the turn of 2");
+        let ahead = books.ahead(&name()).unwrap();
+        assert_eq!((ahead.number, ahead.nodes.len()), (2, 0));
+        assert_eq!(books.turn(&name(), 2, &ahead.node, unwatched).unwrap().behind, Behind::Watched);
+        books.leaves(&name(), id(2));
+        assert_eq!(books.next(&name(), id(2)).map(|next| next.number), Some(3));
+        assert_eq!(books.left(&name(), id(3), unwatched), Behind::Watched, "4 waits for 2, as 3 did");
+        assert_eq!(books.next(&name(), id(2)).map(|next| next.number), Some(4));
     }
 
     #[test]

@@ -67,13 +67,11 @@ impl Desk {
     }
 
     fn hand_on(self: &Arc<Self>, name: &Name, left: ClaimId, next: &Next) {
-        let (turn, looks) = self.books.hand_on(name, left, next, self.watching(name, 0));
+        let (turn, behind) = self.books.hand_on(name, left, next, self.watching(name, 0));
         if let Some(turn) = turn {
             self.takes_turn(name, next.number, &turn);
         }
-        if looks {
-            self.signals.look(name);
-        }
+        self.go_on(name, &behind);
     }
 
     /// It goes on by itself: whoever asked may have gone when it is found.
@@ -113,9 +111,8 @@ impl Desk {
         }
     }
 
-    pub(crate) fn has_left(&self, name: &Name, id: ClaimId) {
-        if self.books.left(name, id) {
-            self.signals.look(name);
-        }
+    pub(crate) fn has_left(self: &Arc<Self>, name: &Name, id: ClaimId) {
+        let behind = self.books.left(name, id, self.watching(name, 0));
+        self.go_on(name, &behind);
     }
 }

@@ -53,6 +53,16 @@ impl Order {
         self.0.drain(..position.unwrap_or(self.0.len()));
     }
 
+    /// It stands nowhere any more.
+    pub(crate) fn left(&mut self, number: u64) {
+        self.0.retain(|stood| stood.own != Some(number));
+    }
+
+    /// Whether that one of ours stood at this node, and not at one that it had before.
+    pub(crate) fn has(&self, number: u64, node: &str) -> bool {
+        self.0.iter().find(|stood| stood.own == Some(number)).is_some_and(|stood| stood.node == node)
+    }
+
     /// The first of ours that waits, and what there is to be watched for it. `stands` says which of ours are still there.
     pub(crate) fn first(&self, waiting: &BTreeSet<u64>, stands: impl Fn(u64) -> bool) -> Option<(u64, What)> {
         let (position, number) = self.first_of(waiting)?;

@@ -46,7 +46,7 @@ impl Desk {
     }
 
     /// One transaction that changes nothing. A sync would be answered by a leader whom the others have left already.
-    async fn renew(&self, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+    async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         let sent = self.clock.now();
         let root = self.nodes.root();
         let confirming = self.link.transact(vec![Change::Check(root.to_owned())]);

@@ -225,7 +225,7 @@ impl Desk {
     }
 
     /// Somebody has evicted it already.
-    pub(crate) fn is_gone(&self, claim: &Claim) -> tidelock::Place {
+    pub(crate) fn is_gone(self: &Arc<Self>, claim: &Claim) -> tidelock::Place {
         self.has_left(&claim.name, claim.id);
         tidelock::Place::Gone
     }

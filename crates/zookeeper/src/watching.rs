@@ -84,7 +84,7 @@ impl Desk {
             Err(error) => return Err(self.trouble(&error)),
         };
         let seen = self.see(name, listing).await.map_err(|error| self.trouble(&error))?;
-        self.tell(name, &seen);
+        let turns = self.hold_all(name, &seen);
         let wanted: HashSet<ClaimId> = waiting.iter().copied().collect();
         let mut standing = HashSet::new();
         let mut misplaced = Vec::new();
@@ -106,7 +106,7 @@ impl Desk {
         sight.gone.extend(waiting.iter().filter(|id| !standing.contains(id)));
         sight.gone.iter().for_each(|id| self.has_left(name, *id));
         sight.gone.extend(misplaced);
-        self.arm(name, &seen);
+        self.watch_and_tell(name, &seen, turns);
         Ok(sight)
     }
 
@@ -122,15 +122,18 @@ impl Desk {
         self.books.held(id, node).map(|token| (id, Grant { token, capacity }))
     }
 
-    /// Tells those of ours of their turn who were seen to have it, and have not been told. Their joins may still be being
-    /// answered, out of an older list.
-    fn tell(&self, name: &Name, seen: &Seen) {
+    /// Takes down that those of ours have their turn who were seen to have it. Says who has not been told: their joins may
+    /// still be being answered, out of an older list.
+    fn hold_all(&self, name: &Name, seen: &Seen) -> Vec<ClaimId> {
         let places = seen.line.each().zip(&seen.listing.standing);
         let held = places.filter(|((claim, is_held), _)| *is_held && claim.id.session == self.id);
-        for (id, node) in held.map(|(_, standing)| (standing.id, &standing.node)) {
-            if self.books.hold(name, id, node) != Some(true) {
-                continue;
-            }
+        let is_news = |standing: &&Standing| self.books.hold(name, standing.id, &standing.node) == Some(true);
+        held.map(|(_, standing)| standing).filter(is_news).map(|standing| standing.id).collect()
+    }
+
+    /// Tells those of ours of their turn.
+    fn tell(&self, name: &Name, seen: &Seen, turns: Vec<ClaimId>) {
+        for id in turns {
             if touches(&seen.line, id) {
                 self.touch(name, &seen.listing, id);
             }
@@ -140,12 +143,21 @@ impl Desk {
         }
     }
 
-    /// Watches for the first of ours that waits in a line, as it was seen. Whoever is not the first any more is not
-    /// watched for from then on, so it is told of its turn: also if it has heard only now that it stands.
+    /// Watches for the first of ours that waits in a line, as it was seen.
     pub(crate) fn arm(self: &Arc<Self>, name: &Name, seen: &Seen) {
-        self.tell(name, seen);
+        let turns = self.hold_all(name, seen);
+        self.watch_and_tell(name, seen, turns);
+    }
+
+    /// Watches for the first of ours that waits, and tells these of their turn. Whoever is not the first any more is not
+    /// watched for from then on, so it is told as well: also if it has heard only now that it stands.
+    ///
+    /// What was seen is taken down before anybody is told: who releases at once leaves whoever is next to that, and to no
+    /// list of its own.
+    fn watch_and_tell(self: &Arc<Self>, name: &Name, seen: &Seen, mut turns: Vec<ClaimId>) {
         self.watch_for_the_first(name, seen);
-        self.tell(name, seen);
+        turns.extend(self.hold_all(name, seen));
+        self.tell(name, seen, turns);
     }
 
     fn watch_for_the_first(self: &Arc<Self>, name: &Name, seen: &Seen) {
@@ -158,8 +170,9 @@ impl Desk {
         let misplaced = misplaced.map(|((claim, _), standing)| (claim.id.number, standing.node.as_str()));
         // They are on their way to another place, unless they waited here before that came to be another size's.
         let must_go = self.books.does_any_stand(name, misplaced);
-        let looks = self.books.saw(name, seen, self.watching(name, seen.listing.stat.cversion));
-        if must_go || looks {
+        let behind = self.books.saw(name, seen, self.watching(name, seen.listing.stat.cversion));
+        self.go_on(name, &behind);
+        if must_go {
             self.signals.look(name);
         }
         if ours().any(|((claim, place), _)| place != Place::Held && claim.kind == Kind::Semaphore) {
@@ -170,9 +183,27 @@ impl Desk {
     }
 
     /// Sets a watch, of the number and on the thing that it is told, for a line that was seen in this version.
-    pub(crate) fn watching(self: &Arc<Self>, name: &Name, cversion: i32) -> impl FnOnce(u64, What) -> Task {
+    pub(crate) fn watching(
+        self: &Arc<Self>,
+        name: &Name,
+        cversion: i32,
+    ) -> impl Fn(u64, What) -> Task + use<> {
         let (desk, name) = (self.clone(), name.clone());
-        move |serial, what| desk.spawn(desk.clone().watch(name, serial, what, cversion))
+        move |serial, what| desk.spawn(desk.clone().watch(name.clone(), serial, what, cversion))
+    }
+
+    /// Where nothing is watched for the first of ours, all who are known to have stood ahead of it may have left. If not,
+    /// somebody has to look.
+    pub(crate) fn go_on(self: &Arc<Self>, name: &Name, behind: &Behind) {
+        if *behind == Behind::Watched {
+            return;
+        }
+        let (desk, name) = (self.clone(), name.clone());
+        self.runtime.spawn(async move {
+            if !desk.has_turn(&name).await {
+                desk.signals.look(&name);
+            }
+        });
     }
 
     async fn watch(self: Arc<Self>, name: Name, serial: u64, what: What, cversion: i32) {

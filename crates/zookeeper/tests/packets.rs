@@ -3,6 +3,8 @@
 
 mod site;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use site::{Caller, is_held, join, name, namespace, turn, until, weight};
@@ -179,5 +181,46 @@ async fn nobody_but_the_next_hears_of_a_hand_off() {
                 "{kind}, {clients} clients: {few:?}, {many:?}"
             );
         }
+    }
+}
+
+/// Each is given back as soon as it is had: while whatever was asked for it is still under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_long_line_of_one_client_is_handed_on_without_a_list_each_time() {
+    const CROWD: usize = 4_000;
+    const PART: usize = 500;
+    let _alone = ALONE.lock().await;
+    let options = options("long");
+    let line = format!("/{}/hot", options.namespace);
+    let [crowd, other] =
+        [store().connect(options.clone()).await.unwrap(), store().connect(options).await.unwrap()];
+    let hot = other.mutex("hot").unwrap().lock().await.unwrap();
+    let done = Arc::new(AtomicUsize::new(0));
+    for _ in 0..CROWD {
+        let (mutex, done) = (crowd.mutex("hot").unwrap(), done.clone());
+        tokio::spawn(async move {
+            mutex.lock().await.unwrap().release().await.unwrap();
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    let client = site::plain().await;
+    until("all stand in line", async || {
+        (client.check_stat(&line).await.unwrap()?.num_children > CROWD as i32).then_some(())
+    })
+    .await;
+    let mut before = (quiet().await.1.0, 0);
+    hot.release().await.unwrap();
+    for part in 1..=CROWD / PART {
+        let many = until("the line goes on", async || {
+            let many = done.load(Ordering::Relaxed);
+            (many >= part * PART).then_some(many)
+        })
+        .await;
+        let asked = packets().await.0;
+        let (requests, turns) = (asked - before.0, (many - before.1) as u64);
+        println!("{requests} requests for {turns} turns");
+        assert!(requests * 10 <= turns * 12, "{requests} requests for {turns} turns, behind {}", before.1);
+        before = (asked, many);
     }
 }

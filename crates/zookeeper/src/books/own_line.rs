@@ -21,6 +21,7 @@ pub(crate) struct UsedAs {
 pub(super) struct OwnLine {
     /// Whose turn may come, and what is worth waiting for.
     pub(super) rule: Rule,
+    session: SessionId,
     /// What watches that in the store, and the number of that watch.
     task: Option<(u64, Task)>,
     /// What watches the line's capacity.
@@ -36,7 +37,7 @@ pub(super) type Ended = [Option<Task>; 2];
 impl OwnLine {
     pub(super) fn new(session: SessionId, stamp: u64) -> Self {
         let rule = Rule::new(session, stamp);
-        Self { rule, task: None, capacity: None, seen: None, order: Order::default() }
+        Self { rule, session, task: None, capacity: None, seen: None, order: Order::default() }
     }
 
     /// The version that the line's data had, if somebody of ours stands before this claim, and is watched for.
@@ -49,18 +50,35 @@ impl OwnLine {
         (is_watched && claim.weight <= declared).then_some(seen.version)
     }
 
-    /// Who has its turn when this one leaves: somebody of ours who stands right behind it, with a mutex.
+    /// Who has its turn when this one leaves: somebody of ours who stands right behind it, with a mutex; and still where it
+    /// was seen, for others may have come ahead of any other place.
     pub(super) fn next(&self, leaving: ClaimId, claims: &Claims) -> Option<Next> {
         let armed = self.rule.armed().filter(|armed| armed.what == Watch::Claim(leaving))?;
-        let stands = claims.standing(armed.first)?;
+        let node = &claims.standing(armed.first)?.nodes[0];
         let is_mutex = self.seen.is_some_and(|seen| seen.kind == Kind::Mutex);
-        is_mutex.then(|| Next { number: armed.first, node: stands.nodes[0].clone() })
+        let is_next = is_mutex && self.order.has(armed.first, node);
+        is_next.then(|| Next { number: armed.first, node: node.clone() })
     }
 
     /// This one waits no more, and whoever is next waits for what is known, if anything is: `watch` is told what.
-    pub(super) fn turn(&mut self, id: ClaimId, watch: impl FnOnce(u64, What) -> Task) -> Behind {
-        self.rule.waits_no_more(id.number);
-        self.order.is_turn_of(id.number);
+    pub(super) fn turn(&mut self, number: u64, watch: impl FnOnce(u64, What) -> Task) -> Behind {
+        self.rule.waits_no_more(number);
+        self.order.is_turn_of(number);
+        self.follow(watch)
+    }
+
+    /// One of ours has left. Whoever waited for that, or is the first now, waits for what is known.
+    pub(super) fn left(&mut self, number: u64, watch: impl FnOnce(u64, What) -> Task) -> Behind {
+        if !self.rule.left(number) {
+            return Behind::Watched;
+        }
+        self.order.left(number);
+        self.follow(watch)
+    }
+
+    /// The first of ours waits for whoever stands ahead of it by what was seen of the order, less those of ours that have
+    /// left since: nobody else has come ahead of it.
+    fn follow(&mut self, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         if !self.rule.is_waited_in() {
             self.rule.disarm();
             return Behind::Watched;
@@ -71,13 +89,14 @@ impl OwnLine {
                 Behind::Unknown
             }
             Some((first, What::Own(number))) => {
-                self.rule.arm(first, Watch::Claim(ClaimId { session: id.session, number }));
+                self.rule.arm(first, Watch::Claim(ClaimId { session: self.session, number }));
                 Behind::Watched
             }
             Some((first, what)) => match what.claim() {
                 Some(other) => {
-                    let armed = self.rule.arm(first, Watch::Claim(other));
-                    self.task = Some((armed.serial, watch(armed.serial, what)));
+                    if let Aim::Watch(armed) = self.rule.aim(first, Watch::Claim(other)) {
+                        self.task = Some((armed.serial, watch(armed.serial, what)));
+                    }
                     Behind::Watched
                 }
                 None => Behind::Unknown,
@@ -90,22 +109,26 @@ impl OwnLine {
         self.order.ahead(self.rule.waiting(), |own| self.rule.has(own))
     }
 
-    /// It was seen as this: `watch` is told what is to be watched. Says whether somebody has to look again.
-    pub(super) fn saw(&mut self, seen: &Seen, order: Order, watch: impl FnOnce(u64, What) -> Task) -> bool {
+    /// It was seen as this: `watch` is told what is to be watched. A list that is older than what a claim of ours has done
+    /// since still says in which order the others stand.
+    pub(super) fn saw(&mut self, seen: &Seen, order: Order, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         let in_use = seen.line.in_use().filter(|_| seen.line.is_of_one_type());
         let version = seen.listing.stat.version;
         self.seen = in_use.map(|(kind, size)| UsedAs { kind, size, version });
         self.order = order;
         match self.rule.seen(&seen.line, seen.listing.stamp) {
-            Aim::Kept => false,
-            Aim::Look => true,
-            Aim::Watch(armed) => {
-                match seen.what(armed.what) {
-                    Some(what) => self.task = Some((armed.serial, watch(armed.serial, what))),
-                    None => self.rule.fired(armed.serial),
+            Aim::Kept => Behind::Watched,
+            Aim::Look => self.follow(watch),
+            Aim::Watch(armed) => match seen.what(armed.what) {
+                Some(what) => {
+                    self.task = Some((armed.serial, watch(armed.serial, what)));
+                    Behind::Watched
                 }
-                self.rule.armed().is_none()
-            }
+                None => {
+                    self.rule.fired(armed.serial);
+                    Behind::Unknown
+                }
+            },
         }
     }
 
