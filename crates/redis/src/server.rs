@@ -5,6 +5,7 @@
 //! another for itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -21,6 +22,8 @@ pub(crate) struct Server {
     pub(crate) renewals: Link,
     locals: Locals,
     dial: Arc<dyn Dial>,
+    /// Whether anything was asked since we looked around.
+    was_asked: AtomicBool,
     /// How it is reached by what hears no news.
     quiet: Reach,
 }
@@ -46,7 +49,8 @@ impl Server {
 
     fn new(shard: Shard, commands: Link, renewals: Link, dial: Arc<dyn Dial>, quiet: Reach) -> Self {
         let locals = Locals::new(dial.clone(), quiet.clone());
-        Self { shard, commands: Arc::new(commands), renewals, locals, dial, quiet }
+        let was_asked = AtomicBool::new(true);
+        Self { shard, commands: Arc::new(commands), renewals, locals, dial, was_asked, quiet }
     }
 
     /// One more way, for what may take so much longer than a command. It connects when it is asked for the first time.
@@ -55,14 +59,19 @@ impl Server {
         Link::lazy(self.dial.clone(), Reach { patience, ..self.quiet.clone() })
     }
 
-    /// Has whoever knows better asked whether this is still the server to connect to.
-    pub(crate) fn look_around(&self) {
-        self.dial.look_around(self.quiet.patience.renewal);
+    /// Has whoever knows better asked whether this is still the server to connect to: if anything is believed of it, or
+    /// may have been granted since the last time.
+    pub(crate) fn look_around(&self, is_believed: bool) {
+        let was_asked = self.was_asked.swap(false, Ordering::AcqRel);
+        if is_believed || was_asked {
+            self.dial.look_around(self.quiet.patience.renewal);
+        }
     }
 
     /// Asks one thing, by the shortest way from here; it lies in a queue when this returns. An error of the server's is
     /// an answer.
     pub(crate) fn ask(&self, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
+        self.was_asked.store(true, Ordering::Release);
         match self.locals.mine() {
             Some(way) => way.ask(command, when_dropped),
             None => Box::pin(self.commands.ask(command, when_dropped)),

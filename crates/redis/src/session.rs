@@ -337,9 +337,7 @@ impl Session for RedisSession {
             return if standing.is_empty() { Ok(renewal) } else { Err(gone) };
         };
         server.commands.beat();
-        if !standing.is_empty() {
-            server.look_around(); // whoever has nothing there believes nothing of it
-        }
+        server.look_around(!standing.is_empty());
         let done = self.renew_all(&server, standing, now + self.renew_within, &mut renewal).await?;
         // What is done stays done. The others' time ends first now, so they come first the next time.
         renewal.unsure.extend(standing[done..].iter().flat_map(|(_, claims)| claims));

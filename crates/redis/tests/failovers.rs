@@ -258,6 +258,39 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
+    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
+    let url = site::url();
+    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
+    let new = site.addresses().remove(0);
+    let sentinel = Sentinel::default();
+    sentinel.names(&old, 7);
+    let url = sentinel.url();
+    let ttl = Duration::from_secs(3);
+    let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+    let locks = connect().await;
+    for _ in 0..40 {
+        hold(&locks, "stock").await.unwrap().release().await.unwrap(); // this runtime has its own connection
+    }
+    sentinel.names(&new, 8);
+    let (began, mut latest) = (Instant::now(), Duration::ZERO);
+    let second = hold(&connect().await, "stock").await.unwrap();
+    while began.elapsed() < 2 * ttl {
+        // Mostly it holds nothing when a renewal is due.
+        if let Ok(Some(first)) = locks.mutex("stock").unwrap().try_lock().await {
+            if first.state() == State::Held && second.state() == State::Held {
+                latest = began.elapsed();
+            }
+            drop(first);
+        }
+        tokio::time::sleep(Duration::from_millis(233)).await;
+    }
+    assert!(latest < ttl, "two held it {latest:?} after the sentinels had named another");
+    drop((alone, site));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn leaves_to_a_master_that_is_dead_make_no_storm_of_connections() {
     let cluster = Cluster::new().await;
     let (home, _) = cluster.home("stock");
