@@ -33,8 +33,9 @@ if one then
     local soon = sub(one, 30, 44) + sub(one, 46, 56) * 100 - tick
     local claim = sub(ARGV[1], 15, string.find(ARGV[1], ' ', 15, true))
     local fresh = sub(one, 17, 26) - time[1] -- more than an hour where the clock was set back
-    -- 61 is =, no mutex
-    if waits ~= 61 and soon > 0 and fresh > 0 and fresh <= 3600 and not string.find(one, claim, 60, true) then
+    -- 61 is =, no mutex; and a token that is ahead of the clock has the keys live longer
+    if waits ~= 61 and soon > 0 and fresh > 0 and fresh <= 3600 and sub(one, 1, 15) <= tick
+      and not string.find(one, claim, 60, true) then
       local id = sub(claim, 1, -2)
       if ARGV[2] then
         if waits ~= 122 or not redis.call('ZSCORE', KEYS[2], id) then -- 122 is z, some wait in `line`
@@ -56,7 +57,10 @@ if one then
             redis.call('HSET', KEYS[1], 'one', sub(one, 1, 27) .. 'z' .. sub(one, 29) .. session)
           end
         end
-        if redis.call('ZRANGE', KEYS[2], '-1', '-1')[1] ~= id then -- the clock stands still, or was set back
+        local behind = redis.call('ZRANGE', KEYS[2], '-2', '-1')
+        if not behind[2] then -- the server may have evicted `line` alone
+          redis.call('PEXPIRE', KEYS[2], '7200000')
+        elseif behind[2] ~= id then -- the clock stands still, or was set back
           local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
           redis.call('ZADD', KEYS[2], string.format('%.0f', last[2] + 1), id)
         end

@@ -65,6 +65,12 @@ end
 local at = {}
 local puts, drops = {}, {}
 
+-- How long (ms) keys live that are to live so long, and to know the newest token: one that is ahead of a clock that was set
+-- back is known until that has come there again.
+local function with_token(life)
+  return life + math.ceil(math.max(at.last - now(), 0) / 100)
+end
+
 local function put(field, value)
   puts[#puts + 1] = field
   puts[#puts + 1] = value
@@ -115,9 +121,8 @@ local function spill(one, from)
   redis.call('ZADD', line, unpack(words))
   redis.call('HSET', wait, unpack(lives))
   for _, key in ipairs(KEYS) do -- together, or those who wait would outlive the line
-    redis.call('PEXPIRE', key, '7200000')
+    redis.call('PEXPIRE', key, with_token(7200000)) -- from here on, also where the clock was set back
   end
-  now() -- they live from here on, also where the clock was set back
   one = string.sub(one, 1, 16) .. second + 3600 .. ' z' .. string.sub(one, 29, from - 1)
   redis.call('HSET', held, 'one', one)
   return one
@@ -372,10 +377,7 @@ local function save()
     redis.call('ZREMRANGEBYSCORE', line, VOID, '+inf')
   end
   if at.keeps then
-    local life = math.ceil(math.max(7200000, at.ttl * 4, at.void > 0 and at.void - now() / 100 or 0))
-    if at.last > now() then -- the clock was set back: the newest token is known until it has come there again
-      life = life + math.ceil((at.last - now()) / 100)
-    end
+    local life = with_token(math.ceil(math.max(7200000, at.ttl * 4, at.void > 0 and at.void - now() / 100 or 0)))
     redis.call('PEXPIRE', held, life)
     if at.seq then
       redis.call('PEXPIRE', line, life)

@@ -223,3 +223,43 @@ fn what_left_half_way_is_counted_for_a_lifetime_at_most() {
     let renewed = story.renew(15_200, 2).reply;
     assert!(matches!(renewed, Reply::Renewed { claims: 0, .. }), "{renewed:?}");
 }
+
+const HOURS: u64 = 3_600_000;
+
+fn token(answer: &Answer) -> u64 {
+    match answer.reply {
+        Reply::Held { token, .. } => token,
+        _ => panic!("{answer:?}"),
+    }
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_waiter_that_gives_up_after_the_clock_was_put_right_takes_no_token_along() {
+    let mut story = Story::of(&[15_000, 15_000]);
+    let ahead = token(&story.join(24 * HOURS, id(1, 1)));
+    assert!(matches!(story.join(24 * HOURS + 1_000, id(2, 1)).reply, Reply::Waiting { .. }));
+    story.leave(1_000, 2, id(2, 1)); // the clock had been a day ahead
+    story.leave(2_000, 1, id(1, 1));
+    let next = token(&story.join(2 * HOURS + 3_000, id(1, 2)));
+    assert!(next > ahead, "{ahead}, then {next}");
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn nor_does_a_crowd_that_comes_and_goes() {
+    let mut story = Story::of(&[15_000, 15_000]);
+    let ahead = token(&story.join(24 * HOURS, id(1, 1)));
+    story.leave(24 * HOURS + 10, 1, id(1, 1));
+    let put_right = token(&story.join(0, id(1, 2))); // the clock had been a day ahead
+    assert!(put_right > ahead);
+    for number in 1..=12 {
+        assert!(matches!(story.join(10, id(2, number)).reply, Reply::Waiting { .. }));
+    }
+    story.leave(20, 1, id(1, 2));
+    for number in 1..=12 {
+        story.leave(30 + number, 2, id(2, number));
+    }
+    let next = token(&story.join(2 * HOURS + 3_000, id(1, 3)));
+    assert!(next > put_right, "{put_right}, then {next}");
+}
