@@ -2,7 +2,7 @@
 //!
 //! The server knows sessions only by the claims they have: a session that has none costs it nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,8 +27,9 @@ use crate::{inspection, reply, trouble};
 const SHORT: Duration = Duration::from_secs(15 * 60);
 /// How many names are renewed by one pipeline: others' commands get a turn in between, and so does this thread.
 const PIPELINE: usize = 256;
-/// How many claims one script looks for.
+/// How many claims one script looks for, and how many such scripts are asked for at once.
 const LOOKS: usize = 1_000;
+const AT_ONCE: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct RedisSession {
@@ -72,9 +73,9 @@ impl RedisSession {
         millis(self.ttl)
     }
 
-    fn look_command(&self, name: &Name, claims: &[ClaimId], strays: bool) -> Cmd {
+    fn look_command(&self, name: &Name, claims: &[ClaimId], strays: &str) -> Cmd {
         let mut command = self.call_as_me(&LOOK, name);
-        command.arg(self.ttl_millis()).arg(u8::from(strays));
+        command.arg(self.ttl_millis()).arg(strays);
         for claim in claims {
             command.arg(claim.number);
         }
@@ -126,7 +127,7 @@ impl RedisSession {
     ) -> Result<usize> {
         let mut done = 0;
         for some in standing.chunks(PIPELINE) {
-            match self.renew_some(server, some, renewal).await {
+            match self.renew_some(server, some, late, renewal).await {
                 Ok(()) => done += some.len(),
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
@@ -139,7 +140,13 @@ impl RedisSession {
     }
 
     /// Renews these names, and looks where the server counts other claims than we do.
-    async fn renew_some(&self, server: &Server, some: &[Stand], renewal: &mut Renewal) -> Result<()> {
+    async fn renew_some(
+        &self,
+        server: &Server,
+        some: &[Stand],
+        late: Moment,
+        renewal: &mut Renewal,
+    ) -> Result<()> {
         let some: Vec<&Stand> = some.iter().collect();
         let renewed = self.ask_each(server, &some, |(name, _)| self.renew_command(name)).await?;
         let (mut differing, mut crowds) = (Vec::new(), Vec::new());
@@ -151,49 +158,72 @@ impl RedisSession {
                 Err(error) => unsure(stand, &error, renewal),
             }
         }
+        self.compare(server, &differing, renewal).await;
         for (crowd, holding) in crowds {
-            if self.compare_crowd(server, crowd, holding, renewal).await {
-                differing.push(crowd);
+            if let Some(held) = self.compare_crowd(server, crowd, late, renewal).await
+                && holding != Some(held)
+            {
+                self.find_strays(server, crowd, held, renewal).await;
             }
         }
-        self.compare(server, &differing, renewal).await;
         Ok(())
     }
 
     /// Looks for a crowd of ours on one name in pieces: one script for all of it would keep everyone else waiting. Says
-    /// whether the server has others of ours that hold there.
+    /// how many of them hold, and the sum of their numbers; `None` if that is not known of all.
     async fn compare_crowd(
         &self,
         server: &Server,
         (name, claims): &Stand,
-        holding: Option<(u64, u64)>,
+        late: Moment,
         renewal: &mut Renewal,
-    ) -> bool {
+    ) -> Option<(u64, u64)> {
         let pieces: Vec<Stand> = claims.chunks(LOOKS).map(|some| (name.clone(), some.to_vec())).collect();
         let pieces: Vec<&Stand> = pieces.iter().collect();
-        let looked =
-            self.ask_each(server, &pieces, |(name, some)| self.look_command(name, some, false)).await;
-        let looked = looked.unwrap_or_else(|error| pieces.iter().map(|_| Err(error.clone())).collect());
-        let mut held = Vec::new();
-        for (piece, looked) in pieces.iter().zip(looked) {
-            match looked.and_then(|reply| reply::seen(&reply, self.id)) {
-                Ok(seen) => {
-                    renewal.gone.extend(seen.sight.gone);
-                    held.extend(seen.sight.held.into_iter().map(|(id, _)| id));
-                }
-                Err(error) => {
-                    unsure(piece, &error, renewal);
-                    return false;
+        let (mut held, mut is_known) = (Vec::new(), true);
+        for pieces in pieces.chunks(AT_ONCE) {
+            let looked = if self.clock.now() > late {
+                Err(Error::new(ErrorKind::Timeout, "a renewal has no time for all of a crowd"))
+            } else {
+                self.ask_each(server, pieces, |(name, some)| self.look_command(name, some, "0")).await
+            };
+            let looked = looked.unwrap_or_else(|error| pieces.iter().map(|_| Err(error.clone())).collect());
+            for (piece, looked) in pieces.iter().zip(looked) {
+                match looked.and_then(|reply| reply::seen(&reply, self.id)) {
+                    Ok(seen) => {
+                        renewal.gone.extend(seen.sight.gone);
+                        held.extend(seen.sight.held.into_iter().map(|(id, _)| id));
+                    }
+                    Err(error) => {
+                        unsure(piece, &error, renewal);
+                        is_known = false;
+                    }
                 }
             }
         }
-        holding != Some(sum(&held))
+        is_known.then(|| sum(&held))
+    }
+
+    /// Asks for those of ours that hold besides a crowd that was asked about in pieces.
+    async fn find_strays(
+        &self,
+        server: &Server,
+        (name, claims): &Stand,
+        (count, sum): (u64, u64),
+        renewal: &mut Renewal,
+    ) {
+        let known = format!("{count} {sum}");
+        let nobody = (name.clone(), Vec::new());
+        let asked = self.ask_each(server, &[&nobody], |(name, _)| self.look_command(name, &[], &known)).await;
+        let seen = asked.into_iter().flatten().filter_map(|reply| reply::seen(&reply.ok()?, self.id).ok());
+        let ours: HashSet<&ClaimId> = claims.iter().collect();
+        let strays = seen.flat_map(|seen| seen.strays).filter(|id| !ours.contains(id));
+        renewal.strays.extend(strays.map(|id| (name.clone(), id)));
     }
 
     /// Looks by the way that renewals take: nothing that happens to the other may cost a hold.
     async fn compare(&self, server: &Server, some: &[&Stand], renewal: &mut Renewal) {
-        let looked =
-            self.ask_each(server, some, |(name, claims)| self.look_command(name, claims, true)).await;
+        let looked = self.ask_each(server, some, |(name, claims)| self.look_command(name, claims, "1")).await;
         let looked = looked.unwrap_or_else(|error| some.iter().map(|_| Err(error.clone())).collect());
         for (stand, looked) in some.iter().zip(looked) {
             match looked.and_then(|reply| reply::seen(&reply, self.id)) {
@@ -253,7 +283,7 @@ impl RedisSession {
 
     /// Those of these names on which somebody stands who is alive.
     async fn in_use(&self, server: &Server, names: Vec<Name>) -> Result<Vec<Name>> {
-        let commands = names.iter().map(|name| self.look_command(name, &[], false)).collect();
+        let commands = names.iter().map(|name| self.look_command(name, &[], "0")).collect();
         let replies = server.commands.ask_all(commands).await?;
         let is_in_use = |reply| {
             let reply = trouble::checked(reply, server.commands.place())?;
@@ -286,7 +316,7 @@ impl Session for RedisSession {
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        let ask = |some| self.fleet.ask(name, self.look_command(name, some, false), WhenDropped::Forget);
+        let ask = |some| self.fleet.ask(name, self.look_command(name, some, "0"), WhenDropped::Forget);
         let nobody = waiting.is_empty().then_some(waiting);
         let asked: Vec<_> = waiting.chunks(LOOKS).chain(nobody).map(ask).collect();
         let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.ttl };

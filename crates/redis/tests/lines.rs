@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 use site::alone::Alone;
+use site::wires::Wires;
 use site::{Caller, Told, name, url, weight};
 use tidelock_redis::{
     Claim, ClaimId, ErrorKind, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight,
@@ -160,6 +161,22 @@ async fn a_key_that_is_made_anew_expires_as_well() {
         let kept = lifetimes(&mut alone);
         assert!(kept.iter().all(|(_, lifetime)| lifetime.is_some()), "{kept:?} after {what}");
     }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn so_does_the_line_of_a_mutex() {
+    let mut alone = Alone::new().await;
+    let stock = name("stock");
+    let (holds, waits) = (caller(1, HOUR / 60).await, caller(2, HOUR / 60).await);
+    join(&holds, &holds.mutex(&stock, 1)).await;
+    for number in 1..=12 {
+        join(&waits, &waits.mutex(&stock, number)).await; // more than there is room for in `one`
+    }
+    alone.ask("DEL tidelock:{stock}:line"); // as an eviction would
+    join(&waits, &waits.mutex(&stock, 13)).await;
+    let kept = lifetimes(&mut alone);
+    assert!(kept.iter().all(|(_, lifetime)| lifetime.is_some()), "{kept:?}");
 }
 
 #[tokio::test]
@@ -387,6 +404,81 @@ async fn a_crowd_that_waits_is_renewed_in_pieces() {
         line.split(',').next().unwrap().parse().unwrap()
     };
     assert!(calls("zscore") <= calls("evalsha") * 1_000, "one script asks for too many: {stats}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_is_renewed_in_pieces_while_hands_change_too() {
+    const CROWD: u64 = 5_000;
+    let mut alone = Alone::new().await;
+    let crowd = Arc::new(caller(2, HOUR).await);
+    let line = name("crowded");
+    let mut joining = JoinSet::new();
+    for number in 1..=CROWD {
+        let (crowd, claim) = (crowd.clone(), crowd.mutex(&line, number));
+        joining.spawn(async move { crowd.session.join(&claim, Patience::Wait).await.unwrap() });
+    }
+    joining.join_all().await;
+    let all: Vec<ClaimId> = (1..=CROWD).map(|number| crowd.claim(number)).collect();
+    alone.ask("CONFIG SET slowlog-max-len 10000");
+    alone.ask("CONFIG SET slowlog-log-slower-than 0");
+    alone.ask("SLOWLOG RESET");
+    let standing = [(line.clone(), all)];
+    let mut renewing = crowd.session.renew(crowd.session.shard(&line), &standing);
+    let mut turn = 0;
+    let renewal = loop {
+        let held = crowd.session.line(&line).await.unwrap().claims[0].id;
+        turn += 1;
+        tokio::select! {
+            biased;
+            renewal = &mut renewing => break renewal.unwrap(),
+            left = crowd.session.leave(&line, held, Leave::Done) => drop(left.unwrap()),
+        }
+    };
+    assert!(renewal.unsure.is_empty() && renewal.strays.is_empty(), "{renewal:?}");
+    let longest = longest_command(&mut alone);
+    alone.ask("CONFIG SET slowlog-log-slower-than 10000");
+    alone.ask("CONFIG SET slowlog-max-len 128");
+    assert!(longest <= 1_100 && turn > 1, "one script asks for {longest}, in {turn} turns");
+}
+
+/// How many words the longest command has that the server remembers.
+fn longest_command(alone: &mut Alone) -> usize {
+    let Value::Array(log) = alone.ask("SLOWLOG GET 10000") else { panic!() };
+    let words = log.iter().map(|entry| {
+        let Value::Array(entry) = entry else { panic!() };
+        let Value::Array(words) = &entry[3] else { panic!() };
+        let Some(Value::BulkString(last)) = words.last() else { panic!() };
+        let more = std::str::from_utf8(last).ok().and_then(|last| last.strip_prefix("... (")); // and so many more
+        words.len() + more.and_then(|more| more.split(' ').next()?.parse::<usize>().ok()).unwrap_or(0)
+    });
+    words.max().unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_that_the_server_forgot_is_not_renewed_when_it_cannot_be_looked_for() {
+    const CROWD: u64 = 3_000;
+    let mut alone = Alone::new().await;
+    let wires = Wires::default();
+    let crowd = Arc::new(Caller::open(&wires.store(&url()), 2, &Options::new().ttl(HOUR)).await);
+    let page = name("page");
+    let read = |number| Claim::new(crowd.claim(number), page.clone(), Kind::RwLock, Weight::ONE, Weight::MAX);
+    let mut joining = JoinSet::new();
+    for number in 1..=CROWD {
+        let (crowd, claim) = (crowd.clone(), read(number));
+        joining.spawn(async move { crowd.session.join(&claim, Patience::Wait).await.unwrap() });
+    }
+    joining.join_all().await;
+    let all: Vec<ClaimId> = (1..=CROWD).map(|number| crowd.claim(number)).collect();
+    let shard = crowd.session.shard(&page);
+    let renewal = crowd.session.renew(shard, &[(page.clone(), all.clone())]).await.unwrap();
+    assert!(renewal.gone.is_empty() && renewal.unsure.is_empty(), "{renewal:?}"); // and it knows the script
+    alone.ask("FLUSHALL");
+    wires.cut_at_requests_longer_than(2_000);
+    let renewal = crowd.session.renew(shard, &[(page, all.clone())]).await.unwrap();
+    let known: BTreeSet<_> = renewal.gone.iter().chain(&renewal.unsure).collect();
+    assert_eq!(all.iter().filter(|id| !known.contains(id)).count(), 0, "so many are believed");
 }
 
 #[tokio::test]

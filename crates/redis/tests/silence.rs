@@ -190,6 +190,39 @@ fn a_leave_whose_reply_is_late_does_not_look_like_a_loss() {
     drop(caller);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_gave_up_while_the_server_was_away_does_not_stand_in_line_for_long() {
+    let _alone = Alone::new().await;
+    let (wires, ttl) = (Wires::default(), Duration::from_secs(1));
+    let there = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();
+    let locks = wires.store(&url()).connect(Options::new().ttl(ttl).command_deadline(ttl)).await.unwrap();
+    let held = hold(&there, "stock").await;
+    let wait = || {
+        let locks = locks.clone();
+        tokio::spawn(async move { locks.mutex("stock").unwrap().lock().await })
+    };
+    let stand = async || there.inspect("stock").await.unwrap().claims.len();
+    let early = [wait(), wait(), wait()];
+    site::until("all wait", async || (stand().await == 4).then_some(())).await;
+    let server = wires.addresses().pop_first().unwrap();
+    wires.kill(&server);
+    for early in early {
+        assert_eq!(early.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    tokio::time::sleep(3 * ttl).await; // longer than their leaves are repeated for
+    wires.revive(&server);
+    let late = wait();
+    site::until("it waits", async || (stand().await > 1).then_some(())).await;
+    let began = Instant::now();
+    while stand().await > 2 {
+        assert!(began.elapsed() < ttl, "who gave up stands in line");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    held.release().await.unwrap();
+    late.await.unwrap().unwrap().release().await.unwrap();
+}
+
 /// The next client has it long before the lifetime of a hold ends.
 async fn is_had_soon(name: &str) {
     let next = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();

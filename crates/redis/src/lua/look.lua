@@ -1,8 +1,10 @@
 -- look: where these claims of the caller stand now; on the way it takes out the dead, and grants whoever comes next.
 -- ARGV caller ttl strays NUMBER…
 -- replies {1 if anybody stands here, look_in, size, {number, token, … of the held}, {numbers of the gone},
--- {numbers of the caller's holders that were not asked about, if strays is 1, or some of them}, the caller's grants}.
-local ttl, strays = tonumber(ARGV[2]), ARGV[3] == '1'
+-- {numbers of the caller's holders that were not asked about, or some of them}, the caller's grants}. Strays are looked for
+-- if that is 1; or the count of the caller's holders that were asked about elsewhere, and the sum of their numbers: then
+-- they are not told from those.
+local ttl, strays = tonumber(ARGV[2]), ARGV[3] ~= '0'
 
 at.must = true -- a look must not be refused
 read()
@@ -66,7 +68,8 @@ end
 -- time; and those among so many fields taken at random. The next look finds more, and none costs more for who else holds.
 local function find_strays()
   local known = holder(caller)
-  local count, sum = known.count, known.sum
+  local elsewhere, all = string.match(ARGV[3], '^(%d+) (%d+)$')
+  local count, sum = known.count - (elsewhere or 0), known.sum - (all or 0)
   for i = 1, #are_held, 2 do
     count, sum = count - 1, sum - are_held[i]
   end

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -23,6 +24,8 @@ struct All {
     addresses: BTreeSet<String>,
     /// Who takes no connections.
     dead: BTreeSet<String>,
+    /// A request that is longer cuts its connection.
+    longest: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -90,6 +93,11 @@ impl Wires {
         self.0.lock().unwrap().wires[first..].iter().for_each(|state| state.lock().unwrap().befall(fault));
     }
 
+    /// From now on a request of more bytes cuts its connection.
+    pub(crate) fn cut_at_requests_longer_than(&self, bytes: usize) {
+        self.0.lock().unwrap().longest.store(bytes, Ordering::Relaxed);
+    }
+
     /// The server there is dead to this client, until it is revived.
     pub(crate) fn kill(&self, address: &str) {
         let mut all = self.0.lock().unwrap();
@@ -115,9 +123,10 @@ impl Wires {
 
     fn add(&self, stream: TcpStream, address: String) -> Wire {
         let state = Arc::new(Mutex::new(State { address, ..State::default() }));
-        self.0.lock().unwrap().wires.push(state.clone());
         stream.set_nodelay(true).unwrap();
-        Wire { stream, state }
+        let mut all = self.0.lock().unwrap();
+        all.wires.push(state.clone());
+        Wire { stream, state, longest: all.longest.clone() }
     }
 }
 
@@ -132,6 +141,8 @@ impl State {
 pub(crate) struct Wire {
     stream: TcpStream,
     state: Arc<Mutex<State>>,
+    /// No limit while it is zero.
+    longest: Arc<AtomicUsize>,
 }
 
 impl Wire {
@@ -167,6 +178,10 @@ impl AsyncRead for Wire {
 
 impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let longest = self.longest.load(Ordering::Relaxed);
+        if longest > 0 && bytes.len() > longest {
+            self.state.lock().unwrap().befall(Fault::Cut);
+        }
         match self.fault(cx) {
             None | Some(Fault::Mute) => Pin::new(&mut self.stream).poll_write(cx, bytes),
             Some(Fault::Silent) => Poll::Ready(Ok(bytes.len())),
