@@ -263,6 +263,10 @@ impl Play {
         let within = Duration::from_secs(1) + lifetime;
         let none = async || self.stage.server().leftovers().await.is_ok_and(|left| left.is_empty());
         if self.stage.until(within, "nothing is left", none).await.is_err() {
+            if has_died {
+                self.stage.end().await?; // the dead are taken out by who comes next
+                let _ = self.stage.until(Duration::from_secs(1), "nothing is left", none).await;
+            }
             let left = self.stage.server().leftovers().await?;
             ensure!(left.is_empty(), "this is left after {within:?}: {}", left.join("; "));
         }
