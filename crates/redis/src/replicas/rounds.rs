@@ -83,7 +83,10 @@ impl Rounds {
     /// Puts a grant into the lane of the server that has its name, and starts a round there unless one is under way.
     fn line_up(&mut self, ask: Ask) {
         let shard = self.session.fleet.shard(&ask.name);
-        let Some(server) = self.session.fleet.of_shard(shard) else { return };
+        let Some(server) = self.session.fleet.of_shard(shard) else {
+            let gone = "its server is not one of the cluster's any more";
+            return self.ask_again(ask, Error::new(ErrorKind::Unavailable, gone));
+        };
         let within = self.replicas.within;
         let lane = self.lanes.entry(shard).or_insert_with(|| Lane {
             way: Arc::new(server.slow_way(within)),
