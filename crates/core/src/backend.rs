@@ -18,6 +18,7 @@
 //!   No grant whose deadline is nearly over is handed out before that was tried.
 //! - No answer about a claim is waited for longer than the ttl, and no renewal, look or leave longer than a third of it,
 //!   whatever `command_deadline` says.
+//! - A reply of a leave that its user does not poll, or drops, is polled by the keeper within a third of the ttl.
 //! - A leave that failed is sent again until it succeeds or its claim is surely over; after any error but
 //!   [`ErrorKind::Lost`](crate::ErrorKind::Lost), for a permission that is missing now may be there soon.
 //! - A claim's id is never used again, not for another claim either. A join is repeated under its id only within a ttl of

@@ -132,7 +132,7 @@ impl Guard {
     /// other error the keeper goes on giving it back.
     ///
     /// # Cancel safety
-    /// It is given back all the same.
+    /// It is given back all the same, also when the future is polled once and then neither polled nor dropped.
     pub async fn release(self) -> Result<()> {
         self.stake.release().await.map_err(|error| error.during("release").on(self.name()))
     }

@@ -114,10 +114,26 @@ impl Guards {
     ///
     /// # Cancel safety
     /// They are given back all the same.
-    pub async fn release(mut self) -> Result<()> {
+    pub async fn release(self) -> Result<()> {
+        let begin = |guard: Guard| (Box::pin(guard.release()), None);
+        let mut releases: Vec<_> = self.0.into_iter().rev().map(begin).collect();
+        // Each begins now: a future of this that is left lying holds none of them.
+        poll_fn(|cx| {
+            for (release, released) in &mut releases {
+                *released = match release.as_mut().poll(cx) {
+                    Poll::Ready(result) => Some(result),
+                    Poll::Pending => None,
+                };
+            }
+            Poll::Ready(())
+        })
+        .await;
         let mut result = Ok(());
-        while let Some(guard) = self.0.pop() {
-            let released = guard.release().await;
+        for (release, released) in releases {
+            let released = match released {
+                Some(released) => released,
+                None => release.await,
+            };
             result = result.and(released);
         }
         result

@@ -46,6 +46,7 @@ mod backend;
 mod client;
 mod clock;
 mod deadline;
+mod departure;
 mod error;
 mod escape;
 mod factory;

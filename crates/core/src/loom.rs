@@ -3,15 +3,18 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use loom::future::block_on;
 use loom::thread;
 
+use crate::departure::Departure;
 use crate::registry::Registry;
 use crate::standing::{Footing, Loss, Standing, Turn, next_listener};
 use crate::{
-    Claim, Grant, Kind, Moment, Name, Options, SessionId, Shard, Signals, Token, Weight, boot_clock,
+    Claim, Grant, Kind, Left, Moment, Name, Options, Reply, SessionId, Shard, Signals, Token, Weight,
+    boot_clock,
 };
 
 #[test]
@@ -109,6 +112,26 @@ fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
         holding.join().unwrap();
         let nudged = crate::deadline::at_once(std::pin::pin!(registry.nudged())).is_some();
         assert!(nudged || wake <= standing.until(), "nobody will see it end");
+    });
+}
+
+#[test]
+fn a_user_hears_of_a_leave_that_the_keeper_takes_up() {
+    explore("a_user_hears_of_a_leave_that_the_keeper_takes_up", || {
+        let departure = Arc::new(Departure::new());
+        let leave: Reply<Left> = Box::pin(std::future::pending());
+        let mut user = Context::from_waker(Waker::noop());
+        assert!(departure.poll(Some(leave), &mut user).is_pending());
+        let taken_up = departure.clone();
+        let keeper = thread::spawn(move || {
+            while taken_up.take_up().is_none() {
+                thread::yield_now(); // its user is just polling it
+            }
+            taken_up.tell(&Ok(Left::Held));
+        });
+        let told = block_on(poll_fn(|cx| departure.poll(None, cx)));
+        assert_eq!(told.ok(), Some(Left::Held));
+        keeper.join().unwrap();
     });
 }
 

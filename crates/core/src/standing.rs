@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use crate::departure::Departure;
 use crate::sync::Cell;
 use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Place, Weight, shield};
 
@@ -31,6 +32,8 @@ pub(crate) struct Standing {
     /// It was lost while a join was being sent, or about to be.
     lost_joining: AtomicBool,
     stage: Cell<Stage>,
+    /// Its leave, while its user waits for the answer.
+    pub(crate) departure: Departure,
 }
 
 enum Stage {
@@ -92,6 +95,7 @@ impl Standing {
             answered: AtomicU32::new(0),
             lost_joining: AtomicBool::new(false),
             stage: Cell::new(Stage::Joining(None)),
+            departure: Departure::new(),
         }
     }
 

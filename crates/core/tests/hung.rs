@@ -86,3 +86,33 @@ async fn what_was_granted_to_a_future_that_nobody_polls_is_given_back() -> Done 
     assert_eq!(held.state(), State::Held);
     held.release().await
 }
+
+#[tokio::test]
+async fn a_release_hears_of_its_leave_from_the_keeper_too() -> Done {
+    let stage = Stage::new().await?;
+    let guard = stage.other.mutex("m")?.lock().await?;
+    stage.clock.pass(TTL * 3 / 10).await; // soon everything is renewed, and what lies about is looked for
+    let third = TTL / 3;
+    stage.store.faults().delay(TTL / 15); // less than a command may take
+    let began = stage.clock.now();
+    let releasing = tokio::spawn(guard.release());
+    while stage.clock.now().since(began) < third {
+        tokio::task::yield_now().await;
+        stage.clock.pass(TTL / 100).await;
+    }
+    releasing.await.expect("no panic")
+}
+
+#[tokio::test]
+async fn locks_that_are_released_together_are_given_back_though_nobody_polls() -> Done {
+    let stage = Stage::new().await?;
+    let all = stage.hangs.lock_all(&["a", "b", "c"]).await?;
+    let mut releasing = Box::pin(all.release());
+    stage.leave_lying(&mut releasing);
+    for name in ["a", "b", "c"] {
+        let held_for = stage.free_after(name, MAX_HOLD / 4).await?;
+        assert_eq!(held_for, Duration::ZERO, "{name} is held by nobody");
+    }
+    stage.clock.pass(ANSWER_TAKES).await;
+    releasing.await
+}

@@ -2,8 +2,10 @@
 
 mod condition;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -34,6 +36,7 @@ enum How {
     RenewPanics,
     ConflictOnJoin,
     LeavesAreDeniedAtFirst,
+    TheFirstLeaveIsLost,
     CloseHangs,
 }
 
@@ -78,7 +81,7 @@ impl Backend for Sick {
         match self.how {
             How::OpenHangs => std::future::pending().await,
             How::OpenWaitsForTheGate => self.gate.notified().await,
-            How::RenewPanics | How::ConflictOnJoin | How::LeavesAreDeniedAtFirst | How::CloseHangs => {}
+            _ => {}
         }
         let inner = self.store.open(id, options, signals).await?;
         let (leaves, closes) = (AtomicUsize::new(0), self.closes.clone());
@@ -112,6 +115,15 @@ impl Session for SickSession {
         if self.how == How::LeavesAreDeniedAtFirst && before < 3 {
             let denied = tidelock::Error::new(ErrorKind::Denied, "somebody edits the permissions");
             return Box::pin(std::future::ready(Err(denied)));
+        }
+        if self.how == How::TheFirstLeaveIsLost && before == 0 {
+            let clock = tidelock::boot_clock();
+            let told = tidelock::Sleep::until(&clock, clock.now() + Duration::from_millis(20));
+            let lost = tidelock::Error::new(ErrorKind::Unavailable, "the connection ended");
+            return Box::pin(async {
+                told.await;
+                Err(lost)
+            });
         }
         self.inner.leave(name, id, how)
     }
@@ -390,4 +402,17 @@ async fn one_clock_at_its_end_stops_no_other_session() -> Done {
     .await;
     assert_ne!(held.state(), State::Lost, "nobody renewed it");
     tokio::time::timeout(Duration::from_secs(5), other.close()).await.expect("it ends")
+}
+
+#[tokio::test]
+async fn a_release_that_nobody_polls_gives_back_though_its_leave_was_lost() -> Done {
+    let (sick, locks) = Sick::locks(How::TheFirstLeaveIsLost, Options::new().ttl(Duration::from_secs(1)))?;
+    let guard = locks.mutex("m")?.lock().await?;
+    let mut releasing = Box::pin(guard.release());
+    assert!(releasing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let other = sick.store.connect(Options::new())?;
+    assert!(other.mutex("m")?.lock_within(Duration::from_secs(5)).await?.is_some(), "it is held by nobody");
+    // It is polled again after all: it hears of that first leave.
+    assert_eq!(releasing.await.unwrap_err().kind(), ErrorKind::Unavailable);
+    locks.close().await
 }

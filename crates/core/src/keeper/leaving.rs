@@ -1,15 +1,15 @@
 //! A claim on its way out.
 //!
 //! The leave is under way as soon as this exists. Whoever wants to know may await the answer; whoever does not, or
-//! gives up, drops it, and the keeper sees it through. Until the store has confirmed it the registry still knows the
-//! claim, so that no renewal takes it for a stray and leaves in its place.
+//! gives up, drops it, and the keeper sees it through, as it does when nobody polls for long. Until the store has
+//! confirmed it the registry still knows the claim, so that no renewal takes it for a stray and leaves in its place.
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use super::Errand;
 use crate::deadline;
+use crate::departure::GivenUp;
 use crate::live::Live;
 use crate::standing::Standing;
 use crate::{Left, Reply, Result};
@@ -18,7 +18,7 @@ use crate::{Left, Reply, Result};
 pub(crate) struct Leaving<'a> {
     live: &'a Live,
     standing: &'a Arc<Standing>,
-    /// `None` once it has failed, or is confirmed.
+    /// Until it is polled for the first time; then the departure has it.
     reply: Option<Reply<Left>>,
     confirmed: bool,
 }
@@ -33,29 +33,37 @@ impl<'a> Leaving<'a> {
 
     /// The store's answer. After an error, and when this is dropped before it came, the keeper goes on.
     pub(crate) async fn answer(&mut self) -> Result<Left> {
-        let answer = poll_fn(|cx| match &mut self.reply {
-            Some(reply) => reply.as_mut().poll(cx),
-            None => Poll::Ready(Ok(Left::Absent)),
-        })
-        .await;
-        self.reply = None;
+        let answer = poll_fn(|cx| self.standing.departure.poll(self.reply.take(), cx)).await;
         self.confirmed = answer.is_ok();
         answer
+    }
+
+    fn reply(&mut self) -> GivenUp {
+        match self.reply.take() {
+            Some(reply) => GivenUp::Alone(Some(reply)),
+            None => self.standing.departure.give_up(),
+        }
+    }
+
+    fn hand_over(&self, reply: Option<Reply<Left>>) {
+        // Without a keeper the session is closed, and took the claim along.
+        let _ = self.live.keeper.send(Errand::SeeThrough { standing: self.standing.clone(), reply });
     }
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        if let Some(answer) = self.reply.as_mut().and_then(|reply| deadline::at_once(reply.as_mut())) {
-            self.reply = None;
-            self.confirmed = answer.is_ok();
-        }
         if self.confirmed {
             self.live.registry.remove(self.standing.claim.id.number);
-        } else {
-            let errand = Errand::SeeThrough { standing: self.standing.clone(), reply: self.reply.take() };
-            // Without a keeper the session is closed, and took the claim along.
-            let _ = self.live.keeper.send(errand);
+            return;
+        }
+        let GivenUp::Alone(mut reply) = self.reply() else {
+            return;
+        };
+        match reply.as_mut().and_then(|reply| deadline::at_once(reply.as_mut())) {
+            Some(Ok(_)) => drop(self.live.registry.remove(self.standing.claim.id.number)),
+            Some(Err(_)) => self.hand_over(None),
+            None => self.hand_over(reply),
         }
     }
 }

@@ -152,6 +152,9 @@ impl Keeper {
             for standing in self.registry.left_lying(now) {
                 self.lose(standing, now);
             }
+            for (standing, leave) in self.registry.leaves_laid_down() {
+                self.see_through(standing, Some(leave));
+            }
             self.renew(|_| true);
         } else if self.again_at() <= now || wish.is_some() {
             self.renew(|shard| shard.again.as_ref().is_some_and(|again| again.at <= now));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::telling;
 use crate::deadline;
+use crate::departure::SeenThrough;
 use crate::registry::Registry;
 use crate::standing::Standing;
 use crate::{Clock, ErrorKind, Left, Options, Reply, Session, Signals, Sleep};
@@ -20,9 +21,12 @@ pub(super) async fn through(
     let (name, id) = (&standing.claim.name, standing.claim.id);
     let surely_over = standing.until().max(clock.now() + session.ttl());
     let (mut pause, mut was_told) = (options.first_pause, false);
+    let _seen_through = SeenThrough(&standing.departure);
     loop {
         let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
-        match deadline::answer_within(clock, super::renewals_take(options, session), leave).await {
+        let answer = deadline::answer_within(clock, super::renewals_take(options, session), leave).await;
+        standing.departure.tell(&answer);
+        match answer {
             Ok(_) => return,
             Err(error) if error.kind() == ErrorKind::Lost => return registry.over(), // which took it along
             // Whatever it is may pass: permissions are edited, servers refuse for a moment. To give up would leave the

@@ -19,7 +19,8 @@ use self::table::{Table, scatter};
 use crate::standing::{Footing, Loss, Standing};
 use crate::sync::{AtomicU64, Cell};
 use crate::{
-    Claim, ClaimId, Clock, Grant, Moment, Name, Options, Renewal, Result, SessionId, Shard, Sight, Signals,
+    Claim, ClaimId, Clock, Grant, Left, Moment, Name, Options, Renewal, Reply, Result, SessionId, Shard,
+    Sight, Signals,
 };
 
 #[derive(Debug)]
@@ -365,6 +366,13 @@ impl Registry {
             table.remove(standing.claim.id.number);
         }
         left
+    }
+
+    /// Takes up each leave whose user is not just polling it, and may never do so again.
+    pub(crate) fn leaves_laid_down(&self) -> Vec<(Arc<Standing>, Reply<Left>)> {
+        let table = self.table.lock();
+        let laid_down = |standing: &Arc<Standing>| Some((standing.clone(), standing.departure.take_up()?));
+        table.standing.values().filter_map(laid_down).collect()
     }
 
     /// It is being closed: whoever enters from here on is refused.
