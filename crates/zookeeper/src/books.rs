@@ -55,13 +55,13 @@ impl Books {
         }))
     }
 
-    /// A join begins.
-    pub(crate) fn begin(&self, name: &Name, id: ClaimId) -> Before {
+    /// A join begins of a claim whose paths take so much.
+    pub(crate) fn begin(&self, name: &Name, id: ClaimId, bytes: usize) -> Before {
         let pages = &mut *self.pages();
         if pages.void.has(id.number) {
             return Before::Void;
         }
-        let before = pages.claims.begin(id.number);
+        let before = pages.claims.begin(id.number, bytes);
         if before == Before::New {
             let line = pages.lines.entry(name.clone());
             let line = line.or_insert_with(|| OwnLine::new(pages.session, pages.stamp + 1));
@@ -428,8 +428,8 @@ mod tests {
     #[test]
     fn a_claim_that_left_while_its_join_was_under_way_is_not_entered_again() {
         let books = Books::of(SessionId::from_bits(1));
-        assert_eq!(books.begin(&name(), id(1)), Before::New);
-        assert_eq!(books.begin(&name(), id(1)), Before::Asked);
+        assert_eq!(books.begin(&name(), id(1), 60), Before::New);
+        assert_eq!(books.begin(&name(), id(1), 60), Before::Asked);
         books.left(&name(), id(1), |_, _| unreachable!());
         books.stands(&name(), id(1), vec![], Token::from_order(1).unwrap());
         assert_eq!(books.stage(id(1)), None);
@@ -440,7 +440,7 @@ mod tests {
     fn a_claim_has_no_turn_from_a_place_that_it_has_left() {
         let (books, token) = (Books::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
         let node = |sequence: u32| format!("s-0000000000000001-1-1-3-{sequence:010}");
-        books.begin(&name(), id(1));
+        books.begin(&name(), id(1), 60);
         assert_eq!(books.hold(&name(), id(1), &node(5)), None, "the answer to its join tells");
         books.stands(&name(), id(1), vec![node(5)], token);
         let stood = books.stands_anew(&name(), id(1)).unwrap();
@@ -490,9 +490,9 @@ mod tests {
     fn a_leave_hands_nothing_on_to_whoever_stood_behind_it_and_came_again_elsewhere() {
         for comes_again in [false, true] {
             let (books, token) = (Books::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
-            books.begin(&name(), id(1));
+            books.begin(&name(), id(1), 60);
             books.stands(&name(), id(1), vec![mutex(1, 1, 6)], token);
-            books.begin(&name(), id(2));
+            books.begin(&name(), id(2), 60);
             assert_eq!(
                 books.saw(&name(), &seen(&[(2, 1, 5), (1, 1, 6), (1, 2, 7)]), unwatched),
                 Behind::Watched
@@ -514,7 +514,7 @@ mod tests {
         let (books, token) = (Books::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
         let shown = seen(&[(1, 1, 5), (1, 2, 6), (1, 3, 7), (1, 4, 8)]);
         for number in 1..=4 {
-            books.begin(&name(), id(number));
+            books.begin(&name(), id(number), 60);
             books.stands(&name(), id(number), vec![mutex(1, number, number as u32 + 4)], token);
         }
         assert_eq!(books.left(&name(), id(1), unwatched), Behind::Watched);
@@ -532,7 +532,7 @@ mod tests {
     fn a_try_that_was_refused_leaves_nothing_behind() {
         let books = Books::of(SessionId::from_bits(1));
         for number in 0..100 {
-            books.begin(&name(), id(number));
+            books.begin(&name(), id(number), 60);
             books.refuse(&name(), id(number));
         }
         assert!(books.pages().claims.is_empty() && books.pages().lines.is_empty());

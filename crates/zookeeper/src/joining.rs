@@ -18,8 +18,9 @@ use crate::session::Desk;
 
 impl Desk {
     pub(crate) async fn join(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
-        match self.books.begin(&claim.name, claim.id) {
+        match self.books.begin(&claim.name, claim.id, self.nodes.bytes(claim)) {
             Before::Void => Ok(Place::Gone),
+            Before::Full => Err(self.turned_away(claim, full())),
             Before::New if patience == Patience::Now => self.stand_if_free(claim).await,
             Before::New => self.stand(claim, patience).await,
             Before::Asked => self.find_again(claim, patience).await,
@@ -255,6 +256,14 @@ impl Desk {
         self.books.nowhere(&claim.name, claim.id);
         why
     }
+}
+
+fn full() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "this client has as many claims as ZooKeeper can let go of when a session ends (a megabyte of paths, \
+         jute.maxbuffer); release some, or connect another client",
+    )
 }
 
 /// Tokens are orders of the store below 2^48: transactions of 65 535 elections.

@@ -10,11 +10,32 @@ use tidelock::{Claim, ClaimId, Kind, Name, SessionId, Weight, escape, unescape};
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     root: String,
+    /// How long the path is below which the root is.
+    above: usize,
 }
+
+/// What the server adds to each node of a claim: a sequence, which may have a minus.
+const SEQUENCE: usize = "-2147483648".len();
+/// What it writes before each path: how long that is.
+const LENGTH: usize = 4;
 
 impl Nodes {
     pub(crate) fn of(namespace: &str) -> Self {
-        Self { root: format!("/{}", element(namespace)) }
+        Self { root: format!("/{}", element(namespace)), above: 0 }
+    }
+
+    /// The same below another node.
+    pub(crate) fn below(self, path: &str) -> Self {
+        Self { above: path.len(), ..self }
+    }
+
+    /// How much the paths of a claim take together where the server writes down that they go with their session.
+    pub(crate) fn bytes(&self, claim: &Claim) -> usize {
+        // A semaphore's may come to declare another size than it is asked for.
+        let declared = if claim.kind == Kind::Semaphore { Weight::MAX } else { claim.capacity };
+        let line = self.above + self.line(&claim.name).len() + "/".len();
+        let node = |beginning: &String| LENGTH + line + beginning.len() + SEQUENCE;
+        beginnings(claim, declared).iter().map(node).sum()
     }
 
     /// The node that all names are below.

@@ -185,7 +185,7 @@ impl Backend for Store {
     ) -> Result<Arc<dyn Session>> {
         self.check(options)?;
         let clock = boot_clock();
-        let nodes = Nodes::of(&options.namespace);
+        let nodes = Nodes::of(&options.namespace).below(&self.address.chroot);
         let Dialled { connection, host } = self.dial_patiently(options).await?;
         let (session, wire) = (connection.client.session().clone(), connection.wire.clone());
         let ticket = Ticket { dial: self.dial(), session, wire, host };

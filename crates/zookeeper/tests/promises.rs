@@ -306,13 +306,52 @@ async fn a_name_that_two_clients_crowd_for_never_stands_still() {
     }
 }
 
+/// More than that in one session, and the ensemble stops when it ends: ZOOKEEPER-4306.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn a_line_too_long_to_list_takes_nobody_in() {
+async fn a_client_has_no_more_claims_than_servers_can_let_go_of_at_once() {
+    const READABLE: usize = 2_000_000;
+    let options = options("full");
+    let caller = Caller::open(&store(), 1, &options).await;
+    let line = name(&"%".repeat(Name::MAX_BYTES));
+    let path = format!("/{}/{}", options.namespace, "%25".repeat(Name::MAX_BYTES));
+    let take = async |number| caller.session.join(&caller.mutex(&line, number), Patience::Wait).await;
+    let most = READABLE / path.len();
+    let mut number = 0;
+    let error = loop {
+        number += 1;
+        match take(number).await {
+            Ok(place) => assert_eq!(is_held(place), number == 1),
+            Err(error) => break error,
+        }
+        assert!(
+            (number as usize) < most,
+            "{number} claims have paths of {} bytes",
+            number as usize * path.len()
+        );
+    };
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("jute.maxbuffer"), "{error}");
+    assert!(number as usize > most * 4 / 5, "only {number}");
+    caller.session.leave(&line, caller.claim(number), Leave::Void).await.unwrap();
+    assert!(take(number + 1).await.is_err(), "as many stand as before");
+    caller.session.leave(&line, caller.claim(1), Leave::Done).await.unwrap();
+    assert!(!is_held(take(number + 2).await.unwrap()));
+    let client = plain().await;
+    let standing = client.list_children(&path).await.unwrap();
+    assert_eq!(standing.len() as u64, number - 1);
+    caller.session.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_line_too_long_to_list_takes_nobody_in_and_goes_on() {
     let options = options("long");
     let caller = Caller::open(&store(), 1, &options).await;
     let line = name("crowd");
     assert!(is_held(join(&caller, &caller.mutex(&line, 1)).await));
+    let next = Caller::open(&store(), 3, &options).await;
+    assert!(!is_held(join(&next, &next.mutex(&line, 1)).await));
     let path = format!("/{}/crowd", options.namespace);
     let client = plain().await;
     let mode = CreateMode::EphemeralSequential.with_acls(zookeeper_client::Acls::anyone_all());
@@ -329,8 +368,11 @@ async fn a_line_too_long_to_list_takes_nobody_in() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("jute.maxbuffer"), "{error}");
     let (children, _) = client.get_children(&path).await.unwrap();
-    assert_eq!(children.len(), 24_001, "nothing of it is left");
+    assert_eq!(children.len(), 24_002, "nothing of it is left");
     assert_eq!(caller.session.leave(&line, caller.claim(1), Leave::Done).await.unwrap(), Left::Held);
+    turn(&next, &line, next.claim(1)).await;
+    let sight = next.session.look(&line, &[next.claim(1)]).await.unwrap();
+    assert_eq!(sight.held.len(), 1, "who stands there gets on");
 }
 
 /// A client that holds a lock, and whose only way to the server was there for just so long.

@@ -43,42 +43,64 @@ pub(crate) enum Before {
     Stands(Stands),
     /// Its leave came first.
     Void,
+    /// The session has as many claims as can be.
+    Full,
 }
+
+/// The most that the paths of a session's claims may take. When a session ends the server makes one transaction of all of
+/// them, and no server can read one of more than two megabytes: an ensemble stops serving, and does not come back.
+const MOST: usize = 1_800_000;
 
 /// The claims of one session, by number.
 #[derive(Debug, Default)]
-pub(super) struct Claims(HashMap<u64, Stage>);
+pub(super) struct Claims {
+    claims: HashMap<u64, Entry>,
+    /// What the paths of all of them take.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stage: Stage,
+    /// What its paths take, for as long as it may have nodes.
+    bytes: usize,
+}
 
 impl Claims {
-    /// A join begins.
-    pub(super) fn begin(&mut self, number: u64) -> Before {
-        match self.0.get(&number) {
+    /// A join begins of a claim whose paths take so much.
+    pub(super) fn begin(&mut self, number: u64, bytes: usize) -> Before {
+        match self.stage(number) {
             Some(Stage::Stands(stands)) => return Before::Stands(stands.clone()),
             Some(Stage::Asked) => return Before::Asked,
-            Some(Stage::Nowhere) | None => {}
+            Some(Stage::Nowhere) | None => self.forget(number),
         }
-        self.0.insert(number, Stage::Asked);
+        if self.bytes + bytes > MOST {
+            self.claims.insert(number, Entry { stage: Stage::Nowhere, bytes: 0 });
+            return Before::Full;
+        }
+        self.bytes += bytes;
+        self.claims.insert(number, Entry { stage: Stage::Asked, bytes });
         Before::New
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.claims.is_empty() && self.bytes == 0
     }
 
     pub(super) fn stage(&self, number: u64) -> Option<&Stage> {
-        self.0.get(&number)
+        self.claims.get(&number).map(|entry| &entry.stage)
     }
 
     pub(super) fn standing(&self, number: u64) -> Option<&Stands> {
-        match self.0.get(&number) {
+        match self.stage(number) {
             Some(Stage::Stands(stands)) => Some(stands),
             _ => None,
         }
     }
 
     pub(super) fn standing_mut(&mut self, number: u64) -> Option<&mut Stands> {
-        match self.0.get_mut(&number) {
+        match self.claims.get_mut(&number).map(|entry| &mut entry.stage) {
             Some(Stage::Stands(stands)) => Some(stands),
             _ => None,
         }
@@ -101,12 +123,14 @@ impl Claims {
 
     /// It has come this far. Whoever has left meanwhile is not entered again.
     pub(super) fn comes_to(&mut self, number: u64, stage: Stage) {
-        if let Some(old) = self.0.get_mut(&number) {
-            *old = stage;
+        if let Some(entry) = self.claims.get_mut(&number) {
+            entry.stage = stage;
         }
     }
 
     pub(super) fn forget(&mut self, number: u64) {
-        self.0.remove(&number);
+        if let Some(entry) = self.claims.remove(&number) {
+            self.bytes -= entry.bytes;
+        }
     }
 }

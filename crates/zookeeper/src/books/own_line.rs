@@ -15,6 +15,8 @@ pub(crate) struct UsedAs {
     pub(crate) size: Weight,
     /// Of the line's data, which are a capacity.
     pub(crate) version: i32,
+    /// It takes nobody in: others could not list it.
+    pub(crate) is_too_long: bool,
 }
 
 #[derive(Debug)]
@@ -45,7 +47,8 @@ impl OwnLine {
         let is_ahead = |armed: &Armed| {
             self.rule.is_waiting(armed.first) && claims.is_ahead(armed.first, claim.id.number)
         };
-        let seen = self.seen.filter(|seen| (seen.kind, seen.size) == (claim.kind, declared))?;
+        let is_open = |seen: &UsedAs| (seen.kind, seen.size) == (claim.kind, declared) && !seen.is_too_long;
+        let seen = self.seen.filter(is_open)?;
         let is_watched = self.rule.armed().is_some_and(is_ahead);
         (is_watched && claim.weight <= declared).then_some(seen.version)
     }
@@ -113,8 +116,8 @@ impl OwnLine {
     /// since still says in which order the others stand.
     pub(super) fn saw(&mut self, seen: &Seen, order: Order, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         let in_use = seen.line.in_use().filter(|_| seen.line.is_of_one_type());
-        let version = seen.listing.stat.version;
-        self.seen = in_use.map(|(kind, size)| UsedAs { kind, size, version });
+        let (version, is_too_long) = (seen.listing.stat.version, seen.listing.is_too_long);
+        self.seen = in_use.map(|(kind, size)| UsedAs { kind, size, version, is_too_long });
         self.order = order;
         match self.rule.seen(&seen.line, seen.listing.stamp) {
             Aim::Kept => Behind::Watched,
