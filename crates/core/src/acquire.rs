@@ -91,7 +91,7 @@ impl Client {
         by: Moment,
         trying: &mut Trying,
     ) -> Result<Stood> {
-        let live = self.live(by).await?;
+        let live = self.live_after_outage(by).await?;
         let claim = want.claim(live.registry.next_id());
         let stake = match Stake::new(live, claim) {
             Ok(stake) => stake,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::deadline;
 use crate::live::Live;
 use crate::pledge::Pledge;
-use crate::{Backend, Clock, Error, ErrorKind, Line, Moment, Name, Options, Result};
+use crate::{Backend, Clock, Error, ErrorKind, Line, Moment, Name, Options, Result, Sleep};
 
 /// A cheap handle to one client; the last one that goes ends its session.
 #[derive(Clone, Debug)]
@@ -27,9 +27,31 @@ struct Shared {
 enum Slot {
     #[default]
     Empty,
-    Opening(Pledge<Arc<Live>>),
+    Opening(Opening),
+    Failed(Rest),
     Open(Arc<Live>),
     Closing(Closing),
+}
+
+/// A session that is being opened, after a rest.
+#[derive(Clone, Debug)]
+struct Opening {
+    pledge: Pledge<Arc<Live>>,
+    rest: Rest,
+}
+
+/// Until when nobody opens a session again whose acquire goes on trying, and how long to rest if that fails too.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    until: Moment,
+    next: Duration,
+}
+
+impl Rest {
+    /// What comes when an opening after this one has failed at `now`.
+    fn after_this(self, now: Moment, options: &Options) -> Self {
+        Self { until: now + self.next, next: (self.next * 2).min(options.longest_pause) }
+    }
 }
 
 /// The end of a session, and the session itself as long as the store has not confirmed it.
@@ -37,6 +59,13 @@ enum Slot {
 struct Closing {
     end: Pledge<()>,
     live: Option<Arc<Live>>,
+}
+
+/// Whether an opening that has failed is asked for again by who heard of that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    No,
+    Yes,
 }
 
 /// The session that an acquire finds.
@@ -67,31 +96,69 @@ impl Client {
 
     /// The session in use; opens one if there is none, and waits for that until `by`.
     pub(crate) async fn live(&self, by: Moment) -> Result<Arc<Live>> {
-        match self.current()? {
+        match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
             // Boxed, because it is rare, and every acquire's future would be as large.
             Current::Opening(pledge) => Box::pin(self.opened(pledge, by)).await,
         }
     }
 
-    async fn opened(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
-        let clock = self.clock();
-        let late = || Err(Error::new(ErrorKind::Timeout, "the store did not open a session in time"));
-        let opened = deadline::by(&clock, |_| by, pledge.result()).await.unwrap_or_else(late);
-        // Whoever closes gives up what is still being opened, and says nothing else of it.
-        opened.map_err(|error| if self.0.is_closing() { closed() } else { error })
+    /// The session in use, for an acquire. Where none can be opened now, it is tried again for as long as one command may
+    /// take: by one for all who acquire, who rest together in between.
+    pub(crate) async fn live_after_outage(&self, by: Moment) -> Result<Arc<Live>> {
+        match self.current(Again::No)? {
+            Current::Open(live) => Ok(live),
+            Current::Opening(pledge) => Box::pin(self.opened_after_outage(pledge, by)).await,
+        }
     }
 
-    fn current(&self) -> Result<Current> {
+    async fn opened_after_outage(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
+        let clock = self.clock();
+        let give_up = by.min(self.after(self.options().command_deadline));
+        let mut opened = self.opened(pledge, by).await;
+        while let Err(trouble) = &opened
+            && trouble.can_retry()
+            && clock.now() < give_up
+        {
+            let next = match self.current(Again::Yes)? {
+                Current::Open(live) => return Ok(live),
+                Current::Opening(pledge) => pledge,
+            };
+            match deadline::by(&clock, |_| give_up, self.outcome(next)).await {
+                Some(outcome) => opened = outcome,
+                None => break, // the last trouble says more than that there was no time
+            }
+        }
+        opened
+    }
+
+    async fn opened(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
+        let late = || Err(Error::new(ErrorKind::Timeout, "the store did not open a session in time"));
+        deadline::by(&self.clock(), |_| by, self.outcome(pledge)).await.unwrap_or_else(late)
+    }
+
+    async fn outcome(&self, pledge: Pledge<Arc<Live>>) -> Result<Arc<Live>> {
+        // Whoever closes gives up what is still being opened, and says nothing else of it.
+        pledge.result().await.map_err(|error| if self.0.is_closing() { closed() } else { error })
+    }
+
+    fn current(&self, again: Again) -> Result<Current> {
         let mut slot = self.0.slot();
         match &*slot {
             Slot::Closing(_) => return Err(closed()),
             Slot::Open(live) if !live.registry.is_over() => return Ok(Current::Open(live.clone())),
-            Slot::Opening(pledge) if pledge.is_under_way() => return Ok(Current::Opening(pledge.clone())),
-            Slot::Empty | Slot::Open(_) | Slot::Opening(_) => {}
+            Slot::Opening(opening) if opening.pledge.is_under_way() => {
+                return Ok(Current::Opening(opening.pledge.clone()));
+            }
+            Slot::Empty | Slot::Failed(_) | Slot::Open(_) | Slot::Opening(_) => {}
         }
-        let pledge = Pledge::begin(Shared::open(self.0.clone()))?;
-        *slot = Slot::Opening(pledge.clone());
+        let rest = match &*slot {
+            Slot::Failed(rest) if again == Again::Yes => *rest,
+            Slot::Failed(Rest { next, .. }) => Rest { until: Moment::START, next: *next },
+            _ => Rest { until: Moment::START, next: self.options().first_pause },
+        };
+        let pledge = Pledge::begin(Shared::open(self.0.clone(), rest))?;
+        *slot = Slot::Opening(Opening { pledge: pledge.clone(), rest });
         Ok(Current::Opening(pledge))
     }
 
@@ -111,7 +178,7 @@ impl Client {
     fn begin_closing(&self, by: Moment) -> Result<Closing> {
         let mut slot = self.0.slot();
         let closing = match std::mem::take(&mut *slot) {
-            Slot::Empty => Closing { end: Pledge::kept(()), live: None },
+            Slot::Empty | Slot::Failed(_) => Closing { end: Pledge::kept(()), live: None },
             Slot::Closing(Closing { end, live: Some(live) }) if end.has_failed() => {
                 let session = live.clone(); // the store may be back
                 Closing { end: Pledge::begin(async move { session.end(by).await })?, live: Some(live) }
@@ -121,8 +188,12 @@ impl Client {
                 let session = live.clone();
                 Closing { end: Pledge::begin(async move { session.close(by).await })?, live: Some(live) }
             }
-            Slot::Opening(opening) => {
-                let end = Pledge::begin(Self::close_opening(self.clock(), opening, by))?;
+            Slot::Opening(opening) if self.clock().now() < opening.rest.until => {
+                opening.pledge.give_up(); // nothing is asked for yet
+                Closing { end: Pledge::kept(()), live: None }
+            }
+            Slot::Opening(Opening { pledge, .. }) => {
+                let end = Pledge::begin(Self::close_opening(self.clock(), pledge, by))?;
                 Closing { end, live: None }
             }
         };
@@ -165,13 +236,17 @@ impl Client {
 
 impl Shared {
     /// Opens a session and puts it where everyone finds it.
-    async fn open(shared: Arc<Self>) -> Result<Arc<Live>> {
-        let live = Live::open(shared.backend.clone(), shared.options.clone()).await?;
-        match &mut *shared.slot() {
-            Slot::Closing(_) => live.registry.begin_closing(), // whoever closes it waits for it
-            slot => *slot = Slot::Open(live.clone()),
+    async fn open(shared: Arc<Self>, rest: Rest) -> Result<Arc<Live>> {
+        let clock = shared.backend.clock();
+        Sleep::until(&clock, rest.until).await;
+        let opened = Live::open(shared.backend.clone(), shared.options.clone()).await;
+        match (&mut *shared.slot(), &opened) {
+            (Slot::Closing(_), Ok(live)) => live.registry.begin_closing(), // whoever closes it waits for it
+            (Slot::Closing(_), Err(_)) => {}
+            (slot, Ok(live)) => *slot = Slot::Open(live.clone()),
+            (slot, Err(_)) => *slot = Slot::Failed(rest.after_this(clock.now(), &shared.options)),
         }
-        Ok(live)
+        opened
     }
 
     fn is_closing(&self) -> bool {

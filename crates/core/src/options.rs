@@ -23,7 +23,8 @@ pub struct Options {
     pub max_hold: Option<Duration>,
     /// How long one command to the store may take; a join is repeated within that time. Default 2 s.
     ///
-    /// It may be longer than the ttl: then an acquire goes on trying through an outage of that length. One answer about a
+    /// An acquire goes on trying through an outage of that length, also where it finds no session and none can be opened;
+    /// so it may be longer than the ttl. One answer about a
     /// claim is waited for no longer than the ttl, since it is of no use after that: a join is asked again. A release
     /// ends with it, and one renewal or look takes no longer than a third of it.
     pub command_deadline: Duration,

@@ -1,0 +1,130 @@
+//! The store is away while no session is open: who acquires goes on opening one, for as long as a command may take.
+
+mod condition;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use condition::until;
+use tidelock::{Backend, Clock, Error, ErrorKind, Options, Session, SessionId, Signals};
+use tidelock_memory::Store;
+
+type Done = tidelock::Result<()>;
+
+const OUTAGE: Duration = Duration::from_millis(300);
+
+/// A store that is away for a while, and counts who comes.
+#[derive(Debug)]
+struct Away {
+    store: Store,
+    back_at: Instant,
+    kind: ErrorKind,
+    opens: AtomicUsize,
+}
+
+impl Away {
+    fn new(outage: Duration, kind: ErrorKind) -> Arc<Self> {
+        let (store, back_at) = (Store::new(), Instant::now() + outage);
+        Arc::new(Self { store, back_at, kind, opens: AtomicUsize::new(0) })
+    }
+}
+
+#[async_trait]
+impl Backend for Away {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.store.clock()
+    }
+
+    fn store(&self) -> &str {
+        Backend::store(&self.store)
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock::Result<Arc<dyn Session>> {
+        self.opens.fetch_add(1, Ordering::Relaxed);
+        match Instant::now() < self.back_at {
+            true => Err(Error::new(self.kind, "the store is away")),
+            false => self.store.open(id, options, signals).await,
+        }
+    }
+}
+
+fn patient() -> Options {
+    Options::new().ttl(Duration::from_secs(1)).command_deadline(Duration::from_secs(30))
+}
+
+#[tokio::test]
+async fn who_acquires_outlasts_an_outage_before_its_first_session() -> Done {
+    let away = Away::new(OUTAGE, ErrorKind::Unavailable);
+    let locks = tidelock::attach(away, patient())?;
+    locks.mutex("m")?.lock().await?.release().await?;
+    locks.close().await
+}
+
+#[tokio::test]
+async fn who_waited_when_its_session_ended_outlasts_the_outage() -> Done {
+    let store = Store::new();
+    let (holds, waits) = (store.connect(patient())?, store.connect(patient().label("waits"))?);
+    let held = holds.mutex("m")?.lock().await?;
+    let mutex = waits.mutex("m")?;
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    until("it waits", async || holds.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    store.faults().refuse_all();
+    store.faults().lose_sessions_of("waits");
+    tokio::time::sleep(OUTAGE).await;
+    store.faults().heal();
+    held.release().await?;
+    waiter.await.expect("no panic")?.release().await
+}
+
+#[tokio::test]
+async fn a_crowd_opens_one_session_at_a_time_and_pauses_in_between() -> Done {
+    let away = Away::new(OUTAGE, ErrorKind::Unavailable);
+    let locks = tidelock::attach(away.clone(), patient())?;
+    let mut crowd = tokio::task::JoinSet::new();
+    for n in 0..1_000 {
+        let mutex = locks.mutex(&format!("m{n}"))?;
+        crowd.spawn(async move { mutex.lock().await?.release().await });
+    }
+    while let Some(acquired) = crowd.join_next().await {
+        acquired.expect("no panic")?;
+    }
+    let opens = away.opens.load(Ordering::Relaxed);
+    assert!((2..=10).contains(&opens), "{opens} sessions were asked for"); // after 0, 20, 60, 140, 300 ms
+    locks.close().await
+}
+
+#[tokio::test]
+async fn an_outage_that_is_longer_than_a_command_is_told() -> Done {
+    let away = Away::new(Duration::from_secs(60), ErrorKind::Unavailable);
+    let locks = tidelock::attach(away, Options::new().command_deadline(OUTAGE))?;
+    let began = Instant::now();
+    let error = locks.mutex("m")?.lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "the reason, and not that it took too long: {error}");
+    assert!((OUTAGE / 2..OUTAGE * 10).contains(&began.elapsed()), "{:?}", began.elapsed());
+    let error = locks.mutex("m")?.lock_within(OUTAGE / 10).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_no_pause_mends_is_told_at_once() -> Done {
+    let away = Away::new(OUTAGE, ErrorKind::Denied);
+    let locks = tidelock::attach(away.clone(), patient())?;
+    assert_eq!(locks.mutex("m")?.lock().await.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(away.opens.load(Ordering::Relaxed), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn to_connect_is_asked_once() {
+    let away = Away::new(OUTAGE, ErrorKind::Unavailable);
+    let error = tidelock::connect(away.clone(), patient()).await.unwrap_err();
+    assert_eq!((error.kind(), away.opens.load(Ordering::Relaxed)), (ErrorKind::Unavailable, 1));
+}
