@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use site::way::Way;
 use site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
 use tidelock_zookeeper::{
     Claim, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Shard, Store, Weight,
@@ -116,13 +117,15 @@ fn begin(asking: &mut (impl Future + Unpin)) {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn what_queued_does_not_come_behind_its_leave() {
-    let caller = Caller::open(&store(), 1, &options("queued")).await;
+    let way = Way::open().await; // on this thread: nothing is answered before we wait
+    let caller = Caller::open(&Store::open(&way.url()).unwrap(), 1, &options("queued")).await;
     let (busy, left) = (caller.mutex(&name("busy"), 1), caller.mutex(&name("left"), 2));
     let mut sent = caller.session.join(&busy, Patience::Wait);
     let mut queued = caller.session.join(&left, Patience::Wait);
     begin(&mut sent);
     begin(&mut queued);
-    assert_eq!(caller.session.leave(&left.name, left.id, Leave::Void).await.unwrap(), Left::Absent);
+    let leaving = caller.session.leave(&left.name, left.id, Leave::Void);
+    assert_eq!(leaving.await.unwrap(), Left::Absent);
     assert!(is_held(sent.await.unwrap()));
     queued.await.unwrap_err();
     assert_eq!(caller.session.line(&left.name).await.unwrap().claims.len(), 0);
@@ -132,13 +135,16 @@ async fn what_queued_does_not_come_behind_its_leave() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn what_queued_is_not_made_a_second_time() {
     let options = options("twice");
-    let caller = Caller::open(&store(), 1, &options).await;
+    let way = Way::open().await; // on this thread: nothing is answered before we wait
+    let caller = Caller::open(&Store::open(&way.url()).unwrap(), 1, &options).await;
     let (busy, twice) = (caller.mutex(&name("busy"), 1), caller.mutex(&name("twice"), 2));
     let mut sent = caller.session.join(&busy, Patience::Wait);
     let mut queued = caller.session.join(&twice, Patience::Wait);
+    let mut again = caller.session.join(&twice, Patience::Wait);
     begin(&mut sent);
     begin(&mut queued);
-    assert!(is_held(join(&caller, &twice).await));
+    begin(&mut again);
+    assert!(is_held(again.await.unwrap()));
     assert!(is_held(sent.await.unwrap()));
     queued.await.unwrap_err();
     let nodes = plain().await.list_children(&format!("/{}/twice", options.namespace)).await.unwrap();

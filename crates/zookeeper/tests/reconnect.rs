@@ -154,9 +154,9 @@ async fn a_session_does_not_wait_for_servers_that_only_say_how_they_are() {
         let start = Instant::now();
         // The only one that hears may be cut off at any moment, so also while it is asked.
         if cut % 2 == 0 {
-            ways[2].cut_with_the_next_offer()
+            ways[2].cut_with_the_next_offer();
         } else {
-            ways[2].cut()
+            ways[2].cut();
         }
         until("it is connected again", async || (ways[2].answered() > before).then_some(())).await;
         assert!(start.elapsed() < Duration::from_secs(3), "cut {cut}: {:?}", start.elapsed());
