@@ -24,7 +24,11 @@ pub fn unharmed(work: impl FnOnce()) {
         return work(); // loom says by a panic what it has found
     }
     // The hook has told of it, as of any panic. Nothing of ours is left half done: none of it was inside.
-    drop(catch_unwind(AssertUnwindSafe(work)));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(work))
+        && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        std::mem::forget(another); // what it panicked with panics when it is dropped, and so on perhaps
+    }
 }
 
 /// What the future gives. It wakes its user from another thread, perhaps from inside a library that a panic would
