@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use crate::turn::Turn;
 use crate::{Error, ErrorKind, Guard, Mutex, Result, State};
 
 #[derive(Debug, Default)]
 struct Cell {
     held: std::sync::Mutex<Weak<Guard>>,
-    turn: tokio::sync::Mutex<()>,
+    turn: Turn,
 }
 
 /// A mutex that the same [`Owner`] may lock again while it holds it: the token stays the same.
@@ -97,7 +98,7 @@ impl Reentrant {
         if let Some(again) = self.share(&cell)? {
             return Ok(again);
         }
-        let _turn = cell.turn.lock().await;
+        let _turn = cell.turn.take().await;
         match self.share(&cell)? {
             Some(again) => Ok(again),
             None => Ok(cell.first(self.mutex.lock().await?)),
@@ -116,7 +117,7 @@ impl Reentrant {
         if let Some(again) = self.share(&cell)? {
             return Ok(Some(again));
         }
-        let Ok(_turn) = cell.turn.try_lock() else {
+        let Some(_turn) = cell.turn.try_take() else {
             return Ok(None);
         };
         match self.share(&cell)? {
@@ -139,7 +140,7 @@ impl Reentrant {
         }
         let clock = self.mutex.clock();
         let by = clock.now() + patience;
-        let Some(_turn) = crate::deadline::by(&clock, |_| by, cell.turn.lock()).await else {
+        let Some(_turn) = crate::deadline::by(&clock, |_| by, cell.turn.take()).await else {
             return Ok(None);
         };
         match self.share(&cell)? {

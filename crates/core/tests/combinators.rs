@@ -2,7 +2,9 @@
 
 mod condition;
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -310,4 +312,44 @@ async fn a_fence_refuses_an_older_token_and_takes_the_same_twice() -> Done {
     fence.accept(second.token())?;
     second.release().await?;
     locks.close().await
+}
+
+#[tokio::test]
+async fn a_future_that_nobody_polls_keeps_no_owner_from_a_free_lock() -> Done {
+    let locks = tidelock_memory::connect();
+    let busy = locks.mutex("m")?.lock().await?;
+    let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
+    let mut first = Box::pin(mutex.lock(&me));
+    let mut lying = Box::pin(mutex.lock(&me)); // it waits until the first one has come to an end
+    let mut user = Context::from_waker(Waker::noop());
+    assert!(first.as_mut().poll(&mut user).is_pending() && lying.as_mut().poll(&mut user).is_pending());
+    busy.release().await?;
+    first.await?.release().await?;
+    assert!(locks.inspect("m").await?.claims.is_empty());
+    let again = mutex.lock_within(&me, Duration::from_secs(5)).await?;
+    assert!(again.is_some(), "nobody holds it, nobody waits for it, and its owner does not get it");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_that_was_busy_is_not_told_that_a_free_lock_is_held() {
+    let busy = async {
+        let locks = tidelock_memory::connect();
+        let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
+        drop(locks.mutex("m")?.lock().await?);
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        (0..1_000).for_each(|n| tell.send(n).expect("it listens"));
+        // Without giving way it spends all that tokio allows a task at once.
+        poll_fn(|cx| {
+            while told.poll_recv(cx).is_ready() {}
+            Poll::Ready(())
+        })
+        .await;
+        assert!(
+            mutex.lock_within(&me, Duration::ZERO).await?.is_some(),
+            "nobody holds it, and it was not asked"
+        );
+        Done::Ok(())
+    };
+    tokio::spawn(busy).await.expect("no panic").expect("no error");
 }

@@ -145,3 +145,55 @@ async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done 
     drop((first, last));
     locks.close().await
 }
+
+#[tokio::test]
+async fn a_waker_that_panics_ends_no_other_task_of_its_owner() -> Done {
+    let locks = tidelock_memory::connect();
+    let ahead = locks.mutex("m")?.lock().await?;
+    let (mutex, me) = (tidelock::Reentrant::new(locks.mutex("m")?), tidelock::Owner::new());
+    let (mut first, mut second) = (Box::pin(mutex.lock(&me)), Box::pin(mutex.lock(&me)));
+    assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let panics = Arc::new(Panics::default());
+    panics.poll(second.as_mut()); // it waits for the first one
+    ahead.release().await?;
+    let held = soon("the first one has its turn", first).await?;
+    panics.until_woken().await;
+    drop(second);
+    held.release().await
+}
+
+/// What a waker panics with, which panics once more when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("on purpose: what a waker panicked with");
+    }
+}
+
+#[derive(Default)]
+struct Bombs(AtomicUsize);
+
+impl Wake for Bombs {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::panic::panic_any(Bomb);
+    }
+}
+
+#[tokio::test]
+async fn what_a_waker_panics_with_stops_no_clock_either() -> Done {
+    let locks = tidelock_memory::connect();
+    let mutex = locks.mutex("m")?;
+    let held = mutex.lock().await?;
+    let bombs = Arc::new(Bombs::default());
+    let mut waiting = mutex.lock_within(Duration::from_millis(20));
+    let waker = Waker::from(bombs.clone());
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    until("its waker is called", async || bombs.0.load(Ordering::SeqCst) > 0).await;
+    let other = soon("another wait ends", mutex.lock_within(Duration::from_millis(20))).await?;
+    assert!(other.is_none());
+    drop(waiting);
+    held.release().await?;
+    locks.close().await
+}
