@@ -124,6 +124,12 @@ impl Error {
         self
     }
 
+    /// Says that the same call can succeed later, although others of this kind cannot.
+    pub(crate) fn can_succeed_later(mut self) -> Self {
+        self.0.retry = true;
+        self
+    }
+
     pub(crate) fn is_perhaps_done(&self) -> bool {
         self.0.perhaps_done
     }

@@ -153,8 +153,9 @@ impl Guards {
     }
 
     fn one_lost(&self) -> Error {
-        let lost =
-            Error::new(ErrorKind::Lost, "it was lost while the others were waited for").during("lock all");
+        let lost = Error::new(ErrorKind::Lost, "it was lost while the others were waited for")
+            .during("lock all")
+            .can_succeed_later(); // none is held any more, and all are asked for anew
         match self.iter().find(|guard| guard.state() == State::Lost) {
             Some(guard) => lost.on(guard.name()),
             None => lost,

@@ -46,6 +46,8 @@ impl Live {
 
     /// The answer to a question, within the deadline of one command.
     pub(crate) async fn ask<T>(&self, question: impl Future<Output = Result<T>>) -> Result<T> {
+        // A store that answers at once must not keep a loop from ever yielding.
+        tokio::task::coop::consume_budget().await;
         self.ask_within(self.options.command_deadline, question).await
     }
 

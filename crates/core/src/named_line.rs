@@ -7,6 +7,7 @@
 //! | write                      | MAX    | MAX      |
 //! | n permits of a semaphore   | n      | N        |
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -20,22 +21,18 @@ pub(crate) struct NamedLine {
     pub(crate) name: Name,
     kind: Kind,
     /// What this client takes the capacity to be while nobody stands in line.
-    capacity: AtomicU32,
+    pub(crate) capacity: Arc<AtomicU32>,
     told_of_other_size: AtomicBool,
 }
 
 impl NamedLine {
     pub(crate) fn new(client: Client, name: Name, kind: Kind, capacity: Weight) -> Self {
-        let (capacity, told_of_other_size) = (AtomicU32::new(capacity.get()), AtomicBool::new(false));
+        let (capacity, told_of_other_size) = (Arc::new(capacity.get().into()), AtomicBool::new(false));
         Self { client, name, kind, capacity, told_of_other_size }
     }
 
     pub(crate) fn capacity(&self) -> Weight {
         Weight::new(self.capacity.load(Ordering::Acquire)).unwrap_or(Weight::ONE)
-    }
-
-    pub(crate) fn set_capacity(&self, capacity: Weight) {
-        self.capacity.store(capacity.get(), Ordering::Release);
     }
 
     /// Stands in line until its turn.

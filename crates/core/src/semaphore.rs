@@ -1,6 +1,7 @@
 //! A number of permits.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -141,9 +142,13 @@ impl NamedLine {
     async fn resize_once(&self, to: Weight) -> Result<()> {
         let from = self.size_now().await?;
         let (live, name) = (self.client.live(Moment::NEVER).await?, self.name.clone());
-        let session = live.session.clone();
-        live.tell(async move { session.resize(&name, from, to).await }).await?;
-        self.set_capacity(to);
-        Ok(())
+        let (session, capacity) = (live.session.clone(), self.capacity.clone());
+        // It is seen through although nobody waits for the answer, and then this handle knows of it too.
+        live.tell(async move {
+            session.resize(&name, from, to).await?;
+            capacity.store(to.get(), Ordering::Release);
+            Ok(())
+        })
+        .await
     }
 }

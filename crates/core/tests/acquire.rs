@@ -206,3 +206,46 @@ async fn a_guard_is_lost_by_its_own_clock_before_the_next_is_granted() -> Done {
     a.close().await?;
     b.close().await
 }
+
+#[tokio::test]
+async fn a_loop_that_looks_at_a_line_lets_others_run() -> Done {
+    let locks = tidelock_memory::connect();
+    locks.ping().await?;
+    let ran = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let other = ran.clone();
+    tokio::spawn(async move { other.store(true, std::sync::atomic::Ordering::SeqCst) });
+    for _ in 0..1_000 {
+        locks.inspect("m").await?;
+        locks.names("", None).await?;
+        locks.semaphore("s", 3)?.size().await?;
+    }
+    assert!(
+        ran.load(std::sync::atomic::Ordering::SeqCst),
+        "3 000 answers were awaited, and no other task ran"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resize_that_nobody_waits_for_changes_its_handle_too() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(Options::new())?;
+    let calls = locks.semaphore("calls", 3)?;
+    let one = calls.acquire(1).await?;
+    store.faults().delay(Duration::from_millis(10));
+    let mut resizing = calls.resize(5);
+    let line = |locks: Arc<dyn Locks>| async move { locks.inspect("calls").await.ok()?.capacity };
+    for _ in 0..3 {
+        let _ = resizing.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        clock.pass(Duration::from_millis(5)).await;
+    }
+    drop(resizing);
+    clock.pass(Duration::from_millis(20)).await;
+    store.faults().heal();
+    let resized = line(locks.clone()).await;
+    assert_eq!(resized.map(tidelock::Weight::get), Some(5), "it was under way");
+    one.release().await?;
+    assert_eq!(calls.size().await?, 5, "what the line had last");
+    Ok(())
+}

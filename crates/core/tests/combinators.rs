@@ -353,3 +353,18 @@ async fn a_task_that_was_busy_is_not_told_that_a_free_lock_is_held() {
     };
     tokio::spawn(busy).await.expect("no panic").expect("no error");
 }
+
+#[tokio::test]
+async fn lock_all_that_lost_one_can_be_asked_for_again() -> Done {
+    let store = Store::new();
+    let (a, b) = (store.connect(Options::new().label("a"))?, store.connect(Options::new())?);
+    let held = b.mutex("y")?.lock().await?;
+    let loses = a.clone();
+    let both = tokio::spawn(async move { loses.lock_all(&["x", "y"]).await.map(drop) });
+    until("it waits", async || b.inspect("y").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    store.faults().lose_sessions_of("a");
+    let error = both.await.expect("no panic").unwrap_err();
+    assert_eq!((error.kind(), error.can_retry()), (ErrorKind::Lost, true), "{error}");
+    held.release().await?;
+    a.lock_all(&["x", "y"]).await?.release().await // the same call, later
+}

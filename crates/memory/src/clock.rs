@@ -113,7 +113,11 @@ impl Clock {
 
     /// One more store goes by it.
     pub(crate) fn drive(&self, store: Weak<Shared>) {
-        self.0.stores.lock().unwrap_or_else(PoisonError::into_inner).push(store);
+        let mut stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        if stores.len() == stores.capacity() {
+            stores.retain(|store| store.strong_count() > 0); // a clock may outlive many stores, and never be turned
+        }
+        stores.push(store);
     }
 }
 
