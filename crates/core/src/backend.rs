@@ -82,7 +82,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 #[async_trait]
 pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// How long a claim lives unrenewed: what the store granted, which may differ from what was asked. It may change; core
-    /// asks again with each renewal.
+    /// asks again with each renewal. Less than 10 ms is taken for 10 ms.
     fn ttl(&self) -> Duration;
 
     /// What stalls together with this name now: a whole server, or one master of a cluster. It may change.

@@ -54,11 +54,18 @@ impl Rest {
     }
 }
 
-/// The end of a session, and the session itself as long as the store has not confirmed it.
+/// The end of a session, and the session itself, once it is open, for as long as the store has not confirmed it.
 #[derive(Clone, Debug)]
 struct Closing {
     end: Pledge<()>,
-    live: Option<Arc<Live>>,
+    of: Option<Pledge<Arc<Live>>>,
+}
+
+impl Closing {
+    /// The session that is to be ended once more.
+    fn has_left_open(&self) -> Option<Arc<Live>> {
+        if self.end.has_failed() { self.of.as_ref()?.outcome() } else { None }
+    }
 }
 
 /// Whether an opening that has failed is asked for again by who heard of that.
@@ -178,23 +185,24 @@ impl Client {
     fn begin_closing(&self, by: Moment) -> Result<Closing> {
         let mut slot = self.0.slot();
         let closing = match std::mem::take(&mut *slot) {
-            Slot::Empty | Slot::Failed(_) => Closing { end: Pledge::kept(()), live: None },
-            Slot::Closing(Closing { end, live: Some(live) }) if end.has_failed() => {
-                let session = live.clone(); // the store may be back
-                Closing { end: Pledge::begin(async move { session.end(by).await })?, live: Some(live) }
-            }
-            Slot::Closing(closing) => closing,
+            Slot::Empty | Slot::Failed(_) => Closing { end: Pledge::kept(()), of: None },
+            Slot::Closing(closing) => match closing.has_left_open() {
+                // The store may be back.
+                Some(live) => Closing { end: Pledge::begin(async move { live.end(by).await })?, ..closing },
+                None => closing,
+            },
             Slot::Open(live) => {
                 let session = live.clone();
-                Closing { end: Pledge::begin(async move { session.close(by).await })?, live: Some(live) }
+                let of = Some(Pledge::kept(live));
+                Closing { end: Pledge::begin(async move { session.close(by).await })?, of }
             }
             Slot::Opening(opening) if self.clock().now() < opening.rest.until => {
                 opening.pledge.give_up(); // nothing is asked for yet
-                Closing { end: Pledge::kept(()), live: None }
+                Closing { end: Pledge::kept(()), of: None }
             }
             Slot::Opening(Opening { pledge, .. }) => {
-                let end = Pledge::begin(Self::close_opening(self.clock(), pledge, by))?;
-                Closing { end, live: None }
+                let end = Pledge::begin(Self::close_opening(self.clock(), pledge.clone(), by))?;
+                Closing { end, of: Some(pledge) }
             }
         };
         *slot = Slot::Closing(closing.clone());

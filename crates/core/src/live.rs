@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::deadline;
-use crate::keeper::{self, Errand, Keeper};
+use crate::keeper::{self, Errand, Keeper, ttl_of};
 use crate::pledge::failed_inside;
 use crate::registry::Registry;
 use crate::{Backend, Clock, Error, ErrorKind, Moment, Options, Result, Session, SessionId, Signals, shield};
@@ -32,7 +32,7 @@ impl Live {
         let asked = clock.now();
         let opening = backend.open(id, &options, registry.clone());
         let session = deadline::answer_within(&clock, options.connect_deadline, opening).await?;
-        registry.set_ttl(session.ttl());
+        registry.set_ttl(ttl_of(&*session));
         let (keeper, errands) = mpsc::unbounded_channel();
         let task = Keeper::new(session.clone(), registry.clone(), clock.clone(), options.clone(), asked);
         tokio::spawn(task.run(errands));
@@ -41,7 +41,7 @@ impl Live {
 
     /// How long an answer about a claim is waited for: one that comes when its lifetime is over is of no use.
     pub(crate) fn claim_deadline(&self) -> Duration {
-        self.options.command_deadline.min(self.session.ttl())
+        self.options.command_deadline.min(ttl_of(&*self.session))
     }
 
     /// The answer to a question, within the deadline of one command.

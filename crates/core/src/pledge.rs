@@ -42,6 +42,11 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
         }
     }
 
+    /// What it has come to, if that is no error.
+    pub(crate) fn outcome(&self) -> Option<T> {
+        self.told.borrow().clone()?.ok()
+    }
+
     /// Whether it is still under way.
     pub(crate) fn is_under_way(&self) -> bool {
         self.told.borrow().is_none() && self.told.has_changed().is_ok()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::deadline;
-use crate::keeper::{Leaving, renewals_take};
+use crate::keeper::{Leaving, renewals_take, ttl_of};
 use crate::live::Live;
 use crate::registry::Wish;
 use crate::standing::{Footing, Loss, Standing, Turn};
@@ -62,9 +62,9 @@ impl Stake {
         let give_up = *trying.give_up.get_or_insert(by.min(asked + live.options.command_deadline));
         // By then its lifetime may have ended in the store, and to ask once more would have it stand there anew: what was
         // granted to it before, and told late, would be taken for what it has now. So that is done under another id.
-        let first_over = asked + live.session.ttl();
+        let first_over = asked + ttl_of(&*live.session);
         self.standing.is_over_at(first_over);
-        let over = || first_over.min(asked + live.session.ttl()); // which may have changed
+        let over = || first_over.min(asked + ttl_of(&*live.session)); // which may have changed
         let mut is_repeated = false;
         loop {
             self.standing.ask();

@@ -38,6 +38,9 @@ enum How {
     LeavesAreDeniedAtFirst,
     TheFirstLeaveIsLost,
     CloseHangs,
+    OpenWaitsForTheGateAndTheFirstCloseFails,
+    NoTtl,
+    LeavePanics,
 }
 
 #[derive(Debug)]
@@ -80,7 +83,9 @@ impl Backend for Sick {
         self.opens.fetch_add(1, Ordering::Relaxed);
         match self.how {
             How::OpenHangs => std::future::pending().await,
-            How::OpenWaitsForTheGate => self.gate.notified().await,
+            How::OpenWaitsForTheGate | How::OpenWaitsForTheGateAndTheFirstCloseFails => {
+                self.gate.notified().await;
+            }
             _ => {}
         }
         let inner = self.store.open(id, options, signals).await?;
@@ -92,7 +97,7 @@ impl Backend for Sick {
 #[async_trait]
 impl Session for SickSession {
     fn ttl(&self) -> Duration {
-        self.inner.ttl()
+        if self.how == How::NoTtl { Duration::ZERO } else { self.inner.ttl() }
     }
 
     fn shard(&self, name: &Name) -> Shard {
@@ -111,6 +116,7 @@ impl Session for SickSession {
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        assert_ne!(self.how, How::LeavePanics, "on purpose: a defect of the backend");
         let before = self.leaves.fetch_add(1, Ordering::Relaxed);
         if self.how == How::LeavesAreDeniedAtFirst && before < 3 {
             let denied = tidelock::Error::new(ErrorKind::Denied, "somebody edits the permissions");
@@ -153,9 +159,11 @@ impl Session for SickSession {
         if self.how == How::CloseHangs {
             std::future::pending::<()>().await;
         }
-        self.inner.close().await?;
-        self.closes.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        let before = self.closes.fetch_add(1, Ordering::Relaxed);
+        if self.how == How::OpenWaitsForTheGateAndTheFirstCloseFails && before == 0 {
+            return Err(tidelock::Error::new(ErrorKind::Unavailable, "the store is away"));
+        }
+        self.inner.close().await
     }
 }
 
@@ -415,4 +423,45 @@ async fn a_release_that_nobody_polls_gives_back_though_its_leave_was_lost() -> D
     // It is polled again after all: it hears of that first leave.
     assert_eq!(releasing.await.unwrap_err().kind(), ErrorKind::Unavailable);
     locks.close().await
+}
+
+#[tokio::test]
+async fn a_close_that_failed_while_a_session_was_being_opened_can_be_asked_for_again() -> Done {
+    let (sick, locks) = Sick::locks(How::OpenWaitsForTheGateAndTheFirstCloseFails, Options::new())?;
+    let mutex = locks.mutex("m")?;
+    let waiting = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let closing = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.close().await }
+    });
+    tokio::task::yield_now().await;
+    sick.gate.notify_one();
+    assert!(closing.await.expect("no panic").is_err(), "the store is away");
+    locks.close().await?;
+    assert_eq!(sick.closes.load(Ordering::Relaxed), 2, "it was asked for again");
+    assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_backend_without_a_ttl_stops_no_other_session() -> Done {
+    let (_, locks) = Sick::locks(How::NoTtl, Options::new())?;
+    let _ = tokio::time::timeout(SHORT, locks.ping()).await;
+    let other = Store::new().connect(Options::new())?;
+    let opened = tokio::time::timeout(Duration::from_secs(5), other.ping()).await;
+    opened.expect("the keeper has time for it")?;
+    other.close().await
+}
+
+#[tokio::test]
+async fn a_backend_that_panics_while_a_user_panics_ends_no_process() -> Done {
+    let (_, locks) = Sick::locks(How::LeavePanics, Options::new())?;
+    let guard = locks.mutex("m")?.lock().await?;
+    let user = tokio::spawn(async move {
+        let _guard = guard;
+        panic!("on purpose: a user's own");
+    });
+    assert!(user.await.unwrap_err().is_panic());
+    Ok(())
 }

@@ -11,6 +11,8 @@ use super::Errand;
 use crate::deadline;
 use crate::departure::GivenUp;
 use crate::live::Live;
+use crate::pledge::failed_inside;
+use crate::shield::unharmed;
 use crate::standing::Standing;
 use crate::{Left, Reply, Result};
 
@@ -27,8 +29,11 @@ impl<'a> Leaving<'a> {
     /// Sends the leave of a claim that is over for its user.
     pub(crate) fn start(live: &'a Live, standing: &'a Arc<Standing>) -> Self {
         let claim = &standing.claim;
-        let reply = live.session.leave(&claim.name, claim.id, standing.how_to_leave());
-        Self { live, standing, reply: Some(reply), confirmed: false }
+        let mut reply: Option<Reply<Left>> = None;
+        // It may be the user's panic that drops a guard: another one would end the process.
+        unharmed(|| reply = Some(live.session.leave(&claim.name, claim.id, standing.how_to_leave())));
+        let reply = reply.or_else(|| Some(Box::pin(std::future::ready(Err(failed_inside())))));
+        Self { live, standing, reply, confirmed: false }
     }
 
     /// The store's answer. After an error, and when this is dropped before it came, the keeper goes on.
@@ -60,7 +65,9 @@ impl Drop for Leaving<'_> {
         let GivenUp::Alone(mut reply) = self.reply() else {
             return;
         };
-        match reply.as_mut().and_then(|reply| deadline::at_once(reply.as_mut())) {
+        let mut answer = None;
+        unharmed(|| answer = reply.as_mut().and_then(|reply| deadline::at_once(reply.as_mut())));
+        match answer {
             Some(Ok(_)) => drop(self.live.registry.remove(self.standing.claim.id.number)),
             Some(Err(_)) => self.hand_over(None),
             None => self.hand_over(reply),

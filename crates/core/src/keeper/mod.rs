@@ -66,7 +66,7 @@ struct Renewing {
 impl Renewing {
     /// Asks again after a pause, which is longer each time, and shorter when little remains.
     fn ask_again(&mut self, now: Moment, remaining: Duration, options: &Options, session: &dyn Session) {
-        let longest = options.longest_pause.min(session.ttl() / 10);
+        let longest = options.longest_pause.min(ttl_of(session) / 10);
         let grown = self.again.as_ref().map_or(options.first_pause, |again| again.pause).min(longest);
         let pause = grown.min((remaining / 4).max(options.first_pause.min(longest)));
         self.again = Some(Again { at: now + pause, pause: grown * 2 });
@@ -97,7 +97,7 @@ impl Keeper {
         asked: Moment,
     ) -> Self {
         // The session may count from before it was opened, and that may have taken long.
-        let renew_at = asked + session.ttl() / 3;
+        let renew_at = asked + ttl_of(&*session) / 3;
         registry.renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
@@ -115,7 +115,7 @@ impl Keeper {
                     errand = errands.recv() => match errand {
                         Some(Errand::SeeThrough { standing, reply }) => self.see_through(standing, reply),
                         Some(Errand::Close { by, done }) => break Some((by, Some(done))),
-                        None => break Some((self.clock.now() + self.session.ttl(), None)),
+                        None => break Some((self.clock.now() + ttl_of(&*self.session), None)),
                     },
                     Some(done) = self.tasks.join_next() => {
                         let done = done.unwrap_or_else(|panic| Done::from_panic(&panic, &self.registry));
@@ -147,7 +147,7 @@ impl Keeper {
         }
         let wish = self.registry.take_wish();
         if now >= self.renew_at || wish == Some(Wish::RenewAll) {
-            self.renew_at = now + self.session.ttl() / 3;
+            self.renew_at = now + ttl_of(&*self.session) / 3;
             self.registry.renews_at(self.renew_at);
             for standing in self.registry.left_lying(now) {
                 self.lose(standing, now);
@@ -300,7 +300,7 @@ impl Keeper {
 
     /// A store may grant another ttl when it is connected to again.
     fn heed_ttl(&mut self, now: Moment) {
-        let ttl = self.session.ttl();
+        let ttl = ttl_of(&*self.session);
         self.registry.set_ttl(ttl);
         self.renew_at = self.renew_at.min(now + ttl / 3);
         self.registry.renews_at(self.renew_at);
@@ -345,9 +345,16 @@ impl Keeper {
     }
 }
 
+/// For how long the store keeps a claim. A backend that says "for no time" is not believed: the keeper would do nothing but
+/// renew, and it has other sessions to keep.
+pub(crate) fn ttl_of(session: &dyn Session) -> Duration {
+    const LEAST: Duration = Duration::from_millis(10);
+    session.ttl().max(LEAST)
+}
+
 /// How long a renewal may take, or a look, or a leave before it is sent again.
 pub(crate) fn renewals_take(options: &Options, session: &dyn Session) -> Duration {
-    options.command_deadline.min(session.ttl() / 3)
+    options.command_deadline.min(ttl_of(session) / 3)
 }
 
 /// An alarm that rings from now on, also before anyone waits for it.

@@ -19,7 +19,7 @@ pub(super) async fn through(
     mut reply: Option<Reply<Left>>,
 ) {
     let (name, id) = (&standing.claim.name, standing.claim.id);
-    let surely_over = standing.until().max(clock.now() + session.ttl());
+    let surely_over = standing.until().max(clock.now() + super::ttl_of(session));
     let (mut pause, mut was_told) = (options.first_pause, false);
     let _seen_through = SeenThrough(&standing.departure);
     loop {
