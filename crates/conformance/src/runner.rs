@@ -134,7 +134,7 @@ fn play_in_thread(
 ) -> (Outcome, Option<History>) {
     let notes: Notes = Arc::default();
     let is_slow = trial.needs.iter().any(|need| need.is_slow());
-    let time_out = settings.time_out * if is_slow { SLOWER } else { 1 };
+    let time_out = settings.time_out.saturating_mul(if is_slow { SLOWER } else { 1 });
     let (sender, receiver) = channel();
     let thread = thread::Builder::new().name(format!("trial {}", trial.name)).spawn({
         let (subject, settings, notes) = (subject.clone(), settings.clone(), notes.clone());

@@ -12,6 +12,7 @@ mod frees_another;
 mod gives_strays_back;
 mod grants_on_a_lost_reply;
 mod grants_twice;
+mod ignores_the_prefix;
 mod keeps_renewing;
 mod last_come_first;
 mod leaves_a_cancelled_claim;
@@ -154,6 +155,11 @@ pub fn all() -> Vec<Broken> {
             "mixes up two names that differ by a slash",
             "names_that_differ_by_a_slash_are_two",
             mixes_up_names::bend,
+        ),
+        broken(
+            "lists names of another prefix",
+            "strange_names_are_names_and_no_two_are_one",
+            ignores_the_prefix::bend,
         ),
         broken("keeps renewing after a release", "no_lock_is_kept_alive_for_nobody", keeps_renewing::bend),
         broken(

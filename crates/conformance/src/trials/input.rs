@@ -6,7 +6,7 @@ use tidelock::{Error, ErrorKind, Name, Options, Weight};
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
-use crate::{Act, Stage, Want, Wrong};
+use crate::{Act, Client, Stage, Want, Wrong};
 
 trials! {
     bad_names_are_refused_and_change_nothing: points [11], lessons [27], needs [];
@@ -136,19 +136,29 @@ async fn strange_names_are_names_and_no_two_are_one(stage: &Stage) -> Outcome {
         ensure!(b.try_take(name, Want::Lock).await?.is_none(), "{name:?} was granted twice");
         ensure!(b.line(name).await?.holders().count() == 1, "the line of {name:?} does not show its holder");
     }
+    for prefix in ["", "a", "a/", "*", "there is none"] {
+        let listed = listed(&b, prefix).await?;
+        let meant: Vec<_> = names.iter().filter(|name| name.starts_with(prefix)).collect();
+        for name in &meant {
+            let is_listed = listed.iter().any(|listed| listed.as_str() == name.as_str());
+            ensure!(is_listed, "{name:?} is in use, and not listed under {prefix:?}");
+        }
+        let (meant, listed) = (meant.len(), listed.len());
+        ensure!(listed == meant, "{meant} names in use begin with {prefix:?}, and {listed} are listed");
+    }
+    Ok(())
+}
+
+/// Every page of the names in use that begin with `prefix`.
+async fn listed(client: &Client, prefix: &str) -> tidelock::Result<Vec<Name>> {
     let mut listed: Vec<Name> = Vec::new();
     loop {
-        let page = b.locks().names("", listed.last()).await?;
+        let page = client.locks().names(prefix, listed.last()).await?;
         if page.is_empty() {
-            break;
+            return Ok(listed);
         }
         listed.extend(page);
     }
-    for name in &names {
-        ensure!(listed.iter().any(|listed| listed.as_str() == name), "{name:?} is in use, and not listed");
-    }
-    ensure!(listed.len() == names.len(), "{} names are in use, and {} are listed", names.len(), listed.len());
-    Ok(())
 }
 
 async fn names_that_differ_by_a_slash_are_two(stage: &Stage) -> Outcome {

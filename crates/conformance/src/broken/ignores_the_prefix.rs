@@ -1,0 +1,23 @@
+//! Lists every name, whatever its users want them to begin with.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidelock::{Name, Result, Session};
+
+use crate::subjects::Bend;
+use crate::{Layer, ManualTime};
+
+#[derive(Debug)]
+struct IgnoresThePrefix;
+
+pub(super) fn bend(_: &ManualTime) -> Bend {
+    super::each(|| IgnoresThePrefix)
+}
+
+#[async_trait]
+impl Layer for IgnoresThePrefix {
+    async fn names(&self, to: &Arc<dyn Session>, _: &str, after: Option<&Name>) -> Result<Vec<Name>> {
+        to.names("", after).await
+    }
+}
