@@ -265,10 +265,13 @@ impl Link {
                 reader.add_get_data(path)?;
             }
             let some = |result| match result {
-                MultiReadResult::Data { data, stat } => Some((data, stat)),
-                _ => None,
+                MultiReadResult::Data { data, stat } => Ok(Some((data, stat))),
+                // Only that is gone: what may not be read, for instance, stands there all the same.
+                MultiReadResult::Error { err: Said::NoNode } => Ok(None),
+                MultiReadResult::Error { err } => Err(err),
+                other => Err(Said::UnexpectedError(format!("data was read, and not {other:?}"))),
             };
-            Ok(reader.commit().await?.into_iter().map(some).collect())
+            reader.commit().await?.into_iter().map(some).collect()
         })
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use site::way::Way;
 use site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
 use tidelock_zookeeper::{
-    Claim, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Shard, Store, Weight,
+    Claim, ErrorKind, Kind, Leave, Left, Locks, Name, Options, Patience, Shard, State, Store, Weight,
 };
 use tokio::net::{TcpListener, TcpStream};
 use zookeeper_client::CreateMode;
@@ -149,6 +149,34 @@ async fn what_queued_is_not_made_a_second_time() {
     queued.await.unwrap_err();
     let nodes = plain().await.list_children(&format!("/{}/twice", options.namespace)).await.unwrap();
     assert_eq!(nodes.len(), 1, "{nodes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whose_node_may_not_be_read_stands_in_line_all_the_same() {
+    let options = || Options::new().ttl(Duration::from_secs(10)).namespace("mixed users");
+    let of_a_user = site::url().replacen("zookeeper://", "zookeeper://someone:secret@", 1);
+    let (x, b) = (store().connect(options()).await.unwrap(), store().connect(options()).await.unwrap());
+    let private = Store::open(&of_a_user).unwrap().only_for_the_user().unwrap();
+    let a = private.connect(options()).await.unwrap();
+    let line = namespace("stock");
+    let wait = |locks: &Arc<dyn Locks>| {
+        let lock = locks.mutex(&line).unwrap();
+        tokio::spawn(async move { lock.lock().await })
+    };
+    x.mutex(&line).unwrap().lock().await.unwrap().release().await.unwrap(); // the line is everyone's
+    let held = a.mutex(&line).unwrap().lock().await.unwrap();
+    let children = async || plain().await.list_children(&format!("/mixed users/{line}")).await.unwrap().len();
+    let next = wait(&x);
+    until("one waits", || async { (children().await == 2).then_some(()) }).await;
+    let last = wait(&b);
+    until("two wait", || async { (children().await == 3).then_some(()) }).await;
+    next.abort(); // gives up
+    until("one has left", || async { (children().await == 2).then_some(()) }).await;
+    let second = tokio::time::timeout(Duration::from_secs(3), last).await;
+    let is_held = matches!(&second, Ok(Ok(Ok(second))) if second.state() == State::Held);
+    assert!(!is_held || held.state() == State::Lost, "two hold: {held:?} and {second:?}");
+    drop(held);
 }
 
 /// A claim on one permit of so many.
