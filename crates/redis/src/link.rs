@@ -136,9 +136,11 @@ impl Patience {
         }
     }
 
-    /// That of a link for renewals.
+    /// That of a link for renewals, which is there again before a lifetime has ended, however long others pause.
     fn for_renewals(self) -> Self {
-        Self { answer: self.renewal, doubt: DOUBT.min(self.renewal / 4), ..self }
+        let (doubt, pause) = (DOUBT.min(self.renewal / 4), self.renewal / 3);
+        let (first_pause, longest_pause) = (self.first_pause.min(pause), self.longest_pause.min(pause));
+        Self { answer: self.renewal, doubt, first_pause, longest_pause, ..self }
     }
 
     /// That of a link for what may take so much longer.

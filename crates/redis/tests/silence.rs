@@ -83,6 +83,27 @@ async fn connections_that_fell_silent_cost_no_hold_whatever_its_ttl() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn long_pauses_between_tries_cost_no_hold() {
+    let _alone = Alone::new().await;
+    let (wires, ttl) = (Wires::default(), Duration::from_secs(3));
+    let options = Options::new().ttl(ttl).back_off(ttl * 2, ttl * 20);
+    let locks = wires.store(&url()).connect(options).await.unwrap();
+    let guard = hold(&locks, "stock").await;
+    let server = wires.addresses().pop_first().unwrap();
+    wires.kill(&server);
+    let before = wires.tries();
+    site::until("it was tried again", async || (wires.tries() > before).then_some(())).await;
+    wires.revive(&server);
+    let began = Instant::now();
+    while began.elapsed() < ttl * 2 {
+        assert_ne!(guard.state(), State::Lost, "after {:?}", began.elapsed());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn an_idle_connection_that_fell_silent_costs_the_next_lock_no_error() {
     let _alone = Alone::new().await;
     for is_own in [false, true] {
