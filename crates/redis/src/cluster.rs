@@ -149,6 +149,7 @@ impl Master {
     }
 }
 
+#[async_trait]
 impl Fleet for Cluster {
     fn shard(&self, name: &Name) -> Shard {
         self.master(name).server.shard
@@ -162,7 +163,11 @@ impl Fleet for Cluster {
         self.0.read_again();
     }
 
-    fn all(&self) -> Vec<Arc<Server>> {
+    async fn all(&self) -> Vec<Arc<Server>> {
+        // Who asks for nothing else would never hear that a slot has moved.
+        if let Err(error) = self.0.read_map().await {
+            unharmed(|| tracing::debug!(%error, "no node tells which master has which slots"));
+        }
         self.0.map().servers.values().map(|master| master.server.clone()).collect()
     }
 

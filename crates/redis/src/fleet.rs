@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use redis::{Cmd, Value};
 use tidelock::{Name, Reply, Shard};
 
@@ -10,6 +11,7 @@ use crate::link::WhenDropped;
 use crate::server::Server;
 use crate::trouble;
 
+#[async_trait]
 pub(crate) trait Fleet: Debug + Send + Sync {
     /// Which of the servers has this name, as far as is known.
     fn shard(&self, name: &Name) -> Shard;
@@ -20,8 +22,8 @@ pub(crate) trait Fleet: Debug + Send + Sync {
     /// Something is wrong with one of the servers: whoever knows better where its names are now is asked.
     fn doubt(&self);
 
-    /// All that have names.
-    fn all(&self) -> Vec<Arc<Server>>;
+    /// All that have names now, as far as can be found out.
+    async fn all(&self) -> Vec<Arc<Server>>;
 
     /// Asks the server that has this name: it lies in the queue there when this returns.
     fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value>;
@@ -31,6 +33,7 @@ pub(crate) trait Fleet: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Alone(pub(crate) Arc<Server>);
 
+#[async_trait]
 impl Fleet for Alone {
     fn shard(&self, _: &Name) -> Shard {
         self.0.shard
@@ -42,7 +45,7 @@ impl Fleet for Alone {
 
     fn doubt(&self) {} // whoever connects anew finds out where it is
 
-    fn all(&self) -> Vec<Arc<Server>> {
+    async fn all(&self) -> Vec<Arc<Server>> {
         vec![self.0.clone()]
     }
 

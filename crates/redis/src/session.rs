@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::ready;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ const SHORT: Duration = Duration::from_secs(15 * 60);
 const PIPELINE: usize = 256;
 /// How many claims one script looks for, and how many such scripts are asked for at once.
 const LOOKS: usize = 1_000;
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct RedisSession {
@@ -45,10 +46,18 @@ pub(crate) struct RedisSession {
     pub(crate) fleet: Arc<dyn Fleet>,
     /// Claims whose leaves are not confirmed.
     pub(crate) leaving: Leaving,
+    /// Which piece of the crowds is looked for first.
+    pub(crate) first_piece: AtomicUsize,
 }
 
 /// A name, and our claims that stand in its line.
 type Stand = (Name, Vec<ClaimId>);
+
+/// Many claims of ours on one name, of whom the server says how many hold there, and the sum of their numbers.
+struct Crowd<'a> {
+    stand: &'a Stand,
+    holding: Option<(u64, u64)>,
+}
 
 /// Claims on their way out: their names, and until when the server could still have them.
 pub(crate) type Leaving = Arc<Mutex<HashMap<ClaimId, (Name, Moment)>>>;
@@ -125,9 +134,9 @@ impl RedisSession {
         late: Moment,
         renewal: &mut Renewal,
     ) -> Result<usize> {
-        let mut done = 0;
+        let (mut done, mut crowds) = (0, Vec::new());
         for some in standing.chunks(PIPELINE) {
-            match self.renew_some(server, some, late, renewal).await {
+            match self.renew_some(server, some, &mut crowds, renewal).await {
                 Ok(()) => done += some.len(),
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
@@ -136,72 +145,85 @@ impl RedisSession {
                 break;
             }
         }
+        self.compare_crowds(server, &crowds, late, renewal).await; // last: it may take all the time there is
         Ok(done)
     }
 
-    /// Renews these names, and looks where the server counts other claims than we do.
-    async fn renew_some(
+    /// Renews these names, and looks where the server counts other claims than we do; but for crowds.
+    async fn renew_some<'a>(
         &self,
         server: &Server,
-        some: &[Stand],
-        late: Moment,
+        some: &'a [Stand],
+        crowds: &mut Vec<Crowd<'a>>,
         renewal: &mut Renewal,
     ) -> Result<()> {
         let some: Vec<&Stand> = some.iter().collect();
         let renewed = self.ask_each(server, &some, |(name, _)| self.renew_command(name)).await?;
-        let (mut differing, mut crowds) = (Vec::new(), Vec::new());
+        let mut differing = Vec::new();
         for (stand, renewed) in some.into_iter().zip(renewed) {
             match renewed {
                 Ok(reply) if reply::counted(&reply) == Some(sum(&stand.1)) => {}
-                Ok(reply) if stand.1.len() > LOOKS => crowds.push((stand, reply::holding(&reply))),
+                Ok(reply) if stand.1.len() > LOOKS => {
+                    crowds.push(Crowd { stand, holding: reply::holding(&reply) });
+                }
                 Ok(_) => differing.push(stand),
                 Err(error) => unsure(stand, &error, renewal),
             }
         }
         self.compare(server, &differing, renewal).await;
-        for (crowd, holding) in crowds {
-            if let Some(held) = self.compare_crowd(server, crowd, late, renewal).await
-                && holding != Some(held)
-            {
-                self.find_strays(server, crowd, held, renewal).await;
-            }
-        }
         Ok(())
     }
 
-    /// Looks for a crowd of ours on one name in pieces: one script for all of it would keep everyone else waiting. Says
-    /// how many of them hold, and the sum of their numbers; `None` if that is not known of all.
-    async fn compare_crowd(
+    /// Looks for crowds of ours in pieces: one script for all of a name would keep everyone else waiting. Of whom nothing
+    /// is heard we are unsure; and who is left out for want of time comes first the next time.
+    async fn compare_crowds(
         &self,
         server: &Server,
-        (name, claims): &Stand,
+        crowds: &[Crowd<'_>],
         late: Moment,
         renewal: &mut Renewal,
-    ) -> Option<(u64, u64)> {
-        let pieces: Vec<Stand> = claims.chunks(LOOKS).map(|some| (name.clone(), some.to_vec())).collect();
-        let pieces: Vec<&Stand> = pieces.iter().collect();
-        let (mut held, mut is_known) = (Vec::new(), true);
-        for pieces in pieces.chunks(AT_ONCE) {
-            let looked = if self.clock.now() > late {
-                Err(Error::new(ErrorKind::Timeout, "a renewal has no time for all of a crowd"))
-            } else {
-                self.ask_each(server, pieces, |(name, some)| self.look_command(name, some, "0")).await
+    ) {
+        let mut pieces: Vec<(usize, Stand)> = Vec::new();
+        for (of, Crowd { stand: (name, claims), .. }) in crowds.iter().enumerate() {
+            pieces.extend(claims.chunks(LOOKS).map(|some| (of, (name.clone(), some.to_vec()))));
+        }
+        let first = self.first_piece.load(Ordering::Relaxed) % pieces.len().max(1);
+        pieces.rotate_left(first);
+        let mut held: Vec<Option<Vec<ClaimId>>> = vec![Some(Vec::new()); crowds.len()];
+        let mut is_late = false;
+        for (turn, some) in pieces.chunks(AT_ONCE).enumerate() {
+            if !is_late && turn > 0 && self.clock.now() > late {
+                is_late = true;
+                self.first_piece.store(first + turn * AT_ONCE, Ordering::Relaxed);
+            }
+            let stands: Vec<&Stand> = some.iter().map(|(_, piece)| piece).collect();
+            let looked = match is_late {
+                true => Err(Error::new(ErrorKind::Timeout, "a renewal has no time for all of a crowd")),
+                false => {
+                    self.ask_each(server, &stands, |(name, some)| self.look_command(name, some, "0")).await
+                }
             };
-            let looked = looked.unwrap_or_else(|error| pieces.iter().map(|_| Err(error.clone())).collect());
-            for (piece, looked) in pieces.iter().zip(looked) {
+            let looked = looked.unwrap_or_else(|error| stands.iter().map(|_| Err(error.clone())).collect());
+            for ((of, piece), looked) in some.iter().zip(looked) {
                 match looked.and_then(|reply| reply::seen(&reply, self.id)) {
                     Ok(seen) => {
                         renewal.gone.extend(seen.sight.gone);
-                        held.extend(seen.sight.held.into_iter().map(|(id, _)| id));
+                        let new = seen.sight.held.into_iter().map(|(id, _)| id);
+                        held[*of].iter_mut().for_each(|held| held.extend(new.clone()));
                     }
                     Err(error) => {
                         unsure(piece, &error, renewal);
-                        is_known = false;
+                        held[*of] = None;
                     }
                 }
             }
         }
-        is_known.then(|| sum(&held))
+        for (crowd, held) in crowds.iter().zip(held) {
+            let Some(held) = held.map(|held| sum(&held)) else { continue };
+            if crowd.holding != Some(held) {
+                self.find_strays(server, crowd.stand, held, renewal).await;
+            }
+        }
     }
 
     /// Asks for those of ours that hold besides a crowd that was asked about in pieces.
@@ -273,7 +295,7 @@ impl RedisSession {
                 return Err(trouble::strange(&reply));
             };
             let found = reply::parts(found).iter().filter_map(|key| self.keys.name(reply::text(key)?));
-            names.extend(self.in_use(server, found.collect()).await?);
+            names.extend(self.in_use(found.collect()).await?);
             match reply::text(next) {
                 Some(next) if next != "0" => cursor = next.to_owned(),
                 _ => return Ok(names),
@@ -282,16 +304,13 @@ impl RedisSession {
     }
 
     /// Those of these names on which somebody stands who is alive.
-    async fn in_use(&self, server: &Server, names: Vec<Name>) -> Result<Vec<Name>> {
-        let commands = names.iter().map(|name| self.look_command(name, &[], "0")).collect();
-        let replies = server.commands.ask_all(commands).await?;
-        let is_in_use = |reply| {
-            let reply = trouble::checked(reply, server.commands.place())?;
-            Ok(reply::seen(&reply, self.id)?.is_in_use)
-        };
+    async fn in_use(&self, names: Vec<Name>) -> Result<Vec<Name>> {
+        // Each where it is now: a server that was a master when its keys were walked may be none any more.
+        let ask = |name| self.fleet.ask(name, self.look_command(name, &[], "0"), WhenDropped::Forget);
+        let asked: Vec<Reply<Value>> = names.iter().map(ask).collect();
         let mut used = Vec::new();
-        for (name, reply) in names.into_iter().zip(replies) {
-            if is_in_use(reply)? {
+        for (name, reply) in names.into_iter().zip(asked) {
+            if reply::seen(&reply.await?, self.id)?.is_in_use {
                 used.push(name);
             }
         }
@@ -382,7 +401,7 @@ impl Session for RedisSession {
     /// There is no index of names: the servers' keys are walked, and the page is all that there are.
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
         let mut names = Vec::new();
-        for server in self.fleet.all() {
+        for server in self.fleet.all().await {
             names.extend(self.names_on(&server, prefix).await?);
         }
         names.retain(|name| after.is_none_or(|after| name > after));

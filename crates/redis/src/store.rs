@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
@@ -307,6 +308,7 @@ impl Backend for Store {
             runtime: Handle::current(),
             fleet,
             leaving: Leaving::default(),
+            first_piece: AtomicUsize::new(0),
         };
         let Some((replicas, (gate, to_ask))) = gate else {
             return Ok(Arc::new(session));

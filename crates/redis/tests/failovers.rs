@@ -348,6 +348,30 @@ async fn a_leave_that_a_failover_swallowed_does_not_look_like_a_loss() {
     cluster.is_whole().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_only_lists_names_hears_of_a_failover_too() {
+    let cluster = Cluster::new().await;
+    let connect_to = async || Store::open(&cluster_url()).unwrap().connect(Options::new()).await.unwrap();
+    let (lists, holds) = (connect_to().await, connect_to().await);
+    let mut guards = Vec::new();
+    for number in 0..12 {
+        guards.push(hold(&holds, &format!("listed-{number}")).await.unwrap());
+    }
+    assert_eq!(lists.names("listed-", None).await.unwrap().len(), 12);
+    let (home, _) = cluster.home("stock");
+    let replica = cluster.nodes.iter().find(|node| {
+        let role: String = ask(&mut connect(node), "INFO replication");
+        role.contains("role:slave") && role.contains(&format!("master_port:{}\r", port(&home)))
+    });
+    take_over(replica.unwrap()).await;
+    cluster.is_whole().await;
+    assert_eq!(lists.names("listed-", None).await.unwrap().len(), 12);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+}
+
 /// Makes a replica the master. The others elect none for a master that they had elected a moment ago, and after five
 /// seconds a replica stops trying: so it is told again.
 async fn take_over(replica: &str) {

@@ -455,6 +455,63 @@ fn longest_command(alone: &mut Alone) -> usize {
     words.max().unwrap_or(0)
 }
 
+/// Has so many read there.
+async fn crowd_of_readers(caller: &Arc<Caller>, page: &Name, numbers: std::ops::Range<u64>) {
+    let mut joining = JoinSet::new();
+    for number in numbers {
+        let claim = Claim::new(caller.claim(number), page.clone(), Kind::RwLock, Weight::ONE, Weight::MAX);
+        let caller = caller.clone();
+        joining.spawn(async move { caller.session.join(&claim, Patience::Wait).await.unwrap() });
+    }
+    joining.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn crowds_are_looked_for_in_one_round_trip() {
+    const ROUND_TRIP: Duration = Duration::from_millis(160);
+    let _alone = Alone::new().await;
+    let wires = Wires::default();
+    let caller = Arc::new(Caller::open(&wires.store(&url()), 2, &Options::new().ttl(HOUR)).await);
+    let mut standing = Vec::new();
+    for number in 0..6 {
+        let page = name(&format!("page {number}"));
+        let (first, last) = (number * 10_000, number * 10_000 + 1_500);
+        crowd_of_readers(&caller, &page, first..last).await;
+        let writer = Claim::new(caller.claim(last), page.clone(), Kind::RwLock, Weight::MAX, Weight::MAX);
+        join(&caller, &writer).await; // so the server cannot say that it is just those who hold
+        standing.push((page, (first..=last).map(|number| caller.claim(number)).collect::<Vec<_>>()));
+    }
+    let renew = async || caller.session.renew(Shard(0), &standing).await.unwrap();
+    renew().await; // and the server knows the scripts
+    wires.lag(ROUND_TRIP);
+    let began = Instant::now();
+    let renewal = renew().await;
+    let took = began.elapsed();
+    assert_eq!((renewal.gone, renewal.unsure), (vec![], vec![]));
+    assert!(took < ROUND_TRIP * 4, "six crowds behind {ROUND_TRIP:?} took {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn strays_besides_a_crowd_of_ones_own_are_found_by_and_by() {
+    let _alone = Alone::new().await;
+    let caller = Arc::new(caller(2, HOUR).await);
+    let page = name("page");
+    crowd_of_readers(&caller, &page, 1..1_503).await;
+    let ours: Vec<ClaimId> = (2..1_502).map(|number| caller.claim(number)).collect();
+    let (mut strays, mut rounds) = (BTreeSet::from([1, 1_502]), 0);
+    while !strays.is_empty() {
+        let renewal = caller.session.renew(Shard(0), &[(page.clone(), ours.clone())]).await.unwrap();
+        for (_, stray) in renewal.strays {
+            assert!(strays.remove(&stray.number), "{stray}");
+            caller.session.leave(&page, stray, Leave::Void).await.unwrap();
+        }
+        rounds += 1;
+        assert!(rounds < 100, "{strays:?} were not found");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_crowd_that_the_server_forgot_is_not_renewed_when_it_cannot_be_looked_for() {

@@ -94,7 +94,7 @@ local function find_strays()
       is_stray(numbers[i])
     end
   end
-  if #are_strays < count and not at.in_one then
+  if (elsewhere or #are_strays < count) and not at.in_one then
     for _, field in ipairs(redis.call('HRANDFIELD', held, '1000')) do -- all, where there are no more
       if string.sub(field, 1, 18) == 'h:' .. caller and not asked[string.sub(field, 20)] then
         is_stray(string.sub(field, 20))

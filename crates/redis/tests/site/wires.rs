@@ -6,10 +6,12 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tidelock_redis::Store;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
 
 /// All connections that a store has made.
 #[derive(Clone, Default)]
@@ -26,6 +28,7 @@ struct All {
     dead: BTreeSet<String>,
     /// A request that is longer cuts its connection.
     longest: Arc<AtomicUsize>,
+    lag: Arc<Mutex<Duration>>,
 }
 
 #[derive(Default)]
@@ -93,6 +96,11 @@ impl Wires {
         self.0.lock().unwrap().wires[first..].iter().for_each(|state| state.lock().unwrap().befall(fault));
     }
 
+    /// From now on nothing is heard sooner than so long after something was written.
+    pub(crate) fn lag(&self, round_trip: Duration) {
+        *self.0.lock().unwrap().lag.lock().unwrap() = round_trip;
+    }
+
     /// From now on a request of more bytes cuts its connection.
     pub(crate) fn cut_at_requests_longer_than(&self, bytes: usize) {
         self.0.lock().unwrap().longest.store(bytes, Ordering::Relaxed);
@@ -126,7 +134,7 @@ impl Wires {
         stream.set_nodelay(true).unwrap();
         let mut all = self.0.lock().unwrap();
         all.wires.push(state.clone());
-        Wire { stream, state, longest: all.longest.clone() }
+        Wire { stream, state, longest: all.longest.clone(), lag: all.lag.clone(), rest: None }
     }
 }
 
@@ -143,6 +151,9 @@ pub(crate) struct Wire {
     state: Arc<Mutex<State>>,
     /// No limit while it is zero.
     longest: Arc<AtomicUsize>,
+    lag: Arc<Mutex<Duration>>,
+    /// Until it is over nothing is heard.
+    rest: Option<Pin<Box<Sleep>>>,
 }
 
 impl Wire {
@@ -168,6 +179,10 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Some(rest) = &mut self.rest {
+            std::task::ready!(rest.as_mut().poll(cx));
+            self.rest = None;
+        }
         match self.fault(cx) {
             None => Pin::new(&mut self.stream).poll_read(cx, buffer),
             Some(Fault::Silent | Fault::Mute) => Poll::Pending,
@@ -178,6 +193,10 @@ impl AsyncRead for Wire {
 
 impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let lag = *self.lag.lock().unwrap();
+        if !lag.is_zero() && self.rest.is_none() {
+            self.rest = Some(Box::pin(tokio::time::sleep(lag)));
+        }
         let longest = self.longest.load(Ordering::Relaxed);
         if longest > 0 && bytes.len() > longest {
             self.state.lock().unwrap().befall(Fault::Cut);
