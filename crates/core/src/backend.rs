@@ -42,6 +42,8 @@
 //!   then on, [`Signals::look_everywhere`] has core renew at once, and [`Renewal::until`] is believed although it is earlier
 //!   than what was said before. Where it cannot be known the session is over.
 //! - Tokens of conflicting grants of a name grow, whatever happens to claims, lines, processes and the server.
+//! - Whoever a renewal does not name as gone or unsure is renewed. A claim that could not be asked about is unsure, and only
+//!   what the store says is gone is gone.
 //! - Repeating a request of the same claim is harmless: join says where the claim stands, leave says `Absent`. Only
 //!   core repeats a leave: a backend that did so after an unknown outcome would make its own success look like a loss.
 
