@@ -72,6 +72,8 @@ struct Play {
     tasks: JoinSet<Outcome>,
     spells: Arc<Mutex<Vec<Spell>>>,
     overlaps: Vec<(Moment, Moment)>,
+    /// A join may have arrived after its leave was forgotten: its claim stands for a lifetime, and is nobody's.
+    were_late: bool,
     pulse: Option<Pulse>,
     probe: JoinHandle<()>,
     _folder: Folder,
@@ -129,6 +131,7 @@ impl Play {
             tasks: JoinSet::new(),
             spells,
             overlaps: Vec::new(),
+            were_late: false,
             pulse: Some(pulse),
             probe,
             _folder: Folder(folder),
@@ -156,6 +159,7 @@ impl Play {
     async fn befall(&mut self, trouble: Trouble) -> Outcome {
         let Trouble { blow, lasts, .. } = trouble;
         let from = self.now();
+        self.were_late |= blow.holds_requests_up() && lasts > self.stage.ttl();
         let what = blow.to_string();
         let done = self.strike(&blow, lasts).await;
         self.stage.server().act(Act::Heal).await?;
@@ -253,17 +257,18 @@ impl Play {
         few.map(|event| format!("; {} {} for {:?}", event.who, event.what.sentence(), event.name)).collect()
     }
 
-    /// A second, and for those that died a lifetime more.
+    /// A second, and for those that died, or came to stand for nobody, a lifetime more.
     async fn nothing_is_left(&self) -> Outcome {
         if self.stage.subject().can(Ability::Leftovers) != Can::Yes {
             return Ok(());
         }
-        let has_died = self.processes.iter().any(Process::was_killed) || !self.overlaps.is_empty();
-        let lifetime = if has_died { self.stage.ttl() * 11 / 10 } else { Duration::ZERO };
+        let have_died = self.processes.iter().any(Process::was_killed) || !self.overlaps.is_empty();
+        let are_dead = have_died || self.were_late;
+        let lifetime = if are_dead { self.stage.ttl() * 11 / 10 } else { Duration::ZERO };
         let within = Duration::from_secs(1) + lifetime;
         let none = async || self.stage.server().leftovers().await.is_ok_and(|left| left.is_empty());
         if self.stage.until(within, "nothing is left", none).await.is_err() {
-            if has_died {
+            if are_dead {
                 self.stage.end().await?; // the dead are taken out by who comes next
                 let _ = self.stage.until(Duration::from_secs(1), "nothing is left", none).await;
             }

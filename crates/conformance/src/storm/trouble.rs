@@ -42,6 +42,11 @@ impl Blow {
             _ => &[],
         }
     }
+
+    /// What is asked meanwhile may arrive at its end.
+    pub(super) fn holds_requests_up(&self) -> bool {
+        matches!(self, Self::Act(Act::Strand(_) | Act::Stall(_, Way::There) | Act::HoldRequests(_)))
+    }
 }
 
 impl std::fmt::Display for Blow {
