@@ -5,6 +5,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tidelock::{Error, Options, State};
+use tokio::task::JoinSet;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -188,8 +189,12 @@ async fn thousands_of_waited_names_survive_a_lost_connection(stage: &Stage) -> O
     ensure!(kept.state() != State::Lost, "what is held was lost among {count} that are waited for");
     ensure!(waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
     drop(holds);
+    let mut releasing = JoinSet::new();
     for waiter in waiting {
-        stage.turn_within(ttl, waiter).await?.release().await?;
+        releasing.spawn(stage.turn_within(ttl, waiter).await?.release());
+    }
+    for released in releasing.join_all().await {
+        released?;
     }
     Ok(kept.release().await?)
 }
