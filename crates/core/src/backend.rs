@@ -18,7 +18,8 @@
 //!   No grant whose deadline is nearly over is handed out before that was tried.
 //! - No answer about a claim is waited for longer than the ttl, and no renewal, look or leave longer than a third of it,
 //!   whatever `command_deadline` says.
-//! - A reply of a leave that its user does not poll, or drops, is polled by the keeper within a third of the ttl.
+//! - A reply of a leave that its user drops is polled by the keeper; one that its user leaves lying too, from the first
+//!   round of renewals on that comes when its time as a command is over. Until then nobody else polls it.
 //! - A leave that failed is sent again until it succeeds or its claim is surely over; after any error but
 //!   [`ErrorKind::Lost`](crate::ErrorKind::Lost), for a permission that is missing now may be there soon.
 //! - A claim's id is never used again, not for another claim either. A join is repeated under its id only within a ttl of

@@ -1,7 +1,7 @@
 //! A leave under way, between the user who waits for its answer and the keeper who sees it through.
 //!
-//! Its user polls it, and lays it down here in between. A user who polls no more does not come back for it: the keeper
-//! takes it up at its next round, and tells what has come of it to a user who comes back after all.
+//! Its user polls it, and lays it down here in between. A user who has not come back when its time was over may never
+//! do so: the keeper takes it up at its next round, and tells what has come of it to a user who comes back after all.
 
 use std::task::{Context, Poll, Waker};
 

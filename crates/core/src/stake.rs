@@ -1,7 +1,9 @@
 //! A claim that leaves when it is dropped, however far it has come.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::deadline;
@@ -22,6 +24,13 @@ pub(crate) enum Joined {
     Gone(Loss),
     /// No answer came while the claim surely lived. It is to leave, and another to be asked for.
     TooLate,
+}
+
+impl Joined {
+    /// It was lost before the answer to its join came. By the clock only because that took too long, or its user did.
+    fn lost(loss: Loss) -> Self {
+        if loss == Loss::Deadline { Self::TooLate } else { Self::Gone(loss) }
+    }
 }
 
 /// What an acquire remembers of joins without an answer, from one claim to the next.
@@ -64,12 +73,23 @@ impl Stake {
         // granted to it before, and told late, would be taken for what it has now. So that is done under another id.
         let first_over = asked + ttl_of(&*live.session);
         self.standing.is_over_at(first_over);
-        let over = || first_over.min(asked + ttl_of(&*live.session)); // which may have changed
+        let ttl = || ttl_of(&*live.session); // which may change
+        let over = || first_over.min(asked + ttl());
         let mut is_repeated = false;
         loop {
             self.standing.ask();
-            let joining = shield::around(live.session.join(&self.standing.claim, patience));
-            let answer = deadline::by(clock, |_| give_up.min(over()), joining).await;
+            let joining =
+                self.unless_gone(over, shield::around(live.session.join(&self.standing.claim, patience)));
+            let answer = match deadline::by(clock, |_| give_up.min(over()), joining).await {
+                Some(Err(gone)) => {
+                    if clock.now() > over() + ttl() / 10 {
+                        *trying = Trying::default(); // it was its user who was away, and not the store
+                    }
+                    return Ok(gone);
+                }
+                Some(Ok(answer)) => Some(answer),
+                None => None,
+            };
             // What the last answer said is worth more to its user than that there was none now.
             let no_answer = || Err(trying.trouble.take().unwrap_or_else(deadline::no_answer));
             let error = match answer.unwrap_or_else(no_answer) {
@@ -85,7 +105,7 @@ impl Stake {
                 return Err(error);
             }
             if let Some(loss) = self.standing.loss() {
-                return Ok(Joined::Gone(loss)); // its session ended meanwhile, or is being closed
+                return Ok(Joined::lost(loss)); // its session ended meanwhile, or is being closed
             }
             let again_at = clock.now() + trying.pause(&live.options);
             if !error.can_retry() || again_at >= give_up {
@@ -93,15 +113,37 @@ impl Stake {
             }
             tracing::debug!(lock.name = %self.standing.claim.name, %error, "a join got no answer, and is asked again");
             trying.trouble = Some(error);
-            Sleep::until(clock, again_at).await;
+            Sleep::until(clock, again_at.min(over())).await;
             if let Some(loss) = self.standing.loss() {
-                return Ok(Joined::Gone(loss)); // it was evicted meanwhile
+                return Ok(Joined::lost(loss)); // it was evicted meanwhile
             }
             if clock.now() >= over() {
                 return Ok(Joined::TooLate);
             }
             is_repeated = true;
         }
+    }
+
+    /// What the join gives. A user who comes back to it late does not poll it any more: that could send it, or have its
+    /// way to the store carry on with it, after its leave.
+    async fn unless_gone<T>(
+        &self,
+        over: impl Fn() -> Moment,
+        join: impl Future<Output = T>,
+    ) -> Result<T, Joined> {
+        let (mut join, mut is_begun) = (pin!(join), false);
+        poll_fn(|cx| {
+            if std::mem::replace(&mut is_begun, true) {
+                if let Some(loss) = self.standing.loss() {
+                    return Poll::Ready(Err(Joined::lost(loss)));
+                }
+                if self.live.clock.now() >= over() {
+                    return Poll::Ready(Err(Joined::TooLate));
+                }
+            }
+            join.as_mut().poll(cx).map(Ok)
+        })
+        .await
     }
 
     /// Its turn, or its end; `None` when `by` comes first.
@@ -142,10 +184,12 @@ impl Stake {
     pub(crate) async fn release(&self) -> Result<()> {
         let lost =
             |loss: Loss| Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason()));
-        self.lapse(self.live.clock.now());
+        let now = self.live.clock.now();
+        self.lapse(now);
         if self.standing.lose(Loss::Left).is_none() {
             return Err(lost(self.standing.loss().unwrap_or(Loss::NotInLine)));
         }
+        self.standing.is_over_at(now + self.live.claim_deadline());
         let mut leaving = Leaving::start(&self.live, &self.standing);
         match self.live.ask_within(self.live.claim_deadline(), leaving.answer()).await? {
             Left::Held => Ok(()),
@@ -166,7 +210,7 @@ impl Stake {
         match place {
             Place::Held { grant, until } => {
                 registry.extend(&self.standing, until);
-                registry.hold(&self.standing, grant).map_or(Joined::Held(grant), Joined::Gone)
+                registry.hold(&self.standing, grant).map_or(Joined::Held(grant), Joined::lost)
             }
             Place::Waiting { until, look_in } => {
                 registry.extend(&self.standing, until);
@@ -202,13 +246,14 @@ impl Drop for Stake {
                 }
                 drop(Leaving::start(&self.live, &self.standing));
             }
-            // The store said that it has it no more, and a join that is still on its way does not know of that.
-            None if self.standing.loss() == Some(Loss::NotInLine)
+            // Whoever lost it before has dealt with its leave. But a join that was still on its way may have come after
+            // that; from here on no other does.
+            None if self.standing.loss() != Some(Loss::Left)
                 && self.standing.how_to_leave() == Leave::Void =>
             {
                 drop(Leaving::start(&self.live, &self.standing));
             }
-            None => {} // whoever lost it before has dealt with its leave
+            None => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::departure::Departure;
 use crate::sync::Cell;
-use crate::{Claim, ClaimId, Grant, Kind, Leave, Moment, Name, Place, Weight, shield};
+use crate::{Claim, ClaimId, Grant, Kind, Leave, Left, Moment, Name, Place, Reply, Weight, shield};
 
 pub(crate) struct Standing {
     pub(crate) claim: Claim,
@@ -24,7 +24,7 @@ pub(crate) struct Standing {
     /// Until when its user may hold it at most: `max_hold`.
     latest: AtomicU64,
     jeopardy: AtomicBool,
-    /// When nobody waits for the answer to its join any more; 0 before it is asked for.
+    /// When nobody waits for the answer to its join any more, or to its leave; 0 before it is asked for.
     over: AtomicU64,
     /// How many joins were sent, and how many of them answered.
     asked: AtomicU32,
@@ -116,15 +116,25 @@ impl Standing {
         if self.kept_until() == Moment::START { latest } else { self.until() }
     }
 
-    /// It is being asked for, and no answer is believed after that.
+    /// It is being asked for, or released, and no answer is waited for after that.
     pub(crate) fn is_over_at(&self, over: Moment) {
         self.over.store(over.as_nanos(), Ordering::Release);
     }
 
     /// Its join is over, and its user has not taken that in: a future that nobody polls.
     pub(crate) fn is_left_lying(&self, now: Moment) -> bool {
+        self.is_waited_for_no_more(now) && self.stands() == Some(Footing::Joining)
+    }
+
+    /// Its user would have given up by now, and has not come back: its leave, if it lies there. Before that its user
+    /// may just be waiting to be woken.
+    pub(crate) fn take_up_leave(&self, now: Moment) -> Option<Reply<Left>> {
+        if self.is_waited_for_no_more(now) { self.departure.take_up() } else { None }
+    }
+
+    fn is_waited_for_no_more(&self, now: Moment) -> bool {
         let over = self.over.load(Ordering::Acquire);
-        over > 0 && over <= now.as_nanos() && self.stands() == Some(Footing::Joining)
+        over > 0 && over <= now.as_nanos()
     }
 
     /// Until when the store keeps it, as far as is known.

@@ -249,3 +249,23 @@ async fn a_resize_that_nobody_waits_for_changes_its_handle_too() -> Done {
     assert_eq!(calls.size().await?, 5, "what the line had last");
     Ok(())
 }
+
+#[tokio::test]
+async fn an_acquire_goes_on_for_as_long_as_a_command_may_take_whatever_the_ttl() -> Done {
+    for millis in [1_500, 2_500, 3_500] {
+        let (clock, ttl) = (Clock::manual(), Duration::from_millis(millis));
+        let (store, command) = (Store::with_clock(&clock), ttl * 20);
+        let locks = store.connect(Options::new().ttl(ttl).command_deadline(command))?;
+        locks.mutex("other")?.lock().await?.release().await?;
+        store.faults().refuse_all();
+        let (mutex, began) = (locks.mutex("m")?, clock.now());
+        let locking = tokio::spawn(async move { mutex.lock().await });
+        while !locking.is_finished() {
+            clock.pass(Duration::from_millis(100)).await;
+        }
+        let (tried, error) = (clock.now().since(began), locking.await.expect("no panic").unwrap_err());
+        assert!(tried >= command - ttl, "{ttl:?}: it gave up after {tried:?} of {command:?}: {error}");
+        assert!(error.to_string().contains("the store refuses to serve"), "{error}");
+    }
+    Ok(())
+}

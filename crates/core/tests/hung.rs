@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidelock::Options;
 use tidelock::prelude::*;
+use tidelock::{Backend, Claim, ClaimId, Grant, Kind, Name, Options, Patience, Place, Weight};
 use tidelock_memory::{Clock, Store};
 
 type Done = tidelock::Result<()>;
@@ -15,6 +15,18 @@ type Done = tidelock::Result<()>;
 const TTL: Duration = Duration::from_secs(15);
 const MAX_HOLD: Duration = Duration::from_secs(2);
 const ANSWER_TAKES: Duration = Duration::from_millis(10);
+
+/// Hears nothing.
+#[derive(Debug)]
+struct Deaf;
+
+impl tidelock::Signals for Deaf {
+    fn held(&self, _: ClaimId, _: Grant) {}
+    fn gone(&self, _: ClaimId) {}
+    fn look(&self, _: &Name) {}
+    fn look_everywhere(&self) {}
+    fn over(&self) {}
+}
 
 struct Stage {
     clock: Clock,
@@ -88,10 +100,69 @@ async fn what_was_granted_to_a_future_that_nobody_polls_is_given_back() -> Done 
 }
 
 #[tokio::test]
-async fn a_release_hears_of_its_leave_from_the_keeper_too() -> Done {
+async fn a_join_that_is_polled_after_its_leave_stands_in_nobodys_way() -> Done {
+    let stage = Stage::new().await?;
+    let mutex = stage.hangs.mutex("m")?;
+    let mut asking = mutex.lock();
+    let mut poll = || asking.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    stage.store.faults().delay(ANSWER_TAKES);
+    assert!(poll().is_pending()); // it is on its way
+    stage.store.faults().heal();
+    stage.clock.pass(TTL * 4).await; // its leave is done, and nobody remembers that any more
+    match poll() {
+        Poll::Ready(held) => held?.release().await?,
+        Poll::Pending => drop(asking),
+    }
+    assert_eq!(stage.free_after("m", MAX_HOLD / 4).await?, Duration::ZERO);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_comes_alive_after_its_leave_is_given_back_with_its_future() -> Done {
+    let stage = Stage::new().await?;
+    let id = stage.hangs.mutex("warm")?.lock().await?.claim();
+    let mutex = stage.hangs.mutex("m")?;
+    let mut asking = mutex.lock();
+    stage.store.faults().delay(ANSWER_TAKES);
+    assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    stage.store.faults().heal();
+    stage.clock.pass(TTL * 4).await;
+    // A connection may have carried it there all the same: as if it had been asked for only now.
+    let late = stage.store.open(id.session, &Options::new().ttl(TTL), std::sync::Arc::new(Deaf)).await?;
+    let id = ClaimId { number: id.number + 1, ..id };
+    let claim = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+    assert!(matches!(late.join(&claim, Patience::Wait).await?, Place::Held { .. }));
+    drop(asking);
+    assert_eq!(stage.free_after("m", MAX_HOLD / 4).await?, Duration::ZERO);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_is_not_blamed_for_a_user_who_is_late_again_and_again() -> Done {
+    let stage = Stage::new().await?;
+    let mutex = stage.hangs.mutex("m")?;
+    let mut asking = mutex.lock();
+    stage.store.faults().delay(ANSWER_TAKES);
+    for turn in 0..5 {
+        if let Poll::Ready(held) = asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            panic!("turn {turn}: {held:?}");
+        }
+        stage.clock.pass(TTL * 2).await; // somebody computes
+    }
+    stage.store.faults().heal();
+    let again = stage.clock.clone();
+    let held = tokio::select! {
+        held = asking => held?,
+        () = async { loop { again.pass(TTL / 10).await } } => unreachable!(),
+    };
+    held.release().await
+}
+
+#[tokio::test]
+async fn a_release_hears_of_its_leave_though_renewals_come_in_between() -> Done {
     let stage = Stage::new().await?;
     let guard = stage.other.mutex("m")?.lock().await?;
-    stage.clock.pass(TTL * 3 / 10).await; // soon everything is renewed, and what lies about is looked for
+    stage.clock.pass(TTL * 3 / 10).await; // soon everything is renewed
     let third = TTL / 3;
     stage.store.faults().delay(TTL / 15); // less than a command may take
     let began = stage.clock.now();

@@ -3,9 +3,10 @@
 mod condition;
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -37,6 +38,7 @@ enum How {
     ConflictOnJoin,
     LeavesAreDeniedAtFirst,
     TheFirstLeaveIsLost,
+    LeavesAreSlowAndTheirUsersOwn,
     CloseHangs,
     OpenWaitsForTheGateAndTheFirstCloseFails,
     NoTtl,
@@ -131,6 +133,9 @@ impl Session for SickSession {
                 Err(lost)
             });
         }
+        if self.how == How::LeavesAreSlowAndTheirUsersOwn {
+            return Box::pin(users_own(self.inner.leave(name, id, how)));
+        }
         self.inner.leave(name, id, how)
     }
 
@@ -165,6 +170,20 @@ impl Session for SickSession {
         }
         self.inner.close().await
     }
+}
+
+/// An answer that takes longer than it is to the next renewal, by a way that serves nobody but the caller.
+async fn users_own<T>(reply: Reply<T>) -> tidelock::Result<T> {
+    let clock = tidelock::boot_clock();
+    let mut answered = pin!(tidelock::Sleep::until(&clock, clock.now() + Duration::from_millis(400)));
+    std::future::poll_fn(|cx| match std::thread::current().name() {
+        Some("tidelock-keeper") => {
+            Poll::Ready(Err(tidelock::Error::new(ErrorKind::Timeout, "the keeper is told nothing here")))
+        }
+        _ => answered.as_mut().poll(cx).map(Ok),
+    })
+    .await?;
+    reply.await
 }
 
 #[tokio::test]
@@ -422,6 +441,16 @@ async fn a_release_that_nobody_polls_gives_back_though_its_leave_was_lost() -> D
     assert!(other.mutex("m")?.lock_within(Duration::from_secs(5)).await?.is_some(), "it is held by nobody");
     // It is polled again after all: it hears of that first leave.
     assert_eq!(releasing.await.unwrap_err().kind(), ErrorKind::Unavailable);
+    locks.close().await
+}
+
+#[tokio::test]
+async fn the_keeper_takes_no_leave_from_a_user_who_waits_for_it() -> Done {
+    let options = Options::new().ttl(Duration::from_secs(1));
+    let (_, locks) = Sick::locks(How::LeavesAreSlowAndTheirUsersOwn, options)?;
+    for _ in 0..3 {
+        locks.mutex("m")?.lock().await?.release().await?; // a renewal comes every 333 ms
+    }
     locks.close().await
 }
 

@@ -152,7 +152,7 @@ impl Keeper {
             for standing in self.registry.left_lying(now) {
                 self.lose(standing, now);
             }
-            for (standing, leave) in self.registry.leaves_laid_down() {
+            for (standing, leave) in self.registry.leaves_left_lying(now) {
                 self.see_through(standing, Some(leave));
             }
             self.renew(|_| true);

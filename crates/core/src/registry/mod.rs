@@ -368,10 +368,10 @@ impl Registry {
         left
     }
 
-    /// Takes up each leave whose user is not just polling it, and may never do so again.
-    pub(crate) fn leaves_laid_down(&self) -> Vec<(Arc<Standing>, Reply<Left>)> {
+    /// Takes up each leave whose user has not come back in time, and may never do so.
+    pub(crate) fn leaves_left_lying(&self, now: Moment) -> Vec<(Arc<Standing>, Reply<Left>)> {
         let table = self.table.lock();
-        let laid_down = |standing: &Arc<Standing>| Some((standing.clone(), standing.departure.take_up()?));
+        let laid_down = |standing: &Arc<Standing>| Some((standing.clone(), standing.take_up_leave(now)?));
         table.standing.values().filter_map(laid_down).collect()
     }
 
