@@ -247,7 +247,8 @@ impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
             return Poll::Ready(self.finish(reply));
         }
         std::task::ready!(self.poll_distrust(cx));
-        self.way.give_up(); // silent, or on a runtime that is blocked: a new one is soon made
+        // The connection stays: others wait for answers there, and the network may only be slow. Whether it has fallen
+        // silent its pulse tells.
         self.way.reach.news.missed(); // what the answer would have told, perhaps
         Poll::Ready(Err(silent(&self.way.place)))
     }

@@ -4,10 +4,13 @@
 mod site;
 
 use std::panic;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use site::url;
-use tidelock_redis::{Options, Store};
+use tidelock_redis::{Locks, Options, Store};
 use tokio::runtime::{Builder, Runtime};
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -48,4 +51,40 @@ fn a_runtime_without_timers_or_io_serves_as_well() {
         // It cannot be asked whether it has any. It is tried once, in a task of its own.
         assert!(panics(&runtime, store()) <= 1, "without I/O");
     }
+}
+
+const TTL: Duration = Duration::from_secs(1);
+
+/// A runtime that does nothing unless it is driven, and a client that has a connection of its own there.
+fn driven_by_hand() -> (Runtime, Arc<dyn Locks>) {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let options = Options::new().ttl(TTL).command_deadline(TTL * 10);
+    let locks = runtime.block_on(Store::open(&url()).unwrap().connect(options)).unwrap();
+    runtime.block_on(async {
+        for _ in 0..64 {
+            locks.mutex("often").unwrap().lock().await.unwrap().release().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    (runtime, locks)
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_join_that_lay_in_a_blocked_runtime_keeps_nobody_out_once_it_is_dropped() {
+    let (runtime, locks) = driven_by_hand();
+    let (elsewhere, other) = driven_by_hand();
+    let mutex = locks.mutex("left lying").unwrap();
+    let mut asking = mutex.lock();
+    runtime.block_on(async {
+        assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    });
+    std::thread::sleep(TTL * 4); // its leave is done, and the server does not remember that any more
+    runtime.block_on(async { tokio::time::sleep(TTL / 20).await }); // what was asked there is sent now
+    drop(asking);
+    let began = Instant::now();
+    let guard = elsewhere.block_on(other.mutex("left lying").unwrap().lock()).unwrap();
+    let took = began.elapsed();
+    elsewhere.block_on(guard.release()).unwrap();
+    assert!(took < TTL / 3, "it took {took:?}");
 }

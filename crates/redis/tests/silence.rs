@@ -163,6 +163,35 @@ async fn a_slow_server_loses_no_connection() {
     locks.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_slow_network_only_slows() {
+    let _alone = Alone::new().await;
+    let wires = Wires::default();
+    wires.lag(Duration::from_millis(150));
+    let ttl = Duration::from_secs(3); // everything is renewed every second
+    let locks = wires.store(&url()).connect(Options::new().ttl(ttl)).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..6 {
+        let mutex = locks.mutex(&format!("stock {task}")).unwrap();
+        tasks.spawn(async move {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_secs(5) {
+                let guard = mutex.lock().await.unwrap_or_else(|error| panic!("{task}: {error}"));
+                match task {
+                    0 => drop(guard),
+                    _ => guard.release().await.unwrap_or_else(|error| panic!("{task}: {error}")),
+                }
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(wires.made(), 3, "two for the keeper and one for this runtime, none of which was given up");
+    locks.close().await.unwrap();
+}
+
 // Leaves.
 
 #[tokio::test]
