@@ -6,6 +6,7 @@
 use tracing::Instrument;
 
 use crate::client::{Client, closed};
+use crate::named_line::Declared;
 use crate::stake::{Joined, Stake, Trying};
 use crate::standing::{Loss, Turn};
 use crate::{Claim, ClaimId, Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Signals, Weight};
@@ -19,7 +20,8 @@ pub(crate) struct Want<'a> {
     pub(crate) name: &'a Name,
     pub(crate) kind: Kind,
     pub(crate) weight: Weight,
-    pub(crate) capacity: Weight,
+    /// Read anew for each claim: one that stands in line after a resize must not bring the size of before.
+    pub(crate) capacity: &'a Declared,
 }
 
 /// What standing in line with one claim has come to.
@@ -123,7 +125,7 @@ impl Client {
 
 impl Want<'_> {
     fn claim(&self, id: ClaimId) -> Claim {
-        Claim::new(id, self.name.clone(), self.kind, self.weight, self.capacity)
+        Claim::new(id, self.name.clone(), self.kind, self.weight, self.capacity.get())
     }
 }
 

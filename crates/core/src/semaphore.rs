@@ -1,7 +1,6 @@
 //! A number of permits.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -122,7 +121,7 @@ impl NamedLine {
         let line = self.client.line(&self.name).await?;
         match line.kind {
             Some(kind) if kind != Kind::Semaphore => Err(Error::other_kind(kind)),
-            _ => Ok(line.capacity.unwrap_or_else(|| self.capacity())),
+            _ => Ok(line.capacity.unwrap_or_else(|| self.declared.get())),
         }
     }
 
@@ -142,11 +141,12 @@ impl NamedLine {
     async fn resize_once(&self, to: Weight) -> Result<()> {
         let from = self.size_now().await?;
         let (live, name) = (self.client.live(Moment::NEVER).await?, self.name.clone());
-        let (session, capacity) = (live.session.clone(), self.capacity.clone());
+        let (session, declared) = (live.session.clone(), self.declared.clone());
+        let number = declared.next_resize();
         // It is seen through although nobody waits for the answer, and then this handle knows of it too.
         live.tell(async move {
             session.resize(&name, from, to).await?;
-            capacity.store(to.get(), Ordering::Release);
+            declared.resized(number, to);
             Ok(())
         })
         .await

@@ -269,3 +269,55 @@ async fn an_acquire_goes_on_for_as_long_as_a_command_may_take_whatever_the_ttl()
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn the_last_resize_stays_in_its_handle_though_the_one_before_is_answered_later() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(Options::new())?;
+    let (calls, other) = (locks.semaphore("calls", 3)?, locks.semaphore("other", 1)?);
+    let one = calls.acquire(1).await?;
+    store.faults().delay(Duration::from_millis(10));
+    let mut first = calls.resize(4);
+    for _ in 0..3 {
+        let _ = first.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        tokio::time::sleep(Duration::from_millis(20)).await; // it is sent by a thread that nothing is seen of from here
+        clock.advance(Duration::from_millis(5));
+    }
+    store.faults().heal();
+    condition::until("it has arrived", async || {
+        let capacity = locks.inspect("calls").await.ok().and_then(|line| line.capacity);
+        let has_arrived = capacity.map(tidelock::Weight::get) == Some(4);
+        if !has_arrived {
+            let _ = first.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+            clock.advance(Duration::from_millis(1));
+        }
+        has_arrived
+    })
+    .await;
+    drop(first);
+    calls.resize(5).await?;
+    clock.pass(Duration::from_secs(1)).await; // only now is the first one answered
+    other.resize(2).await?; // and what it does with the answer is done before this
+    one.release().await?;
+    assert_eq!(calls.size().await?, 5, "what was asked for last");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_waiter_that_stands_in_line_anew_declares_the_size_of_now() -> Done {
+    let store = Store::new();
+    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (calls, theirs) = (locks.semaphore("calls", 3)?, other.semaphore("calls", 3)?);
+    let all = theirs.acquire(3).await?;
+    let waits = calls.clone();
+    let waiting = tokio::spawn(async move { waits.acquire(3).await });
+    let waiters = async || locks.inspect("calls").await.is_ok_and(|line| line.waiters().count() == 1);
+    condition::until("it waits", waiters).await;
+    calls.resize(5).await?;
+    store.faults().lose_sessions(); // nobody stands in line any more, so that the next one says how many there are
+    let held = waiting.await.expect("no panic")?;
+    assert_eq!(calls.size().await?, 5);
+    drop((all, held));
+    Ok(())
+}
