@@ -3,10 +3,9 @@
 //! Whatever is dropped on the way leaves by itself ([`Stake`]). Who loses its session while it only waits stands in
 //! line anew, at the tail.
 
-use tracing::Instrument;
-
 use crate::client::{Client, closed};
 use crate::named_line::Declared;
+use crate::span::Span;
 use crate::stake::{Joined, Stake, Trying};
 use crate::standing::{Loss, Turn};
 use crate::{Claim, ClaimId, Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Signals, Weight};
@@ -45,11 +44,11 @@ impl Client {
         patience: Patience,
         by: Moment,
     ) -> Result<Option<Guard>> {
-        let span = tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind);
+        let span =
+            Span::new(|| tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind));
         let mut acquired = match span.is_disabled() {
             true => self.stand_in_line(want, patience, by).await,
-            // Boxed, because instrumenting moves the whole future, and nobody should pay for that who does not trace.
-            false => Box::pin(self.stand_in_line(want, patience, by)).instrument(span.clone()).await,
+            false => span.around(self.stand_in_line(want, patience, by)).await,
         };
         if let Ok(Some(guard)) = &mut acquired {
             guard.begin_span(&span);

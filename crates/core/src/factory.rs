@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::named_line::NamedLine;
 use crate::{
     Backend, ClaimId, Error, Guards, Kind, Leave, Left, Line, Locks, Moment, Name, Options, Result, RwLock,
-    Semaphore, Signals, Weight,
+    Semaphore, Signals, Weight, unharmed,
 };
 
 /// The locks of a backend, its session opened now: what a server is asked here shows whether it will serve.
@@ -84,7 +84,7 @@ impl Locks for Factory {
             Ok(left)
         };
         let left = evicted.await.map_err(|error: Error| error.during("evict from").on(&name))?;
-        tracing::warn!(lock.name = %name, %claim, ?left, "a claim was evicted by hand");
+        unharmed(|| tracing::warn!(lock.name = %name, %claim, ?left, "a claim was evicted by hand"));
         Ok(left != Left::Absent)
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::span::Span;
 use crate::stake::Stake;
 use crate::standing::{Standing, next_listener};
 use crate::{ClaimId, Error, ErrorKind, Grant, Name, Result, Token, Weight};
@@ -32,7 +33,7 @@ pub struct Guard {
     stake: Stake,
     grant: Grant,
     /// Lasts as long as the hold.
-    hold: tracing::Span,
+    hold: Span,
 }
 
 /// How far a guard can be trusted, the better first.
@@ -48,14 +49,15 @@ pub enum State {
 
 impl Guard {
     pub(crate) fn new(stake: Stake, grant: Grant) -> Self {
-        Self { stake, grant, hold: tracing::Span::none() }
+        Self { stake, grant, hold: Span::none() }
     }
 
     /// The hold's span begins, behind that of its acquire and not inside it: a child would keep that one open, and its
     /// user's own, for as long as the lock is held.
-    pub(crate) fn begin_span(&mut self, acquire: &tracing::Span) {
-        self.hold =
-            tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get());
+    pub(crate) fn begin_span(&mut self, acquire: &Span) {
+        self.hold = Span::new(
+            || tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get()),
+        );
         self.hold.follows_from(acquire);
     }
 

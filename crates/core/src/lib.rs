@@ -72,6 +72,7 @@ mod registry;
 mod rwlock;
 mod semaphore;
 mod shield;
+mod span;
 mod stake;
 mod standing;
 mod stranger;

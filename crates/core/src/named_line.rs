@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::acquire::Want;
 use crate::client::Client;
-use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Weight};
+use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Weight, unharmed};
 
 #[derive(Debug)]
 pub(crate) struct NamedLine {
@@ -96,7 +96,9 @@ impl NamedLine {
         let own = self.declared.get();
         if capacity != own && !self.told_of_other_size.swap(true, Ordering::AcqRel) {
             let name = &self.name;
-            tracing::warn!(lock.name = %name, %own, line = %capacity, "this semaphore has another size in use; served under that");
+            unharmed(
+                || tracing::warn!(lock.name = %name, %own, line = %capacity, "this semaphore has another size in use; served under that"),
+            );
         }
     }
 }
