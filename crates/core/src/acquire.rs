@@ -3,6 +3,8 @@
 //! Whatever is dropped on the way leaves by itself ([`Stake`]). Who loses its session while it only waits stands in
 //! line anew, at the tail.
 
+use std::time::Duration;
+
 use crate::client::{Client, closed};
 use crate::named_line::Declared;
 use crate::span::Span;
@@ -59,13 +61,18 @@ impl Client {
     async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
         // A store that answers at once must not keep a loop from ever yielding.
         tokio::task::coop::consume_budget().await;
-        let (mut lost_in_a_row, mut trying) = (0, Trying::default());
+        let (mut lost_in_a_row, mut trying, mut is_too_short) = (0, Trying::default(), None);
         while lost_in_a_row < TRIES {
             match self.stand_once(want, patience, by, &mut trying).await? {
                 Stood::Granted(guard) => return Ok(Some(guard)),
                 Stood::InVain => return Ok(None),
                 Stood::TooLate => continue,
                 Stood::Gone { loss: Loss::Closed, .. } => return Err(closed()),
+                // Its user looked too late: this runtime was busy, or it is always too late.
+                Stood::Gone { loss: Loss::MaxHold, .. } => {
+                    (lost_in_a_row, trying) = (lost_in_a_row + 1, Trying::default());
+                    is_too_short = self.options().max_hold;
+                }
                 // Its session has ended, or its lifetime: it stands in line anew, at the tail.
                 Stood::Gone { had_waited: true, .. } => {
                     (lost_in_a_row, trying) = (0, Trying::default());
@@ -78,10 +85,7 @@ impl Client {
                 }
             }
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            "the store ends every session, or forgets every claim, at once",
-        ))
+        Err(is_too_short.map_or_else(forgets_at_once, outlived))
     }
 
     /// Stands in line with one claim, until it is over with it one way or another.
@@ -112,7 +116,7 @@ impl Client {
             Err(error) => return Err(error),
         };
         Ok(match turn {
-            Some(Turn::Held(grant)) => match stake.freshen(by).await {
+            Some(Turn::Held(grant)) => match self.freshen(&stake, by).await {
                 Some(loss) => Stood::Gone { loss, had_waited },
                 None => Stood::Granted(Guard::new(stake, grant)),
             },
@@ -120,6 +124,24 @@ impl Client {
             None => Stood::InVain,
         })
     }
+
+    /// Sees to it that what is handed out is held. Says why it is gone, if so.
+    async fn freshen(&self, stake: &Stake, by: Moment) -> Option<Loss> {
+        let loss = stake.freshen(by).await;
+        // The grant may have come long before its user looks.
+        loss.or_else(|| self.options().max_hold.and_then(|_| stake.loss()))
+    }
+}
+
+fn forgets_at_once() -> Error {
+    Error::new(ErrorKind::Unavailable, "the store ends every session, or forgets every claim, at once")
+}
+
+fn outlived(max_hold: Duration) -> Error {
+    let wrong = format!(
+        "max_hold, which is {max_hold:?}, ends every grant before it can be handed out; the store, or this program, takes longer for that"
+    );
+    Error::new(ErrorKind::Lost, wrong)
 }
 
 impl Want<'_> {

@@ -20,6 +20,9 @@ pub struct Options {
     /// How long a claim outlives its client: 1 s to 24 h. Default 15 s.
     pub ttl: Duration,
     /// The longest that anything may be held, however healthy its keeper is. Default: no limit.
+    ///
+    /// It counts from when this process hears of the grant, also while nobody polls the acquire. An acquire whose grants it
+    /// ends four times in a row, before they can be handed out, is an error of kind [`ErrorKind::Lost`].
     pub max_hold: Option<Duration>,
     /// How long one command to the store may take; a join is repeated within that time. Default 2 s.
     ///

@@ -36,6 +36,8 @@ struct How {
     joined: Vec<ClaimId>,
     left: Vec<(ClaimId, Leave)>,
     signals: Option<Arc<dyn Signals>>,
+    /// How many grants are told before their join is answered, by so much.
+    told_early: (usize, Duration),
 }
 
 #[derive(Debug)]
@@ -56,7 +58,9 @@ impl Slow {
         let clock = Clock::manual();
         let (open_takes, join_takes, ttl) = (Duration::ZERO, Duration::ZERO, options.ttl);
         let (joined, left) = (Vec::new(), Vec::new());
-        let mut how = How { open_takes, join_takes, ttl, is_proved_late: false, joined, left, signals: None };
+        let (signals, told_early) = (None, (0, Duration::ZERO));
+        let mut how =
+            How { open_takes, join_takes, ttl, is_proved_late: false, joined, left, signals, told_early };
         change(&mut how);
         let slow = Self { store: Store::with_clock(&clock), clock, how: Arc::new(Mutex::new(how)) };
         Ok((slow.clone(), tidelock::attach(Arc::new(slow), options)?))
@@ -114,6 +118,17 @@ impl SlowSession {
         self.lease.lock().expect("no panic")
     }
 
+    fn tell_early(&self, id: ClaimId, grant: Grant) {
+        let (signals, early) = {
+            let mut how = self.slow.how();
+            let Some(left) = how.told_early.0.checked_sub(1) else { return };
+            how.told_early.0 = left;
+            (how.signals.clone(), how.told_early.1)
+        };
+        signals.expect("it is open").held(id, grant);
+        self.slow.clock.advance(early);
+    }
+
     /// Until when something lives that was sent then.
     fn until(&self, sent: Moment) -> Moment {
         let from = if self.slow.how().is_proved_late { self.lease().known } else { sent };
@@ -136,6 +151,9 @@ impl Session for SlowSession {
         self.slow.how().joined.push(claim.id);
         let place = self.inner.join(claim, patience).await?;
         self.slow.sleep(takes).await;
+        if let Place::Held { grant, .. } = place {
+            self.tell_early(claim.id, grant);
+        }
         let until = self.until(sent);
         Ok(match place {
             Place::Held { grant, .. } => Place::Held { grant, until },
@@ -360,5 +378,32 @@ async fn a_join_that_is_asked_again_within_its_ttl_keeps_its_id_and_its_place() 
     let joined = slow.how().joined.clone();
     assert!(joined.len() > 1 && joined.iter().all(|id| *id == joined[0]), "{joined:?}");
     held.release().await?;
+    close(&slow, locks).await
+}
+
+#[tokio::test]
+async fn a_hold_that_is_over_before_its_user_has_it_is_not_handed_out() -> Done {
+    let max_hold = Duration::from_millis(100);
+    for times in [1, 2, 3] {
+        let (slow, locks) = Slow::locks(Options::new().max_hold(max_hold), |how| {
+            how.told_early = (times, max_hold);
+        })?;
+        let held = locks.mutex("m")?.lock().await?;
+        assert_eq!(held.state(), State::Held);
+        assert_eq!(slow.how().joined.len(), times + 1);
+        held.release().await?;
+        close(&slow, locks).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_max_hold_that_no_grant_outlives_is_called_by_its_name() -> Done {
+    let max_hold = Duration::from_millis(100);
+    let (slow, locks) = Slow::locks(Options::new().max_hold(max_hold), |how| {
+        how.told_early = (usize::MAX, max_hold);
+    })?;
+    let error = locks.mutex("m")?.lock().await.map(drop).unwrap_err();
+    assert!(error.to_string().contains("max_hold, which is 100ms"), "{error}");
     close(&slow, locks).await
 }
