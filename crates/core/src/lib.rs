@@ -53,6 +53,7 @@ mod factory;
 mod fence;
 mod guard;
 mod guards;
+mod joint;
 mod keeper;
 mod lane;
 mod line;
@@ -78,7 +79,6 @@ mod standing;
 mod stranger;
 mod striped;
 mod sync;
-mod turn;
 
 pub use alarm::{Alarms, Sleep};
 pub use backend::{Backend, Claim, Grant, Place, Renewal, Reply, Session, Shard, Sight, Signals};

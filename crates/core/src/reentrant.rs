@@ -1,23 +1,29 @@
 //! A mutex that its owner may lock again.
 //!
-//! For each owner there is one cell: a weak link to the guard that the owner's holds share, and a turn. Whoever finds
-//! the guard alive shares it; whoever does not takes the turn and locks the mutex itself, while others of the same
-//! owner wait for that. The depth is the number of shares: when the last one goes, so does the guard.
+//! For each owner there is one cell: a weak link to the guard that the owner's holds share, and the acquire that is under
+//! way for all of them. Whoever finds the guard alive shares it; whoever does not polls that acquire, so that an owner
+//! stands in line once, and a future of its that nobody polls keeps no other from the lock. The depth is the number of
+//! shares: when the last one goes, so does the guard.
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
-use crate::turn::Turn;
-use crate::{Error, ErrorKind, Guard, Mutex, Result, State};
+use crate::joint::{Found, Joint, Work};
+use crate::{Error, ErrorKind, Guard, Moment, Mutex, Result, Sleep, State};
+
+/// What a mutex says to an acquire.
+type Acquired = Result<Option<Guard>>;
 
 #[derive(Debug, Default)]
 struct Cell {
     held: std::sync::Mutex<Weak<Guard>>,
-    turn: Turn,
+    acquire: Joint<Acquired>,
 }
 
 /// A mutex that the same [`Owner`] may lock again while it holds it: the token stays the same.
@@ -94,18 +100,15 @@ impl Reentrant {
     /// # Cancel safety
     /// As of [`Mutex::lock`].
     pub async fn lock(&self, owner: &Owner) -> Result<ReentrantGuard> {
-        let cell = self.cell(owner);
-        if let Some(again) = self.share(&cell)? {
-            return Ok(again);
-        }
-        let _turn = cell.turn.take().await;
-        match self.share(&cell)? {
-            Some(again) => Ok(again),
-            None => Ok(cell.first(self.mutex.lock().await?)),
-        }
+        let begin = || -> Work<Acquired> {
+            let mutex = self.mutex.clone();
+            Box::pin(async move { mutex.lock().await.map(Some) })
+        };
+        let acquired = self.acquire(owner, Moment::NEVER, begin).await?;
+        acquired.ok_or_else(|| Error::new(ErrorKind::Protocol, "a lock without a bound came to its end"))
     }
 
-    /// Held at once, or `None`: also while another acquire of the same owner is under way.
+    /// Held at once, or `None`: also while another acquire of the same owner stands in line.
     ///
     /// # Errors
     /// As of [`lock`](Reentrant::lock).
@@ -117,12 +120,13 @@ impl Reentrant {
         if let Some(again) = self.share(&cell)? {
             return Ok(Some(again));
         }
-        let Some(_turn) = cell.turn.try_take() else {
-            return Ok(None);
-        };
-        match self.share(&cell)? {
-            Some(again) => Ok(Some(again)),
-            None => Ok(self.mutex.try_lock().await?.map(|guard| cell.first(guard))),
+        match self.mutex.try_lock().await? {
+            Some(guard) => {
+                let first = cell.first(guard);
+                cell.acquire.ring();
+                Ok(Some(first))
+            }
+            None => self.share(&cell), // it may be another acquire of this owner that has it by now
         }
     }
 
@@ -134,22 +138,57 @@ impl Reentrant {
     /// # Cancel safety
     /// As of [`Mutex::lock`].
     pub async fn lock_within(&self, owner: &Owner, patience: Duration) -> Result<Option<ReentrantGuard>> {
+        let clock = self.mutex.clock();
+        let by = clock.now() + patience;
+        let begin = || -> Work<Acquired> {
+            let (mutex, rest) = (self.mutex.clone(), by.since(clock.now()));
+            Box::pin(async move { mutex.lock_within(rest).await })
+        };
+        self.acquire(owner, by, begin).await
+    }
+
+    /// Shares the owner's hold, or polls the acquire that will give it one; where none is under way, the one that `begin`
+    /// begins. Somebody else's is waited for until `by`; its own ends by itself.
+    async fn acquire(
+        &self,
+        owner: &Owner,
+        by: Moment,
+        begin: impl Fn() -> Work<Acquired>,
+    ) -> Result<Option<ReentrantGuard>> {
         let cell = self.cell(owner);
         if let Some(again) = self.share(&cell)? {
             return Ok(Some(again));
         }
-        let clock = self.mutex.clock();
-        let by = clock.now() + patience;
-        let Some(_turn) = crate::deadline::by(&clock, |_| by, cell.turn.take()).await else {
-            return Ok(None);
-        };
-        match self.share(&cell)? {
-            Some(again) => Ok(Some(again)),
-            None => {
-                let guard = self.mutex.lock_within(by.since(clock.now())).await?;
-                Ok(guard.map(|guard| cell.first(guard)))
+        let (asking, clock) = (cell.acquire.ask(), self.mutex.clock());
+        let mut late = Sleep::until(&clock, by);
+        poll_fn(|cx| {
+            loop {
+                asking.listen(cx);
+                if let Some(again) = self.share(&cell)? {
+                    return Poll::Ready(Ok(Some(again)));
+                }
+                let is_own = match asking.find() {
+                    Found::Told(in_vain) => return Poll::Ready(in_vain.map(|_| None)),
+                    Found::InHand { is_own } => is_own,
+                    Found::Work(mut hand) => match hand.poll(&begin) {
+                        Poll::Ready(Ok(Some(guard))) => {
+                            return Poll::Ready(Ok(Some(cell.first(guard)))); // and then everyone else is woken
+                        }
+                        Poll::Ready(in_vain) if hand.is_own => return Poll::Ready(in_vain.map(|_| None)),
+                        Poll::Ready(in_vain) => {
+                            hand.tell(in_vain);
+                            continue;
+                        }
+                        Poll::Pending => hand.is_own,
+                    },
+                };
+                return match is_own {
+                    true => Poll::Pending,
+                    false => Pin::new(&mut late).poll(cx).map(|()| Ok(None)),
+                };
             }
-        }
+        })
+        .await
     }
 
     fn cell(&self, owner: &Owner) -> Arc<Cell> {

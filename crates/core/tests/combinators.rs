@@ -368,3 +368,63 @@ async fn lock_all_that_lost_one_can_be_asked_for_again() -> Done {
     held.release().await?;
     a.lock_all(&["x", "y"]).await?.release().await // the same call, later
 }
+
+#[tokio::test]
+async fn a_lock_that_is_free_is_not_kept_from_its_owner_by_a_future_that_nobody_polls() -> Done {
+    const TTL: Duration = Duration::from_secs(15);
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (locks, other) = (store.connect(Options::new().max_hold(TTL * 2))?, store.connect(Options::new())?);
+    let busy = other.mutex("m")?.lock().await?;
+    let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
+    locks.mutex("warm")?.lock().await?.release().await?;
+    let mut lying = Box::pin(mutex.lock(&me));
+    assert!(lying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    busy.release().await?;
+    clock.pass(TTL * 4).await; // max_hold has ended what was granted to the one that lies there
+    assert!(locks.inspect("m").await?.claims.is_empty());
+    mutex.try_lock(&me).await?.expect("it is free").release().await?;
+    tokio::time::timeout(Duration::from_secs(5), mutex.lock(&me)).await.expect("it is free")?.release().await?;
+    lying.await?.release().await
+}
+
+#[tokio::test]
+async fn whoever_of_an_owner_is_polled_gets_what_was_granted_to_one_that_is_not() -> Done {
+    let locks = tidelock_memory::connect();
+    let busy = locks.mutex("m")?.lock().await?;
+    let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
+    let mut lying = Box::pin(mutex.lock(&me));
+    assert!(lying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let waits = |patience| {
+        let (mutex, me) = (mutex.clone(), me.clone());
+        tokio::spawn(async move { mutex.lock_within(&me, patience).await })
+    };
+    let (patient, impatient) = (waits(Duration::from_secs(60)), waits(Duration::from_millis(10)));
+    assert!(impatient.await.expect("no panic")?.is_none());
+    assert_eq!(locks.inspect("m").await?.waiters().count(), 1, "an owner stands in line once");
+    busy.release().await?;
+    let held = tokio::time::timeout(Duration::from_secs(5), patient).await.expect("its owner has it");
+    let held = held.expect("no panic")?.expect("a minute is enough");
+    let again = lying.await?;
+    assert_eq!((again.token(), again.depth()), (held.token(), 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_one_of_an_owner_fails_with_is_its_own() -> Done {
+    let locks = tidelock_memory::connect();
+    let busy = locks.mutex("m")?.lock().await?;
+    let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
+    let (impatient, patient) = tokio::join!(mutex.lock_within(&me, Duration::from_millis(20)), async {
+        let patient = mutex.lock(&me); // behind the other, whose end is not its own
+        tokio::pin!(patient);
+        let early = tokio::time::timeout(Duration::from_millis(60), &mut patient).await;
+        assert!(early.is_err(), "it is held");
+        busy.release().await?;
+        patient.await
+    });
+    assert!(impatient?.is_none());
+    patient?.release().await?;
+    assert!(locks.inspect("m").await?.claims.is_empty());
+    locks.close().await
+}
