@@ -20,8 +20,9 @@
 //!   whatever `command_deadline` says.
 //! - A reply of a leave that its user drops is polled by the keeper; one that its user leaves lying too, from the first
 //!   round of renewals on that comes when its time as a command is over. Until then nobody else polls it.
-//! - A leave that failed is sent again until it succeeds or its claim is surely over; after any error but
-//!   [`ErrorKind::Lost`](crate::ErrorKind::Lost), for a permission that is missing now may be there soon.
+//! - A leave that failed is sent again, after pauses of at most a tenth of the ttl, until it succeeds or its claim is
+//!   surely over; after any error but [`ErrorKind::Lost`](crate::ErrorKind::Lost), for a permission that is missing now
+//!   may be there soon.
 //! - A claim's id is never used again, not for another claim either. A join is repeated under its id only within a ttl of
 //!   the first time, and no answer to a repetition is believed after that: the claim may have been granted and have ended
 //!   meanwhile, and what was told of that, late, must not be taken for what the repetition came to.

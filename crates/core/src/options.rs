@@ -35,7 +35,7 @@ pub struct Options {
     pub connect_deadline: Duration,
     /// The first pause before something is tried again; it doubles from there. Default 20 ms.
     pub first_pause: Duration,
-    /// The longest such pause. Default 1 s.
+    /// The longest such pause. Default 1 s. What keeps a claim, or gives it back, pauses for a tenth of the ttl at most.
     pub longest_pause: Duration,
     /// After how long a wait is worth a warning, and again at every doubling. Default 30 s.
     pub warn_after: Duration,

@@ -346,3 +346,24 @@ async fn close_says_what_the_store_did_not_confirm() -> Done {
     assert!(error.to_string().contains("\"m\""), "{error}");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_leave_that_failed_once_is_sent_again_soon_however_long_pauses_are() -> Done {
+    let (clock, store) = store();
+    let pause = TTL * 40;
+    let drops = store.connect(Options::new().back_off(pause, pause))?;
+    let other = store.connect(Options::new())?;
+    other.mutex("warm")?.lock().await?.release().await?;
+    let (guard, kept) = (drops.mutex("m")?.lock().await?, drops.mutex("kept")?.lock().await?);
+    store.faults().refuse_all();
+    drop(guard);
+    clock.pass(Duration::from_millis(100)).await; // its user's leave fails, and the keeper's
+    store.faults().heal();
+    let began = clock.now();
+    while other.mutex("m")?.try_lock().await?.is_none() {
+        clock.pass(TTL / 30).await;
+        assert!(clock.now().since(began) <= TTL / 5, "nobody holds it, and it is still in the way");
+    }
+    assert_eq!(kept.state(), State::Held);
+    Ok(())
+}

@@ -126,12 +126,14 @@ enum Ended {
 
 impl Patience {
     pub(crate) fn of(options: &Options) -> Self {
+        let renewal = options.command_deadline.min(options.ttl / 3);
         Self {
             connect: options.connect_deadline,
             answer: options.command_deadline,
             doubt: DOUBT.min(options.command_deadline / 4),
-            renewal: options.command_deadline.min(options.ttl / 3),
-            first_pause: options.first_pause,
+            renewal,
+            // Who asks is not kept waiting for longer: it may be a leave, which is in everyone's way.
+            first_pause: options.first_pause.min(renewal / 3),
             longest_pause: options.longest_pause,
         }
     }

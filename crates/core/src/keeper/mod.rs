@@ -66,7 +66,7 @@ struct Renewing {
 impl Renewing {
     /// Asks again after a pause, which is longer each time, and shorter when little remains.
     fn ask_again(&mut self, now: Moment, remaining: Duration, options: &Options, session: &dyn Session) {
-        let longest = options.longest_pause.min(ttl_of(session) / 10);
+        let longest = longest_pause(options, session);
         let grown = self.again.as_ref().map_or(options.first_pause, |again| again.pause).min(longest);
         let pause = grown.min((remaining / 4).max(options.first_pause.min(longest)));
         self.again = Some(Again { at: now + pause, pause: grown * 2 });
@@ -355,6 +355,11 @@ pub(crate) fn ttl_of(session: &dyn Session) -> Duration {
 /// How long a renewal may take, or a look, or a leave before it is sent again.
 pub(crate) fn renewals_take(options: &Options, session: &dyn Session) -> Duration {
     options.command_deadline.min(ttl_of(session) / 3)
+}
+
+/// The longest pause before a renewal or a leave is tried again, however long users' pauses are: lifetimes do not wait.
+fn longest_pause(options: &Options, session: &dyn Session) -> Duration {
+    options.longest_pause.min(ttl_of(session) / 10)
 }
 
 /// An alarm that rings from now on, also before anyone waits for it.

@@ -20,7 +20,8 @@ pub(super) async fn through(
 ) {
     let (name, id) = (&standing.claim.name, standing.claim.id);
     let surely_over = standing.until().max(clock.now() + super::ttl_of(session));
-    let (mut pause, mut was_told) = (options.first_pause, false);
+    let longest = super::longest_pause(options, session);
+    let (mut pause, mut was_told) = (options.first_pause.min(longest), false);
     let _seen_through = SeenThrough(&standing.departure);
     loop {
         let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
@@ -42,6 +43,6 @@ pub(super) async fn through(
             return;
         }
         Sleep::until(clock, clock.now() + pause).await;
-        pause = (pause * 2).min(options.longest_pause);
+        pause = (pause * 2).min(longest);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{Error, ErrorKind, Leave, Options, Replicas, Result, Session, Shard, Sleep, unharmed};
+use tidelock::{Error, ErrorKind, Leave, Moment, Options, Replicas, Result, Session, Shard, Sleep, unharmed};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
@@ -185,10 +185,10 @@ impl Rounds {
     /// Gives a grant back that does not count.
     fn refuse(&mut self, ask: Ask, rest: Duration, why: Error) {
         let (session, gate) = (self.session.clone(), self.gate.clone());
-        let pauses = (self.first_pause, self.longest_pause);
+        let first_pause = self.first_pause;
         self.tasks.spawn(async move {
             if let Some(refused) = gate.begin_leaving(&ask) {
-                give_back(&session, &ask, refused, rest, pauses, why).await;
+                give_back(&session, &ask, refused, rest, first_pause, why).await;
             }
             Done::Left
         });
@@ -229,33 +229,49 @@ impl Rounds {
     }
 }
 
-/// Leaves, and then tells why. Whoever joined with patience stands in line again after a rest. A leave that is not
-/// confirmed is repeated for as long as the server could still have the claim.
+/// Leaves, and then tells why. Whoever joined with patience stands in line again after a rest, and its leave does not wait
+/// for that.
 async fn give_back(
     session: &RedisSession,
     ask: &Ask,
     mut refused: Refused<'_>,
     rest: Duration,
-    (mut pause, longest_pause): (Duration, Duration),
+    first_pause: Duration,
     why: Error,
 ) {
-    let clock = &session.clock;
-    let surely_over = clock.now() + session.ttl;
+    let surely_over = session.clock.now() + session.ttl;
     let has_left = session.leave(&ask.name, ask.id, Leave::Done).await.is_ok();
-    if refused.has_patience() {
-        Sleep::until(clock, clock.now() + rest).await;
-    }
     if has_left {
         refused.forget(); // before it is told, for then it joins again
-        return refused.tell(why);
     }
-    refused.tell(why);
+    let told = async {
+        if refused.has_patience() {
+            Sleep::until(&session.clock, session.clock.now() + rest).await;
+        }
+        refused.tell(why);
+    };
+    let left = async {
+        if !has_left {
+            leave_again(session, ask, first_pause, surely_over).await;
+        }
+    };
+    tokio::join!(told, left);
+    if !has_left {
+        refused.forget();
+    }
+}
+
+/// A leave that is not confirmed is repeated for as long as the server could still have the claim: soon, however long
+/// users' pauses are, for it is in everyone's way.
+async fn leave_again(session: &RedisSession, ask: &Ask, first_pause: Duration, surely_over: Moment) {
+    let clock = &session.clock;
+    let longest = session.ttl / 10;
+    let mut pause = first_pause.min(longest);
     while clock.now() < surely_over {
         Sleep::until(clock, clock.now() + pause).await;
-        pause = (pause * 2).min(longest_pause);
+        pause = (pause * 2).min(longest);
         if session.leave(&ask.name, ask.id, Leave::Void).await.is_ok() {
-            break;
+            return;
         }
     }
-    refused.forget();
 }
