@@ -4,7 +4,7 @@
 //! of that list; dropping it takes the entry out. Nothing here depends on an async runtime, so a wait works
 //! wherever a future is polled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ struct List {
     /// Until when the thread that drives the clock sleeps.
     sleeps_until: Option<Moment>,
     /// Rung, but whoever set them has not let go of them: it is still busy with what was due.
-    unseen: usize,
+    unseen: BTreeSet<(Moment, u64)>,
 }
 
 impl Alarms {
@@ -46,7 +46,7 @@ impl Alarms {
         let mut list = self.list();
         let later = list.alarms.split_off(&(now, u64::MAX));
         let due = std::mem::replace(&mut list.alarms, later);
-        list.unseen += due.len();
+        list.unseen.extend(due.keys());
         drop(list); // a waker may run anything, and anything may set an alarm
         due.into_values().for_each(shield::wake);
     }
@@ -80,11 +80,12 @@ impl Alarms {
         list.sleeps_until = None;
     }
 
-    /// Blocks until everyone who was rung has dealt with it, at most for `longest`. Says whether they have.
+    /// Blocks until everyone who was rung has dealt with it, at most for `longest`. Says whether they have; who has not by
+    /// then is not waited for again.
     pub fn wait_until_seen(&self, longest: Duration) -> bool {
-        let waited = self.changed.wait_timeout_while(self.list(), longest, |list| list.unseen > 0);
-        let (list, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        list.unseen == 0
+        let waited = self.changed.wait_timeout_while(self.list(), longest, |list| !list.unseen.is_empty());
+        let (mut list, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut list.unseen).is_empty()
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
@@ -116,7 +117,7 @@ impl Alarms {
         let mut list = self.list();
         let before = list.alarms.remove(&key);
         if before.is_none() {
-            list.unseen -= 1;
+            list.unseen.remove(&key);
             self.changed.notify_all();
         }
         drop(list);

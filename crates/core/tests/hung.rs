@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidelock::prelude::*;
 use tidelock::{Backend, Claim, ClaimId, Grant, Kind, Name, Options, Patience, Place, Weight};
@@ -186,4 +186,17 @@ async fn locks_that_are_released_together_are_given_back_though_nobody_polls() -
     }
     stage.clock.pass(ANSWER_TAKES).await;
     releasing.await
+}
+
+#[tokio::test]
+async fn an_hour_passes_quickly_by_a_future_that_nobody_polls() -> Done {
+    let stage = Stage::new().await?;
+    let mutex = stage.hangs.mutex("m")?;
+    let mut asking = mutex.lock();
+    stage.leave_lying(&mut asking);
+    let began = Instant::now();
+    stage.clock.pass(Duration::from_secs(60 * 60)).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(6), "it took {took:?}");
+    Ok(())
 }

@@ -20,7 +20,7 @@ use crate::sync::AtomicU64;
 const BEGINNING: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long, in real time, `pass` waits for those who were woken.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it waits for the others once somebody did not look within that time.
+/// How long it waits for the others at least, once somebody did not look within that time.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(20);
 
 /// A clock that a test turns by hand, for one store or several.
@@ -140,7 +140,7 @@ impl Hands {
             let next = self.alarms.first().filter(|first| *first <= end);
             self.turn_to(next.unwrap_or(end));
             if !self.alarms.wait_until_seen(patience) {
-                patience = LITTLE_PATIENCE;
+                patience = (patience / 2).max(LITTLE_PATIENCE); // they are not waited for again, but another may be slow
             }
             if next.is_none() && self.alarms.first().is_none_or(|first| first > end) {
                 return;
