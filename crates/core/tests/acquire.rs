@@ -241,12 +241,14 @@ async fn a_resize_that_nobody_waits_for_changes_its_handle_too() -> Done {
         clock.pass(Duration::from_millis(5)).await;
     }
     drop(resizing);
-    clock.pass(Duration::from_millis(20)).await;
     store.faults().heal();
-    let resized = line(locks.clone()).await;
-    assert_eq!(resized.map(tidelock::Weight::get), Some(5), "it was under way");
+    until("what was under way arrives", async || {
+        clock.pass(Duration::from_millis(20)).await;
+        line(locks.clone()).await.map(tidelock::Weight::get) == Some(5)
+    })
+    .await;
     one.release().await?;
-    assert_eq!(calls.size().await?, 5, "what the line had last");
+    until("what the line had last is known", async || calls.size().await.is_ok_and(|size| size == 5)).await;
     Ok(())
 }
 

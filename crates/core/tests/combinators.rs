@@ -384,7 +384,11 @@ async fn a_lock_that_is_free_is_not_kept_from_its_owner_by_a_future_that_nobody_
     clock.pass(TTL * 4).await; // max_hold has ended what was granted to the one that lies there
     assert!(locks.inspect("m").await?.claims.is_empty());
     mutex.try_lock(&me).await?.expect("it is free").release().await?;
-    tokio::time::timeout(Duration::from_secs(5), mutex.lock(&me)).await.expect("it is free")?.release().await?;
+    tokio::time::timeout(Duration::from_secs(5), mutex.lock(&me))
+        .await
+        .expect("it is free")?
+        .release()
+        .await?;
     lying.await?.release().await
 }
 
