@@ -10,7 +10,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tidelock::{Batch, Claim, ClaimId, Errand, Kind, Name, Weight};
-use tokio::sync::{Mutex, oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
 use zookeeper_client::{Error as Said, MultiWriteError, Stat};
 
 use crate::link::{Asked, Change, Made};
@@ -47,29 +48,20 @@ pub(crate) struct Answer {
     pub(crate) listing: Option<Listing>,
 }
 
-/// A list that several wait for. Whoever does has it go on.
+/// A list that several wait for. It comes by itself: one of them that is not polled any more keeps no other from it.
 #[derive(Clone)]
-pub(crate) struct Listing(Arc<Mutex<Underway>>);
-
-enum Underway {
-    Asked(Asked<Listed>),
-    Answered(Result<Listed, Said>),
-}
+pub(crate) struct Listing(watch::Receiver<Option<Result<Listed, Said>>>);
 
 impl Listing {
-    fn new(asked: Asked<Listed>) -> Self {
-        Self(Arc::new(Mutex::new(Underway::Asked(asked))))
+    fn new(runtime: &Handle, asked: impl Future<Output = Result<Listed, Said>> + Send + 'static) -> Self {
+        let (tell, told) = watch::channel(None);
+        runtime.spawn(async move { tell.send_replace(Some(asked.await)) });
+        Self(told)
     }
 
-    pub(crate) async fn answered(self) -> Result<Listed, Said> {
-        let mut underway = self.0.lock().await;
-        if let Underway::Asked(asked) = &mut *underway {
-            *underway = Underway::Answered(asked.await);
-        }
-        match &*underway {
-            Underway::Answered(answer) => answer.clone(),
-            Underway::Asked(_) => Err(Said::ClientClosed), // it was answered just now
-        }
+    pub(crate) async fn answered(mut self) -> Result<Listed, Said> {
+        let answer = self.0.wait_for(Option::is_some).await.map(|answer| answer.clone());
+        answer.ok().flatten().unwrap_or(Err(Said::ClientClosed)) // or the keeper's runtime is no more
     }
 }
 
@@ -171,7 +163,7 @@ impl Desk {
     fn list_behind<'a>(&self, plans: impl Iterator<Item = &'a Plan>) -> HashMap<Name, Listing> {
         let mut listings = HashMap::new();
         for plan in plans.filter(|plan| plan.is_listed) {
-            let list = || Listing::new(self.list(&plan.part.name));
+            let list = || Listing::new(&self.runtime, self.list(&plan.part.name));
             listings.entry(plan.part.name.clone()).or_insert_with(list);
         }
         listings
@@ -232,5 +224,26 @@ impl Drop for Flying<'_> {
         if let Some(flight) = desk.lane.go_on(|batch| desk.send(batch)) {
             desk.runtime.spawn(desk.clone().fly(flight));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_that_nobody_polls_keeps_no_other_from_a_list() {
+        let (answer, answered) = oneshot::channel();
+        let asked = async { answered.await.unwrap_or(Err(Said::ClientClosed)) };
+        let listing = Listing::new(&Handle::current(), asked);
+        let mut lying = Box::pin(listing.clone().answered());
+        assert!(lying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        answer.send(Err(Said::NoNode)).expect("it is waited for");
+        let answer = tokio::time::timeout(Duration::from_secs(5), listing.answered()).await;
+        assert_eq!(answer.expect("it was answered"), Err(Said::NoNode));
+        assert_eq!(lying.await, Err(Said::NoNode));
     }
 }
