@@ -111,7 +111,10 @@ impl Stake {
             if !error.can_retry() || again_at >= give_up {
                 return Err(error);
             }
-            tracing::debug!(lock.name = %self.standing.claim.name, %error, "a join got no answer, and is asked again");
+            let name = &self.standing.claim.name;
+            shield::unharmed(
+                || tracing::debug!(lock.name = %name, %error, "a join got no answer, and is asked again"),
+            );
             trying.trouble = Some(error);
             Sleep::until(clock, again_at.min(over())).await;
             if let Some(loss) = self.standing.loss() {
