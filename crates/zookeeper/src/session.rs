@@ -116,12 +116,18 @@ impl ZooKeeperSession {
 
 /// Is heard by the server so often that the next renewal proves something recent. The library would ping it as often.
 async fn beat(desk: Arc<Desk>) {
-    loop {
-        let sent = desk.clock.now();
-        if desk.link.is_open() && desk.link.stat("/").await.is_ok() {
-            desk.lease.heard(sent);
+    let beating = async {
+        loop {
+            let sent = desk.clock.now();
+            if desk.link.is_open() && desk.link.stat("/").await.is_ok() {
+                desk.lease.heard(sent);
+            }
+            Sleep::until(&desk.clock, sent + desk.lease.ttl / 10).await;
         }
-        Sleep::until(&desk.clock, sent + desk.lease.ttl / 10).await;
+    };
+    tokio::select! {
+        () = desk.link.over() => {}
+        () = beating => {}
     }
 }
 
@@ -133,7 +139,10 @@ async fn mind(desk: Arc<Desk>) {
         if desk.clock.now() >= until {
             break;
         }
-        Sleep::until(&desk.clock, until).await;
+        tokio::select! {
+            () = desk.link.over() => return, // it was closed, or lost: there is nothing left to end
+            () = Sleep::until(&desk.clock, until) => {}
+        }
     }
     unharmed(
         || tracing::warn!(session = %desk.id, "nobody has renewed this session in time, so it is ended"),
