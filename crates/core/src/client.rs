@@ -3,13 +3,19 @@
 //! A session opens at first use, and anew when the store has ended the last one: once for everyone who asks for it
 //! meanwhile. When the client is closed no other opens.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use crate::deadline;
 use crate::live::Live;
 use crate::pledge::Pledge;
 use crate::{Backend, Clock, Error, ErrorKind, Line, Moment, Name, Options, Result, Sleep};
+
+/// How soon after a failure a newcomer has an opening tried again, at most.
+const BREATH: Duration = Duration::from_millis(20);
 
 /// A cheap handle to one client; the last one that goes ends its session.
 #[derive(Clone, Debug)]
@@ -37,7 +43,34 @@ enum Slot {
 #[derive(Clone, Debug)]
 struct Opening {
     pledge: Pledge<Arc<Live>>,
-    rest: Rest,
+    resting: Arc<Resting>,
+}
+
+/// A rest under way, which a newcomer cuts short: whoever comes now is not to wait for what others have met.
+#[derive(Debug)]
+struct Resting {
+    is_over: AtomicBool,
+    newcomer: Notify,
+}
+
+impl Resting {
+    fn before(rest: Rest) -> Self {
+        Self { is_over: AtomicBool::new(rest.until == Moment::START), newcomer: Notify::new() }
+    }
+
+    /// Says whether it was cut short.
+    async fn until(&self, clock: &Arc<dyn Clock>, rest: Rest, least: Duration) -> bool {
+        let soonest = clock.now() + least; // newcomers may come by the thousand
+        let cut_short = async {
+            self.newcomer.notified().await;
+            Sleep::until(clock, soonest).await;
+        };
+        tokio::select! {
+            biased;
+            () = Sleep::until(clock, rest.until) => false,
+            () = cut_short => true,
+        }
+    }
 }
 
 /// Until when nobody opens a session again whose acquire goes on trying, and how long to rest if that fails too.
@@ -48,9 +81,10 @@ struct Rest {
 }
 
 impl Rest {
-    /// What comes when an opening after this one has failed at `now`.
-    fn after_this(self, now: Moment, options: &Options) -> Self {
-        Self { until: now + self.next, next: (self.next * 2).min(options.longest_pause) }
+    /// What comes when an opening after this one has failed at `now`. Newcomers do not make it longer for the others.
+    fn after_this(self, now: Moment, was_cut_short: bool, options: &Options) -> Self {
+        let growth = if was_cut_short { 1 } else { 2 };
+        Self { until: now + self.next, next: (self.next * growth).min(options.longest_pause) }
     }
 }
 
@@ -62,10 +96,22 @@ struct Closing {
 }
 
 impl Closing {
-    /// The session that is to be ended once more.
-    fn has_left_open(&self) -> Option<Arc<Live>> {
-        if self.end.has_failed() { self.of.as_ref()?.outcome() } else { None }
+    /// There is nothing to end.
+    fn done() -> Self {
+        Self { end: Pledge::kept(()), of: None }
     }
+
+    /// The session that is to be ended; what was given up while it was being opened is none.
+    fn has_left_open(&self) -> Option<Arc<Live>> {
+        self.of.as_ref()?.outcome()
+    }
+}
+
+/// Whether an end has been begun by who asks for it, or by another before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BegunBy {
+    Asker,
+    Another,
 }
 
 /// Whether an opening that has failed is asked for again by who heard of that.
@@ -155,6 +201,9 @@ impl Client {
             Slot::Closing(_) => return Err(closed()),
             Slot::Open(live) if !live.registry.is_over() => return Ok(Current::Open(live.clone())),
             Slot::Opening(opening) if opening.pledge.is_under_way() => {
+                if again == Again::No {
+                    opening.resting.newcomer.notify_one();
+                }
                 return Ok(Current::Opening(opening.pledge.clone()));
             }
             Slot::Empty | Slot::Failed(_) | Slot::Open(_) | Slot::Opening(_) => {}
@@ -164,49 +213,74 @@ impl Client {
             Slot::Failed(Rest { next, .. }) => Rest { until: Moment::START, next: *next },
             _ => Rest { until: Moment::START, next: self.options().first_pause },
         };
-        let pledge = Pledge::begin(Shared::open(self.0.clone(), rest))?;
-        *slot = Slot::Opening(Opening { pledge: pledge.clone(), rest });
+        let (shared, resting) = (Arc::downgrade(&self.0), Arc::new(Resting::before(rest)));
+        let least = BREATH.min(self.options().first_pause);
+        let opening = Shared::open_rested(shared, self.clock(), rest, resting.clone(), least);
+        let pledge = Pledge::begin(opening)?;
+        *slot = Slot::Opening(Opening { pledge: pledge.clone(), resting });
         Ok(Current::Opening(pledge))
     }
 
     /// Ends its session, and every other that could be opened. Whoever closes it too waits for the same end, each no
-    /// longer than it wanted to.
+    /// longer than it wanted to; and who has time left when that fails, because another had less, asks for it once more.
     pub(crate) async fn close(&self, longest: Duration) -> Result<()> {
-        let by = self.after(longest);
-        let closing = self.begin_closing(self.after(longest - longest / 10))?;
-        let late = || {
-            let still = "it is still being closed, by somebody who gave it more time: what its leases keep is not free yet";
-            Err(Error::new(ErrorKind::Timeout, still))
-        };
-        deadline::by(&self.clock(), |_| by, closing.end.result()).await.unwrap_or_else(late)
+        let (clock, by) = (self.clock(), self.after(longest));
+        let asked_by = self.after(longest - longest / 10); // so that it hears what has come of it
+        loop {
+            let (end, begun_by) = self.begin_closing(asked_by)?;
+            let Some(ended) = deadline::by(&clock, |_| by, end.result()).await else {
+                let still = "it is still being closed, by somebody who gave it more time: what its leases keep is not free yet";
+                return Err(Error::new(ErrorKind::Timeout, still));
+            };
+            if ended.is_ok() || begun_by == BegunBy::Asker || clock.now() >= asked_by {
+                return ended;
+            }
+        }
     }
 
-    /// Whoever is first says by when; in a tenth less than its time, so that it hears what has come of it.
-    fn begin_closing(&self, by: Moment) -> Result<Closing> {
+    fn begin_closing(&self, by: Moment) -> Result<(Pledge<()>, BegunBy)> {
         let mut slot = self.0.slot();
         let closing = match std::mem::take(&mut *slot) {
-            Slot::Empty | Slot::Failed(_) => Closing { end: Pledge::kept(()), of: None },
+            Slot::Empty | Slot::Failed(_) => Closing::done(),
+            Slot::Closing(closing) if !closing.end.has_failed() => {
+                let end = closing.end.clone();
+                *slot = Slot::Closing(closing);
+                return Ok((end, BegunBy::Another));
+            }
             Slot::Closing(closing) => match closing.has_left_open() {
                 // The store may be back.
-                Some(live) => Closing { end: Pledge::begin(async move { live.end(by).await })?, ..closing },
-                None => closing,
+                Some(live) => Closing { end: self.begin_end(async move { live.end(by).await })?, ..closing },
+                None => Closing::done(),
             },
             Slot::Open(live) => {
                 let session = live.clone();
                 let of = Some(Pledge::kept(live));
-                Closing { end: Pledge::begin(async move { session.close(by).await })?, of }
+                Closing { end: self.begin_end(async move { session.close(by).await })?, of }
             }
-            Slot::Opening(opening) if self.clock().now() < opening.rest.until => {
+            Slot::Opening(opening) if !opening.resting.is_over.load(Ordering::Acquire) => {
                 opening.pledge.give_up(); // nothing is asked for yet
-                Closing { end: Pledge::kept(()), of: None }
+                Closing::done()
             }
             Slot::Opening(Opening { pledge, .. }) => {
-                let end = Pledge::begin(Self::close_opening(self.clock(), pledge.clone(), by))?;
+                let end = self.begin_end(Self::close_opening(self.clock(), pledge.clone(), by))?;
                 Closing { end, of: Some(pledge) }
             }
         };
-        *slot = Slot::Closing(closing.clone());
-        Ok(closing)
+        let end = closing.end.clone();
+        *slot = Slot::Closing(closing);
+        Ok((end, BegunBy::Asker))
+    }
+
+    /// Ends a session. Once that is confirmed nobody keeps it, nor its connections, however long handles live.
+    fn begin_end(&self, ending: impl Future<Output = Result<()>> + Send + 'static) -> Result<Pledge<()>> {
+        let shared = self.0.clone();
+        Pledge::begin(async move {
+            let ended = ending.await;
+            if ended.is_ok() {
+                shared.forget_session();
+            }
+            ended
+        })
     }
 
     /// Closes what is being opened as soon as it is open; what takes too long for that is given up.
@@ -243,18 +317,44 @@ impl Client {
 }
 
 impl Shared {
-    /// Opens a session and puts it where everyone finds it.
-    async fn open(shared: Arc<Self>, rest: Rest) -> Result<Arc<Live>> {
+    /// Opens a session after a rest, unless the client is gone by then.
+    async fn open_rested(
+        shared: Weak<Self>,
+        clock: Arc<dyn Clock>,
+        rest: Rest,
+        resting: Arc<Resting>,
+        least: Duration,
+    ) -> Result<Arc<Live>> {
+        let was_cut_short = resting.until(&clock, rest, least).await;
+        let shared = shared.upgrade().ok_or_else(closed)?;
+        match &*shared.slot() {
+            Slot::Closing(_) => return Err(closed()),
+            _ => resting.is_over.store(true, Ordering::Release),
+        }
+        let next = |now| rest.after_this(now, was_cut_short, &shared.options);
+        Self::open(&shared, next).await
+    }
+
+    /// Opens a session and puts it where everyone finds it; or else the rest that is next.
+    async fn open(shared: &Arc<Self>, next: impl FnOnce(Moment) -> Rest) -> Result<Arc<Live>> {
         let clock = shared.backend.clock();
-        Sleep::until(&clock, rest.until).await;
         let opened = Live::open(shared.backend.clone(), shared.options.clone()).await;
         match (&mut *shared.slot(), &opened) {
             (Slot::Closing(_), Ok(live)) => live.registry.begin_closing(), // whoever closes it waits for it
             (Slot::Closing(_), Err(_)) => {}
             (slot, Ok(live)) => *slot = Slot::Open(live.clone()),
-            (slot, Err(_)) => *slot = Slot::Failed(rest.after_this(clock.now(), &shared.options)),
+            (slot, Err(_)) => *slot = Slot::Failed(next(clock.now())),
         }
         opened
+    }
+
+    /// Its end is confirmed.
+    fn forget_session(&self) {
+        let session = match &mut *self.slot() {
+            Slot::Closing(closing) => closing.of.take(),
+            _ => None,
+        };
+        drop(session); // without the lock: it may run anything
     }
 
     fn is_closing(&self) -> bool {
@@ -263,6 +363,15 @@ impl Shared {
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    /// Nobody is left who could use what would be opened after a rest.
+    fn drop(&mut self) {
+        if let Slot::Opening(opening) = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            opening.pledge.give_up();
+        }
     }
 }
 

@@ -104,7 +104,7 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     async fn close(&self) -> Result<()>;
 
     /// The same, with a deadline of its own, which it keeps whatever the store does: also while a session is being opened,
-    /// which is then given up, and behind somebody else who closes with more patience.
+    /// which is then given up, and behind somebody else who closes with more patience, or with less.
     ///
     /// # Errors
     /// Says what the store did not confirm: its lease will end that.

@@ -52,9 +52,9 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
         self.told.borrow().is_none() && self.told.has_changed().is_ok()
     }
 
-    /// Whether it has come to an error.
+    /// Whether it has come to an error, or to nothing.
     pub(crate) fn has_failed(&self) -> bool {
-        matches!(&*self.told.borrow(), Some(Err(_)))
+        !self.is_under_way() && !matches!(&*self.told.borrow(), Some(Ok(_)))
     }
 
     /// Drops the work where it stands.

@@ -101,6 +101,73 @@ async fn a_crowd_opens_one_session_at_a_time_and_pauses_in_between() -> Done {
 }
 
 #[tokio::test]
+async fn who_comes_when_the_store_is_back_waits_out_nobodys_rest() -> Done {
+    let rest = Duration::from_secs(60);
+    for is_ping in [true, false] {
+        let away = Away::new(OUTAGE, ErrorKind::Unavailable);
+        let options = Options::new().command_deadline(OUTAGE / 6).back_off(rest, rest);
+        let locks = tidelock::attach(away.clone(), options)?;
+        while Instant::now() < away.back_at {
+            let tried = locks.mutex("m")?.lock_within(OUTAGE * 10).await;
+            assert!(tried.map_or_else(|error| error.kind() == ErrorKind::Unavailable, |got| got.is_some()));
+        }
+        let served = async {
+            match is_ping {
+                true => locks.ping().await,
+                false => locks.mutex("m")?.lock().await?.release().await,
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), served).await.expect("the store is back")?;
+        locks.close().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn newcomers_by_the_thousand_have_a_breath_taken_between_two_tries() -> Done {
+    let away = Away::new(OUTAGE, ErrorKind::Unavailable);
+    let locks = tidelock::attach(away.clone(), patient())?;
+    let patient = tokio::spawn({
+        let mutex = locks.mutex("patient")?;
+        async move { mutex.lock().await?.release().await }
+    });
+    let mut crowd = tokio::task::JoinSet::new();
+    for n in 0.. {
+        if Instant::now() > away.back_at {
+            break;
+        }
+        let mutex = locks.mutex(&format!("m{n}"))?;
+        crowd.spawn(async move { mutex.lock().await?.release().await });
+        if n % 10 == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    patient.await.expect("no panic")?;
+    let number = crowd.len();
+    while let Some(acquired) = crowd.join_next().await {
+        acquired.expect("no panic")?;
+    }
+    let opens = away.opens.load(Ordering::Relaxed);
+    assert!((2..=60).contains(&opens), "{opens} sessions were asked for by {number}"); // one in 20 ms, or a few
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_client_that_is_dropped_while_it_rests_keeps_nothing_and_opens_nothing() -> Done {
+    let away = Away::new(Duration::from_secs(60), ErrorKind::Unavailable);
+    let rest = Duration::from_secs(60);
+    for _ in 0..10 {
+        let options = Options::new().command_deadline(OUTAGE / 10).back_off(rest, rest);
+        let locks = tidelock::attach(away.clone(), options)?;
+        locks.mutex("m")?.lock().await.unwrap_err();
+    }
+    let opens = away.opens.load(Ordering::Relaxed);
+    until("nobody keeps it", async || Arc::strong_count(&away) == 1).await;
+    assert_eq!(away.opens.load(Ordering::Relaxed), opens);
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_outage_that_is_longer_than_a_command_is_told() -> Done {
     let away = Away::new(Duration::from_secs(60), ErrorKind::Unavailable);
     let locks = tidelock::attach(away, Options::new().command_deadline(OUTAGE))?;

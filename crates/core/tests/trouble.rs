@@ -40,6 +40,7 @@ enum How {
     TheFirstLeaveIsLost,
     LeavesAreSlowAndTheirUsersOwn,
     CloseHangs,
+    CloseIsCounted,
     OpenWaitsForTheGateAndTheFirstCloseFails,
     NoTtl,
     LeavePanics,
@@ -323,12 +324,12 @@ const SHORT: Duration = Duration::from_millis(100);
 
 #[tokio::test]
 async fn close_within_keeps_its_deadline_while_a_session_is_being_opened() -> Done {
-    let (_, locks) = Sick::locks(How::OpenHangs, Options::new())?;
+    let (sick, locks) = Sick::locks(How::OpenHangs, Options::new())?;
     let waiting = tokio::spawn({
         let mutex = locks.mutex("m")?;
         async move { mutex.lock().await.map(drop) }
     });
-    tokio::task::yield_now().await;
+    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
     let (in_time, closed) = close_within(&locks, SHORT).await;
     assert!(in_time);
     assert_eq!(
@@ -357,6 +358,66 @@ async fn close_within_keeps_its_deadline_behind_another_closer() -> Done {
     let (in_time, closed) = first.await.expect("no panic");
     assert!(in_time);
     assert_eq!(closed.unwrap_err().kind(), ErrorKind::Timeout);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_close_has_its_own_time_behind_an_impatient_one() -> Done {
+    let store = Store::new();
+    let locks = store.connect(Options::new())?;
+    let _held = locks.mutex("m")?.lock().await?;
+    store.faults().delay(SHORT);
+    let impatient = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.close_within(SHORT / 10).await }
+    });
+    tokio::task::yield_now().await;
+    locks.close_within(Duration::from_secs(10)).await?;
+    assert_eq!(impatient.await.expect("no panic").unwrap_err().kind(), ErrorKind::Timeout);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_close_that_gave_up_an_opening_has_nothing_left_to_close() -> Done {
+    let (sick, locks) = Sick::locks(How::OpenHangs, Options::new())?;
+    let waiting = tokio::spawn({
+        let mutex = locks.mutex("m")?;
+        async move { mutex.lock().await.map(drop) }
+    });
+    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    assert_eq!(locks.close_within(SHORT / 2).await.unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
+    locks.close().await
+}
+
+#[tokio::test]
+async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Done {
+    for is_open in [true, false] {
+        let how = if is_open { How::CloseIsCounted } else { How::OpenWaitsForTheGate };
+        let (sick, locks) = Sick::locks(how, Options::new())?;
+        let mutex = locks.mutex("m")?;
+        let asking = tokio::spawn({
+            let mutex = mutex.clone();
+            async move { mutex.lock().await?.release().await }
+        });
+        until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+        if is_open {
+            asking.await.expect("no panic")?;
+            locks.close().await?;
+        } else {
+            let closing = tokio::spawn({
+                let locks = locks.clone();
+                async move { locks.close().await }
+            });
+            tokio::task::yield_now().await;
+            sick.gate.notify_one();
+            closing.await.expect("no panic")?;
+            let _ = asking.await.expect("no panic");
+        }
+        // A session counts in what it shares with its backend.
+        until("the session has gone", async || Arc::strong_count(&sick.closes) == 1).await;
+        drop((mutex, locks));
+    }
     Ok(())
 }
 

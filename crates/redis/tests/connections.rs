@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use redis::{Client, Connection, Value};
 use site::alone::Alone;
+use site::wires::Wires;
 use site::{replicated, url};
 use tidelock_redis::{Error, ErrorKind, Guard, Locks, Login, Options, State, Store};
 use tokio::net::TcpStream;
@@ -39,6 +40,21 @@ impl Changing {
     fn to(&self, login: Login) {
         *self.0.lock().unwrap() = login;
     }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_closed_client_keeps_no_connection_however_long_its_handles_live() {
+    let wires = Wires::default();
+    let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
+    let mutex = locks.mutex("closed").unwrap();
+    for _ in 0..64 {
+        mutex.lock().await.unwrap().release().await.unwrap(); // so often that this runtime has a connection too
+    }
+    assert!(wires.stand() >= 2);
+    locks.close().await.unwrap();
+    site::until("its connections have ended", async || (wires.stand() == 0).then_some(())).await;
+    assert_eq!(mutex.lock().await.unwrap_err().kind(), ErrorKind::Closed);
 }
 
 /// Ends every connection but those between servers and the one that says so.
