@@ -1,10 +1,10 @@
 //! The way to one server: what is asked goes out in the order in which it was asked, and nobody waits for a batch.
 //!
-//! Requests lie in a queue until the link's task takes whatever has come and hands it over as one write; several
-//! batches may be under way. A connection is given up when it ends, when a batch is not answered in time, and when it
-//! has fallen silent although its server answers on another one, which takes its place. Then everyone under way there
-//! is told that the outcome is unknown. While the task cannot connect, whoever asks hears why soon. All of it runs on
-//! one runtime, mostly that of the keeper.
+//! Requests lie in a queue until the link's task takes whatever has come and hands it over as one write, or a few if it
+//! is much; several batches may be under way. A connection is given up when it ends, when nothing is heard there while
+//! something is not answered in time, and when it has fallen silent although its server answers on another one, which
+//! takes its place. Then everyone under way there is told that the outcome is unknown. While the task cannot connect,
+//! whoever asks hears why soon. All of it runs on one runtime, mostly that of the keeper.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
+use redis::{Arg, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
 use tidelock::{Error, ErrorKind, Options, Result, unharmed};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -29,6 +29,9 @@ use crate::{script, trouble};
 
 /// How many requests go out together at most.
 const BATCH: usize = 256;
+/// How many bytes, or a little more. A batch is heard of when all of it is answered, so where much is asked by a narrow
+/// way the connection would look silent.
+const BYTES: usize = 16 * 1024;
 /// After how long a silence a connection is compared with a new one, if there is time for more.
 const DOUBT: Duration = Duration::from_millis(500);
 
@@ -223,6 +226,10 @@ impl Request {
     fn is_wanted(&self) -> bool {
         self.when_dropped == WhenDropped::Send || !self.reply.is_closed()
     }
+
+    fn bytes(&self) -> usize {
+        self.commands.iter().map(bytes_of).sum()
+    }
 }
 
 impl Drop for Link {
@@ -307,12 +314,15 @@ impl Task {
         }
     }
 
-    /// Sends a batch, and leaves the wait for its answers to a task of its own.
+    /// Sends what has come, and leaves the wait for the answers to tasks of their own.
     async fn send(&self, line: &Line, mut batch: Vec<Request>) {
         batch.retain(Request::is_wanted);
-        if batch.is_empty() {
-            return;
+        for some in in_batches(batch, Request::bytes) {
+            self.send_batch(line, some).await;
         }
+    }
+
+    async fn send_batch(&self, line: &Line, batch: Vec<Request>) {
         let mut pipeline = redis::pipe();
         let mut askers = Vec::with_capacity(batch.len());
         for request in batch {
@@ -428,7 +438,7 @@ struct Sending {
 impl Sending {
     async fn answer(mut self, within: Duration) {
         let (pulse, mut end) = (self.pulse.clone(), self.end.clone());
-        let under_way = pulse.ask();
+        let (under_way, heard) = (pulse.ask(), pulse.heard());
         let outcome = tokio::select! {
             biased;
             outcome = tokio::time::timeout(within, self.values()) => outcome,
@@ -437,7 +447,6 @@ impl Sending {
         drop(under_way);
         match outcome {
             Ok(Ok(values)) => {
-                pulse.hear();
                 self.was_heard.store(true, Ordering::Relaxed);
                 self.share(values);
             }
@@ -445,29 +454,31 @@ impl Sending {
                 self.fail(&trouble::from(error, &self.place));
             }
             Err(_) => {
-                // Whatever comes behind it would wait as long: better to connect anew.
-                self.is_broken.notify_one();
+                if pulse.heard() == heard {
+                    // Whatever comes behind it would wait as long: better to connect anew.
+                    self.is_broken.notify_one();
+                }
                 self.fail(&silent(&self.place));
             }
         }
     }
 
-    /// The answers, in the order of the commands. What a server does not know by its hash is sent as a text.
+    /// The answers, in the order of the commands. What a server does not know by its hash is sent as a text, once.
     async fn values(&mut self) -> RedisResult<Vec<Value>> {
         let count = self.pipeline.len();
         let mut values = self.connection.send_packed_commands(&self.pipeline, 0, count).await?;
+        self.pulse.hear();
         let unknown: Vec<usize> = (0..values.len()).filter(|i| script::is_unknown(&values[*i])).collect();
         if unknown.is_empty() {
             return Ok(values);
         }
         let mut by_text = redis::pipe();
         let commands: Vec<&Cmd> = self.pipeline.cmd_iter().collect();
-        for i in &unknown {
-            by_text.add_command(
-                commands.get(*i).and_then(|command| script::by_text(command)).unwrap_or_default(),
-            );
-        }
+        script::by_text_once(unknown.iter().map(|i| commands[*i])).for_each(|command| {
+            by_text.add_command(command);
+        });
         let answers = self.connection.send_packed_commands(&by_text, 0, unknown.len()).await?;
+        self.pulse.hear();
         for (i, answer) in unknown.into_iter().zip(answers) {
             values[i] = answer;
         }
@@ -492,6 +503,33 @@ impl Sending {
             let _ = asker.send(Err(error.clone())); // unless nobody waits any more
         }
     }
+}
+
+/// What is to be sent, in its order and in batches of not too many bytes.
+pub(crate) fn in_batches<T>(all: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    if all.iter().map(&bytes).sum::<usize>() <= BYTES {
+        return if all.is_empty() { Vec::new() } else { vec![all] };
+    }
+    let (mut batches, mut room) = (Vec::new(), 0);
+    for one in all {
+        let bytes = bytes(&one);
+        if bytes > room || batches.is_empty() {
+            batches.push(Vec::new());
+            room = BYTES;
+        }
+        room = room.saturating_sub(bytes);
+        if let Some(last) = batches.last_mut() {
+            last.push(one);
+        }
+    }
+    batches
+}
+
+/// How long a command is, about.
+pub(crate) fn bytes_of(command: &Cmd) -> usize {
+    const AROUND: usize = 8; // each word: its length, and line feeds
+    let length = |word: Arg<&[u8]>| AROUND + if let Arg::Simple(word) = word { word.len() } else { 0 };
+    command.args_iter().map(length).sum()
 }
 
 /// Leaves the wait for answers to a task of its own.

@@ -109,17 +109,20 @@ impl Outbox {
                 batch.push(request);
             }
             let count = batch.len();
-            send(connection.clone(), &mut batch, self.end.clone()).await;
+            let asked = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            for some in link::in_batches(asked, |request| link::bytes_of(&request.command)) {
+                send(connection.clone(), some, self.end.clone()).await;
+            }
             self.unsent.fetch_sub(count, Ordering::Release);
         }
     }
 }
 
 /// Sends a batch, and leaves the wait for its answers to a task of its own.
-async fn send(mut connection: MultiplexedConnection, batch: &mut Vec<Request>, mut end: watch::Receiver<()>) {
+async fn send(mut connection: MultiplexedConnection, batch: Vec<Request>, mut end: watch::Receiver<()>) {
     let mut pipeline = redis::pipe();
     let mut askers = Vec::with_capacity(batch.len());
-    for request in batch.drain(..) {
+    for request in batch {
         if request.when_dropped == WhenDropped::Send || !request.reply.is_closed() {
             pipeline.add_command(request.command);
             askers.push(request.reply);

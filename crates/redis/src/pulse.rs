@@ -47,7 +47,8 @@ impl Pulse {
         self.under_way.load(Ordering::SeqCst)
     }
 
-    fn heard(&self) -> u64 {
+    /// How often something was heard.
+    pub(crate) fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
     }
 

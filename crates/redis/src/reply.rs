@@ -77,27 +77,15 @@ pub(crate) fn resized(reply: &Value) -> Result<()> {
 pub(crate) struct Seen {
     pub(crate) is_in_use: bool,
     pub(crate) sight: Sight,
-    /// Held claims of the caller that it did not ask about.
-    pub(crate) strays: Vec<ClaimId>,
 }
 
 pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
-    let [
-        Value::Int(used),
-        Value::Int(millis),
-        Value::Int(size),
-        Value::Array(held),
-        Value::Array(gone),
-        Value::Array(strays),
-        ..,
-    ] = parts(reply)
+    let [Value::Int(used), Value::Int(millis), Value::Int(size), Value::Array(held), Value::Array(gone), ..] =
+        parts(reply)
     else {
         return Err(strange(reply));
     };
-    let id = |number: &Value| match number {
-        Value::Int(number) => Some(ClaimId { session, number: number.unsigned_abs() }),
-        _ => None,
-    };
+    let id = |number: &Value| claim(number, session);
     let one = |pair: &[Value]| match pair {
         [number, Value::Int(token)] => Some((id(number)?, grant(token.unsigned_abs(), size.unsigned_abs())?)),
         _ => None,
@@ -107,7 +95,35 @@ pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
         gone: gone.iter().filter_map(id).collect(),
         look_in: Duration::from_millis(millis.unsigned_abs()),
     };
-    Ok(Seen { is_in_use: *used == 1, sight, strays: strays.iter().filter_map(id).collect() })
+    Ok(Seen { is_in_use: *used == 1, sight })
+}
+
+/// What `look` saw that was to say of those who hold only how many they are.
+#[derive(Debug)]
+pub(crate) struct Compared {
+    /// How many of those asked about hold, and the sum of their numbers.
+    pub(crate) holding: (u64, u64),
+    pub(crate) gone: Vec<ClaimId>,
+    /// Held claims of the caller that it did not ask about.
+    pub(crate) strays: Vec<ClaimId>,
+}
+
+pub(crate) fn compared(reply: &Value, session: SessionId) -> Result<Compared> {
+    let [_, _, _, Value::Array(held), Value::Array(gone), Value::Array(strays), ..] = parts(reply) else {
+        return Err(strange(reply));
+    };
+    let [Value::Int(count), Value::Int(sum)] = held[..] else {
+        return Err(strange(reply));
+    };
+    let ids = |some: &[Value]| some.iter().filter_map(|number| claim(number, session)).collect();
+    Ok(Compared { holding: (count.unsigned_abs(), sum.unsigned_abs()), gone: ids(gone), strays: ids(strays) })
+}
+
+fn claim(number: &Value, session: SessionId) -> Option<ClaimId> {
+    match number {
+        Value::Int(number) => Some(ClaimId { session, number: number.unsigned_abs() }),
+        _ => None,
+    }
 }
 
 /// How many claims `renew` found, and the sum of their numbers; `None` where some may be waiting, which it does not

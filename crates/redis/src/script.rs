@@ -1,6 +1,7 @@
 //! The scripts, one for each operation, and how they are asked for: by their hash, and by their text if the server
 //! has forgotten them.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use redis::{Arg, Cmd, Value};
@@ -43,6 +44,16 @@ pub(crate) fn is_unknown(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
+/// The same commands for a server that does not know their scripts, and learns each from the first that calls it: a
+/// crowd's texts would be megabytes.
+pub(crate) fn by_text_once<'a>(commands: impl Iterator<Item = &'a Cmd>) -> impl Iterator<Item = Cmd> {
+    let mut told = HashSet::new();
+    commands.map(move |command| {
+        let is_new = told.insert(word(command, 1));
+        is_new.then(|| by_text(command)).flatten().unwrap_or_else(|| command.clone())
+    })
+}
+
 /// The same command for a server that does not know the script; `None` if it calls none of ours.
 pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
     let mut words = command.args_iter().map(|word| match word {
@@ -59,6 +70,13 @@ pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
     Some(by_text)
 }
 
+fn word(command: &Cmd, at: usize) -> Option<&[u8]> {
+    match command.args_iter().nth(at) {
+        Some(Arg::Simple(word)) => Some(word),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +90,14 @@ mod tests {
         assert!(packed.starts_with("*7\r\n$4\r\nEVAL\r\n"), "{packed}");
         assert!(packed.contains("-- renew:") && packed.ends_with("\r\n$8\r\nargument\r\n"), "{packed}");
         assert!(by_text(&redis::cmd("PING")).is_none());
+    }
+
+    #[test]
+    fn a_crowd_tells_each_text_once() {
+        let on = |script: &Script, name| script.on(&Name::new(name).unwrap(), &Keys::of("t"));
+        let commands = [on(&RENEW, "a"), on(&LOOK, "a"), on(&RENEW, "b"), on(&RENEW, "c"), on(&LOOK, "b")];
+        let words: Vec<_> =
+            by_text_once(commands.iter()).map(|command| word(&command, 0) == Some(b"EVAL")).collect();
+        assert_eq!(words, [true, true, false, false, false]);
     }
 }

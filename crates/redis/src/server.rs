@@ -4,8 +4,8 @@
 //! so that no crowd delays them. A runtime that asks often has one more, of its own. What blocks a connection has
 //! another for itself.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -14,12 +14,14 @@ use tidelock::{Reply, Shard};
 use crate::dial::Dial;
 use crate::link::{Link, Reach, WhenDropped};
 use crate::local::Locals;
+use crate::pace::Pace;
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) shard: Shard,
     pub(crate) commands: Arc<Link>,
     pub(crate) renewals: Link,
+    pub(crate) pace: Mutex<Pace>,
     locals: Locals,
     dial: Arc<dyn Dial>,
     /// Whether anything was asked since we looked around.
@@ -50,7 +52,8 @@ impl Server {
     fn new(shard: Shard, commands: Link, renewals: Link, dial: Arc<dyn Dial>, quiet: Reach) -> Self {
         let locals = Locals::new(dial.clone(), quiet.clone());
         let was_asked = AtomicBool::new(true);
-        Self { shard, commands: Arc::new(commands), renewals, locals, dial, was_asked, quiet }
+        let pace = Mutex::default();
+        Self { shard, commands: Arc::new(commands), renewals, pace, locals, dial, was_asked, quiet }
     }
 
     /// One more way, for what may take so much longer than a command. It connects when it is asked for the first time.

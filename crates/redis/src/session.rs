@@ -2,9 +2,7 @@
 //!
 //! The server knows sessions only by the claims they have: a session that has none costs it nothing.
 
-use std::collections::{HashMap, HashSet};
-use std::future::ready;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,13 +10,14 @@ use async_trait::async_trait;
 use redis::{Cmd, Value};
 use tidelock::{
     Claim, ClaimId, Clock, Error, ErrorKind, Kind, Leave, Left, Line, Moment, Name, Patience, Place, Renewal,
-    Reply, Result, Session, SessionId, Shard, Sight, Weight, unharmed,
+    Reply, Result, Session, SessionId, Shard, Sight, Weight,
 };
 use tokio::runtime::Handle;
 
 use crate::fleet::Fleet;
 use crate::keys::Keys;
 use crate::link::WhenDropped;
+use crate::renewing::Renewing;
 use crate::script::{INSPECT, JOIN, LEAVE, LIGHTEN, LOOK, RENEW, RESIZE, Script};
 use crate::seen_through::SeenThrough;
 use crate::server::Server;
@@ -26,17 +25,14 @@ use crate::{inspection, reply, trouble};
 
 /// The longest ttl of which the scripts' usual way knows.
 const SHORT: Duration = Duration::from_secs(15 * 60);
-/// How many names are renewed by one pipeline: others' commands get a turn in between, and so does this thread.
-const PIPELINE: usize = 256;
-/// How many claims one script looks for, and how many such scripts are asked for at once.
-const LOOKS: usize = 1_000;
-const AT_ONCE: usize = 64;
+/// How many claims one script looks for.
+pub(crate) const LOOKS: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct RedisSession {
     pub(crate) id: SessionId,
     pub(crate) ttl: Duration,
-    /// After how long a renewal begins no more pipelines.
+    /// How long a renewal may take.
     pub(crate) renew_within: Duration,
     pub(crate) label: Arc<str>,
     pub(crate) keys: Keys,
@@ -46,17 +42,6 @@ pub(crate) struct RedisSession {
     pub(crate) fleet: Arc<dyn Fleet>,
     /// Claims whose leaves are not confirmed.
     pub(crate) leaving: Leaving,
-    /// Which piece of the crowds is looked for first.
-    pub(crate) first_piece: AtomicUsize,
-}
-
-/// A name, and our claims that stand in its line.
-type Stand = (Name, Vec<ClaimId>);
-
-/// Many claims of ours on one name, of whom the server says how many hold there, and the sum of their numbers.
-struct Crowd<'a> {
-    stand: &'a Stand,
-    holding: Option<(u64, u64)>,
 }
 
 /// Claims on their way out: their names, and until when the server could still have them.
@@ -82,7 +67,7 @@ impl RedisSession {
         millis(self.ttl)
     }
 
-    fn look_command(&self, name: &Name, claims: &[ClaimId], strays: &str) -> Cmd {
+    pub(crate) fn look_command(&self, name: &Name, claims: &[ClaimId], strays: &str) -> Cmd {
         let mut command = self.call_as_me(&LOOK, name);
         command.arg(self.ttl_millis()).arg(strays);
         for claim in claims {
@@ -91,7 +76,7 @@ impl RedisSession {
         command
     }
 
-    fn renew_command(&self, name: &Name) -> Cmd {
+    pub(crate) fn renew_command(&self, name: &Name) -> Cmd {
         let mut command = self.call_as_me(&RENEW, name);
         command.arg(format!("{:011}", self.ttl_millis()));
         command
@@ -124,160 +109,6 @@ impl RedisSession {
             command.arg(how).arg(self.id.to_string()).arg(self.ttl_millis());
         }
         command
-    }
-
-    /// Renews as many as can be until `late`, and says how many those are. An error when that is none.
-    async fn renew_all(
-        &self,
-        server: &Server,
-        standing: &[Stand],
-        late: Moment,
-        renewal: &mut Renewal,
-    ) -> Result<usize> {
-        let (mut done, mut crowds) = (0, Vec::new());
-        for some in standing.chunks(PIPELINE) {
-            match self.renew_some(server, some, &mut crowds, renewal).await {
-                Ok(()) => done += some.len(),
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-            if self.clock.now() > late {
-                break;
-            }
-        }
-        self.compare_crowds(server, &crowds, late, renewal).await; // last: it may take all the time there is
-        Ok(done)
-    }
-
-    /// Renews these names, and looks where the server counts other claims than we do; but for crowds.
-    async fn renew_some<'a>(
-        &self,
-        server: &Server,
-        some: &'a [Stand],
-        crowds: &mut Vec<Crowd<'a>>,
-        renewal: &mut Renewal,
-    ) -> Result<()> {
-        let some: Vec<&Stand> = some.iter().collect();
-        let renewed = self.ask_each(server, &some, |(name, _)| self.renew_command(name)).await?;
-        let mut differing = Vec::new();
-        for (stand, renewed) in some.into_iter().zip(renewed) {
-            match renewed {
-                Ok(reply) if reply::counted(&reply) == Some(sum(&stand.1)) => {}
-                Ok(reply) if stand.1.len() > LOOKS => {
-                    crowds.push(Crowd { stand, holding: reply::holding(&reply) });
-                }
-                Ok(_) => differing.push(stand),
-                Err(error) => unsure(stand, &error, renewal),
-            }
-        }
-        self.compare(server, &differing, renewal).await;
-        Ok(())
-    }
-
-    /// Looks for crowds of ours in pieces: one script for all of a name would keep everyone else waiting. Of whom nothing
-    /// is heard we are unsure; and who is left out for want of time comes first the next time.
-    async fn compare_crowds(
-        &self,
-        server: &Server,
-        crowds: &[Crowd<'_>],
-        late: Moment,
-        renewal: &mut Renewal,
-    ) {
-        let mut pieces: Vec<(usize, Stand)> = Vec::new();
-        for (of, Crowd { stand: (name, claims), .. }) in crowds.iter().enumerate() {
-            pieces.extend(claims.chunks(LOOKS).map(|some| (of, (name.clone(), some.to_vec()))));
-        }
-        let first = self.first_piece.load(Ordering::Relaxed) % pieces.len().max(1);
-        pieces.rotate_left(first);
-        let mut held: Vec<Option<Vec<ClaimId>>> = vec![Some(Vec::new()); crowds.len()];
-        let mut is_late = false;
-        for (turn, some) in pieces.chunks(AT_ONCE).enumerate() {
-            if !is_late && turn > 0 && self.clock.now() > late {
-                is_late = true;
-                self.first_piece.store(first + turn * AT_ONCE, Ordering::Relaxed);
-            }
-            let stands: Vec<&Stand> = some.iter().map(|(_, piece)| piece).collect();
-            let looked = match is_late {
-                true => Err(Error::new(ErrorKind::Timeout, "a renewal has no time for all of a crowd")),
-                false => {
-                    self.ask_each(server, &stands, |(name, some)| self.look_command(name, some, "0")).await
-                }
-            };
-            let looked = looked.unwrap_or_else(|error| stands.iter().map(|_| Err(error.clone())).collect());
-            for ((of, piece), looked) in some.iter().zip(looked) {
-                match looked.and_then(|reply| reply::seen(&reply, self.id)) {
-                    Ok(seen) => {
-                        renewal.gone.extend(seen.sight.gone);
-                        let new = seen.sight.held.into_iter().map(|(id, _)| id);
-                        held[*of].iter_mut().for_each(|held| held.extend(new.clone()));
-                    }
-                    Err(error) => {
-                        unsure(piece, &error, renewal);
-                        held[*of] = None;
-                    }
-                }
-            }
-        }
-        for (crowd, held) in crowds.iter().zip(held) {
-            let Some(held) = held.map(|held| sum(&held)) else { continue };
-            if crowd.holding != Some(held) {
-                self.find_strays(server, crowd.stand, held, renewal).await;
-            }
-        }
-    }
-
-    /// Asks for those of ours that hold besides a crowd that was asked about in pieces.
-    async fn find_strays(
-        &self,
-        server: &Server,
-        (name, claims): &Stand,
-        (count, sum): (u64, u64),
-        renewal: &mut Renewal,
-    ) {
-        let known = format!("{count} {sum}");
-        let nobody = (name.clone(), Vec::new());
-        let asked = self.ask_each(server, &[&nobody], |(name, _)| self.look_command(name, &[], &known)).await;
-        let seen = asked.into_iter().flatten().filter_map(|reply| reply::seen(&reply.ok()?, self.id).ok());
-        let ours: HashSet<&ClaimId> = claims.iter().collect();
-        let strays = seen.flat_map(|seen| seen.strays).filter(|id| !ours.contains(id));
-        renewal.strays.extend(strays.map(|id| (name.clone(), id)));
-    }
-
-    /// Looks by the way that renewals take: nothing that happens to the other may cost a hold.
-    async fn compare(&self, server: &Server, some: &[&Stand], renewal: &mut Renewal) {
-        let looked = self.ask_each(server, some, |(name, claims)| self.look_command(name, claims, "1")).await;
-        let looked = looked.unwrap_or_else(|error| some.iter().map(|_| Err(error.clone())).collect());
-        for (stand, looked) in some.iter().zip(looked) {
-            match looked.and_then(|reply| reply::seen(&reply, self.id)) {
-                Ok(seen) => {
-                    renewal.gone.extend(seen.sight.gone);
-                    renewal.strays.extend(seen.strays.into_iter().map(|id| (stand.0.clone(), id)));
-                }
-                Err(error) => unsure(stand, &error, renewal),
-            }
-        }
-    }
-
-    /// Asks the same of several names by the way that renewals take; and elsewhere about those that have moved, whose
-    /// questions all lie in a queue before the first answer is waited for.
-    async fn ask_each(
-        &self,
-        server: &Server,
-        some: &[&Stand],
-        command: impl Fn(&Stand) -> Cmd,
-    ) -> Result<Vec<Result<Value>>> {
-        let replies = server.renewals.ask_all(some.iter().map(|stand| command(stand)).collect()).await;
-        let replies = replies.inspect_err(|_| self.fleet.doubt())?;
-        let settled = |(stand, reply): (&&Stand, Value)| match reply {
-            Value::ServerError(_) => self.fleet.ask(&stand.0, command(stand), WhenDropped::Forget),
-            reply => Box::pin(ready(Ok(reply))),
-        };
-        let asked: Vec<Reply<Value>> = some.iter().zip(replies).map(settled).collect();
-        let mut answers = Vec::with_capacity(asked.len());
-        for reply in asked {
-            answers.push(reply.await);
-        }
-        Ok(answers)
     }
 
     /// The names in use on one server that begin with `prefix`, in any order.
@@ -377,20 +208,16 @@ impl Session for RedisSession {
 
     async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         let now = self.clock.now(); // from before the first is sent
-        let until = now + self.ttl;
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
-        let mut renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
         let Some(server) = self.fleet.of_shard(shard) else {
+            let nothing = Renewal { until: now + self.ttl, gone: vec![], unsure: vec![], strays: vec![] };
             let gone =
                 Error::new(ErrorKind::Unavailable, "their server is not one of the cluster's any more");
-            return if standing.is_empty() { Ok(renewal) } else { Err(gone) };
+            return if standing.is_empty() { Ok(nothing) } else { Err(gone) };
         };
         server.commands.beat();
         server.look_around(!standing.is_empty());
-        let done = self.renew_all(&server, standing, now + self.renew_within, &mut renewal).await?;
-        // What is done stays done. The others' time ends first now, so they come first the next time.
-        renewal.unsure.extend(standing[done..].iter().flat_map(|(_, claims)| claims));
-        Ok(renewal)
+        Renewing::new(self, &server, now, self.renew_within).renew(standing).await
     }
 
     async fn line(&self, name: &Name) -> Result<Line> {
@@ -419,16 +246,6 @@ impl Session for RedisSession {
         }
         Ok(())
     }
-}
-
-fn unsure((name, claims): &Stand, error: &Error, renewal: &mut Renewal) {
-    unharmed(|| tracing::warn!(lock.name = %name, %error, "the claims on one name could not be renewed"));
-    renewal.unsure.extend(claims);
-}
-
-/// How many there are, and the sum of their numbers.
-fn sum(claims: &[ClaimId]) -> (u64, u64) {
-    (claims.len() as u64, claims.iter().map(|claim| claim.number).sum())
 }
 
 fn millis(duration: Duration) -> u64 {

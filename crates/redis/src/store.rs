@@ -3,7 +3,6 @@
 use std::error::Error as StdError;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
@@ -301,14 +300,13 @@ impl Backend for Store {
         let session = RedisSession {
             id,
             ttl: options.ttl,
-            renew_within: options.command_deadline.min(options.ttl / 3) / 2,
+            renew_within: options.command_deadline.min(options.ttl / 3),
             label: options.label.clone(),
             keys,
             clock: boot_clock(),
             runtime: Handle::current(),
             fleet,
             leaving: Leaving::default(),
-            first_piece: AtomicUsize::new(0),
         };
         let Some((replicas, (gate, to_ask))) = gate else {
             return Ok(Arc::new(session));

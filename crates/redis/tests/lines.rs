@@ -492,6 +492,62 @@ async fn crowds_are_looked_for_in_one_round_trip() {
     assert!(took < ROUND_TRIP * 4, "six crowds behind {ROUND_TRIP:?} took {took:?}");
 }
 
+/// One client's crowds on several names, a writer of its own behind each; and the same client again, by ways that can be
+/// made narrow and with a ttl whose renewals have 2 s.
+async fn crowds_behind(wires: &Wires, sizes: &[u64]) -> (Caller, Vec<(Name, Vec<ClaimId>)>) {
+    let joins = Arc::new(caller(2, HOUR).await);
+    let (mut standing, mut first) = (Vec::new(), 1);
+    for size in sizes {
+        let page = name(&format!("page {first}"));
+        let last = first + size;
+        crowd_of_readers(&joins, &page, first..last).await;
+        let writer = Claim::new(joins.claim(last), page.clone(), Kind::RwLock, Weight::MAX, Weight::MAX);
+        join(&joins, &writer).await; // so the server cannot say that it is just those who hold
+        standing.push((page, (first..=last).map(|number| joins.claim(number)).collect::<Vec<_>>()));
+        first = last + 1;
+    }
+    let ttl = Duration::from_secs(6);
+    let renews = Caller::open(&wires.store(&url()), 2, &Options::new().ttl(ttl)).await;
+    let renewal = renews.session.renew(Shard(0), &standing).await.unwrap(); // and the server knows the scripts
+    assert_eq!((renewal.gone, renewal.unsure), (vec![], vec![]));
+    (renews, standing)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn crowds_are_renewed_by_a_narrow_way_too() {
+    let _alone = Alone::new().await;
+    let wires = Wires::default();
+    let (renews, standing) = crowds_behind(&wires, &[7_500, 900]).await;
+    let made = wires.made();
+    wires.narrow(85_000);
+    let began = Instant::now();
+    let renewal = renews.session.renew(Shard(0), &standing).await.unwrap();
+    assert_eq!((renewal.gone.len(), renewal.unsure.len()), (0, 0), "after {:?}", began.elapsed());
+    assert_eq!(wires.made(), made, "a connection that was busy was given up");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_a_renewal_has_no_time_for_comes_first_in_the_next() {
+    let _alone = Alone::new().await;
+    let wires = Wires::default();
+    let (renews, standing) = crowds_behind(&wires, &[6_000, 4_000]).await;
+    wires.narrow(40_000);
+    let mut never: BTreeSet<ClaimId> = standing.iter().flat_map(|(_, claims)| claims).copied().collect();
+    let mut rounds = 0;
+    while !never.is_empty() {
+        let began = Instant::now();
+        let renewal = renews.session.renew(Shard(0), &standing).await.unwrap();
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(2), "what it learnt is known after {took:?}, when nobody listens");
+        let unsure: BTreeSet<ClaimId> = renewal.unsure.into_iter().collect();
+        never.retain(|id| unsure.contains(id));
+        rounds += 1;
+        assert!(rounds < 6 && renewal.gone.is_empty(), "{} were never renewed", never.len());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn strays_besides_a_crowd_of_ones_own_are_found_by_and_by() {

@@ -83,6 +83,25 @@ async fn connections_that_fell_silent_cost_no_hold_whatever_its_ttl() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_that_comes_by_a_narrow_way_costs_no_connection() {
+    let _alone = Alone::new().await;
+    let wires = Wires::default();
+    let caller = Arc::new(kept_elsewhere(&wires).await);
+    let first = caller.mutex(&name("first"), 1_000);
+    caller.session.join(&first, Patience::Now).await.unwrap(); // and the server knows the script
+    wires.narrow(90_000);
+    let mut joining = tokio::task::JoinSet::new();
+    for number in 1..=300 {
+        let (caller, name) = (caller.clone(), name(&format!("a name as long as many are {number}")));
+        joining.spawn(async move { caller.session.join(&caller.mutex(&name, number), Patience::Now).await });
+    }
+    for joined in joining.join_all().await {
+        assert!(matches!(joined, Ok(Place::Held { .. })), "{joined:?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn long_pauses_between_tries_cost_no_hold() {
     let _alone = Alone::new().await;
     let (wires, ttl) = (Wires::default(), Duration::from_secs(3));

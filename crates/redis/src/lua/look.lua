@@ -1,10 +1,10 @@
 -- look: where these claims of the caller stand now; on the way it takes out the dead, and grants whoever comes next.
 -- ARGV caller ttl strays NUMBER…
 -- replies {1 if anybody stands here, look_in, size, {number, token, … of the held}, {numbers of the gone},
--- {numbers of the caller's holders that were not asked about, or some of them}, the caller's grants}. Strays are looked for
--- if that is 1; or the count of the caller's holders that were asked about elsewhere, and the sum of their numbers: then
--- they are not told from those.
-local ttl, strays = tonumber(ARGV[2]), ARGV[3] ~= '0'
+-- {numbers of the caller's holders that were not asked about, or some of them}, the caller's grants}. Unless `strays` is 0
+-- the held are only counted: {how many, the sum of their numbers}. Strays are looked for if it is 1; or the count of the
+-- caller's holders that were asked about elsewhere, and the sum of their numbers: then they are not told from those.
+local ttl, strays = tonumber(ARGV[2]), ARGV[3] ~= '0' and ARGV[3] ~= 'sum'
 
 at.must = true -- a look must not be refused
 read()
@@ -26,6 +26,7 @@ elseif at.void == 0 then
 end
 
 local are_held, are_gone, are_strays, asked = {}, {}, {}, {}
+local held_count, held_sum = 0, 0
 
 -- What is known of these claims, of those that hold.
 local function entries(claims)
@@ -51,9 +52,11 @@ local function look(from, to)
   end
   for i, entry in ipairs(entries(claims)) do
     local number = tonumber(ARGV[from + i - 1])
-    if entry then
+    if entry and ARGV[3] == '0' then
       are_held[#are_held + 1] = number
       are_held[#are_held + 1] = tonumber(string.match(entry, '^%d+ (%d+)'))
+    elseif entry then
+      held_count, held_sum = held_count + 1, held_sum + number
     elseif not waits(claims[i]) then
       are_gone[#are_gone + 1] = number
     end
@@ -69,10 +72,7 @@ end
 local function find_strays()
   local known = holder(caller)
   local elsewhere, all = string.match(ARGV[3], '^(%d+) (%d+)$')
-  local count, sum = known.count - (elsewhere or 0), known.sum - (all or 0)
-  for i = 1, #are_held, 2 do
-    count, sum = count - 1, sum - are_held[i]
-  end
+  local count, sum = known.count - (elsewhere or 0) - held_count, known.sum - (all or 0) - held_sum
   if count <= 0 then
     return
   end
@@ -105,5 +105,8 @@ end
 
 if strays then
   find_strays()
+end
+if ARGV[3] ~= '0' then
+  are_held = { held_count, held_sum }
 end
 return { is_in_use and 1 or 0, soon, size, are_held, are_gone, are_strays, own }

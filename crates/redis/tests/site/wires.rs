@@ -29,6 +29,8 @@ struct All {
     /// A request that is longer cuts its connection.
     longest: Arc<AtomicUsize>,
     lag: Arc<Mutex<Duration>>,
+    /// How many bytes each passes on in a second.
+    width: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -101,6 +103,11 @@ impl Wires {
         *self.0.lock().unwrap().lag.lock().unwrap() = round_trip;
     }
 
+    /// From now on each connection passes on so many bytes in a second, and no more.
+    pub(crate) fn narrow(&self, bytes: usize) {
+        self.0.lock().unwrap().width.store(bytes, Ordering::Relaxed);
+    }
+
     /// From now on a request of more bytes cuts its connection.
     pub(crate) fn cut_at_requests_longer_than(&self, bytes: usize) {
         self.0.lock().unwrap().longest.store(bytes, Ordering::Relaxed);
@@ -134,7 +141,15 @@ impl Wires {
         stream.set_nodelay(true).unwrap();
         let mut all = self.0.lock().unwrap();
         all.wires.push(state.clone());
-        Wire { stream, state, longest: all.longest.clone(), lag: all.lag.clone(), rest: None }
+        Wire {
+            stream,
+            state,
+            longest: all.longest.clone(),
+            lag: all.lag.clone(),
+            rest: None,
+            width: all.width.clone(),
+            passing: None,
+        }
     }
 }
 
@@ -154,6 +169,10 @@ pub(crate) struct Wire {
     lag: Arc<Mutex<Duration>>,
     /// Until it is over nothing is heard.
     rest: Option<Pin<Box<Sleep>>>,
+    /// No limit while it is zero.
+    width: Arc<AtomicUsize>,
+    /// Until it is over no more is passed on.
+    passing: Option<Pin<Box<Sleep>>>,
 }
 
 impl Wire {
@@ -201,7 +220,20 @@ impl AsyncWrite for Wire {
         if longest > 0 && bytes.len() > longest {
             self.state.lock().unwrap().befall(Fault::Cut);
         }
+        let width = self.width.load(Ordering::Relaxed);
+        if let Some(passing) = &mut self.passing {
+            std::task::ready!(passing.as_mut().poll(cx));
+            self.passing = None;
+        }
         match self.fault(cx) {
+            None | Some(Fault::Mute) if width > 0 => {
+                let written = std::task::ready!(
+                    Pin::new(&mut self.stream).poll_write(cx, &bytes[..bytes.len().min(2_048)])
+                )?;
+                let takes = Duration::from_secs(1).mul_f64(written as f64 / width as f64);
+                self.passing = Some(Box::pin(tokio::time::sleep(takes)));
+                Poll::Ready(Ok(written))
+            }
             None | Some(Fault::Mute) => Pin::new(&mut self.stream).poll_write(cx, bytes),
             Some(Fault::Silent) => Poll::Ready(Ok(bytes.len())),
             Some(Fault::Cut) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
