@@ -98,10 +98,10 @@ pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
     Ok(Seen { is_in_use: *used == 1, sight })
 }
 
-/// What `look` saw that was to say of those who hold only how many they are.
+/// What a renewal's `look` saw.
 #[derive(Debug)]
 pub(crate) struct Compared {
-    /// How many of those asked about hold, and the sum of their numbers.
+    /// How many of those asked about hold, and the sum of their numbers, if it was to say that and not who they are.
     pub(crate) holding: (u64, u64),
     pub(crate) gone: Vec<ClaimId>,
     /// Held claims of the caller that it did not ask about.
@@ -112,8 +112,9 @@ pub(crate) fn compared(reply: &Value, session: SessionId) -> Result<Compared> {
     let [_, _, _, Value::Array(held), Value::Array(gone), Value::Array(strays), ..] = parts(reply) else {
         return Err(strange(reply));
     };
-    let [Value::Int(count), Value::Int(sum)] = held[..] else {
-        return Err(strange(reply));
+    let (count, sum) = match held[..] {
+        [Value::Int(count), Value::Int(sum)] => (count, sum),
+        _ => (0, 0),
     };
     let ids = |some: &[Value]| some.iter().filter_map(|number| claim(number, session)).collect();
     Ok(Compared { holding: (count.unsigned_abs(), sum.unsigned_abs()), gone: ids(gone), strays: ids(strays) })

@@ -1,10 +1,12 @@
 -- look: where these claims of the caller stand now; on the way it takes out the dead, and grants whoever comes next.
 -- ARGV caller ttl strays NUMBER…
 -- replies {1 if anybody stands here, look_in, size, {number, token, … of the held}, {numbers of the gone},
--- {numbers of the caller's holders that were not asked about, or some of them}, the caller's grants}. Unless `strays` is 0
--- the held are only counted: {how many, the sum of their numbers}. Strays are looked for if it is 1; or the count of the
--- caller's holders that were asked about elsewhere, and the sum of their numbers: then they are not told from those.
+-- {numbers of the caller's holders that were not asked about, or some of them}, the caller's grants}. Strays are looked for
+-- if that is 1; or the count of the caller's holders that were asked about elsewhere, and the sum of their numbers: then
+-- they are not told from those. If it is "sum", or such a count, the held are only counted: {how many, the sum of their
+-- numbers}.
 local ttl, strays = tonumber(ARGV[2]), ARGV[3] ~= '0' and ARGV[3] ~= 'sum'
+local counts = ARGV[3] ~= '0' and ARGV[3] ~= '1'
 
 at.must = true -- a look must not be refused
 read()
@@ -52,11 +54,12 @@ local function look(from, to)
   end
   for i, entry in ipairs(entries(claims)) do
     local number = tonumber(ARGV[from + i - 1])
-    if entry and ARGV[3] == '0' then
-      are_held[#are_held + 1] = number
-      are_held[#are_held + 1] = tonumber(string.match(entry, '^%d+ (%d+)'))
-    elseif entry then
+    if entry then
       held_count, held_sum = held_count + 1, held_sum + number
+      if not counts then
+        are_held[#are_held + 1] = number
+        are_held[#are_held + 1] = tonumber(string.match(entry, '^%d+ (%d+)'))
+      end
     elseif not waits(claims[i]) then
       are_gone[#are_gone + 1] = number
     end
@@ -106,7 +109,7 @@ end
 if strays then
   find_strays()
 end
-if ARGV[3] ~= '0' then
+if counts then
   are_held = { held_count, held_sum }
 end
 return { is_in_use and 1 or 0, soon, size, are_held, are_gone, are_strays, own }
