@@ -88,7 +88,7 @@ impl<N: Ord + Clone + Debug> Comparison<'_, N> {
             n if n < joins + 22 => self.renew(),
             n if n < joins + 28 => self.look(),
             99 if self.mood.loses => {
-                Wish::Lose { name: self.wishes.name(), part: self.wishes.dice().below(3) }
+                Wish::Lose { name: self.wishes.name(), part: self.wishes.dice().below(4) }
             }
             _ => match self.wishes.dice().below(10) {
                 0 => self.lighten(),

@@ -45,6 +45,8 @@ if one then
         if waits == 45 then one = sub(one, 1, 27) .. 'i' .. sub(one, 29) end -- 45 is -, nobody waits
         redis.call('HSET', KEYS[1], 'one', one .. '\n' .. tick .. ' ' .. ARGV[1])
         return math.ceil(soon / 100) + 1
+      elseif waits ~= 122 and (redis.call('ZRANGE', KEYS[2], '0', '0')[1] or redis.call('HRANDFIELD', KEYS[3])) then
+        -- the server has evicted `held` alone: those who waited then are forgotten by what comes behind this
       elseif redis.call('ZADD', KEYS[2], 'NX', tick, id) == 1 then
         local session = '\t' .. sub(claim, 1, 16)
         if waits ~= 122 or not string.find(one, session, 60, true) then

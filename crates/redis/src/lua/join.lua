@@ -67,6 +67,9 @@ if not is_patient then
 end
 
 now()
+if not at.seq then
+  forget_line()
+end
 local last = redis.call('ZRANGE', line, '(1000000000000000', '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
 redis.call('ZADD', line, string.format('%.0f', math.max(ticks, (last[2] or 0) + 1)), claim)
 at.seq = true

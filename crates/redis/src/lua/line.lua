@@ -89,10 +89,27 @@ local function is_idle(one)
   return #one < 27
 end
 
+-- Nobody waits in `line`, and somebody will. If the server has evicted `held` alone, those who waited then are still there
+-- and would come alive, long gone, in front of everyone.
+local function forget_line()
+  local first = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')
+  if first[1] and at.void == 0 then -- nor does anyone know of void claims
+    redis.call('DEL', line)
+  elseif first[1] and tonumber(first[2]) < VOID then
+    redis.call('ZREMRANGEBYSCORE', line, '-inf', '(1000000000000000')
+  end
+  if redis.call('HRANDFIELD', wait) then
+    redis.call('DEL', wait)
+  end
+end
+
 -- Those who wait in `one` go where all others do: from here on nobody needs to know that there are two places. Answers
 -- what is left.
 local function spill(one, from)
   local claims, words, lives, latest = {}, {}, {}, {}
+  if string.sub(one, 28, 28) ~= 'z' then
+    forget_line()
+  end
   for place, lasts, claim, label in string.gmatch(string.sub(one, from), '\n(%d+) (%d+) m (%S+) ([^\n\t]*)') do
     claims[#claims + 1] = { claim, tonumber(place) }
     latest['s:' .. session_of(claim)] = { place, lasts, label }

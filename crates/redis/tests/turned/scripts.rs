@@ -8,7 +8,7 @@ use crate::lua;
 /// What takes a part of a name away, as an eviction would.
 const LOSE: &str = "
   local part = tonumber(ARGV[1])
-  if part == 0 then redis.call('DEL', unpack(KEYS)) else redis.call('DEL', KEYS[part + 1]) end
+  if part == 0 then redis.call('DEL', unpack(KEYS)) else redis.call('DEL', KEYS[part % 3 + 1]) end
   return 'lost'";
 
 /// The hashes by which the server knows them.

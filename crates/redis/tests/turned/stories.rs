@@ -71,6 +71,11 @@ impl Story {
         self.ask(millis, &Wish::Leave { by, name, id, how: Leave::Done })
     }
 
+    fn look(&mut self, millis: u64, client: u64, numbers: &[u64]) -> Answer {
+        let (session, numbers) = (SessionId::from_bits(client), numbers.to_vec());
+        self.ask(millis, &Wish::Look { session, name: "stock".to_owned(), numbers })
+    }
+
     fn renew(&mut self, millis: u64, client: u64) -> Answer {
         self.ask(millis, &Wish::Renew { session: SessionId::from_bits(client), name: "stock".to_owned() })
     }
@@ -262,4 +267,51 @@ fn nor_does_a_crowd_that_comes_and_goes() {
     }
     let next = token(&story.join(2 * HOURS + 3_000, id(1, 3)));
     assert!(next > put_right, "{put_right}, then {next}");
+}
+
+/// `held` is evicted alone while somebody waits in `line`, and somebody comes before any of them looks.
+fn forgets_who_holds(story: &mut Story, millis: u64) {
+    story.ask(millis, &Wish::Lose { name: "stock".to_owned(), part: 3 });
+}
+
+fn stands(answer: &Answer, client: u64) -> usize {
+    answer.shown.claims.iter().filter(|stands| stands.id.session == SessionId::from_bits(client)).count()
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn who_waited_when_the_holder_was_evicted_never_comes_alive() {
+    for comes_back in [false, true] {
+        let mut story = Story::of(&[15_000, 600_000, 15_000]);
+        story.join(0, id(1, 1));
+        for number in 1..=20 {
+            story.join(0, id(2, number)); // more than there is room for beside the holder
+        }
+        forgets_who_holds(&mut story, 1_000);
+        assert!(matches!(story.join(1_001, id(3, 1)).reply, Reply::Held { .. }));
+        for number in 2..=30 {
+            let joined = story.join(1_002, id(3, number));
+            assert!(number < 20 || stands(&joined, 2) == 0, "{joined:?}");
+            if comes_back && number == 3 {
+                story.look(1_003, 3, &[2, 3]); // which has those who wait go to `line`
+            }
+        }
+        for number in 1..=29 {
+            let left = story.leave(1_100, 3, id(3, number));
+            assert!(holds(&left, id(3, number + 1)), "{number}: {left:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn who_waited_for_permits_when_the_holder_was_evicted_never_comes_alive() {
+    let mut story = Story::of(&[15_000, 600_000, 15_000]);
+    story.take_seats(0, id(1, 1), 5);
+    story.take_seats(0, id(2, 1), 5);
+    forgets_who_holds(&mut story, 1_000);
+    assert!(matches!(story.take_seats(1_001, id(3, 1), 5).reply, Reply::Held { .. }));
+    assert!(matches!(story.take_seats(1_002, id(3, 2), 5).reply, Reply::Waiting { .. }));
+    let left = story.leave(1_003, 3, id(3, 1));
+    assert!(holds(&left, id(3, 2)) && stands(&left, 2) == 0, "{left:?}");
 }
