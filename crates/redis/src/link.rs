@@ -34,6 +34,9 @@ const BATCH: usize = 256;
 const BYTES: usize = 16 * 1024;
 /// After how long a silence a connection is compared with a new one, if there is time for more.
 const DOUBT: Duration = Duration::from_millis(500);
+/// The longest pause between tries to connect is no shorter than this, whatever deadlines say: a server that is down is
+/// not to be asked a thousand times in a second.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A handle to the task; dropping it ends the connection.
 #[derive(Debug)]
@@ -135,17 +138,22 @@ impl Patience {
             answer: options.command_deadline,
             doubt: DOUBT.min(options.command_deadline / 4),
             renewal,
-            // Who asks is not kept waiting for longer: it may be a leave, which is in everyone's way.
-            first_pause: options.first_pause.min(renewal / 3),
+            first_pause: options.first_pause,
             longest_pause: options.longest_pause,
         }
+        // Turns are heard on it, and leaves go by it, which are in everyone's way.
+        .pausing_at_most(options.ttl / 9)
+    }
+
+    fn pausing_at_most(self, pause: Duration) -> Self {
+        let longest_pause = self.longest_pause.min(pause.max(PAUSE));
+        Self { first_pause: self.first_pause.min(longest_pause), longest_pause, ..self }
     }
 
     /// That of a link for renewals, which is there again before a lifetime has ended, however long others pause.
     fn for_renewals(self) -> Self {
-        let (doubt, pause) = (DOUBT.min(self.renewal / 4), self.renewal / 3);
-        let (first_pause, longest_pause) = (self.first_pause.min(pause), self.longest_pause.min(pause));
-        Self { answer: self.renewal, doubt, first_pause, longest_pause, ..self }
+        let doubt = DOUBT.min(self.renewal / 4);
+        Self { answer: self.renewal, doubt, ..self.pausing_at_most(self.renewal / 3) }
     }
 
     /// That of a link for what may take so much longer.

@@ -121,6 +121,61 @@ async fn long_pauses_between_tries_cost_no_hold() {
     guard.release().await.unwrap();
 }
 
+/// The network is away until both of a client's connections were tried again once.
+async fn blinks(wires: &Wires) {
+    let server = wires.addresses().pop_first().unwrap();
+    let before = wires.tries();
+    wires.kill(&server);
+    site::until("both were tried again", async || (wires.tries() >= before + 2).then_some(())).await;
+    wires.revive(&server);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn long_pauses_between_tries_hold_up_no_turn_and_no_leave() {
+    let _alone = Alone::new().await;
+    let (wires, ttl) = (Wires::default(), Duration::from_secs(6));
+    let pauses = Options::new().ttl(ttl).back_off(ttl * 4, ttl * 20);
+    let ours = wires.store(&url()).connect(pauses).await.unwrap();
+    let others = Store::open(&url()).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+    let (first, gives) = (hold(&others, "turn").await, hold(&ours, "leave").await);
+    let _kept = hold(&ours, "kept").await; // so there is something to renew
+    let (turn, leave) = (ours.mutex("turn").unwrap(), others.mutex("leave").unwrap());
+    let turn = tokio::spawn(async move { turn.lock().await.unwrap() });
+    let leave = tokio::spawn(async move { leave.lock().await.unwrap() });
+    site::until("both wait", async || {
+        let waits = async |name| others.inspect(name).await.unwrap().claims.len() == 2;
+        (waits("turn").await && waits("leave").await).then_some(())
+    })
+    .await;
+    blinks(&wires).await;
+    let began = Instant::now();
+    drop(gives);
+    first.release().await.unwrap();
+    let both = async { (turn.await.unwrap(), leave.await.unwrap()) };
+    let both = tokio::time::timeout(ttl / 4, both).await;
+    assert!(both.is_ok(), "after {:?}", began.elapsed());
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_dead_server_is_not_tried_at_once_again_and_again() {
+    let _alone = Alone::new().await;
+    let (wires, short) = (Wires::default(), Duration::from_millis(3));
+    let options =
+        Options::new().command_deadline(short).back_off(Duration::from_secs(1), Duration::from_secs(1));
+    let store = wires.store(&url());
+    let locks =
+        site::until("it is connected", async || store.clone().connect(options.clone()).await.ok()).await;
+    let server = wires.addresses().pop_first().unwrap();
+    wires.kill(&server);
+    let before = wires.tries();
+    tokio::time::sleep(SOON / 3).await;
+    let tries = wires.tries() - before;
+    assert!(tries <= 60, "it was tried {tries} times in {:?}", SOON / 3);
+    drop(locks);
+}
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn an_idle_connection_that_fell_silent_costs_the_next_lock_no_error() {

@@ -59,7 +59,8 @@ impl Rounds {
         replicas: Replicas,
         options: &Options,
     ) -> Self {
-        let (first_pause, longest_pause) = (options.first_pause, options.longest_pause);
+        let longest_pause = options.longest_pause.min(options.ttl / 9); // who waits for a grant may be first in line
+        let first_pause = options.first_pause.min(longest_pause);
         let (lanes, tasks) = (HashMap::new(), JoinSet::new());
         Self { session, gate, replicas, first_pause, longest_pause, lanes, tasks }
     }
