@@ -60,6 +60,9 @@ pub(crate) struct Registry {
 /// A number that loom need not see through: whoever misses a change of it is told at the next renewal.
 type Plain = std::sync::atomic::AtomicU64;
 
+/// How soon a line may be looked at again, where a ttl is long.
+const SOONEST: Duration = Duration::from_millis(50);
+
 /// What the keeper is to renew although it is not time for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
@@ -448,7 +451,8 @@ impl Registry {
     fn look_at(&self, now: Moment, look_in: Duration, number: u64) -> Moment {
         let longest = Duration::from_nanos(self.longest_wait.load(Ordering::Acquire));
         let spread = (scatter(number ^ self.session.get()) >> 40) as f64 / (1_u64 << 24) as f64;
-        let look_in = look_in.max(longest / 100); // a store that says "at once" again and again is not believed
+        // A store that says "at once" again and again is not believed. A holder's ttl may be much shorter than ours.
+        let look_in = look_in.max((longest / 100).min(SOONEST));
         if look_in < longest {
             now + look_in + (look_in / 20).mul_f64(spread)
         } else {
@@ -530,6 +534,16 @@ mod tests {
         registry.wait(&standing, Duration::from_secs(15));
         assert!(registry.due_looks(registry.now()).is_empty());
         assert_eq!(registry.due_looks(registry.now() + Duration::from_secs(5)).len(), 1);
+    }
+
+    #[test]
+    fn a_dead_holder_costs_its_own_ttl_however_long_the_waiters_is() {
+        let (registry, standing) = entered();
+        registry.set_ttl(Duration::from_secs(24 * 60 * 60));
+        let second = Duration::from_secs(1);
+        registry.wait(&standing, second);
+        assert!(registry.due_looks(registry.now()).is_empty());
+        assert_eq!(registry.due_looks(registry.now() + second * 11 / 10).len(), 1);
     }
 
     #[test]
