@@ -216,8 +216,12 @@ async fn a_connection_that_ends_while_releasing_gives_back(stage: &Stage) -> Out
         stage.pass(stage.ttl() / 50).await;
         end_connections(stage).await?;
         for (release, released, dropped) in releasing {
-            stage.until_empty(&released).await?;
-            stage.until_empty(&dropped).await?;
+            // A second, and what it may take to find out that a connection has died without a word.
+            let within = Duration::from_secs(1) + stage.ttl() / 3;
+            for name in [&released, &dropped] {
+                let empty = async || stage.watcher().is_empty(name).await;
+                stage.until(within, &format!("nobody stands in the line of {name:?}"), empty).await?;
+            }
             let told = stage.drive(release).await?;
             let fits = told.as_ref().map_or_else(Error::can_retry, |()| true);
             ensure!(fits, "a release whose connection ended was told as {told:?}");
