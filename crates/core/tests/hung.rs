@@ -1,13 +1,16 @@
 //! Futures that are polled, and then left lying: what they asked for is held by nobody for ever.
 
+mod deaf;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use deaf::Deaf;
 use tidelock::prelude::*;
-use tidelock::{Backend, Claim, ClaimId, Grant, Kind, Name, Options, Patience, Place, Weight};
+use tidelock::{Backend, Claim, ClaimId, Kind, Name, Options, Patience, Place, Weight};
 use tidelock_memory::{Clock, Store};
 
 type Done = tidelock::Result<()>;
@@ -15,18 +18,6 @@ type Done = tidelock::Result<()>;
 const TTL: Duration = Duration::from_secs(15);
 const MAX_HOLD: Duration = Duration::from_secs(2);
 const ANSWER_TAKES: Duration = Duration::from_millis(10);
-
-/// Hears nothing.
-#[derive(Debug)]
-struct Deaf;
-
-impl tidelock::Signals for Deaf {
-    fn held(&self, _: ClaimId, _: Grant) {}
-    fn gone(&self, _: ClaimId) {}
-    fn look(&self, _: &Name) {}
-    fn look_everywhere(&self) {}
-    fn over(&self) {}
-}
 
 struct Stage {
     clock: Clock,

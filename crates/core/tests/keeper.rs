@@ -1,15 +1,15 @@
 //! What the keeper promises, over the memory backend with faults and a clock that is turned by hand.
 
 mod condition;
+mod deaf;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use condition::until;
+use deaf::Deaf;
 use tidelock::prelude::*;
-use tidelock::{
-    Backend, Claim, ClaimId, ErrorKind, Grant, Kind, Name, Options, Patience, Place, SessionId, Weight,
-};
+use tidelock::{Backend, Claim, ClaimId, ErrorKind, Kind, Name, Options, Patience, Place, SessionId, Weight};
 use tidelock_memory::{Clock, Store};
 
 type Done = tidelock::Result<()>;
@@ -105,18 +105,6 @@ async fn a_waiter_gets_on_without_any_signal_within_a_third_of_the_ttl() -> Done
     waiting.await.expect("no panic")?.release().await?;
     a.close().await?;
     b.close().await
-}
-
-/// Hears nothing.
-#[derive(Debug)]
-struct Deaf;
-
-impl tidelock::Signals for Deaf {
-    fn held(&self, _: ClaimId, _: Grant) {}
-    fn gone(&self, _: ClaimId) {}
-    fn look(&self, _: &Name) {}
-    fn look_everywhere(&self) {}
-    fn over(&self) {}
 }
 
 #[tokio::test]

@@ -1,0 +1,14 @@
+//! For a session that a test opens by itself: it hears nothing.
+
+use tidelock::{ClaimId, Grant, Name, Signals};
+
+#[derive(Debug)]
+pub(crate) struct Deaf;
+
+impl Signals for Deaf {
+    fn held(&self, _: ClaimId, _: Grant) {}
+    fn gone(&self, _: ClaimId) {}
+    fn look(&self, _: &Name) {}
+    fn look_everywhere(&self) {}
+    fn over(&self) {}
+}
