@@ -476,7 +476,8 @@ impl Sending {
         let count = self.pipeline.len();
         let mut values = self.connection.send_packed_commands(&self.pipeline, 0, count).await?;
         self.pulse.hear();
-        let unknown: Vec<usize> = (0..values.len()).filter(|i| script::is_unknown(&values[*i])).collect();
+        let unknown: Vec<usize> =
+            (0..count.min(values.len())).filter(|i| script::is_unknown(&values[*i])).collect();
         if unknown.is_empty() {
             return Ok(values);
         }
