@@ -95,8 +95,16 @@ async fn permits_never_exceed_a_size_that_changes(stage: &Stage) -> Outcome {
 /// one that has confirmed that it is free.
 async fn is_free(stage: &Stage, client: &Client, name: &str, want: Want) -> Outcome {
     if stage.subject().can(Ability::Agree) == Can::Yes {
-        let gets_it = async || client.try_take(name, want).await.is_ok_and(|taken| taken.is_some());
-        return stage.until(stage.ttl() / 20, &format!("{name} is free"), gets_it).await;
+        let mut said = Ok(());
+        let gets_it = async || match client.try_take(name, want).await {
+            Ok(taken) => taken.is_some(),
+            Err(error) => {
+                said = Err(error);
+                true
+            }
+        };
+        stage.until(stage.ttl() / 20, &format!("{name} is free"), gets_it).await?;
+        return Ok(said?);
     }
     ensure!(client.try_take(name, want).await?.is_some(), "{name} is free, and was refused");
     Ok(())
