@@ -34,6 +34,20 @@ pub(crate) fn is_result(line: &str) -> bool {
     line.starts_with("test result: ") || line.ends_with("... FAILED")
 }
 
+/// What it prints of a run in which a test failed, without what tests have said that passed.
+pub(crate) fn without_successes(output: &str) -> String {
+    let mut is_wanted = true;
+    let mut wanted = String::new();
+    for line in output.lines() {
+        is_wanted = line != "successes:"
+            && (is_wanted || line == "failures:" || line.starts_with("test result: "));
+        if is_wanted {
+            wanted.extend([line, "\n"]);
+        }
+    }
+    wanted
+}
+
 /// Sums over all summary lines of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -108,6 +122,36 @@ test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
     #[test]
     fn failed_tests_are_named() {
         assert_eq!(failed(OUTPUT), ["line::tests::a_reader_passes"]);
+    }
+
+    #[test]
+    fn what_passed_is_left_out() {
+        let output = "\
+test a ... ok
+test b ... FAILED
+
+successes:
+
+---- a stdout ----
+explored: 12 states
+
+successes:
+    a
+
+failures:
+
+---- b stdout ----
+it broke
+
+failures:
+    b
+
+test result: FAILED. 1 passed; 1 failed;
+     Running another
+";
+        let wanted = without_successes(output);
+        assert!(wanted.contains("it broke") && wanted.contains("Running another"), "{wanted}");
+        assert!(!wanted.contains("---- a stdout") && !wanted.contains("12 states"), "{wanted}");
     }
 
     #[test]

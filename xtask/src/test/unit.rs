@@ -26,7 +26,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         .run()?;
     count_states(job.deep, explored(&run.text), tally);
     if !run.success() {
-        println!("{}", run.text);
+        println!("{}", libtest::without_successes(&run.text));
     }
     libtest::count(&run, tally)
 }
