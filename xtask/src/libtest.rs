@@ -39,8 +39,8 @@ pub(crate) fn without_successes(output: &str) -> String {
     let mut is_wanted = true;
     let mut wanted = String::new();
     for line in output.lines() {
-        is_wanted = line != "successes:"
-            && (is_wanted || line == "failures:" || line.starts_with("test result: "));
+        is_wanted =
+            line != "successes:" && (is_wanted || line == "failures:" || line.starts_with("test result: "));
         if is_wanted {
             wanted.extend([line, "\n"]);
         }

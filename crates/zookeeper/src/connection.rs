@@ -14,6 +14,8 @@ use tidelock::Moment;
 use tokio::sync::{Notify, watch};
 use zookeeper_client::{Client, Error as Said, EventType, OneshotWatcher, SessionState, StateWatcher};
 
+use crate::silence::Wanting;
+
 /// The library's task for one connection.
 type Library = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -58,7 +60,7 @@ async fn serve(mut library: Library, states: StateWatcher, wire: Arc<Wire>) {
         () = ending.0.cut.notified() => SessionState::Closed,
     };
     *ending.0.library.lock().unwrap_or_else(PoisonError::into_inner) = Some(library);
-    ending.0.end.send_replace(Some(state));
+    ending.0.end(state);
 }
 
 /// A connection whose library has failed inside is lost like any other.
@@ -66,9 +68,7 @@ struct Ending(Arc<Wire>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if !self.0.has_ended() {
-            self.0.end.send_replace(Some(SessionState::Disconnected));
-        }
+        self.0.end(SessionState::Disconnected);
     }
 }
 
@@ -77,6 +77,7 @@ impl Drop for Ending {
 pub(crate) struct Wire {
     end: watch::Sender<Option<SessionState>>,
     cut: Notify,
+    pub(crate) wanting: Arc<Wanting>,
     /// When it has ended. The library panics where it could say that there will be no event: so it is kept until nobody
     /// waits for one.
     library: Mutex<Option<Library>>,
@@ -98,6 +99,21 @@ impl Wire {
         self.cut.notify_one();
     }
 
+    /// It is as good as lost: nobody waits for an answer any more.
+    pub(crate) fn give_up(&self) {
+        self.end(SessionState::Disconnected);
+        self.cut();
+    }
+
+    /// The first word counts.
+    fn end(&self, state: SessionState) {
+        self.end.send_if_modified(|end| {
+            let is_first = end.is_none();
+            end.get_or_insert(state);
+            is_first
+        });
+    }
+
     /// The answer; or that none can come any more. Whoever waits for it does not keep the wire.
     pub(crate) fn hear<T, E: From<Said>, F>(
         &self,
@@ -106,11 +122,14 @@ impl Wire {
     where
         F: Future<Output = Result<T, E>>,
     {
-        let mut end = self.end.subscribe();
+        let (mut end, missing) = (self.end.subscribe(), self.wanting.ask());
         async move {
             tokio::select! {
                 biased;
-                answer = asking => answer,
+                answer = asking => {
+                    missing.heard();
+                    answer
+                }
                 _ = end.wait_for(Option::is_some) => Err(Said::ConnectionLoss.into()),
             }
         }

@@ -42,6 +42,7 @@ mod resized;
 mod searching;
 mod session;
 mod settling;
+mod silence;
 mod store;
 #[cfg(feature = "tls")]
 mod tls;

@@ -11,6 +11,7 @@ use crate::connection::{Connection, Wire};
 use crate::dial::{Dial, Dialled, Refused};
 use crate::link;
 use crate::session::Desk;
+use crate::silence::Doubt;
 
 /// Between two rounds of the servers, at first and at most.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -23,6 +24,7 @@ pub(crate) struct Ticket {
     /// The connection that there is, and the server at its other end.
     pub(crate) wire: Arc<Wire>,
     pub(crate) host: String,
+    pub(crate) doubt: Doubt,
 }
 
 /// What has come of connecting again.
@@ -37,11 +39,16 @@ enum Again {
 impl Desk {
     /// Makes the connection anew whenever it is lost, until the session is over, or nobody wants it any more.
     pub(crate) async fn stay(self: Arc<Self>, ticket: Ticket) {
-        let Ticket { dial, mut session, mut wire, mut host } = ticket;
+        let Ticket { dial, mut session, mut wire, mut host, mut doubt } = ticket;
         let mut is_believed = true;
         loop {
             let state = tokio::select! {
                 state = wire.ended() => state,
+                () = doubt.is_justified(&self.link, &dial, &wire.wanting) => {
+                    doubt.gave_up();
+                    wire.give_up();
+                    wire.ended().await
+                }
                 never = self.learn_the_tick(&dial, &host) => match never {},
             };
             if state != SessionState::Disconnected || !self.link.lose() {

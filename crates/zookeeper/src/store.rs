@@ -21,6 +21,7 @@ use crate::nodes::Nodes;
 use crate::reconnecting::Ticket;
 use crate::searching::Searches;
 use crate::session::{Desk, ZooKeeperSession};
+use crate::silence::Doubt;
 use crate::tls::Tls;
 use crate::{check, gathering, trouble};
 
@@ -188,8 +189,9 @@ impl Backend for Store {
         let nodes = Nodes::of(&options.namespace).below(&self.address.chroot);
         let Dialled { connection, host } = self.dial_patiently(options).await?;
         let (session, wire) = (connection.client.session().clone(), connection.wire.clone());
-        let ticket = Ticket { dial: self.dial(), session, wire, host };
         let lease = Lease::new(connection.client.session_timeout(), connection.asked);
+        let doubt = Doubt::new(options.command_deadline, lease.ttl);
+        let ticket = Ticket { dial: self.dial(), session, wire, host, doubt };
         let link = Link::new(connection, self.acls(), self.name.clone());
         let server_time = tokio::select! {
             checked = check::permissions(&link, &nodes, id, &*clock) => checked?,

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
-use crate::{Ability, Act, Can, Client, Stage, Waiter, Want, Way, Whom};
+use crate::{Act, Can, Client, Stage, Waiter, Want, Way, Whom};
 
 trials! {
     a_connection_that_ends_while_acquiring_strands_no_claim: points [6, 13], lessons [5, 6], needs [Cut, Stall];
@@ -216,13 +216,8 @@ async fn a_connection_that_ends_while_releasing_gives_back(stage: &Stage) -> Out
         stage.pass(stage.ttl() / 50).await;
         end_connections(stage).await?;
         for (release, released, dropped) in releasing {
-            // A second; where several servers serve together it has taken longer to come to another one.
-            let is_alone = stage.subject().can(Ability::Agree) != Can::Yes;
-            let within = Duration::from_secs(1) + if is_alone { Duration::ZERO } else { stage.ttl() / 3 };
-            for name in [&released, &dropped] {
-                let empty = async || stage.watcher().is_empty(name).await;
-                stage.until(within, &format!("nobody stands in the line of {name:?}"), empty).await?;
-            }
+            stage.until_empty(&released).await?;
+            stage.until_empty(&dropped).await?;
             let told = stage.drive(release).await?;
             let fits = told.as_ref().map_or_else(Error::can_retry, |()| true);
             ensure!(fits, "a release whose connection ended was told as {told:?}");

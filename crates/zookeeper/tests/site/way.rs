@@ -1,4 +1,4 @@
-//! A way to the server that a test cuts, hushes, deafens, or has ask for less than the client does.
+//! A way to the server that a test cuts, hushes, deafens, holds up, or has ask for less than the client does.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,6 +31,9 @@ struct State {
     cuts: watch::Sender<u64>,
     /// What sessions ask for at most; once one that is taken up again is answered nothing goes through any more.
     hushed_at: watch::Sender<Option<Duration>>,
+    /// Changes when the connections that there are carry nothing any more.
+    silences: watch::Sender<u64>,
+    is_held_up: watch::Sender<bool>,
     is_closed: AtomicBool,
     is_deaf: AtomicBool,
     /// Whether the next new session's connection ends as soon as it is asked for.
@@ -61,6 +64,16 @@ impl Way {
     /// Every connection ends, and others may be made.
     pub(crate) fn cut(&self) {
         self.state.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// The connections that there are carry nothing any more, and nobody is told. Others may be made.
+    pub(crate) fn silence(&self) {
+        self.state.silences.send_modify(|silences| *silences += 1);
+    }
+
+    /// What clients say is held up, or goes on.
+    pub(crate) fn hold_up(&self, is_held_up: bool) {
+        self.state.is_held_up.send_replace(is_held_up);
     }
 
     /// Every connection ends, and nobody gets through until it is opened again.
@@ -111,6 +124,7 @@ async fn keep(listener: TcpListener, state: Arc<State>) {
 }
 
 async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Result<()> {
+    let mut silences = state.silences.subscribe();
     let (mut client_says, mut to_client) = client.into_split();
     let (mut server_says, mut to_server) = server.into_split();
     let mut first = frame(&mut client_says).await?;
@@ -133,6 +147,7 @@ async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Resul
         return Ok(());
     }
     state.returns.fetch_add(usize::from(is_return), Ordering::AcqRel);
+    state.goes_on().await;
     to_server.write_all(&first).await?;
     let answer = frame(&mut server_says).await?;
     to_client.write_all(&answer).await?;
@@ -142,8 +157,28 @@ async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Resul
         return std::future::pending().await;
     }
     tokio::select! {
-        done = copy(&mut client_says, &mut to_server) => done,
+        done = state.pass_on(&mut client_says, &mut to_server) => done,
         done = copy(&mut server_says, &mut to_client) => done,
+        _ = silences.changed() => std::future::pending().await,
+    }
+}
+
+impl State {
+    async fn pass_on(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> io::Result<()> {
+        let mut said = [0; 4_096];
+        loop {
+            let length = from.read(&mut said).await?;
+            self.goes_on().await;
+            match said[..length] {
+                [] => return Ok(()),
+                ref said => to.write_all(said).await?,
+            }
+        }
+    }
+
+    async fn goes_on(&self) {
+        let mut is_held_up = self.is_held_up.subscribe();
+        is_held_up.wait_for(|is_held_up| !is_held_up).await.unwrap();
     }
 }
 
