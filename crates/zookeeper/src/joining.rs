@@ -10,11 +10,17 @@ use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Patience, Place, Result, To
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Before, Usage};
-use crate::gathering::{Answer, What};
+use crate::gathering::{Answer, Listed, What};
 use crate::link::{Change, Made};
 use crate::listing::Listing;
 use crate::nodes::beginnings;
 use crate::session::Desk;
+
+/// Why somebody who cannot wait may not stand in a line.
+enum Unfree {
+    Taken,
+    Otherwise(Error),
+}
 
 impl Desk {
     pub(crate) async fn join(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
@@ -31,26 +37,46 @@ impl Desk {
         }
     }
 
-    /// Somebody who cannot wait looks first.
+    /// Somebody who cannot wait looks first. A server that is behind the others shows claims that have left, so nobody is
+    /// refused before it has caught up.
     async fn stand_if_free(self: &Arc<Self>, claim: &Claim) -> Result<Place> {
-        match self.list(&claim.name).await {
+        let refusal = match self.looks_free(claim, self.list(&claim.name).await).await? {
+            Some(_) => self.looks_free(claim, self.list_latest(&claim.name).await).await?,
+            None => None,
+        };
+        match refusal {
+            None => self.stand(claim, Patience::Now).await,
+            Some(Unfree::Taken) => {
+                self.books.refuse(&claim.name, claim.id);
+                Ok(Place::Refused)
+            }
+            Some(Unfree::Otherwise(why)) => Err(self.turned_away(claim, why)),
+        }
+    }
+
+    /// Why somebody who cannot wait may not stand in the line that was listed, if so.
+    async fn looks_free(
+        self: &Arc<Self>,
+        claim: &Claim,
+        listed: Result<Listed, Said>,
+    ) -> Result<Option<Unfree>> {
+        match listed {
             Ok(listed) => {
                 self.books.has_line(&claim.name);
                 let seen =
                     self.see(&claim.name, Listing::of(listed)).await.map_err(|error| self.trouble(&error))?;
                 if let Err(why) = self.may_come(claim, &seen) {
-                    return Err(self.turned_away(claim, why));
+                    return Ok(Some(Unfree::Otherwise(why)));
                 }
                 if !seen.line.has_room(claim.weight) {
-                    self.books.refuse(&claim.name, claim.id);
-                    return Ok(Place::Refused);
+                    return Ok(Some(Unfree::Taken));
                 }
                 self.remember(claim, seen.line.in_use().map_or(claim.capacity, |(_, size)| size));
             }
             Err(Said::NoNode) => self.books.has_no_line(&claim.name),
             Err(error) => return Err(self.refused(claim, &error)),
         }
-        self.stand(claim, Patience::Now).await
+        Ok(None)
     }
 
     /// A name that is new here most likely has no line yet; and where nobody else was, nobody else is.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidelock::{ClaimId, Grant, Kind, Name, Result, Sight, Weight};
 use tidelock_model::{Place, ShownLine, Watch, places, touches};
-use zookeeper_client::Error as Said;
+use zookeeper_client::{Error as Said, Stat};
 
 use crate::books::{Behind, Task, Turn, What};
 use crate::connection::Watcher;
@@ -46,8 +46,13 @@ impl Desk {
     /// Asks for the children of a line.
     pub(crate) fn list(&self, name: &Name) -> Asked<Listed> {
         let stamp = self.books.stamp(name);
-        let listing = self.link.list(&self.nodes.line(name));
-        Box::pin(async move { listing.await.map(|(children, stat)| (children, stat, stamp)) })
+        stamped(self.link.list(&self.nodes.line(name)), stamp)
+    }
+
+    /// The same, when the server that we are connected to has caught up with the leader.
+    pub(crate) fn list_latest(&self, name: &Name) -> Asked<Listed> {
+        let stamp = self.books.stamp(name);
+        stamped(self.link.list_latest(&self.nodes.line(name)), stamp)
     }
 
     /// The line as these children show it, with what its data say of the capacity.
@@ -293,4 +298,8 @@ async fn changes(watching: Result<Option<Watcher>, Said>) -> bool {
         Ok(None) | Err(Said::NoNode) => true,
         Err(_) => false,
     }
+}
+
+fn stamped(listing: Asked<(Vec<String>, Stat)>, stamp: u64) -> Asked<Listed> {
+    Box::pin(async move { listing.await.map(|(children, stat)| (children, stat, stamp)) })
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
-use crate::{Act, Can, Client, Stage, Waiter, Want, Way, Whom};
+use crate::{Act, Client, Stage, Waiter, Want, Way, Whom};
 
 trials! {
     a_connection_that_ends_while_acquiring_strands_no_claim: points [6, 13], lessons [5, 6], needs [Cut, Stall];
