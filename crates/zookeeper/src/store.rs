@@ -124,6 +124,7 @@ impl Store {
     async fn dial_patiently(&self, options: &Options) -> Result<Dialled> {
         let dial = self.dial();
         let late = boot_clock().now() + options.connect_deadline * 3 / 4;
+        let pause = options.first_pause.max(PAUSE).min(options.connect_deadline / 8);
         loop {
             match dial.open(options.ttl).await {
                 Err(error)
@@ -131,7 +132,7 @@ impl Store {
                         && self.has_served.load(Ordering::Relaxed)
                         && boot_clock().now() < late =>
                 {
-                    tokio::time::sleep(options.first_pause.max(PAUSE)).await;
+                    tokio::time::sleep(pause).await;
                 }
                 dialled => return dialled,
             }

@@ -221,13 +221,13 @@ impl Desk {
                 if set.as_ref().is_ok_and(|(stat, _)| !self.books.is_set(&name, serial, stat.version)) {
                     return self.signals.look(&name);
                 }
-                set.map(|(_, watcher)| Some(watcher))
+                match set {
+                    // Servers tell nobody that a node has left which they may not read: it leaves this line.
+                    Err(Said::NoAuth) => self.watch_line(&line, cversion).await,
+                    set => set.map(|(_, watcher)| Some(watcher)),
+                }
             }
-            What::Line => self
-                .link
-                .watch_children(&line)
-                .await
-                .map(|(stat, watcher)| (stat.cversion == cversion).then_some(watcher)),
+            What::Line => self.watch_line(&line, cversion).await,
         };
         let has_changed = changes(watching).await;
         // This task ends with its watch, and whoever has its turn ends that: there is nothing to wait for behind it.
@@ -238,6 +238,12 @@ impl Desk {
         if has_changed {
             self.signals.look(&name);
         }
+    }
+
+    /// None: its children have changed since they were seen.
+    async fn watch_line(&self, line: &str, cversion: i32) -> Result<Option<Watcher>, Said> {
+        let (stat, watcher) = self.link.watch_children(line).await?;
+        Ok((stat.cversion == cversion).then_some(watcher))
     }
 
     /// Whether the first of ours has its turn now: with a mutex, when all who stood ahead of it have left. Only they are

@@ -179,6 +179,27 @@ async fn whose_node_may_not_be_read_stands_in_line_all_the_same() {
     drop(held);
 }
 
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whose_node_may_not_be_read_is_heard_of_when_it_leaves() {
+    let options = || Options::new().ttl(Duration::from_secs(20)).namespace("mixed users");
+    let of_a_user = site::url().replacen("zookeeper://", "zookeeper://someone:secret@", 1);
+    let everyones = store().connect(options()).await.unwrap();
+    let private = Store::open(&of_a_user).unwrap().only_for_the_user().unwrap();
+    let private = private.connect(options()).await.unwrap();
+    let line = namespace("heard");
+    let mutex = everyones.mutex(&line).unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap(); // the line is everyone's
+    let held = private.mutex(&line).unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    let children = async || plain().await.list_children(&format!("/mixed users/{line}")).await.unwrap().len();
+    until("it waits", async || (children().await == 2).then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(300)).await; // it is watched by then
+    held.release().await.unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(1), waiting).await;
+    next.expect("it hears of it long before it looks").unwrap().release().await.unwrap();
+}
+
 /// A claim on one permit of so many.
 fn permit(caller: &Caller, line: &Name, number: u64, of: u32) -> Claim {
     Claim::new(caller.claim(number), line.clone(), Kind::Semaphore, Weight::ONE, weight(of))

@@ -113,7 +113,7 @@ async fn contention_is_a_value_and_no_error(stage: &Stage) -> Outcome {
         giver.take("round", Want::Lock).await?.release().await?;
         let taken = taker.try_take("round", Want::Lock).await?;
         ensure!(taken.is_some(), "round {round}: it is free, and was refused");
-        for hold in taken {
+        if let Some(hold) = taken {
             hold.release().await?;
         }
     }
