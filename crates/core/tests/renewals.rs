@@ -330,7 +330,8 @@ async fn a_join_whose_answer_comes_too_late_is_asked_again_under_another_id() ->
     let left = slow.how().left.clone();
     let [first, second] = joined[..] else { panic!("asked for twice: {joined:?}") };
     assert_ne!(first, second, "what may have ended is not asked for again");
-    assert_eq!(left, [(first, Leave::Void)]);
+    // By the keeper, by its user who finds it lost, or by both: a join may have come between the two.
+    assert!(matches!(left.len(), 1 | 2) && left.iter().all(|left| *left == (first, Leave::Void)), "{left:?}");
     let signals = slow.how().signals.clone().expect("it is open");
     let old = Token::from_order(u64::from(u32::MAX)).expect("small enough");
     signals.held(first, Grant { token: old, capacity: Weight::ONE });
