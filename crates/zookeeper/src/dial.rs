@@ -27,6 +27,9 @@ use crate::trouble;
 /// As good as nothing for a session, and enough to open it.
 const SHORTEST: Duration = Duration::from_millis(400);
 
+/// For a session that tells whether a server answers: a third of it is what connecting may take.
+const OFFERED: Duration = Duration::from_secs(3);
+
 /// The servers, and as whom they are asked.
 #[derive(Clone)]
 pub(crate) struct Dial {
@@ -128,6 +131,11 @@ impl Dial {
     pub(crate) async fn half_tick(&self, host: &str) -> Option<Duration> {
         let connection = self.connect_to(host, SHORTEST, None).await.ok()?;
         Some(connection.client.session_timeout() / 4)
+    }
+
+    /// Whether that server takes another connection, and a majority agrees to a session of its own there.
+    pub(crate) async fn answers(&self, host: &str) -> bool {
+        self.connect_to(host, OFFERED, None).await.is_ok() // dropped, that session ends
     }
 
     async fn connect_to(

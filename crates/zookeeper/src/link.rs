@@ -16,6 +16,7 @@ use zookeeper_client::{
 };
 
 use crate::connection::{Connection, Watcher, Wire};
+use crate::silence::Missing;
 
 /// An answer under way.
 pub(crate) type Asked<T, E = Said> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
@@ -65,8 +66,8 @@ enum Way {
     Open(Connection),
     /// There is no connection now.
     Lost(Vec<Queued>),
-    /// The session is being ended: nothing is taken any more.
-    Closing(Arc<Wire>),
+    /// The session is being ended: nothing is taken any more. That is asked of the server too, if there is a connection.
+    Closing(Arc<Wire>, Option<Missing>),
     Over,
 }
 
@@ -84,7 +85,7 @@ impl Link {
         let mut way = self.way();
         let lost = match &*way {
             Way::Open(_) => std::mem::replace(&mut *way, Way::Lost(Vec::new())),
-            Way::Lost(_) | Way::Closing(_) => return true,
+            Way::Lost(_) | Way::Closing(..) => return true,
             Way::Over => return false,
         };
         drop(way);
@@ -102,7 +103,8 @@ impl Link {
                     *way = Way::Open(connection);
                     return;
                 }
-                Way::Closing(wire) => {
+                Way::Closing(wire, missing) => {
+                    *missing = Some(connection.wire.wanting.ask());
                     *wire = connection.wire.clone();
                     return; // with its last client the session ends
                 }
@@ -123,10 +125,11 @@ impl Link {
         let before = match &*way {
             Way::Open(connection) => {
                 let wire = connection.wire.clone();
-                std::mem::replace(&mut *way, Way::Closing(wire))
+                let missing = wire.wanting.ask();
+                std::mem::replace(&mut *way, Way::Closing(wire, Some(missing)))
             }
-            Way::Lost(_) => std::mem::replace(&mut *way, Way::Closing(Arc::default())),
-            Way::Closing(_) | Way::Over => return,
+            Way::Lost(_) => std::mem::replace(&mut *way, Way::Closing(Arc::default(), None)),
+            Way::Closing(..) | Way::Over => return,
         };
         drop(way);
         before.end();
@@ -135,7 +138,7 @@ impl Link {
     /// Nothing is sent any more, and no connection made again: each would keep the session alive.
     pub(crate) fn cut(&self) {
         let before = std::mem::replace(&mut *self.way(), Way::Over);
-        if let Way::Open(Connection { wire, .. }) | Way::Closing(wire) = &before {
+        if let Way::Open(Connection { wire, .. }) | Way::Closing(wire, _) = &before {
             wire.cut();
         }
         before.end();

@@ -44,7 +44,7 @@ impl Desk {
         loop {
             let state = tokio::select! {
                 state = wire.ended() => state,
-                () = doubt.is_justified(&self.link, &dial, &wire.wanting) => {
+                () = doubt.is_justified(&self.link, &dial, &host, &wire.wanting) => {
                     doubt.gave_up();
                     wire.give_up();
                     wire.ended().await

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use site::namespace;
 use site::way::Way;
 use tidelock_zookeeper::{Locks, Options, State, Store};
+use tokio::task::JoinSet;
 
 /// Longer than the silence that is borne with, and shorter than `command_deadline`.
 const SOON: Duration = Duration::from_millis(1_500);
@@ -51,6 +52,77 @@ async fn a_server_that_is_slow_keeps_its_connection() {
     way.hold_up(false);
     locking.await.unwrap().release().await.unwrap();
     assert_eq!(way.returns(), 0);
+}
+
+/// Two ways to the store; the connection lies on the first.
+async fn by_the_first(first: &Way, second: &Way) -> Arc<dyn Locks> {
+    second.close();
+    let url = format!("{},{}", first.url(), second.url().trim_start_matches("zookeeper://"));
+    let options = Options::new().namespace(&namespace("silence"));
+    let locks = Store::open(&url).unwrap().connect(options).await.unwrap();
+    locks.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap();
+    second.reopen();
+    locks
+}
+
+/// What is said to another server says nothing of this one. Servers are asked in any order, so it is tried a few times.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_stands_still_for_a_moment_keeps_its_clients_though_another_serves() {
+    let mut all: JoinSet<()> = (0..5).map(|_| stands_still_for_a_moment()).collect();
+    while let Some(done) = all.join_next().await {
+        done.unwrap();
+    }
+}
+
+async fn stands_still_for_a_moment() {
+    let (first, second) = (Way::open().await, Way::open().await);
+    let locks = by_the_first(&first, &second).await;
+    let kept = locks.mutex("kept").unwrap().lock().await.unwrap();
+    let released = locks.mutex("released").unwrap().lock().await.unwrap();
+    let lightened = locks.rwlock("lightened").unwrap().write().await.unwrap();
+    second.shorten_and_hush(Duration::from_secs(4)); // who comes there loses its session
+    first.hold_up(true);
+    let (released, lightened, ()) = tokio::join!(released.release(), lightened.downgrade(), async {
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        first.hold_up(false);
+    });
+    released.unwrap();
+    lightened.unwrap().release().await.unwrap();
+    assert_eq!((first.returns(), second.returns()), (0, 0));
+    assert_ne!(kept.state(), State::Lost);
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn silences_of_long_ago_make_nobody_more_patient() {
+    const TTL: Duration = Duration::from_secs(4);
+    let way = Way::open().await;
+    let options = Options::new().ttl(TTL).namespace(&namespace("silence"));
+    let locks = Store::open(&way.url()).unwrap().connect(options).await.unwrap();
+    let mutex = locks.mutex("m").unwrap();
+    for _ in 0..3 {
+        way.silence();
+        mutex.lock().await.unwrap().release().await.unwrap();
+    }
+    tokio::time::sleep(TTL + Duration::from_millis(100)).await;
+    way.silence();
+    let began = Instant::now();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(1_000), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_closes_by_a_connection_that_has_died_closes() {
+    let way = Way::open().await;
+    let locks = connect(&way).await;
+    locks.mutex("m").unwrap().lock().await.unwrap().release().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    way.silence();
+    let began = Instant::now();
+    locks.close().await.unwrap();
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
 /// The answer has come, and lies there.
