@@ -103,6 +103,7 @@ impl Cluster {
     /// before has done nothing then; after an outcome that is not known, nobody else is asked.
     async fn follow(
         self,
+        name: Name,
         command: Cmd,
         when_dropped: WhenDropped,
         first: Master,
@@ -123,7 +124,7 @@ impl Cluster {
                 Some(Elsewhere::Moved { slot, host, port }) => {
                     let there = self.0.moved(slot, host, port);
                     self.0.read_again();
-                    let reply = there.server.ask(command.clone(), when_dropped).await;
+                    let reply = there.server.ask(&name, command.clone(), when_dropped).await;
                     (there, reply)
                 }
                 Some(Elsewhere::Ask { host, port }) => {
@@ -172,9 +173,9 @@ impl Fleet for Cluster {
     }
 
     fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
-        let (cluster, first) = (self.clone(), self.master(name));
-        let reply = first.server.ask(command.clone(), when_dropped);
-        Box::pin(async move { cluster.follow(command, when_dropped, first, reply.await).await })
+        let (cluster, name, first) = (self.clone(), name.clone(), self.master(name));
+        let reply = first.server.ask(&name, command.clone(), when_dropped);
+        Box::pin(async move { cluster.follow(name, command, when_dropped, first, reply.await).await })
     }
 }
 

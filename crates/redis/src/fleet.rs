@@ -49,8 +49,8 @@ impl Fleet for Alone {
         vec![self.0.clone()]
     }
 
-    fn ask(&self, _: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
-        let (server, reply) = (self.0.clone(), self.0.ask(command, when_dropped));
+    fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
+        let (server, reply) = (self.0.clone(), self.0.ask(name, command, when_dropped));
         Box::pin(async move { trouble::checked(reply.await?, server.commands.place()) })
     }
 }

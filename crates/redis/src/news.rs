@@ -37,6 +37,11 @@ impl News {
         }
     }
 
+    /// News of one name may have been missed.
+    pub(crate) fn missed_on(&self, name: &Name) {
+        self.signals.look(name);
+    }
+
     /// News may have been missed.
     pub(crate) fn missed(&self) {
         self.signals.look_everywhere();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{Reply, Shard};
+use tidelock::{Name, Reply, Shard};
 
 use crate::dial::Dial;
 use crate::link::{Link, Reach, WhenDropped};
@@ -71,12 +71,12 @@ impl Server {
         }
     }
 
-    /// Asks one thing, by the shortest way from here; it lies in a queue when this returns. An error of the server's is
+    /// Asks one thing of a name, by the shortest way from here; it lies in a queue when this returns. An error of the server's is
     /// an answer.
-    pub(crate) fn ask(&self, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
+    pub(crate) fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         self.was_asked.store(true, Ordering::Release);
         match self.locals.mine() {
-            Some(way) => way.ask(command, when_dropped),
+            Some(way) => way.ask(name, command, when_dropped),
             None => Box::pin(self.commands.ask(command, when_dropped)),
         }
     }

@@ -88,3 +88,17 @@ fn a_join_that_lay_in_a_blocked_runtime_keeps_nobody_out_once_it_is_dropped() {
     elsewhere.block_on(guard.release()).unwrap();
     assert!(took < TTL / 3, "it took {took:?}");
 }
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_guard_that_was_dropped_on_a_runtime_that_nobody_drives_is_given_back() {
+    let (runtime, locks) = driven_by_hand();
+    let (elsewhere, other) = driven_by_hand();
+    let guard = runtime.block_on(locks.mutex("dropped").unwrap().lock()).unwrap();
+    runtime.block_on(async { drop(guard) });
+    let began = Instant::now();
+    let guard = elsewhere.block_on(other.mutex("dropped").unwrap().lock()).unwrap();
+    let took = began.elapsed();
+    elsewhere.block_on(guard.release()).unwrap();
+    assert!(took < TTL / 2, "it took {took:?}");
+}

@@ -285,6 +285,56 @@ async fn a_leave_whose_reply_is_dropped_at_once_is_sent() {
     }
 }
 
+/// How many scripts the server has run by their hashes.
+fn scripts(alone: &mut Alone) -> usize {
+    let redis::Value::BulkString(info) = alone.ask("INFO commandstats") else { panic!() };
+    let info = String::from_utf8(info).unwrap();
+    let counted = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    counted.map_or(0, |counted| counted.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_guard_that_is_dropped_far_from_the_server_costs_one_script() {
+    const DROPPED: usize = 5;
+    let mut alone = Alone::new().await;
+    let wires = Wires::default();
+    let options = Options::new().ttl(Duration::from_secs(60));
+    let others = Store::open(&url()).unwrap().connect(options.clone()).await.unwrap();
+    let locks = wires.store(&url()).connect(options).await.unwrap();
+    let busy: Vec<_> = (0..50).map(|number| format!("busy {number}")).collect();
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for name in &busy {
+        held.push(hold(&others, name).await);
+        let mutex = locks.mutex(name).unwrap();
+        waiting.push(tokio::spawn(async move { mutex.lock().await }));
+    }
+    for name in &busy {
+        let stand = async || others.inspect(name).await.unwrap().claims.len();
+        site::until("it is waited for", async || (stand().await == 2).then_some(())).await;
+    }
+    let mut own = Vec::new();
+    for number in 0..DROPPED {
+        own.push((format!("own {number}"), hold(&locks, &format!("own {number}")).await));
+    }
+    assert_eq!(wires.made(), 3, "this runtime has a connection of its own");
+    wires.lag(Duration::from_millis(150));
+    let mut dropped = Vec::new();
+    let before = scripts(&mut alone);
+    for (name, guard) in own {
+        drop(guard);
+        dropped.push(name);
+        let ran = before + dropped.len();
+        site::until("it is given back", async || (scripts(&mut alone) >= ran).then_some(())).await;
+        tokio::time::sleep(Duration::from_millis(300)).await; // until its answer is heard, and longer
+    }
+    assert_eq!(scripts(&mut alone) - before, DROPPED);
+    for name in dropped {
+        assert!(others.inspect(&name).await.unwrap().claims.is_empty(), "{name} was given back");
+    }
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 #[test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 fn a_leave_whose_reply_is_late_does_not_look_like_a_loss() {

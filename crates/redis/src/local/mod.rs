@@ -5,8 +5,11 @@
 //! stands, whenever it does not, and where there is no runtime, the keeper's is used.
 //!
 //! A runtime may be blocked by its user, and what was asked there is then neither sent nor heard. So when the keeper
-//! waits for what has to arrive, and it does not come soon, it is told that the outcome is unknown: it asks again, by
-//! its own connection. Nothing is repeated here, for the second answer to a leave could hide that of the first.
+//! waits for what has to arrive, and the runtime does not poll its tasks, it is told that the outcome is unknown: it
+//! asks again, by its own connection. Nothing is repeated here, for the second answer to a leave could hide that of the
+//! first.
+
+mod driven;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +18,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, PushKind, RedisResult, Value};
-use tidelock::{Reply, Result, Sleep, boot_clock, unharmed};
+use tidelock::{Name, Reply, Result, unharmed};
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
+use self::driven::Driven;
 use crate::dial::{Dial, Dialed};
 use crate::link::{Reach, WhenDropped, silent};
 use crate::outbox::{Outbox, Queue};
@@ -31,7 +35,7 @@ pub(crate) const BY_DEFAULT: bool = cfg!(panic = "unwind");
 const OFTEN: u32 = 32;
 /// How many runtimes have one at most.
 const MOST: usize = 8;
-/// How long the keeper trusts the runtime that has the question.
+/// How long the keeper trusts a runtime that has a question and does not poll its tasks.
 const TRUST: Duration = Duration::from_millis(100);
 
 /// The ways to one server that lie on callers' runtimes.
@@ -55,6 +59,7 @@ struct Local {
 #[derive(Debug)]
 pub(crate) struct Way {
     outbox: Arc<Outbox>,
+    driven: Arc<Driven>,
     is_given_up: AtomicBool,
     has_panicked: Arc<AtomicBool>,
     /// Runs for as long as the connection may be of use.
@@ -129,15 +134,20 @@ impl Way {
     /// Connects in the background.
     fn open(dial: Arc<dyn Dial>, reach: Reach, here: &Handle) -> Arc<Self> {
         let place = dial.place();
-        let (outbox, queue) = Outbox::new();
+        let ((outbox, queue), driven) = (Outbox::new(), Arc::<Driven>::default());
         let has_panicked = Arc::new(AtomicBool::new(false));
         let (witness, served, patience) = (Witness(has_panicked.clone()), outbox.clone(), reach.patience);
+        let answering = driven.clone();
         let serving = async move {
             let _witness = witness;
-            serve(dial, served, queue, patience.connect, patience.doubt).await;
+            tokio::select! {
+                biased;
+                () = serve(dial, served, queue, patience.connect, patience.doubt) => {}
+                () = answering.answer() => {}
+            }
         };
         let (is_given_up, task) = (AtomicBool::new(false), here.spawn(serving).abort_handle());
-        Arc::new(Self { outbox, is_given_up, has_panicked, task, reach, place })
+        Arc::new(Self { outbox, driven, is_given_up, has_panicked, task, reach, place })
     }
 
     /// Whether it is not worth waiting for any more: its runtime may have ended, for instance.
@@ -153,12 +163,12 @@ impl Way {
         self.is_given_up.store(true, Ordering::Release);
     }
 
-    /// Asks one thing. What is to be sent in any case is under way when this returns.
-    pub(crate) fn ask(self: Arc<Self>, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
+    /// Asks one thing of a name. What is to be sent in any case is under way when this returns.
+    pub(crate) fn ask(self: Arc<Self>, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         let sending = Box::pin(send(self.outbox.clone(), command, when_dropped));
-        let mut asking = Asking { way: self, sending, has_to_arrive: false, trust: None };
+        let mut asking = Asking { way: self, sending, has_to_arrive: None, distrust: None };
         if when_dropped == WhenDropped::Send {
-            asking.has_to_arrive = true;
+            asking.has_to_arrive = Some(name.clone());
             // Its first poll hands it to the connection; whoever waits polls it again.
             if let Poll::Ready(reply) = asking.sending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             {
@@ -212,9 +222,10 @@ impl Drop for Way {
 struct Asking<F> {
     way: Arc<Way>,
     sending: Pin<Box<F>>,
-    has_to_arrive: bool,
-    /// For how long the keeper still trusts the runtime.
-    trust: Option<Sleep>,
+    /// On which name, if it has to arrive.
+    has_to_arrive: Option<Name>,
+    /// Ends when the keeper, if it is who asks, trusts the runtime no more.
+    distrust: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
@@ -222,20 +233,30 @@ impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
         if reply.as_ref().map_or(true, trouble::is_read_only) {
             self.way.give_up();
         }
+        if reply.is_err() {
+            self.miss();
+        }
         let reply = reply.map_err(|error| trouble::from(error, &self.way.place))?;
         self.way.reach.news.replied(&reply);
         Ok(reply)
     }
 
-    /// Waits until the keeper, if it is who asks, has trusted the runtime for long enough.
+    /// The answer will not be heard, nor what it would have told, perhaps, of others who wait for this name.
+    fn miss(&self) {
+        if let Some(name) = &self.has_to_arrive {
+            self.way.reach.news.missed_on(name);
+        }
+    }
+
+    /// Waits until the keeper, if it is who asks, trusts the runtime no more.
     fn poll_distrust(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let is_keeper = || Handle::try_current().is_ok_and(|here| here.id() == self.way.reach.runtime.id());
-        if !self.has_to_arrive || (self.trust.is_none() && !is_keeper()) {
+        if self.has_to_arrive.is_none() || (self.distrust.is_none() && !is_keeper()) {
             return Poll::Pending;
         }
-        let clock = boot_clock();
-        let trust = self.trust.get_or_insert_with(|| Sleep::until(&clock, clock.now() + TRUST));
-        Pin::new(trust).poll(cx)
+        let driven = &self.way.driven;
+        let distrust = self.distrust.get_or_insert_with(|| Box::pin(driven.clone().is_no_more(TRUST)));
+        distrust.as_mut().poll(cx)
     }
 }
 
@@ -249,7 +270,7 @@ impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
         std::task::ready!(self.poll_distrust(cx));
         // The connection stays: others wait for answers there, and the network may only be slow. Whether it has fallen
         // silent its pulse tells.
-        self.way.reach.news.missed(); // what the answer would have told, perhaps
+        self.miss();
         Poll::Ready(Err(silent(&self.way.place)))
     }
 }
