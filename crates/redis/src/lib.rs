@@ -24,6 +24,7 @@
 
 mod address;
 mod aside;
+mod census;
 mod check;
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
+use tidelock::boot_clock;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::census::Census;
 use crate::dial::{self, Dial, Dialed, Target};
 use crate::reply;
 use crate::tenure::{Elected, Tenure};
@@ -39,6 +41,7 @@ struct Shared {
     inquiry: Mutex<Option<Inquiry>>,
     /// What they said last.
     latest: watch::Sender<Option<Elected>>,
+    census: Mutex<Census>,
 }
 
 /// What will have come of asking.
@@ -62,7 +65,8 @@ struct Said {
 impl Sentinels {
     pub(crate) fn new(sentinels: Vec<Target>, master: String, server: Target, runtime: Handle) -> Self {
         let (inquiry, latest) = (Mutex::default(), watch::Sender::new(None));
-        Self(Arc::new(Shared { sentinels, master, server, runtime, inquiry, latest }))
+        let census = Mutex::default();
+        Self(Arc::new(Shared { sentinels, master, server, runtime, inquiry, latest, census }))
     }
 
     /// Who is master.
@@ -132,8 +136,10 @@ impl Shared {
             return Err(trouble.unwrap_or_else(|| unknown("no sentinel answered")));
         };
         let server = self.server.at(said.host, said.port);
-        let elected = Elected { address: server.addr().clone(), epoch: said.epoch };
-        Ok(Named { server, elected })
+        let address = server.addr().clone();
+        let mut census = self.census.lock().unwrap_or_else(PoisonError::into_inner);
+        let election = census.hear(&address, said.epoch, boot_clock().now());
+        Ok(Named { server, elected: Elected { address, election } })
     }
 }
 

@@ -7,6 +7,13 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Elected {
     pub(crate) address: ConnectionAddr,
+    pub(crate) election: Election,
+}
+
+/// Elections in their order: how often they have been counted anew, and the number of this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Election {
+    pub(crate) count: u64,
     pub(crate) epoch: u64,
 }
 
@@ -30,7 +37,7 @@ impl Tenure {
     /// Waits until it is over. Who tells of an older election has not heard of this one yet.
     pub(crate) async fn ends(&mut self) {
         if let Some((own, latest)) = self.0.as_deref_mut() {
-            let is_later = |latest: &Elected| latest.epoch > own.epoch && latest.address != own.address;
+            let is_later = |latest: &Elected| latest.election > own.election && latest.address != own.address;
             if latest.wait_for(|latest| latest.as_ref().is_some_and(is_later)).await.is_ok() {
                 return;
             }

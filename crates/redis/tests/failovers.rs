@@ -256,6 +256,42 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
     drop((alone, site));
 }
 
+/// As sentinels do that were set up anew: with the same master, which they replace later, or with another one at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn sentinels_that_count_elections_anew_are_believed() {
+    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
+    let url = site::url();
+    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
+    let new = site.addresses().remove(0);
+    let ttl = Duration::from_secs(3);
+    for (name, is_seen_before, within) in [("seen", true, ttl), ("unseen", false, ttl * 2 + ttl / 2)] {
+        let sentinel = Sentinel::default();
+        sentinel.names(&old, 7);
+        let url = sentinel.url();
+        let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+        let locks = connect().await;
+        let first = hold(&locks, name).await.unwrap();
+        if is_seen_before {
+            sentinel.names(&old, 0);
+            let asked = sentinel.asked.load(Ordering::Relaxed);
+            site::until("they are asked", async || {
+                (sentinel.asked.load(Ordering::Relaxed) > asked + 1).then_some(())
+            })
+            .await;
+        }
+        sentinel.names(&new, 1);
+        let began = Instant::now();
+        let second = hold(&connect().await, name).await.unwrap();
+        while first.state() != State::Lost {
+            assert!(began.elapsed() < within, "{name}: two hold for {:?}", began.elapsed());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        second.release().await.unwrap();
+    }
+    drop((alone, site));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
