@@ -299,7 +299,7 @@ impl Task {
 
     /// Sends what is asked and tells what is pushed, until the connection is given up.
     async fn serve(&mut self, mut line: Line, batch: &mut Vec<Request>) -> Ended {
-        let outlived = self.connecting.outlived(line.pulse.clone());
+        let outlived = self.connecting.outlived(&line);
         tokio::pin!(outlived);
         loop {
             self.send(&line, std::mem::take(batch)).await;
@@ -411,11 +411,12 @@ impl Connecting {
         })
     }
 
-    /// Waits until the connection of this pulse is outlived by another, which it gives; or by a plain word that there
+    /// Waits until this connection is outlived by another, which it gives; or by a plain word that there
     /// is none.
-    fn outlived(&self, pulse: Arc<Pulse>) -> impl Future<Output = Option<Line>> + Send + use<> {
-        let connecting = self.clone();
-        let dial = move || {
+    fn outlived(&self, line: &Line) -> impl Future<Output = Option<Line>> + Send + use<> {
+        let (connecting, old) = (self.clone(), line.connection.clone());
+        let here = move || script::is_answered(old.clone());
+        let elsewhere = move || {
             let connecting = connecting.clone();
             async move {
                 match connecting.connect().await {
@@ -425,7 +426,7 @@ impl Connecting {
                 }
             }
         };
-        pulse::outlived(pulse, self.reach.patience.doubt, dial)
+        pulse::outlived(line.pulse.clone(), self.reach.patience.doubt, here, elsewhere)
     }
 }
 

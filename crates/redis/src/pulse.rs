@@ -3,13 +3,17 @@
 //! A connection may die without a word: a firewall forgets it, a machine on the way loses its power. By itself that
 //! cannot be told from a server that takes its time. A second connection tells it: a server that answers there and
 //! still not here does not hear what is asked here. So silence is only the occasion to look; [`outlived`] looks.
+//!
+//! What is under way may have been answered long ago, and lie in a future that nobody polls. So the one who looks asks
+//! something here as well, and an answer to that ends the doubt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidelock::{Sleep, boot_clock};
 use tokio::sync::Notify;
+
+use crate::dial;
 
 /// How long what is asked on the old connection may still take when the new one stands: the server may have stood
 /// still, and answers both.
@@ -52,20 +56,14 @@ impl Pulse {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// Waits until something is under way and nothing has been heard for `longest`, give or take half of it. While
-    /// nothing is asked, nothing is done.
-    async fn falls_silent(&self, longest: Duration) {
-        let clock = boot_clock();
+    /// Waits until something is under way and nothing has been heard for so long. While nothing is asked, nothing is
+    /// done.
+    async fn falls_silent(&self, long: Duration) {
         loop {
             self.is_asked().await;
-            let (mut heard, mut looks) = (self.heard(), 0);
-            while self.under_way() > 0 && looks < 2 {
-                Sleep::until(&clock, clock.now() + longest / 2).await;
-                let now = self.heard();
-                looks = if now == heard { looks + 1 } else { 0 };
-                heard = now;
-            }
-            if looks == 2 && self.under_way() > 0 {
+            let heard = self.heard();
+            dial::pause(long).await;
+            if self.heard() == heard && self.under_way() > 0 {
                 return;
             }
         }
@@ -89,21 +87,37 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Waits until the connection of this pulse has fallen silent for `longest`, and its server has answered elsewhere; and
-/// gives that answer, which `dial` has come to. `None` of it is no answer.
-pub(crate) async fn outlived<T, F: Future<Output = Option<T>>>(
+/// Waits until the connection of this pulse has fallen silent for `longest`, give or take half of it, and its server has
+/// answered elsewhere; and gives that answer. `None` of it is no answer. What is asked `here` has half of `longest` to
+/// be answered before anything is asked elsewhere.
+pub(crate) async fn outlived<T, H, E>(
     pulse: Arc<Pulse>,
     longest: Duration,
-    dial: impl Fn() -> F,
-) -> T {
+    here: impl Fn() -> H,
+    elsewhere: impl Fn() -> E,
+) -> T
+where
+    H: Future<Output = ()>,
+    E: Future<Output = Option<T>>,
+{
     loop {
-        pulse.falls_silent(longest).await;
+        pulse.falls_silent(longest / 2).await;
         let heard = pulse.heard();
-        let Some(answer) = dial().await else { continue };
-        let clock = boot_clock();
-        Sleep::until(&clock, clock.now() + GRACE).await;
-        if pulse.heard() == heard {
-            return answer;
+        let compared = async {
+            dial::pause(longest / 2).await;
+            if pulse.heard() != heard || pulse.under_way() == 0 {
+                return None;
+            }
+            let answer = elsewhere().await?;
+            dial::pause(GRACE).await;
+            (pulse.heard() == heard).then_some(answer)
+        };
+        tokio::select! {
+            biased;
+            () = here() => pulse.hear(),
+            answer = compared => if let Some(answer) = answer {
+                return answer;
+            },
         }
     }
 }
@@ -151,11 +165,29 @@ mod tests {
     async fn a_connection_that_answers_after_all_is_not_outlived() {
         let pulse = Arc::new(Pulse::default());
         let _asked = pulse.ask();
-        let dial = || {
+        let elsewhere = || {
             pulse.hear();
             std::future::ready(Some(()))
         };
-        let outlived = outlived(pulse.clone(), SHORT, dial);
+        let outlived = outlived(pulse.clone(), SHORT, std::future::pending, elsewhere);
         assert!(tokio::time::timeout(SHORT * 10, outlived).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_answers_who_looks_is_not_silent() {
+        let pulse = Arc::new(Pulse::default());
+        let _asked = pulse.ask(); // and whoever did does not look at the answer
+        let elsewhere = || async { panic!("there was no need") };
+        let outlived = outlived::<(), _, _>(pulse.clone(), LONG / 100, || std::future::ready(()), elsewhere);
+        assert!(tokio::time::timeout(LONG / 10, outlived).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_answers_nobody_is_outlived() {
+        let pulse = Arc::new(Pulse::default());
+        let _asked = pulse.ask();
+        let elsewhere = || std::future::ready(Some(()));
+        let outlived = outlived(pulse.clone(), SHORT, std::future::pending, elsewhere);
+        assert!(tokio::time::timeout(LONG, outlived).await.is_ok());
     }
 }

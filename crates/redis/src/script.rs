@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use redis::{Arg, Cmd, Value};
+use redis::aio::MultiplexedConnection;
+use redis::{Arg, Cmd, RedisResult, Value};
 use tidelock::Name;
 
 use crate::keys::{Keys, PARTS};
@@ -36,6 +37,19 @@ impl Script {
         command.arg("EVALSHA").arg(self.hash.as_str()).arg(PARTS.len());
         keys.put(&mut command, name);
         command
+    }
+}
+
+/// Asks a connection for a script that does nothing, which is served when ours are: a server that holds up what may
+/// write holds it up too. Any answer will do.
+pub(crate) async fn is_served(mut connection: MultiplexedConnection) -> RedisResult<()> {
+    connection.send_packed_command(redis::cmd("EVAL").arg("return 1").arg(0)).await.map(drop)
+}
+
+/// Waits until this connection answers, if it ever does.
+pub(crate) async fn is_answered(connection: MultiplexedConnection) {
+    if is_served(connection).await.is_err() {
+        std::future::pending::<()>().await; // others will see that it has ended
     }
 }
 

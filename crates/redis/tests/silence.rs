@@ -5,6 +5,7 @@
 mod site;
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use site::alone::Alone;
@@ -235,6 +236,33 @@ async fn a_slow_server_loses_no_connection() {
         .await;
     hold(&locks, "stock").await.release().await.unwrap();
     locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_future_that_nobody_polls_costs_no_connection() {
+    let _alone = Alone::new().await;
+    let wires = Wires::default();
+    let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
+    site::until("this runtime has a connection of its own", async || {
+        hold(&locks, "often").await.release().await.unwrap();
+        (wires.made() == 3).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(100)).await; // until it is connected
+    let guard = hold(&locks, "stock").await;
+    wires.lag(Duration::from_millis(150));
+    let (tries, other) = (wires.tries(), locks.mutex("left lying").unwrap());
+    let mut lying = other.lock();
+    assert!(lying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let began = Instant::now();
+    while wires.tries() == tries && began.elapsed() < SOON {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(125)).await; // a new connection takes two round trips
+    guard.release().await.unwrap();
+    assert_eq!(wires.tries(), tries, "nothing is silent here");
+    drop(lying);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

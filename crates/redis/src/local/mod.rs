@@ -186,6 +186,7 @@ async fn serve(dial: Arc<dyn Dial>, outbox: Arc<Outbox>, queue: Queue, within: D
     let Ok(Dialed { connection, mut pushes, mut tenure }) = connected else { return };
     // Nothing is subscribed to, so all that is told is its end.
     let end = async { while pushes.recv().await.is_some_and(|push| push.kind != PushKind::Disconnection) {} };
+    let here = || script::is_answered(connection.clone());
     let elsewhere = || {
         let dial = dial.clone();
         async move {
@@ -199,8 +200,8 @@ async fn serve(dial: Arc<dyn Dial>, outbox: Arc<Outbox>, queue: Queue, within: D
         biased;
         () = end => {}
         () = tenure.ends() => {}
-        () = pulse::outlived(outbox.pulse(), doubt, elsewhere) => {}
-        () = outbox.serve(connection, queue) => {}
+        () = pulse::outlived(outbox.pulse(), doubt, here, elsewhere) => {}
+        () = outbox.serve(connection.clone(), queue) => {}
     }
 }
 
