@@ -143,7 +143,7 @@ async fn one_that_says_nothing_is_not_waited_for() {
 #[tokio::test]
 async fn one_that_falls_silent_is_not_waited_for() {
     let url = fake::redis(|words| match words[0].as_str() {
-        "EVALSHA" => Some(String::new()),
+        "EVALSHA" | "EVAL" => Some(String::new()),
         _ => fake::usual(words, "redis_version:7.0.0\r\nrole:master\r\n"),
     });
     assert_says(&refused(&url).await, ErrorKind::Timeout, &["did not answer in time"]);
