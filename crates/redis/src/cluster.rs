@@ -11,12 +11,13 @@
 //! that is told as "unavailable", and core asks again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{Cmd, ConnectionAddr, ErrorKind as Said, RedisError, RedisResult, Value};
+use redis::{Cmd, ConnectionAddr, RedisError, RedisResult, Value};
 use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard, unharmed};
 use tokio::task::JoinSet;
 
@@ -341,7 +342,8 @@ impl Node {
             dial::pause(GLANCE).await;
             let Some(cluster) = self.cluster.upgrade() else { continue };
             if !cluster.map().servers.contains_key(&self.shard) {
-                return RedisError::from((Said::Io, "it is no master of the cluster any more"));
+                let wrong = "it is no master of the cluster any more";
+                return io::Error::new(io::ErrorKind::ConnectionRefused, wrong).into();
             }
             cluster.read_again();
         }

@@ -157,6 +157,19 @@ pub(crate) async fn within<T>(
     }
 }
 
+/// What a server gives on another connection, if it serves there; `Some(None)` when nobody serves there any more. That
+/// nothing comes proves nothing of a connection that stands, and no more does a refusal: the server may take no more
+/// clients, or the password be another, and what is slow is served all the same.
+pub(crate) async fn elsewhere<T>(
+    longest: Duration,
+    dialing: impl Future<Output = RedisResult<T>>,
+) -> Option<Option<T>> {
+    match within(longest, dialing).await {
+        Ok(served) => Some(Some(served)),
+        Err(error) => error.is_connection_refusal().then_some(None),
+    }
+}
+
 /// Waits for so long, on any runtime.
 pub(crate) async fn pause(longest: Duration) {
     let clock = boot_clock();

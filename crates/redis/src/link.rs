@@ -21,7 +21,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::dial::Dial;
+use crate::dial::{self, Dial};
 use crate::news::News;
 use crate::pulse::{self, Pulse};
 use crate::tenure::Tenure;
@@ -388,19 +388,18 @@ impl Task {
 
 impl Connecting {
     async fn connect(&self) -> Result<Line> {
-        let patience = self.reach.patience;
-        let connecting = async {
-            let mut dialed = self.dial.dial(patience.connect).await?;
-            if let Some(channel) = &self.reach.channel {
-                dialed.connection.subscribe(channel).await?;
-            }
-            Ok(dialed)
-        };
-        let connected = tokio::time::timeout(patience.connect, connecting).await;
-        let dialed = match connected {
-            Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place))?,
-            Err(_) => return Err(silent(&self.place)),
-        };
+        let connecting = self.dial();
+        match tokio::time::timeout(self.reach.patience.connect, connecting).await {
+            Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place)),
+            Err(_) => Err(silent(&self.place)),
+        }
+    }
+
+    async fn dial(&self) -> RedisResult<Line> {
+        let mut dialed = self.dial.dial(self.reach.patience.connect).await?;
+        if let Some(channel) = &self.reach.channel {
+            dialed.connection.subscribe(channel).await?;
+        }
         Ok(Line {
             connection: dialed.connection,
             pushes: dialed.pushes,
@@ -411,19 +410,19 @@ impl Connecting {
         })
     }
 
-    /// Waits until this connection is outlived by another, which it gives; or by a plain word that there
-    /// is none.
+    /// Waits until this connection is outlived by another, which it gives; or until nobody serves there any more.
     fn outlived(&self, line: &Line) -> impl Future<Output = Option<Line>> + Send + use<> {
         let (connecting, old) = (self.clone(), line.connection.clone());
         let here = move || script::is_answered(old.clone());
         let elsewhere = move || {
             let connecting = connecting.clone();
             async move {
-                match connecting.connect().await {
-                    Ok(line) => Some(Some(line)),
-                    Err(error) if error.kind() == ErrorKind::Timeout => None,
-                    Err(_) => Some(None),
-                }
+                let dialing = async {
+                    let line = connecting.dial().await?;
+                    script::is_served(line.connection.clone()).await?;
+                    Ok(line)
+                };
+                dial::elsewhere(connecting.reach.patience.connect, dialing).await
             }
         };
         pulse::outlived(line.pulse.clone(), self.reach.patience.doubt, here, elsewhere)

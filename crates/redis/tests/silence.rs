@@ -240,6 +240,46 @@ async fn a_slow_server_loses_no_connection() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_server_that_holds_writes_up_loses_no_connection() {
+    let mut alone = Alone::new().await;
+    let wires = Wires::default();
+    let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
+    let guard = hold(&locks, "stock").await;
+    let writing = locks.rwlock("shelf").unwrap().write().await.unwrap();
+    let seats = locks.semaphore("seats", 3).unwrap();
+    let (seat, other) = (seats.acquire(1).await.unwrap(), locks.mutex("other").unwrap());
+    let before = wires.made();
+    alone.ask("CLIENT PAUSE 1000 WRITE"); // as a failover begins
+    let (released, lighter, resized, had) =
+        tokio::join!(guard.release(), writing.downgrade(), seats.resize(5), other.try_lock());
+    released.unwrap();
+    let _reading = lighter.unwrap();
+    resized.unwrap();
+    assert!(had.unwrap().is_some());
+    site::until("nothing but what was there before stands", async || (wires.stand() == before).then_some(()))
+        .await;
+    drop(seat);
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_slow_server_that_takes_no_more_clients_loses_none() {
+    let mut alone = Alone::new().await;
+    let wires = Wires::default();
+    let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
+    let guard = hold(&locks, "stock").await;
+    let before = wires.tries();
+    alone.ask("CONFIG SET maxclients 1");
+    alone.ask("CLIENT PAUSE 1000 WRITE");
+    guard.release().await.unwrap();
+    assert!(wires.tries() > before, "and another connection was refused");
+    alone.ask("CONFIG SET maxclients 10000");
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_future_that_nobody_polls_costs_no_connection() {
     let _alone = Alone::new().await;
     let wires = Wires::default();

@@ -190,17 +190,15 @@ async fn serve(dial: Arc<dyn Dial>, outbox: Arc<Outbox>, queue: Queue, within: D
     let elsewhere = || {
         let dial = dial.clone();
         async move {
-            match dial::within(within, dial.dial(within)).await {
-                Err(error) if error.is_timeout() => None,
-                _ => Some(()),
-            }
+            let dialing = async { script::is_served(dial.dial(within).await?.connection).await };
+            dial::elsewhere(within, dialing).await
         }
     };
     tokio::select! {
         biased;
         () = end => {}
         () = tenure.ends() => {}
-        () = pulse::outlived(outbox.pulse(), doubt, here, elsewhere) => {}
+        _ = pulse::outlived(outbox.pulse(), doubt, here, elsewhere) => {}
         () = outbox.serve(connection.clone(), queue) => {}
     }
 }
