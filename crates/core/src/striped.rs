@@ -8,7 +8,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::{Error, ErrorKind, Guard, Locks, Mutex, Result};
+use tokio::sync::Notify;
+
+use crate::{Error, ErrorKind, Guard, Locks, Mutex, Result, shield};
 
 /// More stripes than this are no stripes, but a mistake.
 const MOST_STRIPES: usize = 1 << 16;
@@ -43,6 +45,17 @@ pub struct Striped {
 struct Stripe {
     mutex: Arc<dyn Mutex>,
     empty: AtomicBool,
+    emptied: Notify,
+}
+
+impl Stripe {
+    fn new(mutex: Arc<dyn Mutex>) -> Self {
+        Self { mutex, empty: AtomicBool::new(false), emptied: Notify::new() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.empty.load(Ordering::Acquire)
+    }
 }
 
 impl Striped {
@@ -55,9 +68,7 @@ impl Striped {
             let wrong = format!("a striped lock has 1 to {MOST_STRIPES} stripes, not {stripes}");
             return Err(Error::new(ErrorKind::InvalidOption, wrong));
         }
-        let stripe = |index| {
-            locks.mutex(&format!("{name}#{index}")).map(|mutex| Stripe { mutex, empty: false.into() })
-        };
+        let stripe = |index| locks.mutex(&format!("{name}#{index}")).map(Stripe::new);
         let stripes = (0..stripes).map(stripe).collect::<Result<_>>()?;
         Ok(Self { stripes, next: AtomicUsize::new(anywhere()) })
     }
@@ -100,8 +111,9 @@ impl Striped {
                     return Ok(Some(taken));
                 }
             }
-            let waited_for = self.lock(first).await?;
-            if let Some(taken) = self.unless_empty(waited_for).await? {
+            if let Some(waited_for) = self.lock_until_empty(first).await?
+                && let Some(taken) = self.unless_empty(waited_for).await?
+            {
                 return Ok(Some(taken));
             }
         }
@@ -109,17 +121,19 @@ impl Striped {
 
     /// Somebody may have emptied the stripe before this one got it.
     async fn unless_empty(&self, taken: StripeGuard) -> Result<Option<StripeGuard>> {
-        if !self.stripes[taken.index].empty.load(Ordering::Acquire) {
+        if !self.stripes[taken.index].is_empty() {
             return Ok(Some(taken));
         }
         taken.release().await?;
         Ok(None)
     }
 
-    /// Nobody of this client tries that stripe again.
+    /// Nobody of this client tries that stripe again; who waits for [any](Striped::any), and for this one now, goes on to
+    /// the others.
     pub fn mark_empty(&self, index: usize) {
         if let Some(stripe) = self.stripes.get(index) {
             stripe.empty.store(true, Ordering::Release);
+            stripe.emptied.notify_waiters();
         }
     }
 
@@ -134,11 +148,25 @@ impl Striped {
         Ok(StripeGuard { guard: self.stripes[index].mutex.lock().await?, index })
     }
 
+    /// Waits its turn on a stripe while that is worth it.
+    async fn lock_until_empty(&self, index: usize) -> Result<Option<StripeGuard>> {
+        let stripe = &self.stripes[index];
+        let emptied = stripe.emptied.notified(); // hears of it from now on
+        if stripe.is_empty() {
+            return Ok(None);
+        }
+        tokio::select! {
+            biased;
+            held = self.lock(index) => held.map(Some),
+            () = shield::around(emptied) => Ok(None),
+        }
+    }
+
     /// The stripes that are worth trying, from another one each time, so that a crowd spreads.
     fn filled(&self) -> Vec<usize> {
         let (all, start) = (self.stripes.len(), self.next.fetch_add(1, Ordering::Relaxed));
         let rotated = (0..all).map(|offset| (start.wrapping_add(offset)) % all);
-        rotated.filter(|&index| !self.stripes[index].empty.load(Ordering::Acquire)).collect()
+        rotated.filter(|&index| !self.stripes[index].is_empty()).collect()
     }
 }
 

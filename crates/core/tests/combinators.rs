@@ -283,6 +283,47 @@ async fn any_free_stripe_is_taken_and_an_emptied_one_is_not_tried_again() -> Don
     locks.close().await
 }
 
+/// The stripe that somebody waits for.
+async fn waited_for(locks: &Arc<dyn Locks>) -> usize {
+    let mut found = None;
+    until("it waits for a stripe", async || {
+        for index in 0..2 {
+            let line = locks.inspect(&format!("stock#{index}")).await;
+            if line.is_ok_and(|line| line.waiters().count() == 1) {
+                found = Some(index);
+            }
+        }
+        found.is_some()
+    })
+    .await;
+    found.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn whoever_waits_for_any_stripe_is_told_when_all_are_sold_out() -> Done {
+    let locks = tidelock_memory::connect();
+    let stock = Arc::new(Striped::new(&*locks, "stock", 2)?);
+    let (a, b) = (stock.any().await?.expect("filled"), stock.any().await?.expect("filled"));
+    let waits = tokio::spawn({
+        let stock = stock.clone();
+        async move { stock.any().await.map(|taken| taken.is_none()) }
+    });
+    let first = waited_for(&locks).await;
+    stock.mark_empty(first); // its holder sold the last piece, and goes on to ship it
+    until("it waits for the other one", async || waited_for(&locks).await == 1 - first).await;
+    stock.mark_empty(1 - first);
+    let told = tokio::time::timeout(Duration::from_secs(5), waits).await.expect("it waits for nobody");
+    assert!(told.expect("no panic")?);
+    for index in 0..2 {
+        until("it has left", async || {
+            locks.inspect(&format!("stock#{index}")).await.is_ok_and(|line| line.waiters().count() == 0)
+        })
+        .await;
+    }
+    drop((a, b));
+    locks.close().await
+}
+
 #[tokio::test]
 async fn processes_do_not_all_begin_at_the_same_stripe() -> Done {
     let locks = tidelock_memory::connect();
