@@ -138,6 +138,11 @@ impl Client {
         (self.0.backend.store(), &self.0.options.namespace)
     }
 
+    /// Tells backends of this process apart, also those that call their stores the same.
+    pub(crate) fn backend_address(&self) -> usize {
+        Arc::as_ptr(&self.0.backend).addr()
+    }
+
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         self.0.backend.clock()
     }

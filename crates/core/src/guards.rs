@@ -3,6 +3,10 @@
 //! Everybody takes them by name first, then by store, so no two can wait for each other in a circle. A lock that is
 //! named twice is taken once. What a store is called does not tell which lock it is: two stores may be called the same,
 //! and one may be called by two names. The lock's own line tells: a claim of ours stands in it, or does not.
+//!
+//! Two stores that are called the same, under one namespace, have an order within a process alone, and there only if each
+//! has one client (and its siblings): another process may take locks of the same name in them the other way round.
+//! Different namespaces give them an order everywhere.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -14,6 +18,10 @@ use std::time::Duration;
 use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Moment, Mutex, Result, State, Token, deadline};
 
 /// Locks every one of `mutexes`, of one store or of several, or none.
+///
+/// Everyone takes them in one order, so that nobody waits in a circle. Where stores are called the same (two sentinel
+/// deployments whose masters are both `mymaster`) and locks in them too, give each store another
+/// [`namespace`](crate::Options::namespace): what else there is to order them by is known to this process alone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {

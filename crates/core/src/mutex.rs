@@ -75,7 +75,7 @@ pub trait Mutex: fmt::Debug + Send + Sync + 'static {
 
 /// Where a lock comes among all locks of all stores. The order is the same in every process, so that whoever takes
 /// several locks takes them in this order. It is an order and no more: two stores may be called the same, and one may be
-/// called by two names.
+/// called by two names. Which of two that are called the same comes first is the same within a process, and no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct LockPlace<'a> {
@@ -85,13 +85,15 @@ pub struct LockPlace<'a> {
     pub store: &'a str,
     /// The namespace there.
     pub namespace: &'a str,
+    /// Which of the backends of this process that are called the same.
+    backend: usize,
 }
 
 impl<'a> LockPlace<'a> {
     /// The place of a lock of one's own making.
     #[must_use]
     pub fn new(name: &'a str, store: &'a str, namespace: &'a str) -> Self {
-        Self { name, store, namespace }
+        Self { name, store, namespace, backend: 0 }
     }
 }
 
@@ -103,7 +105,7 @@ impl Mutex for NamedLine {
 
     fn place(&self) -> LockPlace<'_> {
         let (store, namespace) = self.client.store();
-        LockPlace { name: &self.name, store, namespace }
+        LockPlace { name: &self.name, store, namespace, backend: self.client.backend_address() }
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

@@ -245,6 +245,33 @@ async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
     other.close().await
 }
 
+/// In whatever order they are named: the sessions in which the locks are taken, one after the other.
+async fn order_of(mutexes: &[Arc<dyn Mutex>]) -> tidelock::Result<Vec<SessionId>> {
+    let all = tidelock::lock_all(mutexes).await?;
+    let order = all.iter().map(|guard| guard.claim().session).collect();
+    all.release().await?;
+    Ok(order)
+}
+
+#[tokio::test]
+async fn nobody_waits_in_a_circle_for_two_stores_that_are_called_alike() -> Done {
+    let (here, there) = (called("mymaster", &Store::new())?, called("mymaster", &Store::new())?);
+    let (m_here, m_there) = (here.mutex("m")?, there.mutex("m")?);
+    let order = order_of(&[m_here.clone(), m_there.clone()]).await?;
+    assert_eq!(order_of(&[m_there.clone(), m_here]).await?, order);
+    let another_handle = here.mutex("m")?;
+    assert_eq!(order_of(&[m_there.clone(), another_handle]).await?, order);
+    let sibling = here.with_ttl(Duration::from_secs(60))?;
+    let of_sibling = sibling.mutex("m")?.lock().await?.claim().session;
+    let here_first = order_of(&[here.mutex("n")?]).await? == order[..1];
+    let by_sibling = order_of(&[m_there, sibling.mutex("m")?]).await?;
+    assert_eq!(by_sibling.first() == Some(&of_sibling), here_first, "a sibling is of the same store");
+    for locks in [here, there, sibling] {
+        locks.close().await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn opposite_orders_do_not_deadlock() -> Done {
     let locks = tidelock_memory::connect();
