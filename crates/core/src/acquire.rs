@@ -10,7 +10,9 @@ use crate::named_line::Declared;
 use crate::span::Span;
 use crate::stake::{Joined, Stake, Trying};
 use crate::standing::{Loss, Turn};
-use crate::{Claim, ClaimId, Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Signals, Weight};
+use crate::{
+    Claim, ClaimId, Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Signals, Weight, word,
+};
 
 /// How often in a row a claim may be lost before it waits, until an acquire gives up.
 const TRIES: u32 = 4;
@@ -59,6 +61,7 @@ impl Client {
     }
 
     async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
+        word::asks();
         // A store that answers at once must not keep a loop from ever yielding.
         tokio::task::coop::consume_budget().await;
         let (mut lost_in_a_row, mut trying, mut is_too_short) = (0, Trying::default(), None);
@@ -106,7 +109,12 @@ impl Client {
             Ok(Joined::Held(grant)) => (Some(Turn::Held(grant)), false),
             Ok(Joined::Refused) => (None, false),
             Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // and its stake leaves
-            Ok(Joined::Waiting) => (stake.turn(by).await, true),
+            Ok(Joined::Waiting) => {
+                word::waits();
+                let turn = stake.turn(by).await;
+                word::asks();
+                (turn, true)
+            }
             Ok(Joined::Gone(loss)) => (Some(Turn::Gone(loss)), false),
             Ok(Joined::TooLate) => return Ok(Stood::TooLate),
             Err(error) if error.kind() == ErrorKind::Lost => {

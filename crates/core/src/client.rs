@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::deadline;
 use crate::live::Live;
 use crate::pledge::Pledge;
-use crate::{Backend, Clock, Error, ErrorKind, Line, Moment, Name, Options, Result, Sleep};
+use crate::{Backend, Clock, Error, ErrorKind, Line, Moment, Name, Options, Result, Sleep, word};
 
 /// How soon after a failure a newcomer has an opening tried again, at most.
 const BREATH: Duration = Duration::from_millis(20);
@@ -178,6 +178,7 @@ impl Client {
             && trouble.can_retry()
             && clock.now() < give_up
         {
+            word::had(trouble);
             let next = match self.current(Again::Yes)? {
                 Current::Open(live) => return Ok(live),
                 Current::Opening(pledge) => pledge,

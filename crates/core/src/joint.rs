@@ -1,8 +1,8 @@
 //! Work that several ask for, done once at a time: polled by each of them that is polled.
 //!
-//! So a future that nobody polls any more keeps nobody from what it has begun, nor from what has come of it. Who finds it
-//! done has what came of it; what is of no use to others is told to the one that began it. When nobody asks any more it is
-//! dropped. No async runtime has a say in any of this.
+//! So a future that nobody polls any more keeps nobody from what it has begun, nor from what has come of it. It goes on
+//! for as long as anybody asks, whoever began it. Who finds it done has what came of it; its trouble is told to everyone
+//! who asked before it was begun, and who came later may begin it anew. No async runtime has a say in any of this.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,9 +11,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::shield;
+use crate::{Error, Result, shield};
 
-pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type Work<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 pub(crate) struct Joint<T> {
     state: Mutex<State<T>>,
@@ -22,30 +22,34 @@ pub(crate) struct Joint<T> {
 
 struct State<T> {
     next_number: u64,
-    /// Who asks, each with what has come of its own work while another polled it.
-    asking: BTreeMap<u64, Option<T>>,
+    /// Who asks, each with the trouble that it is to hear of.
+    asking: BTreeMap<u64, Option<Error>>,
     stage: Stage<T>,
 }
 
-/// Where the work is, and whose it is.
 enum Stage<T> {
     Idle,
-    Lies(u64, Work<T>),
+    Lies(Begun<T>),
     /// Somebody polls it; and perhaps another wanted to, meanwhile.
     InHand {
-        of: u64,
         was_missed: bool,
     },
+}
+
+struct Begun<T> {
+    work: Work<T>,
+    /// Whoever asks under a lower number has asked since before.
+    first_later: u64,
 }
 
 /// What there is for one that asks.
 pub(crate) enum Found<'a, T> {
     /// It is its turn to poll.
     Work(Hand<'a, T>),
-    /// This has come of its own work.
-    Told(T),
+    /// This has come of the work.
+    Trouble(Error),
     /// Another polls it just now.
-    InHand { is_own: bool },
+    InHand,
 }
 
 impl<T> Joint<T> {
@@ -84,19 +88,18 @@ impl<'a, T> Asking<'a, T> {
 
     pub(crate) fn find(&self) -> Found<'a, T> {
         let mut state = self.joint.state();
-        if let Some(told) = state.asking.get_mut(&self.number).and_then(Option::take) {
-            return Found::Told(told);
+        if let Some(trouble) = state.asking.get_mut(&self.number).and_then(Option::take) {
+            return Found::Trouble(trouble);
         }
-        let (of, work) = match std::mem::replace(&mut state.stage, Stage::Idle) {
-            Stage::Idle => (self.number, None),
-            Stage::Lies(of, work) => (of, Some(work)),
-            Stage::InHand { of, .. } => {
-                state.stage = Stage::InHand { of, was_missed: true };
-                return Found::InHand { is_own: of == self.number };
+        let in_hand = |was_missed| Stage::InHand { was_missed };
+        match std::mem::replace(&mut state.stage, in_hand(false)) {
+            Stage::Idle => Found::Work(Hand { joint: self.joint, begun: None }),
+            Stage::Lies(begun) => Found::Work(Hand { joint: self.joint, begun: Some(begun) }),
+            Stage::InHand { .. } => {
+                state.stage = in_hand(true);
+                Found::InHand
             }
-        };
-        state.stage = Stage::InHand { of, was_missed: false };
-        Found::Work(Hand { joint: self.joint, is_own: of == self.number, of, work })
+        }
     }
 }
 
@@ -115,37 +118,45 @@ impl<T> Drop for Asking<'_, T> {
 /// The work, in the hand of one that asks: begun when it is polled, and put back unless it is done by then.
 pub(crate) struct Hand<'a, T> {
     joint: &'a Joint<T>,
-    pub(crate) is_own: bool,
-    of: u64,
-    work: Option<Work<T>>,
+    begun: Option<Begun<T>>,
 }
 
 impl<T> Hand<'_, T> {
-    pub(crate) fn poll(&mut self, begin: impl FnOnce() -> Work<T>) -> Poll<T> {
-        let everyone = Waker::from(self.joint.bell.clone());
-        let mut work = self.work.take().unwrap_or_else(begin); // what panics is not put back
-        let polled = work.as_mut().poll(&mut Context::from_waker(&everyone));
-        if polled.is_pending() {
-            self.work = Some(work);
-        }
-        polled
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.is_some()
     }
 
-    /// Tells what has come of it to the one that began it, if that one still asks.
-    pub(crate) fn tell(self, outcome: T) {
-        let mut untold = Some(outcome);
-        if let Some(told) = self.joint.state().asking.get_mut(&self.of) {
-            std::mem::swap(told, &mut untold);
+    /// Ready with `None` after trouble, which whoever asked before it was begun finds next.
+    pub(crate) fn poll(&mut self, begin: impl FnOnce() -> Work<T>) -> Poll<Option<T>> {
+        let everyone = Waker::from(self.joint.bell.clone());
+        let mut begun = self.begun.take().unwrap_or_else(|| self.begin(begin)); // what panics is not put back
+        match begun.work.as_mut().poll(&mut Context::from_waker(&everyone)) {
+            Poll::Pending => {
+                self.begun = Some(begun);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(outcome)) => Poll::Ready(Some(outcome)),
+            Poll::Ready(Err(trouble)) => {
+                for (_, told) in self.joint.state().asking.range_mut(..begun.first_later) {
+                    told.get_or_insert_with(|| trouble.clone());
+                }
+                Poll::Ready(None)
+            }
         }
+    }
+
+    fn begin(&self, begin: impl FnOnce() -> Work<T>) -> Begun<T> {
+        let first_later = self.joint.state().next_number;
+        Begun { work: begin(), first_later }
     }
 }
 
 impl<T> Drop for Hand<'_, T> {
     fn drop(&mut self) {
-        let is_over = self.work.is_none();
+        let is_over = self.begun.is_none();
         let mut state = self.joint.state();
-        let was_missed = matches!(state.stage, Stage::InHand { was_missed: true, .. });
-        state.stage = self.work.take().map_or(Stage::Idle, |work| Stage::Lies(self.of, work));
+        let was_missed = matches!(state.stage, Stage::InHand { was_missed: true });
+        state.stage = self.begun.take().map_or(Stage::Idle, Stage::Lies);
         drop(state);
         if is_over || was_missed {
             self.joint.ring();

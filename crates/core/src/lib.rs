@@ -79,6 +79,7 @@ mod standing;
 mod stranger;
 mod striped;
 mod sync;
+mod word;
 
 pub use alarm::{Alarms, Sleep};
 pub use backend::{Backend, Claim, Grant, Place, Renewal, Reply, Session, Shard, Sight, Signals};

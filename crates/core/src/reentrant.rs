@@ -2,8 +2,13 @@
 //!
 //! For each owner there is one cell: a weak link to the guard that the owner's holds share, and the acquire that is under
 //! way for all of them. Whoever finds the guard alive shares it; whoever does not polls that acquire, so that an owner
-//! stands in line once, and a future of its that nobody polls keeps no other from the lock. The depth is the number of
-//! shares: when the last one goes, so does the guard.
+//! stands in line once, a future of its that nobody polls keeps no other from the lock, and its place is kept while
+//! any of them has patience. The acquire itself has patience without end, and each who polls it its own. The depth is the
+//! number of shares: when the last one goes, so does the guard.
+//!
+//! What polling cannot replace is the runtime on which the acquire was begun: a backend may send through a connection that
+//! only that runtime serves. If it stands still before the store has answered, its owner gets no answer elsewhere
+//! either, until that request is given up: after `command_deadline` or a ttl, whichever is less.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -15,20 +20,25 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::joint::{Found, Joint, Work};
+use crate::word::Word;
 use crate::{Error, ErrorKind, Guard, Moment, Mutex, Result, Sleep, State};
-
-/// What a mutex says to an acquire.
-type Acquired = Result<Option<Guard>>;
 
 #[derive(Debug, Default)]
 struct Cell {
     held: std::sync::Mutex<Weak<Guard>>,
-    acquire: Joint<Acquired>,
+    acquire: Joint<Guard>,
+    /// What the store has said to that acquire.
+    word: Word,
 }
 
 /// A mutex that the same [`Owner`] may lock again while it holds it: the token stays the same.
 ///
-/// Another task of the same process is another owner, unless it was given the owner.
+/// Another task of the same process is another owner, unless it was given the owner. However many tasks of an owner wait,
+/// it stands in line once, from when the first of them asked until the last has it or gives up.
+///
+/// Tasks of one owner best run on one runtime. Where they do not, and the runtime of the one that asked first stands still
+/// before the store has answered it, the others have to wait for that request to be given up, though the lock may be
+/// free: for `command_deadline` or a ttl, whichever is less.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
@@ -100,11 +110,7 @@ impl Reentrant {
     /// # Cancel safety
     /// As of [`Mutex::lock`].
     pub async fn lock(&self, owner: &Owner) -> Result<ReentrantGuard> {
-        let begin = || -> Work<Acquired> {
-            let mutex = self.mutex.clone();
-            Box::pin(async move { mutex.lock().await.map(Some) })
-        };
-        let acquired = self.acquire(owner, Moment::NEVER, begin).await?;
+        let acquired = self.acquire(owner, Moment::NEVER).await?;
         acquired.ok_or_else(|| Error::new(ErrorKind::Protocol, "a lock without a bound came to its end"))
     }
 
@@ -119,6 +125,9 @@ impl Reentrant {
         let cell = self.cell(owner);
         if let Some(again) = self.share(&cell)? {
             return Ok(Some(again));
+        }
+        if let Some(granted) = self.unseen(&cell) {
+            return Ok(Some(granted));
         }
         match self.mutex.try_lock().await? {
             Some(guard) => {
@@ -138,23 +147,14 @@ impl Reentrant {
     /// # Cancel safety
     /// As of [`Mutex::lock`].
     pub async fn lock_within(&self, owner: &Owner, patience: Duration) -> Result<Option<ReentrantGuard>> {
-        let clock = self.mutex.clock();
-        let by = clock.now() + patience;
-        let begin = || -> Work<Acquired> {
-            let (mutex, rest) = (self.mutex.clone(), by.since(clock.now()));
-            Box::pin(async move { mutex.lock_within(rest).await })
-        };
-        self.acquire(owner, by, begin).await
+        match patience.is_zero() {
+            true => self.try_lock(owner).await, // no time to wait is no reason not to ask
+            false => self.acquire(owner, self.mutex.clock().now() + patience).await,
+        }
     }
 
-    /// Shares the owner's hold, or polls the acquire that will give it one; where none is under way, the one that `begin`
-    /// begins. Somebody else's is waited for until `by`; its own ends by itself.
-    async fn acquire(
-        &self,
-        owner: &Owner,
-        by: Moment,
-        begin: impl Fn() -> Work<Acquired>,
-    ) -> Result<Option<ReentrantGuard>> {
+    /// Shares the owner's hold, or polls until `by` the acquire that will give it one, and begins it if there is none.
+    async fn acquire(&self, owner: &Owner, by: Moment) -> Result<Option<ReentrantGuard>> {
         let cell = self.cell(owner);
         if let Some(again) = self.share(&cell)? {
             return Ok(Some(again));
@@ -167,28 +167,47 @@ impl Reentrant {
                 if let Some(again) = self.share(&cell)? {
                     return Poll::Ready(Ok(Some(again)));
                 }
-                let is_own = match asking.find() {
-                    Found::Told(in_vain) => return Poll::Ready(in_vain.map(|_| None)),
-                    Found::InHand { is_own } => is_own,
-                    Found::Work(mut hand) => match hand.poll(&begin) {
-                        Poll::Ready(Ok(Some(guard))) => {
+                match asking.find() {
+                    Found::Trouble(error) => return Poll::Ready(Err(error)),
+                    Found::InHand => {}
+                    Found::Work(mut hand) => match hand.poll(|| self.begin(&cell)) {
+                        Poll::Ready(Some(guard)) => {
                             return Poll::Ready(Ok(Some(cell.first(guard)))); // and then everyone else is woken
                         }
-                        Poll::Ready(in_vain) if hand.is_own => return Poll::Ready(in_vain.map(|_| None)),
-                        Poll::Ready(in_vain) => {
-                            hand.tell(in_vain);
-                            continue;
-                        }
-                        Poll::Pending => hand.is_own,
+                        Poll::Ready(None) => continue,
+                        Poll::Pending => {}
                     },
-                };
-                return match is_own {
-                    true => Poll::Pending,
-                    false => Pin::new(&mut late).poll(cx).map(|()| Ok(None)),
-                };
+                }
+                return Pin::new(&mut late).poll(cx).map(|()| self.in_vain(&cell));
             }
         })
         .await
+    }
+
+    fn begin(&self, cell: &Cell) -> Work<Guard> {
+        let mutex = self.mutex.clone();
+        Box::pin(cell.word.of(async move { mutex.lock().await }))
+    }
+
+    /// What came of waiting as long as one wanted to: it is another's, if the store has said so.
+    fn in_vain(&self, cell: &Cell) -> Result<Option<ReentrantGuard>> {
+        let trouble = cell.word.trouble().map(|error| error.during("lock").on(self.mutex.name()));
+        trouble.map_or(Ok(None), Err)
+    }
+
+    /// What was granted to an acquire of this owner that nobody has polled since.
+    fn unseen(&self, cell: &Cell) -> Option<ReentrantGuard> {
+        let asking = cell.acquire.ask();
+        let Found::Work(mut hand) = asking.find() else {
+            return None;
+        };
+        if !hand.has_begun() {
+            return None;
+        }
+        match hand.poll(|| self.begin(cell)) {
+            Poll::Ready(guard) => guard.map(|guard| cell.first(guard)),
+            Poll::Pending => None,
+        }
     }
 
     fn cell(&self, owner: &Owner) -> Arc<Cell> {

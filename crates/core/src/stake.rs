@@ -13,6 +13,7 @@ use crate::registry::Wish;
 use crate::standing::{Footing, Loss, Standing, Turn};
 use crate::{
     Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Options, Patience, Place, Result, Sleep, shield,
+    word,
 };
 
 /// What has become of a join.
@@ -115,6 +116,7 @@ impl Stake {
             shield::unharmed(
                 || tracing::debug!(lock.name = %name, %error, "a join got no answer, and is asked again"),
             );
+            word::had(&error);
             trying.trouble = Some(error);
             Sleep::until(clock, again_at.min(over())).await;
             if let Some(loss) = self.standing.loss() {

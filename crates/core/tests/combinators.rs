@@ -500,3 +500,94 @@ async fn what_one_of_an_owner_fails_with_is_its_own() -> Done {
     assert!(locks.inspect("m").await?.claims.is_empty());
     locks.close().await
 }
+
+fn begin<F: Future>(future: F) -> std::pin::Pin<Box<F>> {
+    let mut begun = Box::pin(future);
+    assert!(begun.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    begun
+}
+
+#[tokio::test]
+async fn a_silent_store_is_no_contention_for_the_second_of_an_owner() -> Done {
+    let store = Store::new();
+    let locks = store.connect(Options::new())?;
+    locks.mutex("warm")?.lock().await?.release().await?;
+    let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new()); // nobody has it, nobody waits for it
+    store.faults().delay(Duration::from_secs(60));
+    let first = begin(mutex.lock(&me));
+    let second = mutex.lock_within(&me, Duration::from_millis(100)).await;
+    assert_eq!(second.expect_err("the store has said nothing").kind(), ErrorKind::Timeout);
+    drop(first);
+    let only = mutex.lock_within(&me, Duration::from_millis(100)).await;
+    assert_eq!(only.expect_err("the store has said nothing").kind(), ErrorKind::Timeout);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unreachable_store_is_no_contention_for_the_second_of_an_owner() -> Done {
+    let store = Store::new();
+    for is_open in [false, true] {
+        store.faults().heal();
+        let locks = store.connect(Options::new())?;
+        if is_open {
+            locks.mutex("warm")?.lock().await?.release().await?;
+        }
+        let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
+        store.faults().refuse_all(); // the server is down
+        let first = begin(mutex.lock(&me));
+        let second = mutex.lock_within(&me, Duration::from_millis(100)).await;
+        assert_eq!(second.expect_err("the server is down").kind(), ErrorKind::Unavailable);
+        drop(first);
+        let only = mutex.lock_within(&me, Duration::from_millis(100)).await;
+        assert_eq!(only.expect_err("the server is down").kind(), ErrorKind::Unavailable);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_waits_behind_an_impatient_one_of_its_owner_keeps_its_place() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let busy = other.mutex("m")?.lock().await?;
+    let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
+    let impatient = tokio::spawn({
+        let (mutex, me) = (mutex.clone(), me.clone());
+        async move { mutex.lock_within(&me, Duration::from_secs(3)).await.map(|held| held.is_none()) }
+    });
+    until_waiting(&other, "m").await;
+    let first = begin(mutex.lock(&me));
+    let second = other.mutex("m")?;
+    let second = tokio::spawn(async move { second.lock().await });
+    until("both wait", async || other.inspect("m").await.is_ok_and(|line| line.waiters().count() == 2)).await;
+    let place = other.inspect("m").await?.waiters().next().map(|stander| stander.id);
+    clock.pass(Duration::from_secs(4)).await;
+    until("its patience is over", async || impatient.is_finished()).await;
+    assert!(impatient.await.expect("no panic")?);
+    assert_eq!(other.inspect("m").await?.waiters().next().map(|stander| stander.id), place);
+    busy.release().await?;
+    first.await?.release().await?;
+    second.await.expect("no panic")?.release().await?;
+    locks.close().await?;
+    other.close().await
+}
+
+#[tokio::test]
+async fn all_of_an_owner_hear_of_the_trouble_that_all_have_met() -> Done {
+    let store = Store::new();
+    let locks = store.connect(Options::new().command_deadline(Duration::from_millis(300)))?;
+    let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
+    store.faults().refuse_all();
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..40)
+        .map(|_| {
+            let (mutex, me) = (mutex.clone(), me.clone());
+            tokio::spawn(async move { mutex.lock(&me).await.map(drop) })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.expect("no panic").unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "one after the other: {:?}", began.elapsed());
+    Ok(())
+}

@@ -3,6 +3,7 @@
 
 mod site;
 
+use std::future::Future;
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use site::url;
-use tidelock_redis::{Locks, Options, Store};
+use tidelock_redis::{ErrorKind, Locks, Options, Owner, Reentrant, Store};
 use tokio::runtime::{Builder, Runtime};
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -101,4 +102,23 @@ fn a_guard_that_was_dropped_on_a_runtime_that_nobody_drives_is_given_back() {
     let took = began.elapsed();
     elsewhere.block_on(guard.release()).unwrap();
     assert!(took < TTL / 2, "it took {took:?}");
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_runtime_that_stands_still_keeps_the_others_of_an_owner_out_no_longer_than_a_ttl() {
+    let (runtime, locks) = driven_by_hand();
+    let (elsewhere, _) = driven_by_hand();
+    let (mutex, me) = (Reentrant::new(locks.mutex("of an owner").unwrap()), Owner::new());
+    let mut asking = Box::pin(mutex.lock(&me));
+    runtime.block_on(async {
+        assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    });
+    let began = Instant::now();
+    let impatient = elsewhere.block_on(mutex.lock_within(&me, TTL / 4));
+    assert_eq!(impatient.unwrap_err().kind(), ErrorKind::Timeout, "nobody has said that it is held");
+    let guard = elsewhere.block_on(mutex.lock(&me)).unwrap();
+    let took = began.elapsed();
+    elsewhere.block_on(guard.release()).unwrap();
+    assert!(took < TTL * 2, "it took {took:?}");
 }
