@@ -82,7 +82,7 @@ impl<'a, T> Asking<'a, T> {
     /// To be called before anything is looked at: what changes from here on wakes.
     pub(crate) fn listen(&self, cx: &Context<'_>) {
         let own = cx.waker().clone(); // before the lock: it may run anything
-        let before = self.joint.bell.wakers().insert(self.number, own);
+        let before = self.joint.bell.rope().wakers.insert(self.number, own);
         drop(before); // the last of a task, perhaps, with whatever that task holds
     }
 
@@ -105,7 +105,7 @@ impl<'a, T> Asking<'a, T> {
 
 impl<T> Drop for Asking<'_, T> {
     fn drop(&mut self) {
-        let waker = self.joint.bell.wakers().remove(&self.number);
+        let waker = self.joint.bell.rope().wakers.remove(&self.number);
         let mut state = self.joint.state();
         let told = state.asking.remove(&self.number);
         // Nobody has it in hand where nobody asks.
@@ -130,6 +130,7 @@ impl<T> Hand<'_, T> {
     pub(crate) fn poll(&mut self, begin: impl FnOnce() -> Work<T>) -> Poll<Option<T>> {
         let everyone = Waker::from(self.joint.bell.clone());
         let mut begun = self.begun.take().unwrap_or_else(|| self.begin(begin)); // what panics is not put back
+        self.joint.bell.rope().was_pulled = false;
         match begun.work.as_mut().poll(&mut Context::from_waker(&everyone)) {
             Poll::Pending => {
                 self.begun = Some(begun);
@@ -156,9 +157,13 @@ impl<T> Drop for Hand<'_, T> {
         let is_over = self.begun.is_none();
         let mut state = self.joint.state();
         let was_missed = matches!(state.stage, Stage::InHand { was_missed: true });
+        let was_pulled = self.joint.bell.rope().was_pulled;
         state.stage = self.begun.take().map_or(Stage::Idle, Stage::Lies);
         drop(state);
-        if is_over || was_missed {
+        // Who missed it was woken for nothing if the work has moved on since it was polled: that poll has not seen it, and
+        // who polled may not come back. If it has not, there is nothing to do until it wakes everyone; to wake them now
+        // would have them miss it again, by each other, for ever.
+        if is_over || (was_missed && was_pulled) {
             self.joint.ring();
         }
     }
@@ -166,21 +171,29 @@ impl<T> Drop for Hand<'_, T> {
 
 /// The wakers of all who ask.
 #[derive(Default)]
-struct Bell(Mutex<BTreeMap<u64, Waker>>);
+struct Bell(Mutex<Rope>);
+
+#[derive(Default)]
+struct Rope {
+    wakers: BTreeMap<u64, Waker>,
+    /// By the work, since somebody began to poll it.
+    was_pulled: bool,
+}
 
 impl Bell {
-    fn wakers(&self) -> MutexGuard<'_, BTreeMap<u64, Waker>> {
+    fn rope(&self) -> MutexGuard<'_, Rope> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ring(&self) {
-        let wakers = std::mem::take(&mut *self.wakers()); // who is woken listens anew
+        let wakers = std::mem::take(&mut self.rope().wakers); // who is woken listens anew
         wakers.into_values().for_each(shield::wake);
     }
 }
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
+        self.rope().was_pulled = true;
         self.ring();
     }
 }
@@ -195,5 +208,61 @@ impl<T> Default for Joint<T> {
 impl<T> fmt::Debug for Joint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Joint({} ask)", self.state().asking.len())
+    }
+}
+
+#[cfg(all(test, not(tidelock_loom)))]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often one who finds the work in another's hand is woken, while that one polls it and `happens` with its waker.
+    fn woken_after_missing_it(happens: fn(&Waker)) -> u32 {
+        let joint = Arc::new(Joint::<()>::default());
+        let woken = Arc::new(Woken::default());
+        let misses = {
+            let (joint, waker) = (joint.clone(), Waker::from(woken.clone()));
+            move |work: &Waker| {
+                let other = joint.ask();
+                other.listen(&Context::from_waker(&waker));
+                happens(work);
+                other.listen(&Context::from_waker(&waker)); // as if woken, it comes once more
+                assert!(matches!(other.find(), Found::InHand));
+                std::mem::forget(other); // it goes on asking
+            }
+        };
+        let polls = joint.ask();
+        polls.listen(&Context::from_waker(Waker::noop()));
+        let Found::Work(mut hand) = polls.find() else { unreachable!("nobody else asks") };
+        let polled = hand.poll(|| {
+            Box::pin(poll_fn(move |cx| {
+                misses(cx.waker());
+                Poll::Pending
+            }))
+        });
+        assert!(polled.is_pending());
+        drop(hand);
+        woken.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn who_misses_a_poll_that_changes_nothing_is_left_in_peace() {
+        assert_eq!(woken_after_missing_it(|_| {}), 0);
+    }
+
+    #[test]
+    fn who_misses_a_poll_during_which_the_work_moves_on_is_woken_for_it() {
+        assert_eq!(woken_after_missing_it(Waker::wake_by_ref), 2);
     }
 }
