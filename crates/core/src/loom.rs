@@ -56,6 +56,23 @@ fn a_loss_reaches_whoever_is_about_to_listen() {
 }
 
 #[test]
+fn a_loss_reaches_whoever_waits_for_its_joins_answer() {
+    explore("a_loss_reaches_whoever_waits_for_its_joins_answer", || {
+        let registry = registry();
+        let standing = enter(&registry);
+        let id = standing.claim.id;
+        let losing = thread::spawn(move || {
+            registry.held(id, grant()); // it has its turn before it hears where it stands
+            registry.gone(id);
+        });
+        let lost = standing.listen();
+        assert_eq!(block_on(poll_fn(|cx| lost.poll(cx))), Loss::NotInLine);
+        drop(lost);
+        losing.join().unwrap();
+    });
+}
+
+#[test]
 fn one_of_release_and_loss_gives_the_claim_back() {
     explore("one_of_release_and_loss_gives_the_claim_back", || {
         let (registry, standing) = waiting();

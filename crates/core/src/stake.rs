@@ -10,10 +10,9 @@ use crate::deadline;
 use crate::keeper::{Leaving, renewals_take, ttl_of};
 use crate::live::Live;
 use crate::registry::Wish;
-use crate::standing::{Footing, Loss, Standing, Turn};
+use crate::standing::{Footing, Listening, Loss, Standing, Turn};
 use crate::{
-    Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Options, Patience, Place, Result, Sleep, shield,
-    word,
+    Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Options, Patience, Place, Result, shield, word,
 };
 
 /// What has become of a join.
@@ -118,9 +117,8 @@ impl Stake {
             );
             word::had(&error);
             trying.trouble = Some(error);
-            Sleep::until(clock, again_at.min(over())).await;
-            if let Some(loss) = self.standing.loss() {
-                return Ok(Joined::lost(loss)); // it was evicted meanwhile
+            if let Some(loss) = self.lost_by(again_at.min(over())).await {
+                return Ok(Joined::lost(loss)); // it was evicted meanwhile, or is being closed
             }
             if clock.now() >= over() {
                 return Ok(Joined::TooLate);
@@ -129,16 +127,17 @@ impl Stake {
         }
     }
 
-    /// What the join gives. A user who comes back to it late does not poll it any more: that could send it, or have its
-    /// way to the store carry on with it, after its leave.
+    /// What the join gives, or why nobody is to wait for it any more. A user who comes back to it late does not poll it
+    /// any more: that could send it, or have its way to the store carry on with it, after its leave.
     async fn unless_gone<T>(
         &self,
         over: impl Fn() -> Moment,
         join: impl Future<Output = T>,
     ) -> Result<T, Joined> {
-        let (mut join, mut is_begun) = (pin!(join), false);
+        let mut join = pin!(join);
+        let mut lost: Option<Listening<'_>> = None; // there is none while a store answers at once
         poll_fn(|cx| {
-            if std::mem::replace(&mut is_begun, true) {
+            if lost.is_some() {
                 if let Some(loss) = self.standing.loss() {
                     return Poll::Ready(Err(Joined::lost(loss)));
                 }
@@ -146,9 +145,21 @@ impl Stake {
                     return Poll::Ready(Err(Joined::TooLate));
                 }
             }
-            join.as_mut().poll(cx).map(Ok)
+            match join.as_mut().poll(cx) {
+                Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+                Poll::Pending => {
+                    let lost = lost.get_or_insert_with(|| self.standing.listen());
+                    lost.poll(cx).map(|loss| Err(Joined::lost(loss)))
+                }
+            }
         })
         .await
+    }
+
+    /// Waits until `at`, and says why it is lost if it is before that.
+    async fn lost_by(&self, at: Moment) -> Option<Loss> {
+        let lost = self.standing.listen();
+        deadline::by(&self.live.clock, |_| at, poll_fn(|cx| lost.poll(cx))).await
     }
 
     /// Its turn, or its end; `None` when `by` comes first.

@@ -300,7 +300,8 @@ impl Standing {
         let before = match &mut *stage {
             Stage::Gone(loss) => return Poll::Ready(*loss),
             Stage::Held { lost, .. } => lost.insert(listener, own),
-            Stage::Joining(_) | Stage::Waiting(_) => None,
+            Stage::Joining(_) if cfg!(tidelock_fault = "a_loss_reaches_no_joiner") => None,
+            Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own), // its one user; a grant wakes it too
         };
         drop(stage);
         drop(before);
@@ -312,10 +313,16 @@ impl Standing {
         let mut stage = self.stage.lock();
         let before = match &mut *stage {
             Stage::Held { lost, .. } => lost.remove(&listener),
+            Stage::Joining(waker) => waker.take(), // or its grant would wake the task that has just brought it
             _ => None,
         };
         drop(stage);
         drop(before);
+    }
+
+    /// Listens for its loss, however far it has come, until that is dropped.
+    pub(crate) fn listen(&self) -> Listening<'_> {
+        Listening { standing: self, listener: next_listener() }
     }
 
     /// Why it is overdue at `now`.
@@ -351,6 +358,25 @@ fn count(counter: &AtomicU32) {
 pub(crate) fn next_listener() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Somebody who listens for the loss of a claim.
+pub(crate) struct Listening<'a> {
+    standing: &'a Standing,
+    listener: u64,
+}
+
+impl Listening<'_> {
+    /// Ready when it is gone.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Loss> {
+        self.standing.poll_lost(self.listener, cx)
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.standing.forget(self.listener);
+    }
 }
 
 /// How far a claim has come.

@@ -17,6 +17,7 @@ use tidelock::{
     Reply, Session, SessionId, Shard, Sight, Signals, Weight,
 };
 use tidelock_memory::Store;
+use tokio::task::JoinHandle;
 
 type Done = tidelock::Result<()>;
 
@@ -36,6 +37,7 @@ enum How {
     OpenWaitsForTheGate,
     RenewPanics,
     ConflictOnJoin,
+    JoinHangs,
     LeavesAreDeniedAtFirst,
     TheFirstLeaveIsLost,
     LeavesAreSlowAndTheirUsersOwn,
@@ -110,6 +112,9 @@ impl Session for SickSession {
     async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
         if self.how == How::ConflictOnJoin {
             return Err(tidelock::Error::new(ErrorKind::Conflict, "somebody else was quicker"));
+        }
+        if self.how == How::JoinHangs {
+            std::future::pending::<()>().await;
         }
         self.inner.join(claim, patience).await
     }
@@ -311,6 +316,54 @@ async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
     }
     locks.close().await?;
     other.close().await
+}
+
+/// Asks for m, of a store that does not answer that.
+async fn asking_in_vain(locks: &Arc<dyn Locks>) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
+    let mutex = locks.mutex("m")?;
+    let asking = tokio::spawn(async move { mutex.lock().await });
+    tokio::task::yield_now().await; // it is under way
+    Ok(asking)
+}
+
+async fn is_told_that_it_is_closed(asking: JoinHandle<tidelock::Result<Guard>>) {
+    let told = tokio::time::timeout(Duration::from_secs(3), asking).await.expect("it is told at once");
+    assert_eq!(told.expect("no panic").expect_err("it is closed").kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
+async fn whoever_waits_for_an_answer_is_told_that_its_locks_is_closed() -> Done {
+    let (_, locks) = Sick::locks(How::JoinHangs, Options::new().command_deadline(Duration::from_secs(60)))?;
+    locks.ping().await?;
+    let asking = asking_in_vain(&locks).await?;
+    locks.close().await?;
+    is_told_that_it_is_closed(asking).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_pauses_before_it_asks_again_is_told_that_its_locks_is_closed() -> Done {
+    let (store, long) = (Store::new(), Duration::from_secs(30));
+    let locks = store.connect(Options::new().command_deadline(long * 2).back_off(long, long))?;
+    locks.ping().await?;
+    store.faults().refuse_next(1);
+    let asking = asking_in_vain(&locks).await?;
+    locks.close().await?;
+    is_told_that_it_is_closed(asking).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_waits_for_an_answer_goes_on_as_soon_as_its_session_is_over() -> Done {
+    let (sick, locks) =
+        Sick::locks(How::JoinHangs, Options::new().command_deadline(Duration::from_secs(60)))?;
+    locks.ping().await?;
+    let asking = asking_in_vain(&locks).await?;
+    sick.store.faults().lose_sessions();
+    until("it opens another", async || sick.opens.load(Ordering::Relaxed) == 2).await;
+    locks.close().await?;
+    is_told_that_it_is_closed(asking).await;
+    Ok(())
 }
 
 /// Closes, and says whether that kept its deadline, and how it went.
