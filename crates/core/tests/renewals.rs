@@ -38,6 +38,7 @@ struct How {
     signals: Option<Arc<dyn Signals>>,
     /// How many grants are told before their join is answered, by so much.
     told_early: (usize, Duration),
+    renewals: usize,
 }
 
 #[derive(Debug)]
@@ -58,9 +59,10 @@ impl Slow {
         let clock = Clock::manual();
         let (open_takes, join_takes, ttl) = (Duration::ZERO, Duration::ZERO, options.ttl);
         let (joined, left) = (Vec::new(), Vec::new());
-        let (signals, told_early) = (None, (0, Duration::ZERO));
+        let (signals, told_early, renewals) = (None, (0, Duration::ZERO), 0);
+        let is_proved_late = false;
         let mut how =
-            How { open_takes, join_takes, ttl, is_proved_late: false, joined, left, signals, told_early };
+            How { open_takes, join_takes, ttl, is_proved_late, joined, left, signals, told_early, renewals };
         change(&mut how);
         let slow = Self { store: Store::with_clock(&clock), clock, how: Arc::new(Mutex::new(how)) };
         Ok((slow.clone(), tidelock::attach(Arc::new(slow), options)?))
@@ -181,6 +183,7 @@ impl Session for SlowSession {
 
     async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
         let sent = self.slow.clock.now();
+        self.slow.how().renewals += 1;
         let renewal = self.inner.renew(shard, standing).await?;
         let before = std::mem::replace(&mut self.lease().heard, sent);
         self.lease().known = before;
@@ -406,5 +409,20 @@ async fn a_max_hold_that_no_grant_outlives_is_called_by_its_name() -> Done {
     })?;
     let error = locks.mutex("m")?.lock().await.map(drop).unwrap_err();
     assert!(error.to_string().contains("max_hold, which is 100ms"), "{error}");
+    close(&slow, locks).await
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_not_asked_for_ever_at_the_first_pause() -> Done {
+    let (slow, locks) = Slow::locks(Options::new(), |_| {})?;
+    locks.mutex("m")?.lock().await?.release().await?; // nothing is held, nobody waits
+    slow.store.faults().refuse_all();
+    slow.pass(TTL * 2).await;
+    let before = slow.how().renewals;
+    slow.pass(TTL).await;
+    let asked = slow.how().renewals - before;
+    assert!((5..=30).contains(&asked), "it was asked {asked} times in {TTL:?}, and may be once a second");
+    slow.store.faults().heal();
+    lock(&slow, &locks, "m").await?.release().await?;
     close(&slow, locks).await
 }

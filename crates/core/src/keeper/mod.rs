@@ -64,11 +64,13 @@ struct Renewing {
 }
 
 impl Renewing {
-    /// Asks again after a pause, which is longer each time, and shorter when little remains.
-    fn ask_again(&mut self, now: Moment, remaining: Duration, options: &Options, session: &dyn Session) {
+    /// Asks again after a pause, which is longer each time, and shorter when little remains until `end`. What has ended by
+    /// now has no hurry any more.
+    fn ask_again(&mut self, now: Moment, end: Moment, options: &Options, session: &dyn Session) {
         let longest = longest_pause(options, session);
         let grown = self.again.as_ref().map_or(options.first_pause, |again| again.pause).min(longest);
-        let pause = grown.min((remaining / 4).max(options.first_pause.min(longest)));
+        let hurry = if end > now { end.since(now) / 4 } else { longest };
+        let pause = grown.min(hurry.max(options.first_pause.min(longest)));
         self.again = Some(Again { at: now + pause, pause: grown * 2 });
     }
 }
@@ -268,7 +270,7 @@ impl Keeper {
         self.heed_ttl(now);
         let renewing = self.shards.entry(shard).or_default();
         renewing.under_way = false;
-        let remaining = || self.registry.first_end(shard, asked).since(now);
+        let end = || self.registry.first_end(shard, asked);
         match answer {
             Ok(renewal) => {
                 // Of some nothing was learnt: they are asked about again, and before all others. Soon, unless it is
@@ -280,7 +282,7 @@ impl Keeper {
                     renewing.again = None;
                 }
                 if !is_enough {
-                    renewing.ask_again(now, remaining(), &self.options, &*self.session);
+                    renewing.ask_again(now, end(), &self.options, &*self.session);
                 }
                 if renewal.unsure.is_empty() && std::mem::take(&mut renewing.is_failing) {
                     telling::renewed_again(shard);
@@ -291,7 +293,7 @@ impl Keeper {
             Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
             Err(error) => {
                 let is_news = !std::mem::replace(&mut renewing.is_failing, true) && !asked.is_empty();
-                renewing.ask_again(now, remaining(), &self.options, &*self.session);
+                renewing.ask_again(now, end(), &self.options, &*self.session);
                 telling::jeopardy(shard, &error, is_news);
                 self.registry.in_jeopardy(asked);
             }
