@@ -46,20 +46,30 @@ struct Opening {
     resting: Arc<Resting>,
 }
 
-/// A rest under way, which a newcomer cuts short: whoever comes now is not to wait for what others have met.
+/// A rest, and the opening that comes behind it. A newcomer cuts it short: whoever comes now is not to wait for what
+/// others have met.
 #[derive(Debug)]
 struct Resting {
     is_over: AtomicBool,
     newcomer: Notify,
+    has_newcomer: AtomicBool,
 }
 
 impl Resting {
-    fn before(rest: Rest) -> Self {
-        Self { is_over: AtomicBool::new(rest.until == Moment::START), newcomer: Notify::new() }
+    fn before(rest: Option<Rest>) -> Self {
+        Self {
+            is_over: AtomicBool::new(rest.is_none()),
+            newcomer: Notify::new(),
+            has_newcomer: AtomicBool::new(rest.is_none()),
+        }
     }
 
-    /// Says whether it was cut short.
-    async fn until(&self, clock: &Arc<dyn Clock>, rest: Rest, least: Duration) -> bool {
+    fn cut_short(&self) {
+        self.has_newcomer.store(true, Ordering::Release);
+        self.newcomer.notify_one();
+    }
+
+    async fn until(&self, clock: &Arc<dyn Clock>, rest: Rest, least: Duration) {
         let soonest = clock.now() + least; // newcomers may come by the thousand
         let cut_short = async {
             self.newcomer.notified().await;
@@ -67,8 +77,8 @@ impl Resting {
         };
         tokio::select! {
             biased;
-            () = Sleep::until(clock, rest.until) => false,
-            () = cut_short => true,
+            () = Sleep::until(clock, rest.until) => {}
+            () = cut_short => {}
         }
     }
 }
@@ -81,10 +91,9 @@ struct Rest {
 }
 
 impl Rest {
-    /// What comes when an opening after this one has failed at `now`. Newcomers do not make it longer for the others.
-    fn after_this(self, now: Moment, was_cut_short: bool, options: &Options) -> Self {
-        let growth = if was_cut_short { 1 } else { 2 };
-        Self { until: now + self.next, next: (self.next * growth).min(options.longest_pause) }
+    /// An opening has failed at `now`, and it is rested for so long before the next.
+    fn of(length: Duration, now: Moment, options: &Options) -> Self {
+        Self { until: now + length, next: (length * 2).min(options.longest_pause) }
     }
 }
 
@@ -208,16 +217,15 @@ impl Client {
             Slot::Open(live) if !live.registry.is_over() => return Ok(Current::Open(live.clone())),
             Slot::Opening(opening) if opening.pledge.is_under_way() => {
                 if again == Again::No {
-                    opening.resting.newcomer.notify_one();
+                    opening.resting.cut_short();
                 }
                 return Ok(Current::Opening(opening.pledge.clone()));
             }
             Slot::Empty | Slot::Failed(_) | Slot::Open(_) | Slot::Opening(_) => {}
         }
         let rest = match &*slot {
-            Slot::Failed(rest) if again == Again::Yes => *rest,
-            Slot::Failed(Rest { next, .. }) => Rest { until: Moment::START, next: *next },
-            _ => Rest { until: Moment::START, next: self.options().first_pause },
+            Slot::Failed(rest) if again == Again::Yes => Some(*rest),
+            _ => None,
         };
         let (shared, resting) = (Arc::downgrade(&self.0), Arc::new(Resting::before(rest)));
         let least = BREATH.min(self.options().first_pause);
@@ -327,17 +335,25 @@ impl Shared {
     async fn open_rested(
         shared: Weak<Self>,
         clock: Arc<dyn Clock>,
-        rest: Rest,
+        rest: Option<Rest>,
         resting: Arc<Resting>,
         least: Duration,
     ) -> Result<Arc<Live>> {
-        let was_cut_short = resting.until(&clock, rest, least).await;
+        if let Some(rest) = rest {
+            resting.until(&clock, rest, least).await;
+        }
         let shared = shared.upgrade().ok_or_else(closed)?;
         match &*shared.slot() {
             Slot::Closing(_) => return Err(closed()),
             _ => resting.is_over.store(true, Ordering::Release),
         }
-        let next = |now| rest.after_this(now, was_cut_short, &shared.options);
+        // The rests of a newcomer begin with the shortest one, whatever others have met before it came: what is left of its
+        // time may be short.
+        let next = |now| {
+            let grown = rest.filter(|_| !resting.has_newcomer.load(Ordering::Acquire));
+            let length = grown.map_or(shared.options.first_pause, |rest| rest.next);
+            Rest::of(length, now, &shared.options)
+        };
         Self::open(&shared, next).await
     }
 

@@ -124,6 +124,42 @@ async fn who_comes_when_the_store_is_back_waits_out_nobodys_rest() -> Done {
 }
 
 #[tokio::test]
+async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() -> Done {
+    let (first, longest) = (OUTAGE / 15, Duration::from_secs(10));
+    let options = || Options::new().command_deadline(OUTAGE * 10).back_off(first, longest);
+    // They have asked, and do so no more.
+    let away = Away::new(OUTAGE, ErrorKind::Unavailable);
+    let locks = tidelock::attach(away, options())?;
+    for _ in 0..10 {
+        locks.ping().await.unwrap_err();
+    }
+    locks.mutex("m")?.lock().await?.release().await?;
+    locks.close().await?;
+    // They rest when it comes, and have done so for long; or ask once more just then.
+    for is_resting in [true, false] {
+        let store = Store::new();
+        let locks = store.connect(options())?;
+        store.faults().refuse_all();
+        let mutex = locks.mutex("others")?;
+        let others = tokio::spawn(async move { mutex.lock().await?.release().await });
+        tokio::time::sleep(OUTAGE * 5).await; // from 1.26 s to 2.54 s
+        if !is_resting {
+            store.faults().delay(OUTAGE / 2);
+            let asking = locks.ping();
+            assert!(tokio::time::timeout(OUTAGE / 5, asking).await.is_err(), "it is being opened");
+        }
+        let mutex = locks.mutex("m")?;
+        let newcomer = tokio::spawn(async move { mutex.lock().await?.release().await });
+        tokio::time::sleep(OUTAGE).await;
+        store.faults().heal();
+        newcomer.await.expect("no panic")?;
+        others.await.expect("no panic")?;
+        locks.close().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn newcomers_by_the_thousand_have_a_breath_taken_between_two_tries() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
     let locks = tidelock::attach(away.clone(), patient())?;
