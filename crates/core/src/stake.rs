@@ -48,6 +48,14 @@ impl Trying {
         self.pause = Some((pause * 2).min(options.longest_pause));
         pause
     }
+
+    /// Its user has come so late after it was to be woken. It was the user who was away, then, and not the store: that has
+    /// its time anew.
+    fn heed(&mut self, late: Duration, live: &Live) {
+        if late > live.claim_deadline() / 10 {
+            *self = Self::default();
+        }
+    }
 }
 
 /// One claim of ours, and the duty to give it back.
@@ -68,36 +76,33 @@ impl Stake {
     pub(crate) async fn join(&self, patience: Patience, by: Moment, trying: &mut Trying) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
         let asked = clock.now();
-        let give_up = *trying.give_up.get_or_insert(by.min(asked + live.options.command_deadline));
         // By then its lifetime may have ended in the store, and to ask once more would have it stand there anew: what was
         // granted to it before, and told late, would be taken for what it has now. So that is done under another id.
         let first_over = asked + ttl_of(&*live.session);
         self.standing.is_over_at(first_over);
         let ttl = || ttl_of(&*live.session); // which may change
         let over = || first_over.min(asked + ttl());
-        let mut is_repeated = false;
+        let (mut begun, mut is_repeated) = (asked, false);
         loop {
+            let give_up = *trying.give_up.get_or_insert(by.min(begun + live.options.command_deadline));
             self.standing.ask();
             let joining =
                 self.unless_gone(over, shield::around(live.session.join(&self.standing.claim, patience)));
-            let answer = match deadline::by(clock, |_| give_up.min(over()), joining).await {
-                Some(Err(gone)) => {
-                    if clock.now() > over() + ttl() / 10 {
-                        *trying = Trying::default(); // it was its user who was away, and not the store
-                    }
-                    return Ok(gone);
-                }
-                Some(Ok(answer)) => Some(answer),
-                None => None,
-            };
-            // What the last answer said is worth more to its user than that there was none now.
-            let no_answer = || Err(trying.trouble.take().unwrap_or_else(deadline::no_answer));
-            let error = match answer.unwrap_or_else(no_answer) {
-                Ok(place) if is_repeated && (clock.now() >= over() || self.standing.contradicts(&place)) => {
-                    return Ok(Joined::TooLate);
-                }
-                Ok(place) => return Ok(self.joined(place)),
-                Err(error) => error,
+            let answer = deadline::by(clock, |_| give_up.min(over()), joining).await;
+            let is_believed =
+                |place| !is_repeated || clock.now() < over() && !self.standing.contradicts(place);
+            if let Some(Ok(Ok(place))) = &answer
+                && is_believed(place)
+            {
+                return Ok(self.joined(*place));
+            }
+            trying.heed(clock.now().since(give_up.min(over()).max(begun)), live);
+            let error = match answer {
+                Some(Ok(Ok(_))) => return Ok(Joined::TooLate),
+                Some(Ok(Err(error))) => error,
+                Some(Err(gone)) => return Ok(gone),
+                // What the last answer said is worth more to its user than that there was none now.
+                None => trying.trouble.take().unwrap_or_else(deadline::no_answer),
             };
             if !is_unknown(&error) {
                 self.standing.answered();
@@ -108,7 +113,7 @@ impl Stake {
                 return Ok(Joined::lost(loss)); // its session ended meanwhile, or is being closed
             }
             let again_at = clock.now() + trying.pause(&live.options);
-            if !error.can_retry() || again_at >= give_up {
+            if !error.can_retry() || again_at >= trying.give_up.unwrap_or(by) {
                 return Err(error);
             }
             let name = &self.standing.claim.name;
@@ -117,13 +122,16 @@ impl Stake {
             );
             word::had(&error);
             trying.trouble = Some(error);
-            if let Some(loss) = self.lost_by(again_at.min(over())).await {
+            let wake_at = again_at.min(over());
+            let lost = self.lost_by(wake_at).await;
+            (begun, is_repeated) = (clock.now(), true);
+            trying.heed(begun.since(wake_at), live);
+            if let Some(loss) = lost {
                 return Ok(Joined::lost(loss)); // it was evicted meanwhile, or is being closed
             }
-            if clock.now() >= over() {
+            if begun >= over() {
                 return Ok(Joined::TooLate);
             }
-            is_repeated = true;
         }
     }
 

@@ -191,3 +191,44 @@ async fn an_hour_passes_quickly_by_a_future_that_nobody_polls() -> Done {
     assert!(took < Duration::from_secs(6), "it took {took:?}");
     Ok(())
 }
+
+/// Locks m on a store that answers within 10 ms, but for one request perhaps; its user is away for so long meanwhile.
+async fn lock_while_away(away: Duration, is_refused: bool, deadline: Duration) -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.connect(Options::new().ttl(TTL).command_deadline(deadline))?;
+    locks.mutex("warm")?.lock().await?.release().await?;
+    match is_refused {
+        true => store.faults().refuse_next(1), // and it is asked again after a pause
+        false => store.faults().delay(ANSWER_TAKES),
+    }
+    let mutex = locks.mutex("m")?;
+    let mut asking = Box::pin(async move { mutex.lock().await.map(drop) });
+    assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    clock.pass(away).await; // somebody computes
+    let asking = tokio::spawn(asking);
+    while !asking.is_finished() {
+        tokio::task::yield_now().await;
+        clock.pass(ANSWER_TAKES / 2).await;
+    }
+    asking.await.expect("no panic")
+}
+
+#[tokio::test]
+async fn a_store_that_answers_is_not_blamed_for_the_absence_of_its_user() {
+    let mut cases = tokio::task::JoinSet::new();
+    for seconds in [2, 12, 15, 16] {
+        for (is_refused, deadline) in [(false, 1), (true, 1), (false, 5), (true, 5)] {
+            cases.spawn(async move {
+                let [away, deadline] = [seconds, deadline].map(Duration::from_secs);
+                let locked = lock_while_away(away, is_refused, deadline).await;
+                let case = format!("away for {away:?}, {deadline:?} for a command, refused {is_refused}");
+                (case, locked)
+            });
+        }
+    }
+    while let Some(case) = cases.join_next().await {
+        let (case, locked) = case.expect("no panic");
+        assert!(locked.is_ok(), "{case}: {locked:?}");
+    }
+}
