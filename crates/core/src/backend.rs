@@ -27,8 +27,9 @@
 //!   the first time, and no answer to a repetition is believed after that: the claim may have been granted and have ended
 //!   meanwhile, and what was told of that, late, must not be taken for what the repetition came to.
 //!
-//! - An eviction is a `leave(…, Leave::Void)` too, of another session's claim: a join of it that is asked again, or comes
-//!   late, is answered [`Place::Gone`].
+//! - An eviction is a `leave(…, Leave::Done)` of another session's claim. If that was in line, a `leave(…, Leave::Void)`
+//!   follows: a join of it that is asked again, or comes late, is answered [`Place::Gone`]. A number of a client's that was
+//!   not in line, and that it may use yet, is never made void by another.
 //! - What listens to users' tracing may panic. On threads of ours, say it through [`unharmed`](crate::unharmed).
 //!
 //! What a backend promises to core:

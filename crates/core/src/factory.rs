@@ -76,8 +76,16 @@ impl Locks for Factory {
             let live = self.0.live(Moment::NEVER).await?;
             let (session, of) = (live.session.clone(), name.clone());
             // Begun on the keeper's runtime: ours may be blocked before the answer comes, and the first one counts.
-            // Void: a join of it that is asked again, or comes late, must not have it stand there anew.
-            let left = live.tell(async move { session.leave(&of, claim, Leave::Void).await }).await?;
+            let left = live.tell(async move {
+                let left = session.leave(&of, claim, Leave::Done).await?;
+                // A join of it that is asked again, or comes late, must not have it stand there anew. But a claim that
+                // stands nowhere is not made void: a wrong number may be one that its client has yet to use.
+                if left != Left::Absent {
+                    session.leave(&of, claim, Leave::Void).await?;
+                }
+                Ok(left)
+            });
+            let left = left.await?;
             if left != Left::Absent {
                 live.registry.gone(claim); // if it was one of this client's own, it hears at once
             }

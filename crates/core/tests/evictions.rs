@@ -120,6 +120,23 @@ async fn evicting_from_a_line_where_the_claim_does_not_stand_changes_nothing() -
     Ok(())
 }
 
+#[tokio::test]
+async fn an_eviction_of_nobody_changes_nothing() -> Done {
+    let store = Store::new();
+    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let id = a.mutex("warm")?.lock().await?.claim();
+    for locks in [&a, &b] {
+        for number in id.number..id.number + 20 {
+            assert!(!locks.evict("m", ClaimId { number, ..id }).await?); // most of them it has yet to use
+        }
+    }
+    for _ in 0..8 {
+        let held = a.mutex("m")?.try_lock().await?.expect("free");
+        assert!((id.number..id.number + 20).contains(&held.claim().number));
+    }
+    Ok(())
+}
+
 /// A store on the way to which the first join of `m` is held up.
 #[derive(Clone, Debug)]
 struct Late {
