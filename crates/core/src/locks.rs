@@ -100,7 +100,9 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     /// [`Closed`](crate::ErrorKind::Closed). Siblings made by [`with_ttl`](Locks::with_ttl) are closed by themselves.
     ///
     /// # Errors
-    /// Says what the store did not confirm: its lease will end that.
+    /// Says what the store did not confirm: its lease will end that. The session and its connections are kept then, so that
+    /// the close can be asked for again, until one is confirmed or the last handle of this client is dropped. Nothing is
+    /// tried again by itself.
     async fn close(&self) -> Result<()>;
 
     /// The same, with a deadline of its own, which it keeps whatever the store does: also while a session is being opened,
