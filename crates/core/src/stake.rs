@@ -33,6 +33,9 @@ impl Joined {
     }
 }
 
+/// A user who comes back as late as this may just have a busy machine, and is not away.
+const BUSY: Duration = Duration::from_millis(100);
+
 /// What an acquire remembers of joins without an answer, from one claim to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Trying {
@@ -52,7 +55,7 @@ impl Trying {
     /// Its user has come so late after it was to be woken. It was the user who was away, then, and not the store: that has
     /// its time anew.
     fn heed(&mut self, late: Duration, live: &Live) {
-        if late > live.claim_deadline() / 10 {
+        if late > BUSY.max(live.claim_deadline() / 10) {
             *self = Self::default();
         }
     }
