@@ -33,8 +33,9 @@ impl Joined {
     }
 }
 
-/// A user who comes back as late as this may just have a busy machine, and is not away.
-const BUSY: Duration = Duration::from_millis(100);
+/// How often in one acquire its user may be away for longer than a command may take. A runtime on which everything is
+/// that late is not to wait for a dead store for ever.
+const MOST_ABSENCES: u32 = 8;
 
 /// What an acquire remembers of joins without an answer, from one claim to the next.
 #[derive(Debug, Default)]
@@ -42,6 +43,7 @@ pub(crate) struct Trying {
     give_up: Option<Moment>,
     pause: Option<Duration>,
     trouble: Option<Error>,
+    absences: u32,
 }
 
 impl Trying {
@@ -52,11 +54,14 @@ impl Trying {
         pause
     }
 
-    /// Its user has come so late after it was to be woken. It was the user who was away, then, and not the store: that has
-    /// its time anew.
+    /// Its user has come so late after it was to be woken. That time does not count: it was the user who was away, and not
+    /// the store. Of a longer absence nobody knows when it began, so the store has its time anew.
     fn heed(&mut self, late: Duration, live: &Live) {
-        if late > BUSY.max(live.claim_deadline() / 10) {
-            *self = Self::default();
+        if late >= live.claim_deadline() && self.absences < MOST_ABSENCES {
+            let trouble = self.trouble.take();
+            *self = Self { trouble, absences: self.absences + 1, ..Self::default() };
+        } else if let Some(give_up) = &mut self.give_up {
+            *give_up = *give_up + late;
         }
     }
 }
@@ -87,7 +92,8 @@ impl Stake {
         let over = || first_over.min(asked + ttl());
         let (mut begun, mut is_repeated) = (asked, false);
         loop {
-            let give_up = *trying.give_up.get_or_insert(by.min(begun + live.options.command_deadline));
+            let give_up = *trying.give_up.get_or_insert(begun + live.options.command_deadline);
+            let give_up = give_up.min(by);
             self.standing.ask();
             let joining =
                 self.unless_gone(over, shield::around(live.session.join(&self.standing.claim, patience)));
@@ -116,7 +122,7 @@ impl Stake {
                 return Ok(Joined::lost(loss)); // its session ended meanwhile, or is being closed
             }
             let again_at = clock.now() + trying.pause(&live.options);
-            if !error.can_retry() || again_at >= trying.give_up.unwrap_or(by) {
+            if !error.can_retry() || again_at >= trying.give_up.unwrap_or(by).min(by) {
                 return Err(error);
             }
             let name = &self.standing.claim.name;

@@ -608,3 +608,34 @@ async fn a_backend_that_panics_while_a_user_panics_ends_no_process() -> Done {
     assert!(user.await.unwrap_err().is_panic());
     Ok(())
 }
+
+/// A runtime on which another task computes again and again is late at each pause; that is no reason to go on for ever.
+#[tokio::test]
+async fn an_acquire_ends_on_a_busy_runtime_too() -> Done {
+    for is_try in [true, false] {
+        let store = Store::new();
+        let locks = store.connect(Options::new().command_deadline(Duration::from_millis(500)))?;
+        locks.ping().await?; // its session is open
+        let computing = tokio::spawn(async {
+            loop {
+                std::thread::sleep(Duration::from_millis(130));
+                tokio::task::yield_now().await;
+            }
+        });
+        store.faults().refuse_all();
+        let (mutex, began) = (locks.mutex("m")?, std::time::Instant::now());
+        let tried = async {
+            match is_try {
+                true => mutex.try_lock().await.map(drop),
+                false => mutex.lock().await.map(drop),
+            }
+        };
+        let refused = tokio::select! {
+            refused = tried => refused,
+            () = async { while began.elapsed() < Duration::from_secs(8) { tokio::task::yield_now().await; } } => Ok(()),
+        };
+        computing.abort();
+        assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::Unavailable), "a try: {is_try}");
+    }
+    Ok(())
+}
