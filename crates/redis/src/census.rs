@@ -26,7 +26,8 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// That address was named as master by the election of that number. Which one it was.
+    /// That address was named as master by the election of that number. Which one it was; the first of all, where that is
+    /// not believed yet, so that nobody is led there from another.
     pub(crate) fn hear(&mut self, address: &ConnectionAddr, epoch: u64, now: Moment) -> Election {
         let Some((master, last)) = &self.last else {
             return self.believe(address, Election { count: 0, epoch });
@@ -45,14 +46,19 @@ impl Census {
                 if now >= *since + BEHIND {
                     self.believe(address, anew)
                 } else {
-                    same_count
+                    Election::default()
                 }
             }
             _ => {
                 self.instead = Some((address.clone(), now));
-                same_count
+                Election::default()
             }
         }
+    }
+
+    /// It is the one that was named as master before.
+    pub(crate) fn knows(&self, address: &ConnectionAddr) -> bool {
+        self.last.as_ref().is_some_and(|(master, _)| master == address)
     }
 
     fn believe(&mut self, address: &ConnectionAddr, election: Election) -> Election {
@@ -89,6 +95,14 @@ mod tests {
         let before = census.hear(&server(1), 7, at(0));
         assert!(census.hear(&server(1), 0, at(1)) > before);
         assert!(census.hear(&server(2), 1, at(2)) > before);
+    }
+
+    #[test]
+    fn who_is_behind_leads_nobody_back_after_they_were_counted_anew_either() {
+        let mut census = Census::default();
+        let connected_before = census.hear(&server(1), 7, at(0));
+        census.hear(&server(1), 0, at(1));
+        assert!(census.hear(&server(2), 0, at(2)) <= connected_before);
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Shared {
             match asked {
                 Ok(Ok(said)) => {
                     answers += 1;
-                    newest = newest.into_iter().chain([said]).max_by_key(|said: &Said| said.epoch);
+                    newest = newest.into_iter().chain([said]).max_by_key(|said| self.order_of(said));
                 }
                 Ok(Err(error)) => trouble = Some(error),
                 Err(_) => {}
@@ -133,13 +133,22 @@ impl Shared {
             }
         }
         let Some(said) = newest else {
-            return Err(trouble.unwrap_or_else(|| unknown("no sentinel answered")));
+            return Err(trouble.map_or_else(|| unknown("no sentinel answered"), of_a_sentinel));
         };
         let server = self.server.at(said.host, said.port);
         let address = server.addr().clone();
         let mut census = self.census.lock().unwrap_or_else(PoisonError::into_inner);
         let election = census.hear(&address, said.epoch, boot_clock().now());
         Ok(Named { server, elected: Elected { address, election } })
+    }
+}
+
+impl Shared {
+    /// Of one election two sentinels may name the master in two ways: as it was named before, then.
+    fn order_of(&self, said: &Said) -> (u64, bool) {
+        let address = self.server.at(said.host.clone(), said.port);
+        let census = self.census.lock().unwrap_or_else(PoisonError::into_inner);
+        (said.epoch, census.knows(address.addr()))
     }
 }
 
@@ -208,6 +217,26 @@ fn wrong(error: RedisError, address: &ConnectionAddr, master: &str) -> RedisErro
     RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "the URL names somebody else", wrong))
 }
 
+/// That nobody listens at a sentinel says nothing of the master.
+fn of_a_sentinel(error: RedisError) -> RedisError {
+    if !error.is_connection_refusal() {
+        return error;
+    }
+    RedisError::from((ErrorKind::Io, "no sentinel answered", error.to_string()))
+}
+
 fn unknown(what: &'static str) -> RedisError {
     RedisError::from((ErrorKind::Io, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentinel_at_which_nobody_listens_says_nothing_of_the_master() {
+        let refused = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+        assert!(refused.is_connection_refusal());
+        assert!(!of_a_sentinel(refused).is_connection_refusal());
+    }
 }

@@ -294,6 +294,29 @@ async fn sentinels_that_count_elections_anew_are_believed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn sentinels_that_are_behind_lead_nobody_back_after_a_count_anew_either() {
+    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
+    let url = site::url();
+    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
+    let new = site.addresses().remove(0);
+    let (sentinel, ttl) = (Sentinel::default(), Duration::from_secs(3));
+    sentinel.names(&old, 7);
+    let locks = Store::open(&sentinel.url()).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+    let kept = hold(&locks, "kept").await.unwrap();
+    for (address, lasts) in [(&old, ttl), (&new, Duration::from_secs(2)), (&old, ttl)] {
+        sentinel.names(address, 0);
+        let began = Instant::now();
+        while began.elapsed() < lasts {
+            assert_ne!(kept.state(), State::Lost, "{address} was named for {:?}", began.elapsed());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    kept.release().await.unwrap();
+    drop((alone, site));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
     let (alone, mut site) = (Alone::new().await, Replicated::new().await);
     let url = site::url();
