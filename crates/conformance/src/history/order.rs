@@ -3,6 +3,9 @@
 //! A claim is known to wait from when the store's line showed it until its grant is written down. Written down late,
 //! it may already hold; so a later comer's grant is an alarm only where the waiting one surely did not hold: because
 //! the two conflict, or because it does not fit beside those who have held since before the later one asked.
+//!
+//! Where two servers may both be in charge for a while, as the subject has declared, there are two lines, and nobody in
+//! one waits for the other: claims of that time are not judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +33,11 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
         if let Some(claim) = excused.see(event) {
-            lines.values_mut().for_each(|line| line.let_go(claim)); // nobody has to wait for it any more
+            let weight = claims.get(claim).map_or(0, |claim| claim.weight);
+            for line in lines.values_mut() {
+                line.let_go(claim); // nobody has to wait for it any more
+                line.leave(claim, weight);
+            }
         }
         if matches!(event.what, What::Fault { .. }) {
             lines.values_mut().for_each(Line::forget_waiting); // their places may be gone
@@ -39,11 +46,15 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
         let Some(claim) = claims.get(event.claim) else { continue };
         let line = lines.entry(event.name.clone()).or_insert_with(|| Line::new(events.len()));
         match event.what {
+            What::Stands if excused.is(event.claim) => {}
             What::Stands => line.stand(position, event.claim, claim.weight),
             What::Refused | What::Failed | What::Cancelled => line.leave(event.claim, claim.weight),
             What::Granted { .. } => {
                 line.leave(event.claim, claim.weight);
                 let capacity = claims.capacity(claim);
+                if excused.is(event.claim) {
+                    continue;
+                }
                 if let Some((since, passed)) = line.passed_by(claim.asked, claim.weight, capacity) {
                     let by = claims.get(passed).map_or_else(String::new, |passed| passed.who.to_string());
                     let (who, name) = (&event.who, &event.name);
@@ -58,9 +69,7 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
                         to: position,
                     });
                 }
-                if !excused.is(event.claim) {
-                    line.hold(position, event.claim, claim.weight);
-                }
+                line.hold(position, event.claim, claim.weight);
             }
             What::LetGo | What::Lost => line.let_go(event.claim),
             What::Lightened { weight } => line.lighten(event.claim, u64::from(weight)),
