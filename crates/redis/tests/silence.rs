@@ -398,7 +398,11 @@ async fn a_guard_that_is_dropped_far_from_the_server_costs_one_script() {
     }
     // One each, and where an answer takes its time whoever watches the connection asks something too.
     let ran = scripts(&mut alone) - before;
-    assert!(ran <= 2 * DROPPED, "{ran} scripts for {DROPPED} guards, while {} names are waited in", busy.len());
+    assert!(
+        ran <= 2 * DROPPED,
+        "{ran} scripts for {DROPPED} guards, while {} names are waited in",
+        busy.len()
+    );
     for name in dropped {
         assert!(others.inspect(&name).await.unwrap().claims.is_empty(), "{name} was given back");
     }
