@@ -41,19 +41,15 @@ impl Census {
         if same_count > *last {
             return self.believe(address, same_count);
         }
-        match &self.instead {
-            Some((instead, since)) if instead == address => {
-                if now >= *since + BEHIND {
-                    self.believe(address, anew)
-                } else {
-                    Election::default()
-                }
-            }
-            _ => {
-                self.instead = Some((address.clone(), now));
-                Election::default()
-            }
+        let since = match &self.instead {
+            Some((instead, since)) if instead == address => *since,
+            _ => now,
+        };
+        if now >= since + BEHIND {
+            return self.believe(address, anew);
         }
+        self.instead = Some((address.clone(), since));
+        Election::default()
     }
 
     /// It is the one that was named as master before.

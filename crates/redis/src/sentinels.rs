@@ -7,7 +7,7 @@
 //! master.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -137,18 +137,18 @@ impl Shared {
         };
         let server = self.server.at(said.host, said.port);
         let address = server.addr().clone();
-        let mut census = self.census.lock().unwrap_or_else(PoisonError::into_inner);
-        let election = census.hear(&address, said.epoch, boot_clock().now());
+        let election = self.census().hear(&address, said.epoch, boot_clock().now());
         Ok(Named { server, elected: Elected { address, election } })
     }
-}
 
-impl Shared {
     /// Of one election two sentinels may name the master in two ways: as it was named before, then.
     fn order_of(&self, said: &Said) -> (u64, bool) {
         let address = self.server.at(said.host.clone(), said.port);
-        let census = self.census.lock().unwrap_or_else(PoisonError::into_inner);
-        (said.epoch, census.knows(address.addr()))
+        (said.epoch, self.census().knows(address.addr()))
+    }
+
+    fn census(&self) -> MutexGuard<'_, Census> {
+        self.census.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -71,8 +71,8 @@ impl Server {
         }
     }
 
-    /// Asks one thing of a name, by the shortest way from here; it lies in a queue when this returns. An error of the server's is
-    /// an answer.
+    /// Asks one thing of a name, by the shortest way from here; it lies in a queue when this returns. An error of the
+    /// server's is an answer.
     pub(crate) fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         self.was_asked.store(true, Ordering::Release);
         match self.locals.mine() {
