@@ -43,18 +43,14 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
             lines.values_mut().for_each(Line::forget_waiting); // their places may be gone
             continue;
         }
-        let Some(claim) = claims.get(event.claim) else { continue };
+        let Some(claim) = claims.get(event.claim).filter(|_| !excused.is(event.claim)) else { continue };
         let line = lines.entry(event.name.clone()).or_insert_with(|| Line::new(events.len()));
         match event.what {
-            What::Stands if excused.is(event.claim) => {}
             What::Stands => line.stand(position, event.claim, claim.weight),
             What::Refused | What::Failed | What::Cancelled => line.leave(event.claim, claim.weight),
             What::Granted { .. } => {
                 line.leave(event.claim, claim.weight);
                 let capacity = claims.capacity(claim);
-                if excused.is(event.claim) {
-                    continue;
-                }
                 if let Some((since, passed)) = line.passed_by(claim.asked, claim.weight, capacity) {
                     let by = claims.get(passed).map_or_else(String::new, |passed| passed.who.to_string());
                     let (who, name) = (&event.who, &event.name);
