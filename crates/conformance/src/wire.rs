@@ -42,6 +42,13 @@ pub(crate) struct Trouble {
     pub(crate) drops_signals: bool,
 }
 
+impl Trouble {
+    /// Whether a request may be on its way for a while.
+    fn holds_up(&self) -> bool {
+        self.is_dead || self.holds_requests || self.stalled.is_some() || !self.delay.is_zero()
+    }
+}
+
 #[derive(Debug)]
 struct Opened {
     id: SessionId,
@@ -80,13 +87,22 @@ impl Wire {
 
     /// Everything gets through again, late joins first; the dead stay dead.
     pub(crate) async fn heal(&self) {
-        if !self.trouble.borrow().is_dead {
-            let late = std::mem::take(&mut *self.late.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_dead = self.trouble.borrow().is_dead;
+        if !is_dead {
+            let late = std::mem::take(&mut *self.late());
             for LateJoin { session, claim, patience } in late {
                 let _ = session.join(&claim, patience).await; // nobody waits for the reply
             }
         }
+        let mut late = self.late();
+        if !is_dead {
+            late.clear(); // given up while this healed: lost, or it would lie here until the next time
+        }
         self.change(|trouble| *trouble = Trouble { is_dead: trouble.is_dead, ..Trouble::default() });
+    }
+
+    fn late(&self) -> std::sync::MutexGuard<'_, Vec<LateJoin>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the client that its sessions are over, and gives them, to be ended.
@@ -159,7 +175,7 @@ impl Wire {
     }
 }
 
-/// A join on its way there. Dropped before it arrived, it arrives late.
+/// A join on its way there. Dropped before it arrived, it arrives late, if anything holds it up.
 struct OnItsWay<'a> {
     wire: &'a Wire,
     join: Option<LateJoin>,
@@ -167,7 +183,10 @@ struct OnItsWay<'a> {
 
 impl Drop for OnItsWay<'_> {
     fn drop(&mut self) {
-        self.wire.late.lock().unwrap_or_else(PoisonError::into_inner).extend(self.join.take());
+        let mut late = self.wire.late();
+        if self.wire.trouble.borrow().holds_up() {
+            late.extend(self.join.take());
+        }
     }
 }
 

@@ -159,11 +159,11 @@ impl Play {
     async fn befall(&mut self, trouble: Trouble) -> Outcome {
         let Trouble { blow, lasts, .. } = trouble;
         let from = self.now();
-        self.were_late |= blow.holds_requests_up() && lasts > self.stage.ttl();
         let what = blow.to_string();
         let done = self.strike(&blow, lasts).await;
         self.stage.server().act(Act::Heal).await?;
         let to = self.now();
+        self.were_late |= blow.holds_requests_up() && to.since(from) > self.stage.ttl();
         self.spells().push(Spell { from, to, what });
         if blow
             .mishaps()

@@ -45,7 +45,16 @@ impl Blow {
 
     /// What is asked meanwhile may arrive at its end.
     pub(super) fn holds_requests_up(&self) -> bool {
-        matches!(self, Self::Act(Act::Strand(_) | Act::Stall(_, Way::There) | Act::HoldRequests(_)))
+        matches!(
+            self,
+            Self::Act(
+                Act::Strand(_)
+                    | Act::Stall(_, Way::There)
+                    | Act::HoldRequests(_)
+                    | Act::Delay(..)
+                    | Act::Lag(_, Way::There, _)
+            )
+        )
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -105,28 +106,43 @@ impl Servers {
 
     /// Waits until everyone knows of the same masters, and every replica has what they have.
     pub(super) async fn settle(&self) -> Result<()> {
-        in_time("the servers are in step", || self.are_in_step()).await
+        let last = Mutex::new(None); // why they are not, when it was last looked
+        let are_in_step = async || {
+            let found = self.are_in_step().await;
+            let is_so = found.is_ok();
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = found.err();
+            Ok(is_so)
+        };
+        in_time("the servers are in step", are_in_step).await.map_err(|late| {
+            match last.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                Some(why) => Error::new(late.kind(), format!("{late}: {why}")),
+                None => late,
+            }
+        })
     }
 
-    async fn are_in_step(&self) -> Result<bool> {
+    /// If they are not, why.
+    async fn are_in_step(&self) -> Result<()> {
+        let not_yet = |why: String| Err(Error::new(ErrorKind::Unavailable, why));
         let mut known: Option<Vec<(u16, bool)>> = None;
         for seed in &self.seeds {
-            if !says_well(seed, &self.shape).await? {
-                return Ok(false);
+            if let Some(wrong) = what_is_wrong(seed, &self.shape).await? {
+                return not_yet(wrong);
             }
             let mut nodes: Vec<_> =
                 self.all_as_known_to(seed).await?.iter().map(|node| (node.port, node.is_master)).collect();
             nodes.sort_unstable();
-            if known.get_or_insert_with(|| nodes.clone()) != &nodes {
-                return Ok(false);
+            let first = known.get_or_insert_with(|| nodes.clone());
+            if first != &nodes {
+                return not_yet(format!("one knows of {first:?}, and another of {nodes:?}"));
             }
         }
         for node in self.all().await? {
             if !node.is_in_step().await? {
-                return Ok(false);
+                return not_yet(format!("{}:{} is not in step", node.host, node.port));
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     async fn all_as_known_to(&self, seed: &Client) -> Result<Vec<Node>> {
@@ -222,13 +238,16 @@ fn range(slots: &str) -> Option<RangeInclusive<u16>> {
     Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
-/// Whether somebody whom the URL names finds nothing wrong with the others.
-async fn says_well(seed: &Client, shape: &Shape) -> Result<bool> {
+/// What somebody whom the URL names finds wrong with the others.
+async fn what_is_wrong(seed: &Client, shape: &Shape) -> Result<Option<String>> {
     match shape {
-        Shape::Alone => Ok(true),
+        Shape::Alone => Ok(None),
         Shape::Sentinels(name) => {
             let (master, replicas) = ask_sentinel(seed, name).await?;
-            Ok(master["flags"] == "master" && replicas.iter().all(|replica| replica["flags"] == "slave"))
+            let is_well =
+                master["flags"] == "master" && replicas.iter().all(|replica| replica["flags"] == "slave");
+            Ok((!is_well)
+                .then(|| format!("a sentinel knows the master as {master:?}, and replicas as {replicas:?}")))
         }
         Shape::Cluster => {
             let mut connection = connect(seed).await?;
@@ -236,7 +255,8 @@ async fn says_well(seed: &Client, shape: &Shape) -> Result<bool> {
             let nodes: String = ask(&mut connection, cmd("CLUSTER").arg("NODES")).await?;
             let is_whole =
                 ["cluster_state:ok", "cluster_slots_ok:16384"].iter().all(|line| info.contains(line));
-            Ok(is_whole && !nodes.contains("fail"))
+            let is_well = is_whole && !nodes.contains("fail");
+            Ok((!is_well).then(|| format!("a node says: {info}{nodes}")))
         }
     }
 }
