@@ -96,7 +96,9 @@ async fn a_crowd_opens_one_session_at_a_time_and_pauses_in_between() -> Done {
         acquired.expect("no panic")?;
     }
     let opens = away.opens.load(Ordering::Relaxed);
-    assert!((2..=10).contains(&opens), "{opens} sessions were asked for"); // after 0, 20, 60, 140, 300 ms
+    // After 0, 20, 60, 140 and 300 ms; and where a busy machine has the crowd come bit by bit, once in 20 ms at most.
+    let most = 1 + OUTAGE.as_millis() / 20;
+    assert!((2..=most).contains(&(opens as u128)), "{opens} sessions were asked for");
     locks.close().await
 }
 
