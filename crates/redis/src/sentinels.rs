@@ -135,16 +135,21 @@ impl Shared {
         let Some(said) = newest else {
             return Err(trouble.map_or_else(|| unknown("no sentinel answered"), of_a_sentinel));
         };
-        let server = self.server.at(said.host, said.port);
-        let address = server.addr().clone();
-        let election = self.census().hear(&address, said.epoch, boot_clock().now());
-        Ok(Named { server, elected: Elected { address, election } })
+        let named = self.server.at(said.host, said.port);
+        let elected = self.census().hear(named.addr(), said.epoch, boot_clock().now());
+        // It may be the one that they named before.
+        let server = match &elected.address {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                self.server.at(host.clone(), *port)
+            }
+            _ => named,
+        };
+        Ok(Named { server, elected })
     }
 
-    /// Of one election two sentinels may name the master in two ways: as it was named before, then.
     fn order_of(&self, said: &Said) -> (u64, bool) {
         let address = self.server.at(said.host.clone(), said.port);
-        (said.epoch, self.census().knows(address.addr()))
+        (said.epoch, self.census().prefers(address.addr(), said.epoch))
     }
 
     fn census(&self) -> MutexGuard<'_, Census> {

@@ -317,6 +317,39 @@ async fn sentinels_that_are_behind_lead_nobody_back_after_a_count_anew_either() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
+async fn sentinels_that_are_behind_lead_nobody_back_who_connects_anew_either() {
+    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
+    let url = site::url();
+    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
+    let new = site.addresses().remove(0);
+    let sentinel = Sentinel::default();
+    sentinel.names(&new, 8);
+    let locks = Store::open(&sentinel.url()).unwrap().connect(Options::new()).await.unwrap();
+    let other = tidelock_redis::connect(&format!("redis://{new}")).await.unwrap();
+    let kept = hold(&locks, "kept").await.unwrap();
+    let stock = hold(&other, "stock").await.unwrap();
+
+    sentinel.names(&old, 7);
+    let _: redis::Value = command("CLIENT PAUSE 1500 WRITE").query(&mut site.master).unwrap();
+    let refused = locks.mutex("stock").unwrap().try_lock().await; // meanwhile its connection looks silent
+    assert!(matches!(refused, Ok(None)), "{refused:?}, and {stock:?}");
+
+    for kind in ["NORMAL", "PUBSUB"] {
+        let _: redis::Value = command(&format!("CLIENT KILL TYPE {kind}")).query(&mut site.master).unwrap();
+    }
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        let again = locks.mutex("stock").unwrap().try_lock().await;
+        assert!(!matches!(again, Ok(Some(_))), "{again:?}, and {stock:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_ne!(kept.state(), State::Lost);
+    kept.release().await.unwrap();
+    drop((alone, site));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
 async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
     let (alone, mut site) = (Alone::new().await, Replicated::new().await);
     let url = site::url();
