@@ -33,7 +33,8 @@ impl ServerTime {
 impl Desk {
     pub(crate) async fn inspect(&self, name: &Name) -> Result<Line> {
         let line = self.nodes.line(name);
-        let listing = match self.list(name).await {
+        // What was granted elsewhere stands there, though our server may not know it yet.
+        let listing = match self.list_latest(name).await {
             Ok(listed) => Listing::of(listed),
             Err(Said::NoNode) => return Ok(Line::default()),
             Err(error) => return Err(self.trouble(&error)),
@@ -68,7 +69,8 @@ impl Desk {
 
     /// The names somebody stands in the line of; all of them are one page.
     pub(crate) async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
-        let (children, _) = self.link.list(self.nodes.root()).await.map_err(|error| self.trouble(&error))?;
+        let listed = self.link.list_latest(self.nodes.root()).await;
+        let (children, _) = listed.map_err(|error| self.trouble(&error))?;
         let mut names: Vec<Name> = children.iter().filter_map(|child| nodes::name(child)).collect();
         names.retain(|name| name.starts_with(prefix) && after.is_none_or(|after| name > after));
         names.sort_unstable();

@@ -107,10 +107,13 @@ async fn contention_is_a_value_and_no_error(stage: &Stage) -> Outcome {
         hold.release().await?;
         ensure!(b.try_take(&name, want).await?.is_some(), "{name} is free, and was refused");
     }
-    // Whoever asks hears of what was given back, and be it by another server.
+    // Whoever asks hears of what was taken, and of what was given back, and be it by another server.
     for round in 0..HANDED_ROUND {
         let [giver, taker] = [0, 1].map(|next| [&a, &b, &c][(round + next) % 3]);
-        giver.take("round", Want::Lock).await?.release().await?;
+        let hold = giver.take("round", Want::Lock).await?;
+        let holders = taker.line("round").await?.holders().count();
+        ensure!(holders == 1, "round {round}: it is held, and its line shows {holders} holders");
+        hold.release().await?;
         let taken = taker.try_take("round", Want::Lock).await?;
         ensure!(taken.is_some(), "round {round}: it is free, and was refused");
         if let Some(hold) = taken {
