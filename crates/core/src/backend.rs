@@ -27,9 +27,11 @@
 //!   the first time, and no answer to a repetition is believed after that: the claim may have been granted and have ended
 //!   meanwhile, and what was told of that, late, must not be taken for what the repetition came to.
 //!
-//! - An eviction is a `leave(…, Leave::Done)` of another session's claim. If that was in line, a `leave(…, Leave::Void)`
-//!   follows: a join of it that is asked again, or comes late, is answered [`Place::Gone`]. A number of a client's that was
-//!   not in line, and that it may use yet, is never made void by another.
+//! - An eviction is a `leave(…, Leave::Void)` of another session's claim, which stood in line: a join of it that is asked
+//!   again, or comes late, is answered [`Place::Gone`]. A number of a client's that was not in line, and that it may use
+//!   yet, is never made void by another.
+//! - A claim of whose joins one got no answer is asked about by [`Session::not_held`] after each renewal, for as long as it
+//!   holds: that join may have come after the store forgot the claim, and what stands there is no hold then, or another.
 //! - What listens to users' tracing may panic. On threads of ours, say it through [`unharmed`](crate::unharmed).
 //!
 //! What a backend promises to core:
@@ -50,6 +52,7 @@
 //! - Repeating a request of the same claim is harmless: join says where the claim stands, leave says `Absent`. Only
 //!   core repeats a leave: a backend that did so after an unknown outcome would make its own success look like a loss.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -98,6 +101,15 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// Looks once for all of this session's waiting claims on one name. Never creates.
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight>;
+
+    /// Which of these claims of this session do not hold there, or not under these tokens. By a look, unless a store
+    /// knows it by itself.
+    async fn not_held(&self, name: &Name, believed: &[(ClaimId, Token)]) -> Result<Vec<ClaimId>> {
+        let claims: Vec<ClaimId> = believed.iter().map(|(id, _)| *id).collect();
+        let held = self.look(name, &claims).await?.held;
+        let held: HashSet<(ClaimId, Token)> = held.into_iter().map(|(id, grant)| (id, grant.token)).collect();
+        Ok(believed.iter().filter(|one| !held.contains(one)).map(|(id, _)| *id).collect())
+    }
 
     /// Takes a claim out of the line: this session's own, or another's, as an operator's eviction.
     ///

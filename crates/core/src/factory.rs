@@ -77,11 +77,14 @@ impl Locks for Factory {
             let (session, of) = (live.session.clone(), name.clone());
             // Begun on the keeper's runtime: ours may be blocked before the answer comes, and the first one counts.
             let left = live.tell(async move {
-                let left = session.leave(&of, claim, Leave::Done).await?;
-                // A join of it that is asked again, or comes late, must not have it stand there anew. But a claim that
-                // stands nowhere is not made void: a wrong number may be one that its client has yet to use.
-                if left != Left::Absent {
-                    session.leave(&of, claim, Leave::Void).await?;
+                // A claim that stands nowhere is not made void: a wrong number may be one that its client has yet to use.
+                // Of one that does, no join that is asked again, or comes late, may have it stand there anew. That goes
+                // with its leave, for who has no answer to that may never ask again.
+                let stands = session.line(&of).await?.claims.iter().any(|stander| stander.id == claim);
+                let how = if stands { Leave::Void } else { Leave::Done };
+                let left = session.leave(&of, claim, how).await?;
+                if how == Leave::Done && left != Left::Absent {
+                    session.leave(&of, claim, Leave::Void).await?; // it has come in between
                 }
                 Ok(left)
             });

@@ -73,6 +73,10 @@ pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
     /// While nobody stands in line there is no size to change in the store: it is then what the next comer says, and
     /// this handle says `permits`.
     ///
+    /// After an error of which [`Error::can_retry`](crate::Error::can_retry) says so, its outcome is not known: it may
+    /// have taken effect, or do so later. Later means after another resize too, if the size is then what it was when
+    /// this one was asked for.
+    ///
     /// # Errors
     /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or while a claim waits that could then never fit;
     /// [`Conflict`](ErrorKind::Conflict) when others have resized it again and again for as long as a command may take.

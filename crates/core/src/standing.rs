@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::departure::Departure;
 use crate::sync::Cell;
-use crate::{Claim, ClaimId, Grant, Kind, Leave, Left, Moment, Name, Place, Reply, Weight, shield};
+use crate::{Claim, ClaimId, Grant, Kind, Leave, Left, Moment, Name, Place, Reply, Token, Weight, shield};
 
 pub(crate) struct Standing {
     pub(crate) claim: Claim,
@@ -190,6 +190,15 @@ impl Standing {
     pub(crate) fn may_stand_anew(&self, now: Moment) -> bool {
         let until = self.kept_until();
         !self.is_all_answered() && Moment::START < until && until <= now
+    }
+
+    /// Under which token it holds, if an older join of it may still be on its way: should the store have forgotten it,
+    /// that one has it stand there anew, where it does not hold, or not by this token.
+    pub(crate) fn doubtful(&self) -> Option<Token> {
+        match &*self.stage.lock() {
+            Stage::Held { grant, .. } if !self.is_all_answered() => Some(grant.token),
+            _ => None,
+        }
     }
 
     /// While a join of it could still be on its way, only a void leave keeps that one from coming alive.

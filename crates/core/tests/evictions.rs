@@ -3,6 +3,7 @@
 
 mod condition;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -142,6 +143,8 @@ async fn an_eviction_of_nobody_changes_nothing() -> Done {
 struct Late {
     store: Store,
     held_up: Arc<Mutex<HeldUp>>,
+    /// The answer to its next leave of somebody else's claim is lost.
+    loses_an_eviction: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -159,8 +162,20 @@ struct LateSession {
 }
 
 impl Late {
+    fn new(store: &Store) -> Self {
+        Self { store: store.clone(), held_up: Arc::default(), loses_an_eviction: Arc::default() }
+    }
+
     fn held_up(&self) -> MutexGuard<'_, HeldUp> {
         self.held_up.lock().expect("no panic")
+    }
+
+    /// By which the first join was sent.
+    fn session(&self) -> Arc<dyn Session> {
+        match &*self.held_up() {
+            HeldUp::UnderWay(session, _) => session.clone(),
+            _ => panic!("nothing is under way"),
+        }
     }
 
     async fn arrives(&self) -> tidelock::Result<Place> {
@@ -216,7 +231,14 @@ impl Session for LateSession {
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        self.inner.leave(name, id, how)
+        let left = self.inner.leave(name, id, how);
+        if how == Leave::Done || !self.late.loses_an_eviction.swap(false, Ordering::SeqCst) {
+            return left;
+        }
+        Box::pin(async move {
+            left.await?;
+            Err(tidelock::Error::new(ErrorKind::Timeout, "its answer is lost"))
+        })
     }
 
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
@@ -249,7 +271,7 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
     for is_word_lost in [true, false] {
         let clock = Clock::manual();
         let store = Store::with_clock(&clock);
-        let late = Late { store: store.clone(), held_up: Arc::default() };
+        let late = Late::new(&store);
         let a = tidelock::attach(Arc::new(late.clone()), options())?;
         let c = store.connect(options())?;
         warm(&a).await?;
@@ -274,4 +296,73 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
         assert!(c.inspect("m").await?.claims.is_empty());
     }
     Ok(())
+}
+
+/// What the first copy of a join of `a`'s does not keep it from: it holds by the second.
+async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock::Result<Guard> {
+    let asking = asking(a, "m")?;
+    until("the repetition is answered", async || {
+        clock.pass(PAUSE).await;
+        asking.is_finished()
+    })
+    .await;
+    asking.await.expect("no panic")
+}
+
+#[tokio::test]
+async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
+    for is_word_lost in [true, false] {
+        let clock = Clock::manual();
+        let store = Store::with_clock(&clock);
+        let (late, operators) = (Late::new(&store), Late::new(&store));
+        *operators.held_up() = HeldUp::Arrived;
+        let a = tidelock::attach(Arc::new(late.clone()), options())?;
+        let operator = tidelock::attach(Arc::new(operators.clone()), options())?;
+        let d = store.connect(options())?;
+        warm(&a).await?;
+        let held = held_by_a_repetition(&clock, &a).await?;
+        if is_word_lost {
+            store.faults().drop_signals();
+        }
+        operators.loses_an_eviction.store(true, Ordering::SeqCst);
+        assert_eq!(operator.evict("m", held.claim()).await.unwrap_err().kind(), ErrorKind::Timeout);
+        assert!(!operator.evict("m", held.claim()).await?, "it was there no more");
+        let now = d.mutex("m")?.try_lock().await?.expect("free since the eviction");
+        store.faults().heal();
+        assert_eq!(late.arrives().await?, Place::Gone);
+        clock.pass(TTL).await;
+        assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
+        drop(held);
+        now.release().await?;
+        assert!(d.inspect("m").await?.claims.is_empty());
+    }
+    Ok(())
+}
+
+/// A store may forget: its data are flushed, or a failover loses them. It may have a claim anew then, by a copy of its
+/// join that comes late; and there it waits behind whoever holds now.
+#[tokio::test]
+async fn a_hold_that_the_store_has_as_a_wait_is_lost_at_the_next_renewal() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let late = Late::new(&store);
+    let a = tidelock::attach(Arc::new(late.clone()), options())?;
+    let d = store.connect(options())?;
+    warm(&a).await?;
+    let held = held_by_a_repetition(&clock, &a).await?;
+    let session = late.session();
+    store.faults().drop_signals();
+    session.leave(&Name::new("m")?, held.claim(), Leave::Done).await?; // as if the store had forgotten
+    let now = d.mutex("m")?.try_lock().await?.expect("free");
+    store.faults().heal();
+    assert!(matches!(late.arrives().await?, Place::Waiting { .. }));
+    assert_eq!(held.state(), State::Held, "nobody has told it");
+    clock.pass(TTL / 2).await;
+    assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
+    until("nothing of it stands in line", async || {
+        clock.pass(PAUSE).await;
+        d.inspect("m").await.is_ok_and(|line| line.claims.len() == 1)
+    })
+    .await;
+    now.release().await
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidelock::{
     Claim, ClaimId, Clock, Error, Lane, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result,
-    Session, SessionId, Shard, Sight, Signals, Sleep, Weight, unharmed,
+    Session, SessionId, Shard, Sight, Signals, Sleep, Token, Weight, unharmed,
 };
 use tokio::runtime::Handle;
 use zookeeper_client::{Error as Said, MultiWriteError};
@@ -174,6 +174,12 @@ impl Session for ZooKeeperSession {
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
         self.desk.look_for(name, waiting).await
+    }
+
+    /// A request that was given up with its connection is refused, for its session has moved. And a line that has shrunk
+    /// does not show who holds what it has no more.
+    async fn not_held(&self, _: &Name, _: &[(ClaimId, Token)]) -> Result<Vec<ClaimId>> {
+        Ok(Vec::new())
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {

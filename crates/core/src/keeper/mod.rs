@@ -85,6 +85,7 @@ struct Again {
 enum Done {
     Renewed { shard: Shard, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
     Looked { name: Name, answer: Result<Sight> },
+    Compared { answer: Result<Vec<ClaimId>> },
     Left(ClaimId),
     Told,
 }
@@ -223,6 +224,19 @@ impl Keeper {
         });
     }
 
+    /// Asks whether these hold in the store as they are believed to. An older join may have come after the store has
+    /// forgotten them: then they stand there anew, which a renewal does not tell from what they were.
+    fn compare(&mut self, asked: &[(Name, Vec<ClaimId>)]) {
+        for (name, doubtful) in self.registry.doubtful(asked) {
+            let (session, clock) = (self.session.clone(), self.clock.clone());
+            let within = renewals_take(&self.options, &*session);
+            self.start(async move {
+                let not_held = session.not_held(&name, &doubtful);
+                Done::Compared { answer: deadline::answer_within(&clock, within, not_held).await }
+            });
+        }
+    }
+
     fn see_through(&mut self, standing: Arc<Standing>, reply: Option<Reply<Left>>) {
         let id = standing.claim.id;
         self.leaving.insert(id, standing.claim.name.clone());
@@ -247,7 +261,9 @@ impl Keeper {
     fn note(&mut self, done: Done) -> bool {
         match done {
             Done::Renewed { shard, asked, answer } => self.renewed(shard, &asked, answer),
-            Done::Looked { answer: Err(error), .. } if error.kind() == ErrorKind::Lost => {
+            Done::Looked { answer: Err(error), .. } | Done::Compared { answer: Err(error) }
+                if error.kind() == ErrorKind::Lost =>
+            {
                 self.registry.over();
             }
             Done::Looked { name, answer } => {
@@ -255,6 +271,8 @@ impl Keeper {
                     || Sight { held: Vec::new(), gone: Vec::new(), look_in: self.options.longest_pause };
                 self.registry.saw(&name, answer.unwrap_or_else(|_| soon()));
             }
+            // Those that were not compared are after the next renewal.
+            Done::Compared { answer } => self.lose_unheld(&answer.unwrap_or_default()),
             Done::Left(id) => {
                 self.leaving.remove(&id);
                 self.registry.remove(id.number);
@@ -288,6 +306,7 @@ impl Keeper {
                     telling::renewed_again(shard);
                 }
                 self.registry.renewed(shard, asked, &renewal);
+                self.compare(asked);
                 self.give_back(renewal.strays);
             }
             Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
@@ -296,6 +315,15 @@ impl Keeper {
                 renewing.ask_again(now, end(), &self.options, &*self.session);
                 telling::jeopardy(shard, &error, is_news);
                 self.registry.in_jeopardy(asked);
+            }
+        }
+    }
+
+    /// What the store does not have as it is believed is lost, and whatever stands there in its stead is given back.
+    fn lose_unheld(&mut self, claims: &[ClaimId]) {
+        for standing in self.registry.find(claims.iter()) {
+            if standing.lose(Loss::NotInLine).is_some() {
+                self.see_through(standing, None);
             }
         }
     }

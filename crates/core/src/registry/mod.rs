@@ -20,7 +20,7 @@ use crate::standing::{Footing, Loss, Standing};
 use crate::sync::{AtomicU64, Cell};
 use crate::{
     Claim, ClaimId, Clock, Grant, Left, Moment, Name, Options, Renewal, Reply, Result, SessionId, Shard,
-    Sight, Signals,
+    Sight, Signals, Token,
 };
 
 #[derive(Debug)]
@@ -287,7 +287,7 @@ impl Registry {
         let until = renewal.until - self.margin();
         let gone: BTreeSet<ClaimId> = renewal.gone.iter().copied().collect();
         let unsure: BTreeSet<ClaimId> = renewal.unsure.iter().copied().collect();
-        for standing in self.find(asked) {
+        for standing in self.find_all(asked) {
             if gone.contains(&standing.claim.id) {
                 self.gone(standing.claim.id);
             } else if unsure.contains(&standing.claim.id) {
@@ -315,13 +315,13 @@ impl Registry {
 
     /// When the first of these claims ends that stands there; the session itself, where none does.
     pub(crate) fn first_end(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)]) -> Moment {
-        let standing = self.find(asked).into_iter().filter(|standing| standing.stands().is_some());
+        let standing = self.find_all(asked).into_iter().filter(|standing| standing.stands().is_some());
         standing.map(|standing| standing.kept_until()).min().unwrap_or_else(|| self.kept_until(shard))
     }
 
     /// A renewal of these claims failed.
     pub(crate) fn in_jeopardy(&self, asked: &[(Name, Vec<ClaimId>)]) {
-        for standing in self.find(asked) {
+        for standing in self.find_all(asked) {
             standing.set_jeopardy(true);
         }
         self.renewed.notify_waiters();
@@ -410,7 +410,7 @@ impl Registry {
 
     /// Whether the last renewal of any of these claims failed, or left it too little.
     pub(crate) fn is_any_in_need(&self, asked: &[(Name, Vec<ClaimId>)]) -> bool {
-        self.find(asked).iter().any(|standing| standing.is_in_jeopardy() || self.is_too_short(standing))
+        self.find_all(asked).iter().any(|standing| standing.is_in_jeopardy() || self.is_too_short(standing))
     }
 
     /// Before its join is answered nothing is known.
@@ -418,10 +418,25 @@ impl Registry {
         standing.kept_until() > Moment::START && self.is_short(standing.kept_until())
     }
 
-    fn find(&self, asked: &[(Name, Vec<ClaimId>)]) -> Vec<Arc<Standing>> {
+    /// Those of these claims that hold, under which tokens, and that an older join could have stand in the store anew.
+    pub(crate) fn doubtful(&self, asked: &[(Name, Vec<ClaimId>)]) -> HashMap<Name, Vec<(ClaimId, Token)>> {
+        let mut by_name: HashMap<Name, Vec<(ClaimId, Token)>> = HashMap::new();
+        for standing in self.find_all(asked) {
+            if let Some(token) = standing.doubtful() {
+                by_name.entry(standing.claim.name.clone()).or_default().push((standing.claim.id, token));
+            }
+        }
+        by_name
+    }
+
+    /// Those of these claims that are known.
+    pub(crate) fn find<'a>(&self, ids: impl Iterator<Item = &'a ClaimId>) -> Vec<Arc<Standing>> {
         let table = self.table.lock();
-        let numbers = asked.iter().flat_map(|(_, ids)| ids).map(|id| id.number);
-        numbers.filter_map(|number| table.standing.get(&number).cloned()).collect()
+        ids.filter_map(|id| table.standing.get(&id.number).cloned()).collect()
+    }
+
+    fn find_all(&self, asked: &[(Name, Vec<ClaimId>)]) -> Vec<Arc<Standing>> {
+        self.find(asked.iter().flat_map(|(_, ids)| ids))
     }
 
     fn hints(&self, name: &Name) -> &AtomicU32 {
