@@ -8,11 +8,11 @@ use std::task::{Context, Poll, Waker};
 use crate::sync::Cell;
 use crate::{Left, Reply, Result, deadline, shield};
 
-pub(crate) struct Departure(Cell<Course>);
+/// Empty while there is no leave yet, or whoever sent it is just polling it. Most claims never have more here, so that is
+/// elsewhere.
+pub(crate) struct Departure(Cell<Option<Box<Course>>>);
 
 enum Course {
-    /// There is no leave yet, or whoever sent it is just polling it.
-    InHand,
     /// Its user waits to be woken.
     LaidDown(Reply<Left>, Waker),
     /// The keeper sees it through.
@@ -31,7 +31,7 @@ pub(crate) enum GivenUp {
 
 impl Departure {
     pub(crate) fn new() -> Self {
-        Self(Cell::new(Course::InHand))
+        Self(Cell::new(None))
     }
 
     /// Polls a leave for its user, the one that was laid down before if none is given. It lies here until the next poll.
@@ -43,7 +43,7 @@ impl Departure {
         let answer = reply.as_mut().poll(cx); // without the lock: it may run anything
         if answer.is_pending() {
             let own = cx.waker().clone();
-            *self.0.lock() = Course::LaidDown(reply, own);
+            *self.0.lock() = Some(Box::new(Course::LaidDown(reply, own)));
         }
         answer
     }
@@ -52,20 +52,20 @@ impl Departure {
     fn pick_up(&self, cx: &Context<'_>) -> Result<Reply<Left>, Poll<Result<Left>>> {
         let own = cx.waker().clone(); // before the lock: it may run anything
         let mut course = self.0.lock();
-        let before = match std::mem::replace(&mut *course, Course::InHand) {
-            Course::LaidDown(reply, before) => {
+        let before = match course.take().map(|course| *course) {
+            Some(Course::LaidDown(reply, before)) => {
                 drop(course);
                 drop(before); // the last of a task, perhaps, with whatever that task holds
                 return Ok(reply);
             }
-            Course::Told(answer) => {
-                *course = Course::Told(answer.clone());
+            Some(Course::Told(answer)) => {
+                *course = Some(Box::new(Course::Told(answer.clone())));
                 return Err(Poll::Ready(answer));
             }
-            Course::TakenUp(before) => before,
-            Course::InHand => None,
+            Some(Course::TakenUp(before)) => before,
+            None => None,
         };
-        *course = Course::TakenUp(Some(own));
+        *course = Some(Box::new(Course::TakenUp(Some(own))));
         drop(course);
         drop(before);
         Err(Poll::Pending)
@@ -74,38 +74,35 @@ impl Departure {
     /// Its user waits for it no more.
     pub(crate) fn give_up(&self) -> GivenUp {
         let mut course = self.0.lock();
-        let before = match &mut *course {
-            Course::TakenUp(waker) => Course::TakenUp(waker.take()),
-            Course::Told(_) => Course::TakenUp(None),
-            other => std::mem::replace(other, Course::InHand),
-        };
+        let before = course.take().map(|course| *course);
+        if let Some(Course::TakenUp(_) | Course::Told(_)) = before {
+            *course = Some(Box::new(Course::TakenUp(None)));
+        }
         drop(course);
         match before {
-            Course::LaidDown(reply, _) => GivenUp::Alone(Some(reply)),
-            Course::InHand => GivenUp::Alone(None),
-            Course::TakenUp(_) | Course::Told(_) => GivenUp::TakenUp,
+            Some(Course::LaidDown(reply, _)) => GivenUp::Alone(Some(reply)),
+            Some(Course::TakenUp(_) | Course::Told(_)) => GivenUp::TakenUp,
+            None => GivenUp::Alone(None),
         }
     }
 
     /// The keeper takes it up, where its user has laid it down.
     pub(crate) fn take_up(&self) -> Option<Reply<Left>> {
         let mut course = self.0.lock();
-        let (before, reply) = match std::mem::replace(&mut *course, Course::InHand) {
-            Course::LaidDown(reply, waker) => (Course::TakenUp(Some(waker)), Some(reply)),
+        let (before, reply) = match course.take().map(|course| *course) {
+            Some(Course::LaidDown(reply, waker)) => (Some(Course::TakenUp(Some(waker))), Some(reply)),
             other => (other, None),
         };
-        *course = before;
+        *course = before.map(Box::new);
         reply
     }
 
     /// The keeper has heard of it. The first word counts, and only a leave that it has taken up is told of.
     pub(crate) fn tell(&self, answer: &Result<Left>) {
         let mut course = self.0.lock();
-        let waker = match &mut *course {
-            Course::TakenUp(waker) => waker.take(),
-            _ => return,
-        };
-        *course = Course::Told(answer.clone());
+        let Some(Course::TakenUp(waker)) = course.as_deref_mut() else { return };
+        let waker = waker.take();
+        *course = Some(Box::new(Course::Told(answer.clone())));
         drop(course); // a waker may run anything
         if !cfg!(tidelock_fault = "a_told_leave_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
