@@ -115,6 +115,8 @@ async fn packets_are_as_few_as_the_guide_says() {
     assert!(asked >= 3, "the node, the line, the watch; and looks whether it is set: {asked}");
     let behind_own = async { assert!(!is_held(join(&a, &a.mutex(&free, 4)).await)) };
     costs(1, 0, "to stand behind somebody of one's own", behind_own).await;
+    // Behind a sync: what another server has granted is there.
+    costs(3, 0, "to inspect a line", async { drop(b.session.line(&free).await.unwrap()) }).await;
     let hand_off = async {
         b.session.leave(&free, b.claim(1), Leave::Done).await.unwrap();
         turn(&a, &free, a.claim(3)).await;
