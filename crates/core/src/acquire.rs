@@ -49,7 +49,7 @@ impl Client {
         by: Moment,
     ) -> Result<Option<Guard>> {
         let span =
-            Span::new(|| tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind));
+            Span::debug(|| tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind));
         let mut acquired = match span.is_disabled() {
             true => self.stand_in_line(want, patience, by).await,
             false => span.around(self.stand_in_line(want, patience, by)).await,
@@ -105,8 +105,12 @@ impl Client {
             Ok(stake) => stake,
             Err(loss) => return Ok(Stood::Gone { loss, had_waited: false }),
         };
+        let mut known_at = None;
         let (turn, had_waited) = match stake.join(patience, by, trying).await {
-            Ok(Joined::Held(grant)) => (Some(Turn::Held(grant)), false),
+            Ok(Joined::Held { grant, at }) => {
+                known_at = Some(at);
+                (Some(Turn::Held(grant)), false)
+            }
             Ok(Joined::Refused) => (None, false),
             Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // and its stake leaves
             Ok(Joined::Waiting) => {
@@ -124,7 +128,7 @@ impl Client {
             Err(error) => return Err(error),
         };
         Ok(match turn {
-            Some(Turn::Held(grant)) => match self.freshen(&stake, by).await {
+            Some(Turn::Held(grant)) => match self.freshen(&stake, known_at, by).await {
                 Some(loss) => Stood::Gone { loss, had_waited },
                 None => Stood::Granted(Guard::new(stake, grant)),
             },
@@ -133,9 +137,11 @@ impl Client {
         })
     }
 
-    /// Sees to it that what is handed out is held. Says why it is gone, if so.
-    async fn freshen(&self, stake: &Stake, by: Moment) -> Option<Loss> {
-        let loss = stake.freshen(by).await;
+    /// Sees to it that what is handed out is held, and was known to be at `known_at`, or is only now. Says why it is
+    /// gone, if so.
+    async fn freshen(&self, stake: &Stake, known_at: Option<Moment>, by: Moment) -> Option<Loss> {
+        let at = known_at.unwrap_or_else(|| stake.live.clock.now());
+        let loss = stake.freshen(at, by).await;
         // The grant may have come long before its user looks.
         loss.or_else(|| self.options().max_hold.and_then(|_| stake.loss()))
     }

@@ -55,7 +55,7 @@ impl Guard {
     /// The hold's span begins, behind that of its acquire and not inside it: a child would keep that one open, and its
     /// user's own, for as long as the lock is held.
     pub(crate) fn begin_span(&mut self, acquire: &Span) {
-        self.hold = Span::new(
+        self.hold = Span::debug(
             || tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get()),
         );
         self.hold.follows_from(acquire);

@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use tracing::level_filters::LevelFilter;
+
 use crate::shield::unharmed;
 
 #[derive(Debug)]
@@ -15,10 +17,12 @@ impl Span {
         Self(tracing::Span::none())
     }
 
-    /// The span that `make` makes.
-    pub(crate) fn new(make: impl FnOnce() -> tracing::Span) -> Self {
+    /// The span that `make` makes, of the level `DEBUG`.
+    pub(crate) fn debug(make: impl FnOnce() -> tracing::Span) -> Self {
         let mut made = Self::none();
-        unharmed(|| made.0 = make());
+        if LevelFilter::current() >= LevelFilter::DEBUG {
+            unharmed(|| made.0 = make());
+        }
         made
     }
 
@@ -27,9 +31,11 @@ impl Span {
     }
 
     pub(crate) fn follows_from(&self, before: &Self) {
-        unharmed(|| {
-            self.0.follows_from(&before.0);
-        });
+        if !self.is_disabled() {
+            unharmed(|| {
+                self.0.follows_from(&before.0);
+            });
+        }
     }
 
     /// The future inside this span: while it is polled, and while it is dropped.
@@ -46,8 +52,10 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        let ends = std::mem::replace(&mut self.0, tracing::Span::none());
-        unharmed(|| drop(ends));
+        if !self.is_disabled() {
+            let ends = std::mem::replace(&mut self.0, tracing::Span::none());
+            unharmed(|| drop(ends));
+        }
     }
 }
 

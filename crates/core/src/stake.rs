@@ -1,7 +1,7 @@
 //! A claim that leaves when it is dropped, however far it has come.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -18,7 +18,11 @@ use crate::{
 /// What has become of a join.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Joined {
-    Held(Grant),
+    Held {
+        grant: Grant,
+        /// When this was heard, or a little before.
+        at: Moment,
+    },
     Waiting,
     Refused,
     Gone(Loss),
@@ -66,6 +70,9 @@ impl Trying {
     }
 }
 
+/// A join under way.
+type Joining<'a> = Pin<Box<dyn Future<Output = Result<Place>> + Send + 'a>>;
+
 /// One claim of ours, and the duty to give it back.
 #[derive(Debug)]
 pub(crate) struct Stake {
@@ -82,28 +89,50 @@ impl Stake {
 
     /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command.
     pub(crate) async fn join(&self, patience: Patience, by: Moment, trying: &mut Trying) -> Result<Joined> {
+        let asked = self.live.clock.now();
+        self.standing.is_over_at(asked + ttl_of(&*self.live.session));
+        self.standing.ask();
+        let mut joining = self.live.session.join(&self.standing.claim, patience);
+        match deadline::at_once(joining.as_mut()) {
+            Some(Ok(place)) => Ok(self.joined(place, asked)),
+            // Boxed, so that who gets an answer at once does not pay for all that can happen to the others.
+            answer => Box::pin(self.join_in_time(asked, (joining, answer), patience, by, trying)).await,
+        }
+    }
+
+    /// The same, where the first answer was not there at once, or was trouble.
+    async fn join_in_time<'a>(
+        &'a self,
+        asked: Moment,
+        first: (Joining<'a>, Option<Result<Place>>),
+        patience: Patience,
+        by: Moment,
+        trying: &mut Trying,
+    ) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
-        let asked = clock.now();
         // By then its lifetime may have ended in the store, and to ask once more would have it stand there anew: what was
         // granted to it before, and told late, would be taken for what it has now. So that is done under another id.
         let first_over = asked + ttl_of(&*live.session);
-        self.standing.is_over_at(first_over);
         let ttl = || ttl_of(&*live.session); // which may change
         let over = || first_over.min(asked + ttl());
         let (mut begun, mut is_repeated) = (asked, false);
+        let (mut joining, mut at_once) = first;
         loop {
             let give_up = *trying.give_up.get_or_insert(begun + live.options.command_deadline);
             let give_up = give_up.min(by);
-            self.standing.ask();
-            let joining =
-                self.unless_gone(over, shield::around(live.session.join(&self.standing.claim, patience)));
-            let answer = deadline::by(clock, |_| give_up.min(over()), joining).await;
+            let answer = match at_once.take() {
+                Some(answer) => Some(Ok(answer)),
+                None => {
+                    let joining = self.unless_gone(over, shield::around(joining));
+                    deadline::by(clock, |_| give_up.min(over()), joining).await
+                }
+            };
             let is_believed =
                 |place| !is_repeated || clock.now() < over() && !self.standing.contradicts(place);
             if let Some(Ok(Ok(place))) = &answer
                 && is_believed(place)
             {
-                return Ok(self.joined(*place));
+                return Ok(self.joined(*place, clock.now()));
             }
             trying.heed(clock.now().since(give_up.min(over()).max(begun)), live);
             let error = match answer {
@@ -141,6 +170,8 @@ impl Stake {
             if begun >= over() {
                 return Ok(Joined::TooLate);
             }
+            self.standing.ask();
+            joining = live.session.join(&self.standing.claim, patience);
         }
     }
 
@@ -184,26 +215,30 @@ impl Stake {
         deadline::by(&self.live.clock, |_| by, poll_fn(|cx| self.standing.poll_turn(cx))).await
     }
 
-    /// Its grant's deadline may be nearly over, because the answer came late or the store was away: then it is renewed
-    /// before it is handed out, if that can be before `by` and in the time of a renewal. Says why it is gone, if so.
-    pub(crate) async fn freshen(&self, by: Moment) -> Option<Loss> {
-        let registry = &self.live.registry;
-        if !registry.is_nearly_over(&self.standing) {
-            return None; // the usual case
+    /// At `at` its grant's deadline may be nearly over, because the answer came late or the store was away: then it is
+    /// renewed before it is handed out, if that can be before `by` and in the time of a renewal. Says why it is gone, if
+    /// so.
+    pub(crate) async fn freshen(&self, at: Moment, by: Moment) -> Option<Loss> {
+        match self.live.registry.is_nearly_over(&self.standing, at) {
+            true => Box::pin(self.freshened(by)).await, // rare, and every acquire's future would be as large
+            false => None,
         }
+    }
+
+    async fn freshened(&self, by: Moment) -> Option<Loss> {
+        let (registry, clock) = (&self.live.registry, &self.live.clock);
         let renewed = async {
             loop {
                 let next = registry.next_renewal(); // listens from now on
                 registry.wish(Wish::RenewShort);
                 shield::around(next).await;
-                if self.standing.loss().is_some() || !registry.is_nearly_over(&self.standing) {
+                if self.standing.loss().is_some() || !registry.is_nearly_over(&self.standing, clock.now()) {
                     return;
                 }
             }
         };
         let longest = renewals_take(&self.live.options, &*self.live.session);
-        // Boxed, because it is rare, and every acquire's future would be as large.
-        Box::pin(deadline::by(&self.live.clock, |now| by.min(now + longest), renewed)).await;
+        deadline::by(clock, |now| by.min(now + longest), renewed).await;
         self.loss()
     }
 
@@ -224,7 +259,12 @@ impl Stake {
         }
         self.standing.is_over_at(now + self.live.claim_deadline());
         let mut leaving = Leaving::start(&self.live, &self.standing);
-        match self.live.ask_within(self.live.claim_deadline(), leaving.answer()).await? {
+        let left = match leaving.answer_at_once() {
+            Some(left) => left,
+            // Boxed, so that who gets an answer at once does not pay for it.
+            None => Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await?,
+        };
+        match left {
             Left::Held => Ok(()),
             Left::Waiting | Left::Absent => Err(lost(Loss::NotInLine)),
         }
@@ -237,13 +277,13 @@ impl Stake {
         }
     }
 
-    fn joined(&self, place: Place) -> Joined {
+    fn joined(&self, place: Place, at: Moment) -> Joined {
         self.standing.answered();
         let registry = &self.live.registry;
         match place {
             Place::Held { grant, until } => {
                 registry.extend(&self.standing, until);
-                registry.hold(&self.standing, grant).map_or(Joined::Held(grant), Joined::lost)
+                registry.hold(&self.standing, grant).map_or(Joined::Held { grant, at }, Joined::lost)
             }
             Place::Waiting { until, look_in } => {
                 registry.extend(&self.standing, until);

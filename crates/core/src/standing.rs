@@ -258,20 +258,22 @@ impl Standing {
         }
         let before = std::mem::replace(&mut *stage, Stage::Gone(loss));
         drop(stage); // a waker may run anything
-        let (footing, wakers): (_, Vec<Waker>) = match before {
-            Stage::Joining(waker) => (Footing::Joining, waker.into_iter().collect()),
-            Stage::Waiting(waker) => (Footing::Waiting, waker.into_iter().collect()),
-            Stage::Held { lost, .. } => (Footing::Held, lost.into_values().collect()),
-            Stage::Gone(_) => (Footing::Held, Vec::new()),
+        let (footing, waker, listeners) = match before {
+            Stage::Joining(waker) => (Footing::Joining, waker, BTreeMap::new()),
+            Stage::Waiting(waker) => (Footing::Waiting, waker, BTreeMap::new()),
+            Stage::Held { lost, .. } => (Footing::Held, None, lost),
+            Stage::Gone(_) => (Footing::Held, None, BTreeMap::new()),
         };
         if footing == Footing::Joining {
             self.lost_joining.store(true, Ordering::Release);
         }
-        shield::unharmed(|| self.tell(footing, loss));
+        if loss != Loss::Left {
+            shield::unharmed(|| self.tell(footing, loss));
+        }
         if cfg!(tidelock_fault = "a_loss_wakes_nobody") {
             return Some(footing);
         }
-        wakers.into_iter().for_each(shield::wake);
+        waker.into_iter().chain(listeners.into_values()).for_each(shield::wake);
         Some(footing)
     }
 
@@ -282,7 +284,6 @@ impl Standing {
             (Footing::Held, Loss::Closed) => {
                 tracing::debug!(lock.name = %name, reason, "a lock that was held is lost");
             }
-            (_, Loss::Left) => {}
             (Footing::Held, _) => tracing::warn!(lock.name = %name, reason, "a lock that was held is lost"),
             _ => tracing::debug!(lock.name = %name, reason, "a place in line is lost"),
         }

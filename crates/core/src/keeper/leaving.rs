@@ -36,6 +36,21 @@ impl<'a> Leaving<'a> {
         Self { live, standing, reply, confirmed: false }
     }
 
+    /// That it has left, where the store says so at once. Anything else is to be heard from [`Leaving::answer`].
+    pub(crate) fn answer_at_once(&mut self) -> Option<Left> {
+        match deadline::at_once(self.reply.as_mut()?.as_mut())? {
+            Ok(left) => {
+                self.reply = None;
+                self.confirmed = true;
+                Some(left)
+            }
+            Err(error) => {
+                self.reply = Some(Box::pin(std::future::ready(Err(error))));
+                None
+            }
+        }
+    }
+
     /// The store's answer. After an error, and when this is dropped before it came, the keeper goes on.
     pub(crate) async fn answer(&mut self) -> Result<Left> {
         let answer = poll_fn(|cx| self.standing.departure.poll(self.reply.take(), cx)).await;

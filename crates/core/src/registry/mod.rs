@@ -181,9 +181,9 @@ impl Registry {
         until < Moment::from_nanos(self.renews_at.load(Ordering::Acquire)) + self.third()
     }
 
-    /// Whether it should be renewed before it is handed out.
-    pub(crate) fn is_nearly_over(&self, standing: &Standing) -> bool {
-        standing.kept_until() < self.now() + self.third()
+    /// Whether at `at` it should be renewed before it is handed out.
+    pub(crate) fn is_nearly_over(&self, standing: &Standing, at: Moment) -> bool {
+        standing.kept_until() < at + self.third()
     }
 
     /// What the keeper was asked to renew.
