@@ -266,7 +266,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
             }
             book.forget(id); // if it had died, and stood in line anew
             if joins {
-                book.waiter_lives(id, own);
+                book.waiter_comes(id, own);
             }
             book.granted(id, token);
         }

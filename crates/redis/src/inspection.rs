@@ -101,12 +101,15 @@ impl<'a> Fields<'a> {
         Some((kind, Weight::new(size)?))
     }
 
-    /// The label of a session that lives. A claim that came at `place` lives as if it had been renewed then.
+    /// The label of a session that lives. A claim that came at `place` lives as if it had been renewed then, unless that
+    /// is before the place from which on this session's claims live.
     fn label(&self, session: SessionId, place: u64) -> Option<String> {
         let mut words = self.all.get(format!("s:{session}").as_str())?.splitn(3 + self.counts, ' ');
         let from: u64 = words.next()?.parse().ok()?;
-        let lasts: u64 = words.next()?.parse().ok()?;
-        let is_alive = lasts > 0 && self.now.is_in(from.max(place), lasts);
+        let lasts = words.next()?;
+        let (lasts, born) = lasts.split_once('+').unwrap_or((lasts, "0"));
+        let (lasts, born): (u64, u64) = (lasts.parse().ok()?, born.parse().ok()?);
+        let is_alive = lasts > 0 && place >= born && self.now.is_in(from.max(place), lasts);
         is_alive.then(|| words.nth(self.counts).unwrap_or_default().to_owned())
     }
 

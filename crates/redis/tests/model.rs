@@ -8,8 +8,7 @@
 //! - It has no sessions, only claims with lifetimes. So no join is refused because a session is over, and a void leave
 //!   is remembered longer than its session. Here who died says nothing more, except to learn that it lost all it held.
 //! - Who is dead is taken out when somebody meets them. A dead waiter that nobody has met yet is not shown; but a
-//!   leave still finds it, and a resize to less than it asked for is still refused, since it may yet turn out to be
-//!   late only: one that nobody has passed by may go on waiting. That is tried too, as if nothing had happened.
+//!   leave still finds it.
 //! - Only a holder can be made lighter.
 //!
 //! A failure prints its sequence and its seed: `TIDELOCK_MODEL_SEED=SEED` runs that one alone.
@@ -88,14 +87,12 @@ const PEEK: &str = "
     for i = 1, 3 do left[i] = redis.call('PTTL', KEYS[i]) end
     return { redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[3]), left }";
 
-/// Sets a session's lifetime on one name to the past; only that of its waiters, if it is to be late.
+/// Sets a session's lifetime on one name to the past.
 const EXPIRE: &str = "
     local one, mine = redis.call('HGET', KEYS[1], 'one'), '%d+( . ' .. ARGV[1] .. '%-)'
     if one then
       one = string.gsub(one, '(\\n%d+ )' .. mine, '%100000000000%2')
-      if ARGV[2] == 'dead' then
-        one = string.gsub(one, '^(' .. string.rep('.', 45) .. ')' .. mine, '%100000000000%2')
-      end
+      one = string.gsub(one, '^(' .. string.rep('.', 45) .. ')' .. mine, '%100000000000%2')
       redis.call('HSET', KEYS[1], 'one', one)
     end
     local function expire(key)
@@ -104,7 +101,7 @@ const EXPIRE: &str = "
       return life
     end
     expire(KEYS[3])
-    if ARGV[2] == 'dead' and expire(KEYS[1]) then
+    if expire(KEYS[1]) then
       local line = redis.call('HGET', KEYS[1], 'line')
       redis.call('HSET', KEYS[1], 'line', (string.gsub(line, '^(%d+ %d+ %d+) %d+ %d+', '%1 1 0')))
     end";
@@ -198,8 +195,7 @@ impl<'a> Pair<'a> {
             74..79 => self.lighten().await,
             79..85 => self.resize().await,
             85..89 => self.look().await,
-            89..93 => self.renew().await,
-            93..95 => self.come_late().await,
+            89..95 => self.renew().await,
             95..97 => self.outrun().await,
             _ => self.die().await,
         }
@@ -409,29 +405,6 @@ impl<'a> Pair<'a> {
         assert_eq!((renewal.gone, renewal.unsure, renewal.strays), (gone, vec![], strays));
     }
 
-    /// A client's waiters are late, and it renews, looks or asks again before anybody else has met them.
-    async fn come_late(&mut self) {
-        let (name, id) = self.wishes.anyone(&self.world);
-        let line = self.world.line(&name);
-        if !line.is_some_and(|line| line.waiting().any(|claim| claim.id == id)) {
-            return;
-        }
-        self.say(&name, format!("{} is late on {name:?}", id.session));
-        let () = self.crew.script(EXPIRE, &name, &[id.session.to_string(), "late".into()]).await;
-        match self.wishes.dice().below(2) {
-            0 => self.look_at(&name, id.session, &[id]).await,
-            _ => {
-                let claims = &self.world.line(&name).unwrap().claims;
-                let mine = claims.iter().map(|claim| claim.id).filter(|mine| mine.session == id.session);
-                let standing = [(name.clone(), mine.collect())];
-                let caller = self.crew.caller(id.session);
-                let renewal = caller.session.renew(Shard(0), &standing).await.unwrap();
-                assert_eq!((renewal.gone, renewal.strays), (vec![], vec![]));
-            }
-        }
-        self.compare().await;
-    }
-
     /// The newest token is ahead of the server's clock, as if that had been set back.
     async fn outrun(&mut self) {
         let name = self.wishes.name();
@@ -467,7 +440,7 @@ impl<'a> Pair<'a> {
         self.expect(&events);
         for (name, held, waiting) in had {
             self.touched.insert(name.clone());
-            let () = self.crew.script(EXPIRE, &name, &[dying.to_string(), "dead".into()]).await;
+            let () = self.crew.script(EXPIRE, &name, &[dying.to_string()]).await;
             self.unmet.extend(waiting.iter().map(|(id, weight)| (name.clone(), *id, *weight)));
             let is_first = self.wishes.dice().one_in(2);
             if !is_first || !waiting.is_empty() {

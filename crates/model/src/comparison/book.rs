@@ -23,10 +23,8 @@ pub(super) struct Book {
     pub(super) newest: u64,
     /// How clients live that hold.
     holders: BTreeMap<SessionId, Life>,
-    /// Until when claims surely live that wait.
-    waiters: BTreeMap<ClaimId, u64>,
-    /// Until when a client's claims that wait live at most.
-    callers: BTreeMap<SessionId, u64>,
+    /// How claims live that wait.
+    waiters: BTreeMap<ClaimId, Life>,
     /// Who holds still, and was surely dead before.
     dead: BTreeSet<ClaimId>,
     /// Until when joins are surely void, and until when at most.
@@ -34,6 +32,8 @@ pub(super) struct Book {
     void_until: u64,
     /// Whether the store has lost something here: then nothing is sure until it is renewed.
     pub(super) is_doubtful: bool,
+    /// Whether the clock was set back while somebody waited: places are ahead of it, and lifetimes go by them.
+    is_set_back: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,7 @@ impl Book {
         }
         match self.holders.get(&id.session).filter(|_| self.holds(id)) {
             Some(life) => life.surely,
-            None => self.waiters.get(&id).copied().unwrap_or(0),
+            None => self.waiters.get(&id).map_or(0, |life| life.surely),
         }
     }
 
@@ -83,7 +83,7 @@ impl Book {
         }
         match self.holders.get(&id.session).filter(|_| self.holds(id)) {
             Some(life) => life.at_most,
-            None => self.callers.get(&id.session).copied().unwrap_or(0),
+            None => self.waiters.get(&id).map_or(0, |life| life.at_most),
         }
     }
 
@@ -96,7 +96,9 @@ impl Book {
     pub(super) fn ends(&self) -> impl Iterator<Item = u64> {
         let holders = self.tokens.keys().filter_map(|id| self.holders.get(&id.session));
         let holders = holders.flat_map(|life| [life.surely, life.at_most]);
-        holders.chain(self.waiters.values().copied()).chain(self.void.values().copied())
+        holders
+            .chain(self.waiters.values().flat_map(|life| [life.surely, life.at_most]))
+            .chain(self.void.values().copied())
     }
 
     pub(super) fn granted(&mut self, id: ClaimId, token: u64) {
@@ -123,20 +125,28 @@ impl Book {
     /// This claim has come to wait. Where something was lost the store may think that it knows this client still.
     pub(super) fn waiter_comes(&mut self, id: ClaimId, lease: Lease) {
         let surely = if self.is_doubtful { 0 } else { lease.surely() };
-        self.waiters.insert(id, surely);
+        self.waiters.insert(id, Life { surely, at_most: lease.at_most() });
         self.was_heard_of(id.session, lease);
     }
 
-    /// This claim that waits lives anew, and its client's others may.
+    /// This claim that waits lives anew, unless its lifetime is over; and its client's others may.
     pub(super) fn waiter_lives(&mut self, id: ClaimId, lease: Lease) {
-        self.waiters.insert(id, lease.surely());
+        if let Some(life) = self.waiters.get_mut(&id).filter(|life| lease.now < life.surely) {
+            life.surely = lease.surely();
+        }
         self.was_heard_of(id.session, lease);
     }
 
-    /// This client's claims that wait may live anew.
+    /// This client's claims that wait may live anew, but for those whose lifetimes are over; unless the store has lost
+    /// what it knew of that, or its clock was set back.
     pub(super) fn was_heard_of(&mut self, session: SessionId, lease: Lease) {
-        let at_most = self.callers.entry(session).or_default();
-        *at_most = lease.at_most().max(*at_most);
+        let is_unsure = self.is_doubtful || self.is_set_back;
+        let may_live = |life: &Life| is_unsure || lease.now < life.at_most;
+        for (id, life) in &mut self.waiters {
+            if id.session == session && may_live(life) {
+                life.at_most = life.at_most.max(lease.at_most());
+            }
+        }
     }
 
     pub(super) fn make_void(&mut self, id: ClaimId, lease: Lease) {
@@ -165,15 +175,19 @@ impl Book {
         let (holders, tokens) = (&mut self.holders, &self.tokens);
         holders.retain(|session, _| tokens.keys().any(|id| id.session == *session));
         self.is_doubtful &= !(self.tokens.is_empty() && self.waiters.is_empty());
+        self.is_set_back &= !self.waiters.is_empty();
     }
 
     /// The clock was set back by so much. What was promised was promised for a time, and that passes all the same.
     pub(super) fn set_back(&mut self, by: u64) {
         let moments = self.holders.values_mut().map(|life| &mut life.surely);
-        let moments = moments.chain(self.waiters.values_mut()).chain(self.void.values_mut());
+        let moments = moments
+            .chain(self.waiters.values_mut().map(|life| &mut life.surely))
+            .chain(self.void.values_mut());
         moments.for_each(|surely| *surely = surely.saturating_sub(by));
         if by > 0 {
             self.dead.clear(); // nobody has met them, and a store knows only its clock
+            self.is_set_back = true;
         }
     }
 
@@ -181,7 +195,7 @@ impl Book {
     pub(super) fn doubt(&mut self) {
         self.is_doubtful = true;
         self.holders.values_mut().for_each(|life| life.surely = 0);
-        self.waiters.values_mut().for_each(|surely| *surely = 0);
+        self.waiters.values_mut().for_each(|life| life.surely = 0);
         self.void.values_mut().for_each(|surely| *surely = 0);
     }
 }

@@ -50,12 +50,20 @@ if one then
       elseif redis.call('ZADD', KEYS[2], 'NX', tick, id) == 1 then
         local session = '\t' .. sub(claim, 1, 16)
         if waits ~= 122 or not string.find(one, session, 60, true) then
-          local life = tick .. ' ' .. sub(ARGV[1], 1, 12) .. sub(ARGV[1], 15 + #claim)
-          redis.call('HSET', KEYS[3], 's:' .. sub(claim, 1, 16), life)
+          local lasts, label, born = sub(ARGV[1], 1, 11), sub(ARGV[1], 14 + #claim), ''
+          if waits == 122 then
+            local before = redis.call('HGET', KEYS[3], 's:' .. sub(claim, 1, 16))
+            if before and sub(before, 1, 15) + sub(before, 17, 27) * 100 <= tonumber(tick) then
+              born = '+' .. string.format('%015.0f', tick - sub(before, 17, 27) * 100 + 1)
+            elseif before and byte(before, 28) == 43 then -- 43 is +
+              born = '+' .. (sub(before, 29, 43) < tick and sub(before, 29, 43) or tick) -- the clock may have been set back
+            end
+          end
+          redis.call('HSET', KEYS[3], 's:' .. sub(claim, 1, 16), tick .. ' ' .. lasts .. born .. label)
           for i = 1, 3 do -- together, or those who wait would outlive the line
             redis.call('PEXPIRE', KEYS[i], '7200000')
           end
-          if waits ~= 122 or #one < 800 then
+          if waits ~= 122 or #one < 800 and born == '' then
             redis.call('HSET', KEYS[1], 'one', sub(one, 1, 27) .. 'z' .. sub(one, 29) .. session)
           end
         end

@@ -25,14 +25,18 @@ local function renew(life)
   return life
 end
 
--- Where the claim stands already: whoever waits is late at most, whoever held until its lifetime was over stands anew.
+-- Where the claim stands already. Whose lifetime is over stands anew.
 local is_waiting = not mine and waits(claim)
+if is_waiting and ends_of(waiter(caller), is_waiting) <= now() then
+  stop_waiting({ claim })
+  is_waiting = false
+end
 if mine and holder(caller).ends <= now() then
   mine, at.ends = false, 0
 elseif mine then
   at.ends = math.min(at.ends, renew(holder(caller)).ends)
 elseif is_waiting then
-  renew(waiter(caller))
+  renew(bury(waiter(caller)))
   if kind ~= 'mutex' and not redis.call('HGET', wait, 'w:' .. claim) then -- the server may have evicted `wait` alone
     redis.call('HSET', wait, 'w:' .. claim, weight)
   end
@@ -71,10 +75,12 @@ if not at.seq then
   forget_line()
 end
 local last = redis.call('ZRANGE', line, '(1000000000000000', '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
-redis.call('ZADD', line, string.format('%.0f', math.max(ticks, (last[2] or 0) + 1)), claim)
+local place = long(math.max(ticks, (last[2] or 0) + 1))
+redis.call('ZADD', line, place, claim)
 at.seq = true
 if kind ~= 'mutex' then
   redis.call('HSET', wait, 'w:' .. claim, weight)
 end
-renew(waiter(caller))
+local known = renew(bury(waiter(caller)))
+if place < known.born then known.born = place end -- the clock was set back
 return answer('waiting', look_in())

@@ -10,7 +10,7 @@
 -- there.
 local one = not ARGV[2] and redis.call('HGET', KEYS[1], 'one')
 if one and string.sub(one, 60, 59 + #ARGV[1]) == ARGV[1] then
-  local sub, find, waits = string.sub, string.find, string.byte(one, 28)
+  local sub, find, byte, waits = string.sub, string.find, string.byte, string.byte(one, 28)
 
   local function write(value)
     if redis.pcall('HSET', KEYS[1], 'one', value) ~= 0 then -- a server whose memory is full refuses only the first
@@ -42,12 +42,12 @@ if one and string.sub(one, 60, 59 + #ARGV[1]) == ARGV[1] then
       local known = string.match(one, '\t.*', 60) or ''
       for i = 1, #sessions do
         local life, claim, place = lives[i], first[2 * i - 1], first[2 * i]
-        if life then
+        if not life then
+          known = '' -- `wait` was evicted
+        elseif byte(life, 28) ~= 43 or sub(life, 29, 43) <= place then -- 43 is +, and those before that place are dead
           local from, lasts = sub(life, 1, 15), sub(life, 17, 27)
           if from > place then lasts = string.format('%011.0f', (from - place) / 100 + 1 + lasts) end
-          here = here .. '\n' .. place .. ' ' .. lasts .. ' m ' .. claim .. sub(life, 28)
-        else
-          known = '' -- `wait` was evicted
+          here = here .. '\n' .. place .. ' ' .. lasts .. ' m ' .. claim .. sub(life, byte(life, 28) == 43 and 44 or 28)
         end
       end
       if #sessions < 4 or not redis.call('ZRANGE', KEYS[2], '0', '0')[1] then

@@ -7,7 +7,8 @@
 --                            the claim, but for a mutex the capacity and its weight, its label. The numbers up to the
 --                            letter have as many digits as now. Behind that, each after a line feed, who waits for a
 --                            mutex before all others, from the place on as a holder has it; and, each after a tab,
---                            sessions of which `wait` knows.
+--                            sessions of which `wait` knows,
+--                            but for those that have a place there from which on they live.
 --        Otherwise, or when someone's ttl is long, or a claim is void:
 --          line              capacity, the weights of all who hold, the longest ttl of anyone here or of what is void, the
 --                            moment before which no holder's lifetime ends, and the kind
@@ -19,9 +20,11 @@
 --                            numbers, its label
 -- line   sorted set: who waits, by place. A place is the time of the join, or one more than the last place. And claims
 --        that must not come alive any more, far behind: by 10^15 and the time (ms) when that can be forgotten.
--- wait   hash of those who wait in `line`: s:SESSION since when it lives, for how many ms, and its label, and w:CLAIM
---        its weight, except for a mutex. A claim lives as long as if its session had been renewed when it came. What it
---        still knows of sessions that wait no more goes with the line, or is met by chance.
+-- wait   hash of those who wait in `line`: s:SESSION since when it lives, for how many ms, if need be behind a + from
+--        which place on, and its label; and w:CLAIM its weight, except for a mutex. A claim lives as long as if its session
+--        had been renewed when it came. One whose lifetime is over stays dead, though its session waits here with others:
+--        its client has given it up, so nobody would give it back. What it still knows of sessions that wait no more goes
+--        with the line, or is met by chance.
 --
 -- A claim is SESSION-NUMBER, the session in 16 hex digits. Time is the server's. Tokens and places count it in ticks of
 -- 10 µs, since 1970: 15 digits, which Lua's own way of writing numbers would round. A lifetime is a tick and the ms
@@ -81,7 +84,8 @@ local function drop(field)
 end
 
 -- How sessions live that hold, and that wait, as they were read or are to be written: `from` and `lasts` are the texts
--- that say so, and a holder's `ends` is the tick that they come to. What is decided is decided by that.
+-- that say so, and a holder's `ends` is the tick that they come to. What is decided is decided by that. Of a session that
+-- waits, those are dead whose places are before `born`.
 local holders, waiters = {}, {}
 
 -- Whether no more is known of the name than its newest token.
@@ -111,19 +115,23 @@ local function spill(one, from)
     forget_line()
   end
   for place, lasts, claim, label in string.gmatch(string.sub(one, from), '\n(%d+) (%d+) m (%S+) ([^\n\t]*)') do
-    claims[#claims + 1] = { claim, tonumber(place) }
-    latest['s:' .. session_of(claim)] = { place, lasts, label }
+    if place + lasts * 100 > now() then -- or it would live by what its session has in `line`
+      local session = 's:' .. session_of(claim)
+      claims[#claims + 1] = { claim, tonumber(place) }
+      latest[session] = { place, lasts, label, latest[session] and latest[session][4] or place }
+    end
   end
   for session, life in pairs(latest) do
-    local place, lasts, label = unpack(life)
-    local before = redis.call('HGET', wait, session)
+    local place, lasts, label, first = unpack(life)
+    local before, born = redis.call('HGET', wait, session), ''
     if before then -- as late as either, but no claim that came later lives longer for it
       local ends = place + lasts * 100
-      place, lasts = string.match(before, '^(%d+) (%d+)')
+      place, lasts, born = string.match(before, '^(%d+) (%d+)(%+?%d*)')
       place = long(math.max(place, ends - lasts * 100))
+      born = string.sub(born, 2) <= first and born or ''
     end
     lives[#lives + 1] = session
-    lives[#lives + 1] = place .. ' ' .. lasts .. ' ' .. label
+    lives[#lives + 1] = place .. ' ' .. lasts .. born .. ' ' .. label
   end
   -- They stay before all others, and in their order, though the clock was set back.
   local before = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')[2] or math.huge
@@ -135,12 +143,17 @@ local function spill(one, from)
   if at.must then
     redis.call('HDEL', held, '-')
   end
-  redis.call('ZADD', line, unpack(words))
-  redis.call('HSET', wait, unpack(lives))
-  for _, key in ipairs(KEYS) do -- together, or those who wait would outlive the line
-    redis.call('PEXPIRE', key, with_token(7200000)) -- from here on, also where the clock was set back
+  if claims[1] then
+    redis.call('ZADD', line, unpack(words))
+    redis.call('HSET', wait, unpack(lives))
+    for _, key in ipairs(KEYS) do -- together, or those who wait would outlive the line
+      redis.call('PEXPIRE', key, with_token(7200000)) -- from here on, also where the clock was set back
+    end
+    one = string.sub(one, 1, 16) .. second + 3600 .. ' z' .. string.sub(one, 29, from - 1)
+  else
+    local letter = string.sub(one, 28, 28)
+    one = string.sub(one, 1, 27) .. (letter == 'i' and '-' or letter) .. string.sub(one, 29, from - 1)
   end
-  one = string.sub(one, 1, 16) .. second + 3600 .. ' z' .. string.sub(one, 29, from - 1)
   redis.call('HSET', held, 'one', one)
   return one
 end
@@ -211,12 +224,30 @@ local function waiter(session)
   local known = waiters[session]
   if not known then
     local entry = redis.call('HGET', wait, 's:' .. session)
-    local from, lasts, label
+    local from, lasts, born, label
     if entry then
-      from, lasts, label = string.match(entry, '^(%d+) (%d+) (.*)$')
+      from, lasts, born, label = string.match(entry, '^(%d+) (%d+)%+?(%d*) (.*)$')
     end
-    known = { from = from or '', lasts = lasts or 0, label = label or '' }
+    known = { from = from or '', lasts = lasts or 0, born = born or '', label = label or '' }
     waiters[session] = known
+  end
+  return known
+end
+
+-- When the lifetime of a claim ends that waits at that place, and from when it counts. Perhaps `wait` was evicted, and all
+-- it knew.
+local function ends_of(known, place)
+  if known.from == '' or place < known.born then
+    return 0
+  end
+  local from = known.from < place and place or known.from
+  return from + known.lasts * 100, from
+end
+
+-- This session's lifetime is about to begin anew: those whose own is over do not live by that.
+local function bury(known)
+  if known.from ~= '' and known.from + known.lasts * 100 <= now() then
+    known.born = long(now() - known.lasts * 100 + 1)
   end
   return known
 end
@@ -260,10 +291,10 @@ local function first()
   return found[1] and tonumber(found[2]) < VOID and found[1]
 end
 
--- Whether a claim waits.
+-- The place of a claim that waits.
 local function waits(claim)
   local place = at.seq and redis.call('ZSCORE', line, claim)
-  return place and tonumber(place) < VOID
+  return place and tonumber(place) < VOID and place
 end
 
 -- All that this script grants, in that order, and the tokens by claim.
@@ -387,7 +418,7 @@ local function save()
   for session, known in pairs(waiters) do
     if known.changed and at.seq then
       redis.call('HSET', wait, 's:' .. session,
-        known.from .. ' ' .. known.lasts .. ' ' .. known.label)
+        known.from .. ' ' .. known.lasts .. (known.born == '' and ' ' or '+' .. known.born .. ' ') .. known.label)
     end
   end
   if at.forgets then
@@ -466,9 +497,8 @@ local function settle()
     for i = 1, #fields do
       local claim, place, weight = some[2 * i - 1], some[2 * i], weights and tonumber(weights[i] or 0) or 1
       local known = waiter(session_of(claim))
-      local from = known.from < place and place or known.from
-      local ends = from + known.lasts * 100
-      local is_dead = ends <= now() or weight == 0 or known.from == '' -- perhaps `wait` was evicted, and all it knew
+      local ends, from = ends_of(known, place)
+      local is_dead = ends <= now() or weight == 0
       if not is_dead and at.used + weight > at.size then
         at.next_ends, fits = ends, false -- when it dies, those behind it may go on
         break
@@ -497,13 +527,15 @@ local function settle()
   end
 end
 
--- Forgets those of some waiters' sessions that are dead: by and by of all that have not come back. For an hour a join may
--- have trusted that its session is known here, and may live although what is known of it is over.
+-- Forgets some of those sessions that are dead, and of whom nobody stands here any more. For an hour a join may have trusted
+-- that its session is known here, and may live although what is known of it is over. And a claim of a session that is
+-- forgotten would live by the next that comes.
 local function forget_some()
-  local some = redis.call('HRANDFIELD', wait, 16, 'WITHVALUES')
+  local front = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')[2]
+  local some = front and redis.call('HRANDFIELD', wait, 16, 'WITHVALUES') or {}
   for i = 1, #some, 2 do
-    local from, lasts = string.match(some[i + 1], '^(%d+) (%d+) ')
-    if from and from + lasts * 100 + 360000000 <= now() then
+    local from, lasts = string.match(some[i + 1], '^(%d+) (%d+)[ +]')
+    if from and from + lasts * 100 + 360000000 <= now() and from + 360000000 < tonumber(front) then
       redis.call('HDEL', wait, some[i])
     end
   end

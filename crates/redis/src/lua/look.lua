@@ -10,12 +10,6 @@ local counts = ARGV[3] ~= '0' and ARGV[3] ~= '1'
 
 at.must = true -- a look must not be refused
 read()
-if at.seq then
-  local known = waiter(caller)
-  if known.from ~= '' and known.from + known.lasts * 100 <= now() then -- late, but nobody has passed it by yet
-    known.from, known.lasts, known.changed = tick, string.sub('0000000000' .. ttl, -11), true
-  end
-end
 sweep()
 settle()
 local is_in_use = at.kind and at.used > 0

@@ -2,7 +2,7 @@
 -- KEYS held line wait    ARGV session ttl, of eleven digits
 -- replies "claims sum waits": how many claims it holds, the sum of their numbers, and how many it may be waiting with:
 -- who holds as many as it thinks, of the same sum, has lost nothing, and forgot nothing.
--- A holder whose lifetime is over stays dead; who waits is late, but has not been passed by yet.
+-- Whose lifetime is over stays dead, whether it holds or waits.
 local held, line, wait, session, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local tick = time[1] .. string.sub('00000' .. time[2], -6, -2)
@@ -11,6 +11,17 @@ local claims, sum, waiting, longest = 0, '0', 0, 0
 local one = redis.call('HGET', held, 'one')
 local found = one and {} or redis.call('HMGET', held, 's:' .. session, 'seq', 'line', 'last')
 local waits = (found[2] or one and string.byte(one, 28) == 122) and redis.call('HGET', wait, 's:' .. session)
+
+-- Those whose lifetime is over do not live by what is renewed.
+local born, label, are_buried = '', '', false
+if waits then
+  local from, lasts
+  from, lasts, born, label = string.match(waits, '^(%d+) (%d+)(%+?%d*)( .*)$')
+  are_buried = from + lasts * 100 - tick <= 0
+  if are_buried then
+    born = '+' .. string.format('%015.0f', tick - lasts * 100 + 1)
+  end
+end
 
 -- How long a lifetime lasts that was counted from there, and begins anew now.
 local function lasts_from(place)
@@ -30,6 +41,8 @@ if one and #one > 26 then
   if is_old then
     keep()
     one = string.match(one, '^[^\t]*') -- of whom `wait` knows is trusted for no longer either
+  elseif are_buried then
+    one = string.gsub(one, '\t' .. session, '')
   end
   local behind = string.find(one, '\n', 60, true) or #one + 1
   local head, rest = string.sub(one, 1, behind - 1), string.sub(one, behind)
@@ -38,13 +51,16 @@ if one and #one > 26 then
     claims, sum = 1, string.match(head, '^%d+', 77)
     head = string.sub(head, 1, 45) .. lasts_from(string.sub(head, 30, 44)) .. string.sub(head, 57)
   end
-  rest, waiting = string.gsub(rest, '(\n)(%d+) %d+( m ' .. session .. ')', function(feed, place, who)
-    return feed .. place .. ' ' .. lasts_from(place) .. who
+  rest = string.gsub(rest, '(\n)(%d+) (%d+)( m ' .. session .. ')', function(feed, place, lasts, who)
+    if place + lasts * 100 - tick > 0 then
+      waiting = waiting + 1
+      return feed .. place .. ' ' .. lasts_from(place) .. who
+    end
   end)
   if is_old then
     head = string.sub(head, 1, 16) .. time[1] + 3600 .. string.sub(head, 27)
   end
-  if (claims > 0 or waiting > 0 or is_old) and redis.pcall('HSET', held, 'one', head .. rest) ~= 0 then
+  if (claims > 0 or waiting > 0 or is_old or are_buried) and redis.pcall('HSET', held, 'one', head .. rest) ~= 0 then
     redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script
     redis.call('HSET', held, 'one', head .. rest)
   end
@@ -62,7 +78,7 @@ if found[1] then
   end
 end
 if waits then
-  redis.call('HSET', wait, 's:' .. session, tick .. ' ' .. ttl .. string.match(waits, '^%d+ %d+( .*)$'))
+  redis.call('HSET', wait, 's:' .. session, tick .. ' ' .. ttl .. born .. label)
   waiting = waiting + 1
 end
 return claims .. ' ' .. sum .. ' ' .. waiting

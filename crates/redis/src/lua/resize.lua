@@ -7,10 +7,8 @@ local from, to = tonumber(ARGV[2]), tonumber(ARGV[3])
 
 -- Whether a claim waits, and its lifetime is not over.
 local function lives_waiting(claim)
-  local place = redis.call('ZSCORE', line, claim)
-  local known = waiter(session_of(claim))
-  local from = place and known.from < place and place or known.from
-  return place and tonumber(place) < VOID and known.from ~= '' and from + known.lasts * 100 > now()
+  local place = waits(claim)
+  return place and ends_of(waiter(session_of(claim)), place) > now()
 end
 
 at.must = true

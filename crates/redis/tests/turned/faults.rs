@@ -31,7 +31,10 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "a_session_is_forgotten_that_may_be_marked",
-        &[("lasts * 100 + 360000000 <= now()", "lasts * 100 <= now()")],
+        &[(
+            "lasts * 100 + 360000000 <= now() and from + 360000000 < tonumber(front)",
+            "lasts * 100 <= now()",
+        )],
     ),
     fault("a_waiter_that_died_is_granted", &[("ends <= now() or weight == 0", "weight == 0")]),
     fault(
@@ -45,6 +48,31 @@ pub(crate) const FAULTS: &[Fault] = &[
         &[("  sweep()\nend\nif mine then", "end\nif mine then")],
     ),
     fault("a_holder_that_died_is_waited_for", &[("soon > 0 and ", "")]),
+    fault(
+        "who_waited_too_long_lives_by_the_next_claim",
+        &[("if known.from ~= '' and known.from + known.lasts * 100 <= now() then", "if false then")],
+    ),
+    fault(
+        "who_waited_too_long_lives_by_the_next_usual_claim",
+        &[(
+            "if before and sub(before, 1, 15) + sub(before, 17, 27) * 100 <= tonumber(tick) then",
+            "if false then",
+        )],
+    ),
+    fault("who_was_forgotten_lives_by_the_next_claim", &[(" and from + 360000000 < tonumber(front)", "")]),
+    fault(
+        "who_waited_too_long_is_renewed",
+        &[("are_buried = from + lasts * 100 - tick <= 0", "are_buried = false")],
+    ),
+    fault(
+        "who_waited_too_long_is_renewed_in_front",
+        &[("if place + lasts * 100 - tick > 0 then", "if true then")],
+    ),
+    fault("who_waited_too_long_comes_to_the_front", &[("sub(life, 29, 43) <= place then", "true then")]),
+    fault(
+        "who_waited_too_long_goes_back_alive",
+        &[("if place + lasts * 100 > now() then -- or", "if true then -- or")],
+    ),
     fault("a_join_that_comes_late_comes_alive", &[("return { 'gone' }", "")]),
     fault("a_void_claim_is_forgotten_at_once", &[("VOID + this_ms + ttl)", "VOID + this_ms)")]),
     fault("a_long_lifetime_fits_the_usual_form", &[("at.ttl > SHORT or ", "")]),
@@ -66,7 +94,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault("a_place_outlives_its_claim", &[("elseif tonumber(place) >= life.ends then", "elseif false then")]),
     fault(
         "who_comes_first_is_not_renewed",
-        &[("(claims > 0 or waiting > 0 or is_old)", "(claims > 0 or is_old)")],
+        &[("(claims > 0 or waiting > 0 or is_old", "(claims > 0 or is_old")],
     ),
     fault("renewals_are_forgotten_on_the_way_up", &[("if from > place then lasts", "if false then lasts")]),
     fault("nobody_goes_on", &[("tell(session_of(next_one), 'look ' .. string.match(held, '{(.*)}'))", "")]),

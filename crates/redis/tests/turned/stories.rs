@@ -102,6 +102,44 @@ fn a_join_asked_again_after_its_own_lifetime_is_not_held_beside_the_next() {
     assert!(matches!(again.told[..], [(_, Told::Held { number: 2, .. })]), "{again:?}");
 }
 
+/// As after an outage: their client has given them up, and stands in line anew. Nobody would give them back.
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn those_whose_lifetime_is_over_do_not_live_by_what_their_client_asks_later() {
+    for seats in [false, true] {
+        let mut story = Story::of(&[1_000, 15_000, 1_000]);
+        let mut stand = |millis: u64, id: ClaimId| match seats {
+            true => story.take_seats(millis, id, 5).reply,
+            false => story.join(millis, id).reply,
+        };
+        assert!(matches!(stand(0, id(2, 1)), Reply::Held { .. }));
+        for number in 1..=20 {
+            assert!(matches!(stand(number, id(1, number)), Reply::Waiting { .. }));
+        }
+        for number in 21..=40 {
+            assert!(matches!(stand(1_500 + number, id(1, number)), Reply::Waiting { .. }));
+        }
+        story.renew(1_600, 1);
+        story.look(1_700, 1, &[40]);
+        assert!(matches!(story.join(1_800, id(3, 1)).reply, Reply::Waiting { .. } | Reply::Kind(_)));
+        let left = story.leave(1_900, 2, id(2, 1));
+        assert!(holds(&left, id(1, 21)), "{left:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn who_comes_after_the_clock_was_set_back_lives_though_others_of_its_client_died() {
+    let mut story = Story::of(&[1_000, 15_000]);
+    assert!(matches!(story.take_seats(1_000, id(2, 1), 5).reply, Reply::Held { .. }));
+    assert!(matches!(story.take_seats(1_000, id(1, 1), 5).reply, Reply::Waiting { .. }));
+    assert!(matches!(story.take_seats(2_500, id(1, 2), 5).reply, Reply::Waiting { .. }));
+    story.leave(2_510, 1, id(1, 2));
+    assert!(matches!(story.take_seats(1_200, id(1, 3), 5).reply, Reply::Waiting { .. }));
+    let left = story.leave(1_210, 2, id(2, 1));
+    assert!(holds(&left, id(1, 3)), "{left:?}");
+}
+
 #[test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 fn an_evicted_holds_age_delays_nobody() {
