@@ -146,7 +146,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 ///
 /// No call waits, and none calls back into the backend.
 pub trait Signals: fmt::Debug + Send + Sync + 'static {
-    /// This claim has been granted.
+    /// This claim has been granted. If it has left before, which a store that takes over from another may not know, it is
+    /// given back soon: what stands in its line is renewed at once, and such a claim is a stray.
     fn held(&self, id: ClaimId, grant: Grant);
     /// This claim, held or waiting, is no longer in line.
     fn gone(&self, id: ClaimId);

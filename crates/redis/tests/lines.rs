@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 use site::alone::Alone;
 use site::wires::Wires;
-use site::{Caller, Told, name, url, weight};
+use site::{Caller, Told, name, until, url, weight};
 use tidelock_redis::{
     Claim, ClaimId, ErrorKind, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight,
 };
@@ -614,4 +614,32 @@ async fn a_dead_waiter_keeps_no_semaphore_from_being_made_smaller() {
     assert_eq!(sight.gone, [dies.claim(1)]);
     lives.session.leave(&seats, lives.claim(1), Leave::Done).await.unwrap();
     lives.heard.grant(lives.claim(2)).await;
+}
+
+/// As after a failover, of which the new master has not heard that they left.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn claims_that_have_left_and_stand_there_all_the_same_delay_nobody_for_long() {
+    let _alone = Alone::new().await;
+    let store = Store::open(&url()).unwrap();
+    let options = Options::new().ttl(Duration::from_secs(15));
+    let locks = store.clone().connect(options.clone()).await.unwrap();
+    let (stock, holder) = (name("stock"), caller(1, Duration::from_secs(15)).await);
+    join(&holder, &holder.mutex(&stock, 1)).await;
+    let client = locks.mutex("another").unwrap().lock().await.unwrap().claim().session;
+    let twin = Caller::open(&store, client.get(), &options).await;
+    for number in 1_001..=1_020 {
+        join(&twin, &twin.mutex(&stock, number)).await;
+    }
+    let mutex = locks.mutex("stock").unwrap();
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    until("it stands in line", async || {
+        (locks.inspect("stock").await.unwrap().claims.len() == 22).then_some(())
+    })
+    .await;
+    holder.session.leave(&stock, holder.claim(1), Leave::Done).await.unwrap();
+    let guard =
+        tokio::time::timeout(Duration::from_secs(5), waits).await.expect("one at a time would take a minute");
+    guard.unwrap().unwrap().release().await.unwrap();
+    locks.close().await.unwrap();
 }

@@ -247,7 +247,7 @@ impl Registry {
     /// What a look saw.
     pub(crate) fn saw(&self, name: &Name, sight: Sight) {
         for (id, grant) in sight.held {
-            self.held(id, grant);
+            self.is_held(id, grant);
         }
         for id in sight.gone {
             self.gone(id);
@@ -256,6 +256,15 @@ impl Registry {
         let next = |first| self.look_at(now, sight.look_in, first);
         let at = self.table.lock().end_look(name, now, next);
         self.wake_keeper_by(at.unwrap_or(Moment::NEVER));
+    }
+
+    /// This claim is held. Says whether it is known.
+    fn is_held(&self, id: ClaimId, grant: Grant) -> bool {
+        let Some(standing) = self.table.lock().standing.get(&id.number).cloned() else { return false };
+        self.hold(&standing, grant);
+        // Only now: `wait`, at the same moment, enters it among the waiters unless it sees that it is held.
+        self.table.lock().stop_waiting(id.number);
+        true
     }
 
     /// Everyone who is known to stand in the store, by the shard that each name is in now. Those whose time ends first
@@ -478,14 +487,10 @@ impl Registry {
 
 impl Signals for Registry {
     fn held(&self, id: ClaimId, grant: Grant) {
-        if id.session != self.session {
-            return;
-        }
-        let standing = self.table.lock().standing.get(&id.number).cloned();
-        if let Some(standing) = standing {
-            self.hold(&standing, grant);
-            // Only now: `wait`, at the same moment, enters it among the waiters unless it sees that it is held.
-            self.table.lock().stop_waiting(id.number);
+        if id.session == self.session && !self.is_held(id, grant) {
+            // It has left, and a store that takes over from another has not heard of that. Renewals find such claims, but
+            // each of them would be in everyone's way until then.
+            self.wish(Wish::RenewAll);
         }
     }
 
