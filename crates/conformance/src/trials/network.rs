@@ -7,10 +7,10 @@ use std::time::Duration;
 use tidelock::{Error, Options, State};
 use tokio::task::JoinSet;
 
-use crate::failure::{Outcome, ensure};
+use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
-use crate::{Act, Client, Stage, Waiter, Want, Way, Whom};
+use crate::{Act, Client, Hold, Stage, Waiter, Want, Way, Whom};
 
 trials! {
     a_connection_that_ends_while_acquiring_strands_no_claim: points [6, 13], lessons [5, 6], needs [Cut, Stall];
@@ -77,21 +77,17 @@ async fn a_connection_that_ends_while_acquiring_strands_no_claim(stage: &Stage) 
     let other = stage.client(clients.len()).await?;
     for is_taken in [false, true] {
         let name = |number: usize| format!("asked {number}, taken: {is_taken}");
-        let (mut holds, mut asked) = (Vec::new(), Vec::new());
-        for (number, one) in clients.iter().enumerate() {
-            warm(stage, one, &name(number), Want::Lock).await?;
-            if is_taken {
-                holds.push(other.take(&name(number), Want::Lock).await?);
+        let mut holds = Vec::new();
+        let mut asked = Err(Failure::new("nobody has asked"));
+        for _ in 0..TRIES {
+            asked = all_ask_unheard(stage, &clients, &name, is_taken.then_some(&other), &mut holds).await;
+            if asked.is_ok() {
+                break;
             }
-            // The request arrives, and its reply does not.
-            stage.act(Act::Stall(client(number), Way::Back)).await?;
-            asked.push(Waiter::spawn(one, &name(number), Want::Lock));
-            let stands = async || {
-                let line = stage.watcher().line(&name(number)).await;
-                line.is_ok_and(|line| line.claims.len() == 1 + usize::from(is_taken))
-            };
-            stage.until(stage.ttl() / 5, "the claim stands in line", stands).await?;
+            stage.act(Act::Heal).await?;
+            holds.clear();
         }
+        let asked = asked?;
         end_connections(stage).await?;
         drop(holds);
         for (number, waiter) in asked.into_iter().enumerate() {
@@ -107,6 +103,37 @@ async fn a_connection_that_ends_while_acquiring_strands_no_claim(stage: &Stage) 
         }
     }
     Ok(())
+}
+
+/// How often it is tried to have requests arrive of which no reply does. A store that cleans up may do away with a free
+/// line just before a request, as ZooKeeper does with what is empty: the claim then takes a second request, which is not
+/// made before the first is answered.
+const TRIES: usize = 3;
+
+/// Each client's claim stands in line, which `holder` may have taken, and none of them hears of it.
+async fn all_ask_unheard(
+    stage: &Stage,
+    clients: &[Client],
+    name: &impl Fn(usize) -> String,
+    holder: Option<&Client>,
+    holds: &mut Vec<Hold>,
+) -> Outcome<Vec<Waiter>> {
+    let mut asked = Vec::new();
+    for (number, one) in clients.iter().enumerate() {
+        let name = name(number);
+        warm(stage, one, &name, Want::Lock).await?;
+        if let Some(holder) = holder {
+            holds.push(holder.take(&name, Want::Lock).await?);
+        }
+        stage.act(Act::Stall(client(number), Way::Back)).await?;
+        asked.push(Waiter::spawn(one, &name, Want::Lock));
+        let stands = async || {
+            let line = stage.watcher().line(&name).await;
+            line.is_ok_and(|line| line.claims.len() == 1 + usize::from(holder.is_some()))
+        };
+        stage.until(stage.ttl() / 5, "the claim stands in line", stands).await?;
+    }
+    Ok(asked)
 }
 
 async fn a_connection_that_ends_while_holding_costs_no_hold(stage: &Stage) -> Outcome {
