@@ -2,7 +2,7 @@
 //!
 //! The suite is a program of its own, built here with the backends in question and then run once for each deployment,
 //! with servers that are started for it and stopped again; it calls back here to pause or kill them. Each run leaves
-//! a report; of several runs the reports become one table.
+//! a report; the reports of several runs become tables.
 
 use std::ffi::OsString;
 use std::fs;
@@ -34,10 +34,10 @@ Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--d
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   where the report goes, as JSON; several runs put their names into the file's
   --seed N        replays the random choices of an earlier run
-  --write-table   runs on all backends and writes the table of guarantees into README.md
+  --write-table   runs on all backends and writes the tables of README.md and docs/guarantees.md
   --list          which trial proves what
   --prove         the suite's own proof: what is broken on purpose is caught
-  --table FILE…   the table of guarantees from these reports";
+  --table FILE…   those tables from these reports";
 
 const PROGRAM: &str = "conformance";
 /// Not optimised: trials wait more than they work, and from a cold clone building is nearly all there is to wait for.
@@ -119,7 +119,7 @@ fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root
     let went_well = broken.is_empty() && untried.is_empty();
     if went_well && request.write_table {
         guarantees::write(root, &suite.table(&reports)?)?;
-        println!("README.md has the table of guarantees as these runs found it");
+        println!("README.md and docs/guarantees.md have their tables as these runs found them");
     }
     Ok(went_well)
 }
@@ -176,7 +176,7 @@ impl Suite {
         self.folder.join(format!("{run}.json"))
     }
 
-    /// The table of guarantees that these reports make.
+    /// The tables of guarantees that these reports make, each between its markers.
     pub(crate) fn table(&self, reports: &[PathBuf]) -> Result<String> {
         Ok(self.call().arg("--table").args(reports).run()?.required()?.stdout)
     }
@@ -219,7 +219,7 @@ impl Request {
             return if is_whole {
                 backend::called("all")
             } else {
-                Err("the table is written from whole runs on all backends: give --write-table alone".into())
+                Err("the tables are written from whole runs on all backends: give --write-table alone".into())
             };
         }
         let found = backend::called(self.backend.as_deref().unwrap_or("memory"))?;

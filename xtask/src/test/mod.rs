@@ -106,7 +106,7 @@ const STEPS: &[Step] = &[
         servers::run,
     ),
     step("storm", "half a minute of everything at once, by chance, on each deployment", storm::run),
-    step("table", "README.md's table of guarantees is what these runs found", table::run),
+    step("table", "the tables in README.md and docs/guarantees.md say what these runs found", table::run),
     step("examples", "every example runs and ends by itself", examples::run),
     step(
         "pages",

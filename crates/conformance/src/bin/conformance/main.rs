@@ -1,4 +1,4 @@
-//! `conformance`: the suite on a backend, a storm over it, the suite's own proof, and the table of guarantees.
+//! `conformance`: the suite on a backend, a storm over it, the suite's own proof, and the tables of guarantees.
 
 mod storm;
 
@@ -26,7 +26,7 @@ Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [
                                    everything at once, by chance, for so long: 90s, 20m, 8h
        conformance --list          which trial proves what
        conformance --prove         the suite's own proof: what is broken on purpose is caught
-       conformance --table FILE…   the table of guarantees from these reports, as README has it
+       conformance --table FILE…   the tables of guarantees from these reports: README.md's, then docs/guarantees.md's
 
   --backend NAME  what to try; memory if it is not said
   --url URL       the server to try it on
