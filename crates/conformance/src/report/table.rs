@@ -13,19 +13,19 @@ const GUARANTEES: [&str; 2] = ["<!-- guarantees -->", "<!-- /guarantees -->"];
 
 /// Each point of the contract in a few words.
 const IN_WORDS: [&str; 13] = [
-    "two guards that conflict never both hold",
-    "of two conflicting grants, the later has the greater token",
+    "guards that conflict are never both Held",
+    "a later conflicting grant has the greater one",
     "first come, first served",
     "before the store can give the lock away",
-    "and a tenth, at most",
+    "and a tenth, no more",
     "drop any future at any await",
     "it never frees another's claim",
-    "lose them all, and waiters still get on",
+    "waiters get on without them",
     "what stalls delays no other name",
-    "unused names leave nothing, or what expires by itself",
+    "unused names leave nothing, or what expires",
     "a typed error at once; nothing changes",
     "one round trip where the store can do it",
-    "what it keeps is declared, and tried",
+    "what it keeps is declared and tried",
 ];
 
 /// The tables of these reports in Markdown, README's first, each between its markers.
@@ -196,8 +196,8 @@ mod tests {
         let text = table(&[report("one", 3, 0), report("two", 2, 1)]).unwrap();
         let [promises, _] = parts(&text);
         assert!(promises.contains("| | promise | one | two |\n|---|---|---|---|\n"), "{text}");
-        assert!(promises.contains("hold | ✓ | **broken** |\n"), "{text}");
-        assert!(promises.contains("token | not tried | not tried |\n"), "{text}");
+        assert!(promises.contains("Held | ✓ | **broken** |\n"), "{text}");
+        assert!(promises.contains("greater one | not tried | not tried |\n"), "{text}");
         assert!(table(&[json!({})]).is_err());
     }
 
