@@ -21,7 +21,7 @@ const IN_WORDS: [&str; 13] = [
     "drop any future at any await",
     "it never frees another's claim",
     "waiters get on without them",
-    "what stalls delays no other name",
+    "a stalled name or server delays no other",
     "unused names leave nothing, or what expires",
     "a typed error at once; nothing changes",
     "one round trip where the store can do it",
