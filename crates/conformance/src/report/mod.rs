@@ -1,4 +1,4 @@
-//! What a run came to: for people as text, for machines as JSON, for the documentation as tables.
+//! What a run came to: for people as text, for machines as JSON, for README as a table.
 
 mod json;
 mod table;

@@ -1,4 +1,4 @@
-//! The tables of guarantees: README's, a column for each report, and the page that says what each verdict rests on.
+//! The tables of guarantees: README's, with a column for each report, and the details behind it.
 
 use std::fmt::Write;
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::POINTS;
 
-/// What README's table stands between, so that a tool can put a new one in its place.
+/// The markers around README's table, so that a tool can replace it.
 const PROMISES: [&str; 2] = ["<!-- promises -->", "<!-- /promises -->"];
-/// The same for the page of details.
+/// The markers around the table of details.
 const GUARANTEES: [&str; 2] = ["<!-- guarantees -->", "<!-- /guarantees -->"];
 
 /// Each point of the contract in a few words.
@@ -62,13 +62,13 @@ fn write_promises(columns: &[Column], text: &mut String) {
     text.push('\n');
 }
 
-/// One report, as far as the tables need it.
+/// The part of a report that the tables need.
 struct Column<'a> {
     backend: &'a str,
     report: &'a Value,
 }
 
-/// How the trials of one point went.
+/// The trials of one point of the contract.
 struct Count {
     passed: u64,
     failed: u64,
@@ -89,7 +89,7 @@ impl<'a> Column<'a> {
         Count { passed: of("passed"), failed: of("failed"), skipped: of("skipped") }
     }
 
-    /// All that is known of this backend, under a heading of its own, which others link to.
+    /// The details of this backend, under a heading that other pages link to.
     fn write_section(&self, text: &mut String) {
         let _ = writeln!(text, "## {}\n", self.backend);
         text.push_str("| | promise | | passed | skipped |\n|---|---|---|---|---|\n");
@@ -108,19 +108,19 @@ impl<'a> Column<'a> {
     }
 
     fn write_beliefs(&self, text: &mut String) {
-        text.push_str("\n| under | may two believe that they hold? | why |\n|---|---|---|\n");
+        text.push_str("\n| after | may two clients both believe that they hold? | why |\n|---|---|---|\n");
         for belief in self.list("beliefs") {
             let of = |key: &str| belief[key].as_str().unwrap_or_default();
             let answer = match of("overlap") {
                 "never" => "never",
-                "fenced" => "yes; the fence refuses the older",
-                _ => "it cannot happen",
+                "fenced" => "yes; the fence refuses the older one",
+                _ => "cannot happen",
             };
             let _ = writeln!(text, "| {} | {answer} | {} |", of("mishap"), of("why"));
         }
     }
 
-    /// What was skipped, by the reason: one reason often skips several trials.
+    /// The skipped trials, grouped by reason: one reason often skips several.
     fn write_skipped(&self, text: &mut String) {
         let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for trial in self.list("trials").filter(|trial| trial["ending"] == "skipped") {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_report_has_a_section_that_says_what_its_verdicts_rest_on() {
+    fn every_report_has_a_section_with_counts_and_reasons() {
         let text = table(&[report("one", 3, 0), report("two", 2, 1)]).unwrap();
         let [_, details] = parts(&text);
         for expected in [
@@ -218,7 +218,7 @@ mod tests {
             "| 1 | Exclusion | holds | 3 | 1 |\n",
             "| 1 | Exclusion | **broken**: 1 failed | 2 | 1 |\n",
             "- One process.\n",
-            "| an eviction | yes; the fence refuses the older | it is told late |\n",
+            "| an eviction | yes; the fence refuses the older one | it is told late |\n",
             "- there is no clock: `a_trial`, `another`\n",
         ] {
             assert!(details.contains(expected), "no {expected:?} in {text}");
