@@ -97,6 +97,11 @@ pub enum What {
 }
 
 impl What {
+    /// Whether it is noted before a request is sent, of which others may then see something.
+    pub(crate) fn is_announced(&self) -> bool {
+        matches!(self, Self::Asked { .. } | Self::Resizing { .. } | Self::Evicted { .. })
+    }
+
     /// What happened, as a sentence about a client.
     #[must_use]
     pub fn sentence(&self) -> String {

@@ -4,7 +4,9 @@
 //! whether it knows by now that it is lost. So a hold counts for exactly as long as its guard says it can be trusted.
 //!
 //! Where several processes record one history, no grant of another can be waited for: everything held is looked at all
-//! the time, and a loss is written down as of the last look before it. Times then tell the order, not positions.
+//! the time, and a loss is written down as of the last look before it. Times then tell the order, not positions. And
+//! such a process may be killed at any moment, so what others may see of a request is written down where it cannot be lost
+//! before the request is sent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,6 +24,8 @@ pub struct Recorder {
     began: Moment,
     witness: Arc<Witness>,
     log: Mutex<Log>,
+    /// Writes events down where they outlive this process. None: they are kept here.
+    outlet: Option<fn(&[Event])>,
 }
 
 #[derive(Debug, Default)]
@@ -54,14 +58,15 @@ impl Recorder {
     #[must_use]
     pub fn new(time: Arc<dyn Time>) -> Self {
         let began = time.now();
-        Self { time, began, witness: Arc::default(), log: Mutex::default() }
+        Self { time, began, witness: Arc::default(), log: Mutex::default(), outlet: None }
     }
 
-    /// One of several that record one history, which began then: its claims are counted from `first` on.
+    /// One of several that record one history, which began then: its claims are counted from `first` on. `outlet` writes
+    /// events down where they outlive this process.
     #[must_use]
-    pub fn of_many(time: Arc<dyn Time>, began: Moment, first: u64) -> Self {
+    pub fn of_many(time: Arc<dyn Time>, began: Moment, first: u64, outlet: fn(&[Event])) -> Self {
         let log = Log { claims: first, ..Log::default() };
-        Self { time, began, witness: Arc::default(), log: Mutex::new(log) }
+        Self { time, began, witness: Arc::default(), log: Mutex::new(log), outlet: Some(outlet) }
     }
 
     /// What its clients are told on their wires, if they have any that listen.
@@ -76,10 +81,9 @@ impl Recorder {
         self.began
     }
 
-    /// Everything so far, which is then forgotten.
-    #[must_use]
-    pub fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.log().events)
+    /// Writes everything so far down where it outlives this process, if there is such a place.
+    pub fn write_down(&self) {
+        self.write_down_all(&mut self.log());
     }
 
     /// Looks at everything that is held. To be called all the time, or not at all.
@@ -202,7 +206,19 @@ impl Recorder {
     fn push(&self, log: &mut Log, author: &Author, what: What, at: Moment) {
         let at = at.since(self.began);
         let Author { who, name, claim } = author.clone();
+        let is_announced = what.is_announced();
         log.events.push(Event { at, who, name, claim, what });
+        if is_announced {
+            self.write_down_all(log);
+        }
+    }
+
+    fn write_down_all(&self, log: &mut Log) {
+        if let Some(outlet) = self.outlet
+            && !log.events.is_empty()
+        {
+            outlet(&std::mem::take(&mut log.events));
+        }
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -235,5 +251,34 @@ impl Log {
 impl Holding {
     fn is_lost(&self) -> bool {
         self.kept.upgrade().is_none_or(|kept| kept.guard().state() == State::Lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RealTime;
+
+    static WRITTEN: Mutex<Vec<Event>> = Mutex::new(Vec::new());
+
+    fn write(events: &[Event]) {
+        WRITTEN.lock().expect("nobody panicked").extend_from_slice(events);
+    }
+
+    #[test]
+    fn what_others_may_see_of_a_request_is_written_down_before_it_is_sent() {
+        let recorder = Recorder::of_many(Arc::new(RealTime), Moment::START, 0, write);
+        let author = recorder.author(&"a process".into(), "pool");
+        let written = || WRITTEN.lock().expect("nobody panicked").len();
+        recorder.note(&author, What::Failed);
+        assert_eq!(written(), 0, "it can wait");
+        recorder.note(&author, What::Resizing { to: 3 });
+        assert_eq!(
+            written(),
+            2,
+            "whoever is granted the new size is told so, also if this process is killed now"
+        );
+        recorder.note(&author, What::Evicted { id: "a claim".into() });
+        assert_eq!(written(), 3);
     }
 }

@@ -61,7 +61,7 @@ pub fn serve_as_player(server: &dyn Server, options: Options, role: &Role) -> Re
 async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> {
     let trouble = |error| Error::new(ErrorKind::Unavailable, "a process of a storm").because(error);
     let first = (role.number + 1) * CLAIMS;
-    let recorder = Arc::new(Recorder::of_many(Arc::new(RealTime), Moment::START, first));
+    let recorder = Arc::new(Recorder::of_many(Arc::new(RealTime), Moment::START, first, say_events));
     server.listen(recorder.witness().clone());
     let (label, ttl) = (options.label.clone(), options.ttl);
     let part = Part::draw(role.seed, &label);
@@ -77,7 +77,7 @@ async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> 
     let pulse = Pulse::start(recorder.clone(), stumble(ttl), move |beat| match beat {
         Beat::Looked(at) if at.since(said) >= PAGE => {
             said = at;
-            say_events(&heart); // what was lost comes before the look that saw the others well
+            heart.write_down(); // what was lost comes before the look that saw the others well
             say(&format!("looked {}", at.as_nanos()));
         }
         Beat::Looked(_) => {}
@@ -97,7 +97,7 @@ async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> 
     drop(client);
     let closed = locks.close().await;
     drop(pulse);
-    say_events(&recorder);
+    recorder.write_down();
     if let Err(error) = closed {
         say(&format!("unclosed {error}"));
     }
@@ -117,11 +117,7 @@ fn wait_for_the_end(over: watch::Sender<bool>) {
     });
 }
 
-fn say_events(recorder: &Recorder) {
-    let events = recorder.take_events();
-    if events.is_empty() {
-        return;
-    }
+fn say_events(events: &[Event]) {
     let lines: String = events.iter().map(|event| format!("{}\n", event.to_json())).collect();
     say(lines.trim_end());
 }
