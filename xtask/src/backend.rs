@@ -6,8 +6,8 @@ use crate::trouble::Result;
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
-    /// What brings it into the suite and into the benchmark. None: it is always there.
-    feature: Option<&'static str>,
+    /// What its own suite and benchmark are built with, beside what is on by default.
+    features: &'static [&'static str],
     /// As `cargo xtask servers` names them; the first is the one that is measured. None: it needs no server.
     pub(crate) deployments: &'static [&'static str],
     /// Those that only its own tests ask for.
@@ -15,16 +15,16 @@ pub(crate) struct Backend {
 }
 
 const BACKENDS: &[Backend] = &[
-    Backend { name: "memory", feature: None, deployments: &[], others: &[] },
+    Backend { name: "memory", features: &[], deployments: &[], others: &[] },
     Backend {
         name: "redis",
-        feature: Some("redis"),
+        features: &["cluster"],
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
         others: &[],
     },
     Backend {
         name: "zookeeper",
-        feature: Some("zookeeper"),
+        features: &[],
         deployments: &["zookeeper", "zookeeper-ensemble"],
         others: &["zookeeper-tls"],
     },
@@ -40,10 +40,26 @@ pub(crate) fn called(name: &str) -> Result<Vec<&'static Backend>> {
     Ok(found)
 }
 
-/// Cargo's flags for a build with these backends and no other: none of the others' dependencies is built.
-pub(crate) fn features(backends: &[&Backend]) -> Vec<String> {
-    let features: Vec<&str> = backends.iter().filter_map(|backend| backend.feature).collect();
-    if features.is_empty() { Vec::new() } else { vec!["--features".to_owned(), features.join(",")] }
+impl Backend {
+    /// Whether it keeps its lines in servers. Without any it is tried and measured in the suite's and the benchmark's own
+    /// programs; otherwise in programs of its own crate.
+    pub(crate) fn has_servers(&self) -> bool {
+        !self.deployments.is_empty()
+    }
+
+    /// The crate that it is.
+    pub(crate) fn package(&self) -> String {
+        format!("tidelock-{}", self.name)
+    }
+
+    /// Cargo's flags for the build of a program that is a target of this backend's own crate.
+    pub(crate) fn selection(&self, kind: &str, target: &str) -> Vec<String> {
+        let mut flags = vec!["--package".to_owned(), self.package(), kind.to_owned(), target.to_owned()];
+        if !self.features.is_empty() {
+            flags.extend(["--features".to_owned(), self.features.join(",")]);
+        }
+        flags
+    }
 }
 
 #[cfg(test)]
@@ -59,8 +75,9 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_built_without_any_other() {
-        assert!(features(&called("memory").unwrap()).is_empty());
-        assert_eq!(features(&called("redis").unwrap()), ["--features", "redis"]);
+    fn a_backends_programs_are_its_own_crates() {
+        assert!(!called("memory").unwrap()[0].has_servers());
+        let redis = called("redis").unwrap()[0].selection("--test", "contract");
+        assert_eq!(redis, ["--package", "tidelock-redis", "--test", "contract", "--features", "cluster"]);
     }
 }

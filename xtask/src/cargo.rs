@@ -65,19 +65,21 @@ fn artifact(line: &str) -> Option<Artifact> {
     })
 }
 
-/// One of the programs that cargo builds of this selection.
+/// The programs that cargo builds of this selection and that are wanted.
 ///
 /// Cargo is asked twice: first it builds and shows what it does, on stderr, so that the program's stdout is its own;
-/// then it says where that is.
-pub(crate) fn build_program(root: &Path, selection: &[&str], program: &str) -> Result<PathBuf> {
+/// then it says where they are.
+pub(crate) fn build_programs(
+    root: &Path,
+    selection: &[&str],
+    is_wanted: impl Fn(&Artifact) -> bool,
+) -> Result<Vec<Artifact>> {
     let build = || call(root).arg("build").args(selection);
     if !build().interactive()? {
-        return Err(format!("{program} does not build; cargo says above why").into());
+        return Err("it does not build; cargo says above why".into());
     }
     let built = build().arg("--message-format=json").run()?.required()?;
-    let is_it = |artifact: &Artifact| artifact.kind == "bin" && artifact.target == program;
-    let found = artifacts(&built.stdout).into_iter().find(is_it);
-    found.map(|artifact| artifact.executable).ok_or_else(|| format!("cargo built no {program}").into())
+    Ok(artifacts(&built.stdout).into_iter().filter(is_wanted).collect())
 }
 
 /// The unit tests of a library, built with a seeded fault (or none), as one binary.

@@ -1,9 +1,10 @@
 //! `cargo xtask conformance`: the suite on one backend or on all, each on every deployment that it names.
 //!
-//! The suite is a program of its own, built here with the backends in question and then run once for each deployment,
-//! with servers that are started for it and stopped again; it calls back here to pause or kill them. Each run leaves
+//! Each backend has a program that runs the suite on it: the memory backend the suite's own, any other a test target of
+//! its crate. It is built here, and then run once for each deployment, with servers that are started for it and stopped again; it calls back here to pause or kill them. Each run leaves
 //! a report; of several runs the reports become one table.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,12 @@ use lexopt::prelude::*;
 
 use crate::backend::{self, Backend};
 use crate::call::Call;
+use crate::cargo::{self, Artifact};
+use crate::guarantees;
 use crate::place;
 use crate::servers::Loan;
 use crate::trouble::{Result, While};
 use crate::workspace::Workspace;
-use crate::{cargo, guarantees};
 
 const HELP: &str = "\
 Runs the conformance suite: the contract as trials, on a backend.
@@ -39,9 +41,12 @@ Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--d
   --prove         the suite's own proof: what is broken on purpose is caught
   --table FILE…   the table of guarantees from these reports";
 
+/// The suite's own program, which tries memory and tells of the suite.
 const PROGRAM: &str = "conformance";
+/// That of any other backend, in its own crate.
+const TARGET: &str = "contract";
 /// Not optimised: trials wait more than they work, and from a cold clone building is nearly all there is to wait for.
-const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bins"];
+const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bin", PROGRAM];
 /// A server's leases run in real time, and the suite unoptimised is ten times the work: trials would time out.
 const IN_REAL_TIME: &[&str] = &["--profile", "test"];
 
@@ -52,9 +57,9 @@ const BROKEN: Option<i32> = Some(1);
 
 /// The suite, built.
 pub(crate) struct Suite {
-    /// A copy, for cargo puts what the tests build of it into the same place.
-    program: PathBuf,
-    /// Where it is, and reports go that nobody gave a place.
+    /// A copy of each backend's program, by the backend's name: cargo puts what the tests build into the same place.
+    programs: BTreeMap<&'static str, PathBuf>,
+    /// Where they are, and reports go that nobody gave a place.
     folder: PathBuf,
 }
 
@@ -85,10 +90,9 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
     };
     let backends = request.backends()?;
     let workspace = Workspace::load()?;
-    let is_in_real_time = backends.iter().any(|backend| !backend.deployments.is_empty());
-    let suite = Suite::with(&workspace, &backends, is_in_real_time)?;
+    let suite = Suite::of(&workspace, &backends)?;
     let went_well = if request.tells {
-        suite.call().args(&request.others).interactive()?
+        suite.any()?.args(&request.others).interactive()?
     } else {
         run_all(&suite, &request, &backends, &workspace.root)?
     };
@@ -125,48 +129,90 @@ fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root
 }
 
 impl Suite {
-    /// Built upon what the tests are built upon.
+    /// Of every backend, built upon what the tests are built upon.
     pub(crate) fn among_all(workspace: &Workspace) -> Result<Self> {
-        Self::build(workspace, &[cargo::AMONG_ALL, &["--bin", PROGRAM], IN_REAL_TIME].concat())
+        let selection = [cargo::AMONG_ALL, &["--bin", PROGRAM, "--test", TARGET], IN_REAL_TIME].concat();
+        let mut suite = Self::empty(workspace)?;
+        suite.build(workspace, &selection, &backend::called("all")?)?;
+        Ok(suite)
     }
 
-    /// With these backends alone, for storms, which go by the boot clock whatever the backend.
+    /// Of these backends alone: nothing is built that only another needs.
+    fn of(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
+        Self::with(workspace, backends, &[])
+    }
+
+    /// The same for storms, which go by the boot clock whatever the backend.
     pub(crate) fn for_storms(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
-        Self::with(workspace, backends, true)
+        Self::with(workspace, backends, IN_REAL_TIME)
     }
 
-    fn with(workspace: &Workspace, backends: &[&'static Backend], is_in_real_time: bool) -> Result<Self> {
-        let features = backend::features(backends);
-        let profile: &[&str] = if is_in_real_time { IN_REAL_TIME } else { &[] };
-        let selection =
-            QUICK_TO_BUILD.iter().chain(profile).copied().chain(features.iter().map(String::as_str));
-        Self::build(workspace, &selection.collect::<Vec<_>>())
+    fn with(workspace: &Workspace, backends: &[&'static Backend], without_servers: &[&str]) -> Result<Self> {
+        let mut suite = Self::empty(workspace)?;
+        for backend in backends {
+            let own = backend.selection("--test", TARGET);
+            let selection: Vec<&str> = match backend.has_servers() {
+                true => own.iter().map(String::as_str).chain(IN_REAL_TIME.iter().copied()).collect(),
+                false => [QUICK_TO_BUILD, without_servers].concat(),
+            };
+            suite.build(workspace, &selection, &[*backend])?;
+        }
+        Ok(suite)
     }
 
-    fn build(workspace: &Workspace, selection: &[&str]) -> Result<Self> {
-        let built = cargo::build_program(&workspace.root, selection, PROGRAM)?;
+    fn empty(workspace: &Workspace) -> Result<Self> {
         let folder = workspace.target.join("conformance");
         fs::create_dir_all(&folder).when(|| format!("make the folder {}", folder.display()))?;
-        let program = folder.join(built.file_name().unwrap_or_default());
-        let _ = fs::remove_file(&program); // it may be running: then it cannot be written to
-        fs::copy(&built, &program).when(|| format!("write {}", program.display()))?;
-        Ok(Self { program, folder })
+        Ok(Self { programs: BTreeMap::new(), folder })
     }
 
-    pub(crate) fn call(&self) -> Call {
-        Call::new(&self.program)
+    fn build(
+        &mut self,
+        workspace: &Workspace,
+        selection: &[&str],
+        backends: &[&'static Backend],
+    ) -> Result<()> {
+        let built = cargo::build_programs(&workspace.root, selection, |artifact| {
+            [PROGRAM, TARGET].contains(&artifact.target.as_str())
+        })?;
+        for backend in backends {
+            let (package, target) = match backend.has_servers() {
+                true => (backend.package(), TARGET),
+                false => ("tidelock-conformance".to_owned(), PROGRAM),
+            };
+            let folder = &workspace.package(&package)?.dir;
+            let is_it = |artifact: &&Artifact| artifact.target == target && artifact.folder == *folder;
+            let found =
+                built.iter().find(is_it).ok_or_else(|| format!("cargo built no {target} of {package}"))?;
+            let program = self.folder.join(backend.name).with_extension(std::env::consts::EXE_EXTENSION);
+            let _ = fs::remove_file(&program); // it may be running: then it cannot be written to
+            fs::copy(&found.executable, &program).when(|| format!("write {}", program.display()))?;
+            self.programs.insert(backend.name, program);
+        }
+        Ok(())
+    }
+
+    /// The program of a backend.
+    pub(crate) fn call(&self, backend: &Backend) -> Result<Call> {
+        let program = self.programs.get(backend.name);
+        Ok(Call::new(program.ok_or_else(|| format!("the suite was not built for {}", backend.name))?))
+    }
+
+    /// Any of the programs: what is the same whatever the backend.
+    pub(crate) fn any(&self) -> Result<Call> {
+        Ok(Call::new(self.programs.values().next().ok_or("the suite was built for no backend")?))
     }
 
     /// A run on a backend that needs no server, or on somebody's own.
-    pub(crate) fn on(&self, backend: &str, url: Option<&str>, report: &Path) -> Call {
+    pub(crate) fn on(&self, backend: &Backend, url: Option<&str>, report: &Path) -> Result<Call> {
         let _ = fs::remove_file(report); // an older one must not be taken for this run's
         let url = url.map(|url| ["--url", url]).into_iter().flatten();
-        self.call().args(["--backend", backend]).args(url).arg("--report").arg(report)
+        Ok(self.call(backend)?.args(url).arg("--report").arg(report))
     }
 
     /// A run on servers of ours: with them goes the way to stop, pause and start them.
-    pub(crate) fn on_loan(&self, backend: &str, loan: &Loan, report: &Path) -> Result<Call> {
-        let call = self.on(backend, Some(loan.url()), report);
+    pub(crate) fn on_loan(&self, backend: &Backend, loan: &Loan, report: &Path) -> Result<Call> {
+        let call = self.on(backend, Some(loan.url()), report)?;
         let call = call.arg("--control").arg(place::own_program()?);
         Ok(call.args(["--deployment", loan.name()]))
     }
@@ -178,7 +224,7 @@ impl Suite {
 
     /// The table of guarantees that these reports make.
     pub(crate) fn table(&self, reports: &[PathBuf]) -> Result<String> {
-        Ok(self.call().arg("--table").args(reports).run()?.required()?.stdout)
+        Ok(self.any()?.arg("--table").args(reports).run()?.required()?.stdout)
     }
 }
 
@@ -264,8 +310,8 @@ impl<'a> Run<'a> {
     fn play(&self, report: &Path) -> Result<Option<i32>> {
         let loan = self.deployment.map(Loan::of).transpose()?;
         let call = match &loan {
-            Some(loan) => self.suite.on_loan(self.backend.name, loan, report)?,
-            None => self.suite.on(self.backend.name, self.request.url.as_deref(), report),
+            Some(loan) => self.suite.on_loan(self.backend, loan, report)?,
+            None => self.suite.on(self.backend, self.request.url.as_deref(), report)?,
         };
         call.args(&self.request.others).interactive_code()
     }

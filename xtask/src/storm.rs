@@ -31,6 +31,9 @@ Usage: cargo xtask storm --backend NAME [--deployment NAME | --url URL] [--seed 
 /// How long it lasts if nobody says.
 const USUALLY: &str = "1m";
 
+/// A storm takes its time: a backend without a server goes by the boot clock too.
+pub(crate) const IN_REAL_TIME: &str = "--real-time";
+
 /// What is asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
@@ -59,17 +62,17 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
     let suite = Suite::for_storms(&Workspace::load()?, &backends)?;
     let mut went_well = true;
     for (backend, over) in storms {
-        let call = suite.call().args(["--storm", request.lasts.as_deref().unwrap_or(USUALLY)]);
+        let call = suite.call(backend)?.args(["--storm", request.lasts.as_deref().unwrap_or(USUALLY)]);
         let call = match &request.seed {
             Some(seed) => call.args(["--seed", seed.as_str()]),
             None => call,
         };
         went_well &= match over {
-            Over::Nothing => call.args(["--backend", in_real_time(backend)]).interactive()?,
-            Over::Url(url) => call.args(["--backend", backend.name, "--url", &url]).interactive()?,
+            Over::Nothing => call.arg(IN_REAL_TIME).interactive()?,
+            Over::Url(url) => call.args(["--url", &url]).interactive()?,
             Over::Deployment(name) => {
                 let loan = Loan::of(name)?;
-                on_loan(call, backend, &loan)?.interactive()?
+                on_loan(call, &loan)?.interactive()?
             }
         };
     }
@@ -77,17 +80,9 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
 }
 
 /// A storm on servers of ours: with them goes the way to stop, pause and start them.
-pub(crate) fn on_loan(call: Call, backend: &Backend, loan: &Loan) -> Result<Call> {
-    let call = call.args(["--backend", backend.name, "--url", loan.url(), "--deployment", loan.name()]);
+pub(crate) fn on_loan(call: Call, loan: &Loan) -> Result<Call> {
+    let call = call.args(["--url", loan.url(), "--deployment", loan.name()]);
     Ok(call.arg("--control").arg(place::own_program()?))
-}
-
-/// A storm takes its time: a backend without a server goes by the boot clock too.
-pub(crate) fn in_real_time(backend: &Backend) -> &'static str {
-    match backend.name {
-        "memory" => "memory-in-real-time",
-        other => other,
-    }
 }
 
 impl Request {

@@ -39,8 +39,6 @@ pub(crate) struct Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) for_tests_only: bool,
-    /// Only a feature brings it in.
-    pub(crate) is_optional: bool,
 }
 
 type Object = HashMap<String, JsonValue>;
@@ -140,7 +138,6 @@ impl Dependency {
         Some(Self {
             name: text(dependency, "name")?,
             for_tests_only: text(dependency, "kind").as_deref() == Some("dev"),
-            is_optional: *dependency.get("optional")?.get::<bool>()?,
         })
     }
 }

@@ -15,13 +15,14 @@ use crate::Result;
 use crate::exclusion::Exclusion;
 
 /// How one side reaches the other.
-pub(crate) trait Teller: Clone + fmt::Debug + Send + Sync + 'static {
+pub trait Teller: Clone + fmt::Debug + Send + Sync + 'static {
     /// Tells the other side, by way of the store.
     fn tell(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
+/// One side of a hand-off.
 #[derive(Clone, Debug)]
-pub(crate) struct Baton<T> {
+pub struct Baton<T> {
     teller: T,
     waiters: Waiters,
     /// The very first has nobody to wait for.
@@ -30,12 +31,12 @@ pub(crate) struct Baton<T> {
 
 /// Who waits on one side.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiters(Arc<Mutex<VecDeque<oneshot::Sender<()>>>>);
+pub struct Waiters(Arc<Mutex<VecDeque<oneshot::Sender<()>>>>);
 
 impl<T: Teller> Baton<T> {
     /// Two sides. `reach` is told which side it is for and which is the other, and wakes whoever waits when it hears
     /// of it.
-    pub(crate) async fn sides(reach: impl AsyncFn(usize, usize, Waiters) -> Result<T>) -> Result<[Self; 2]> {
+    pub async fn sides(reach: impl AsyncFn(usize, usize, Waiters) -> Result<T>) -> Result<[Self; 2]> {
         let begun = Arc::<AtomicBool>::default();
         let side = async |own: usize, other: usize| -> Result<Self> {
             let waiters = Waiters::default();
@@ -53,7 +54,8 @@ impl Waiters {
         my_turn
     }
 
-    pub(crate) fn wake_first(&self) {
+    /// Wakes the one who has waited longest.
+    pub fn wake_first(&self) {
         let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let _ = first.map(|turn| turn.send(())); // none: the last of all has given back
     }

@@ -3,7 +3,7 @@
 use crate::Result;
 
 /// One name, as one client reaches it.
-pub(crate) trait Exclusion: Clone + Send + Sync + 'static {
+pub trait Exclusion: Clone + Send + Sync + 'static {
     /// What whoever took it has in hand.
     type Held: Send + 'static;
 

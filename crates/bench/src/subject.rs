@@ -9,7 +9,8 @@ use crate::count::Counts;
 use crate::exclusion::Exclusion;
 
 /// A backend, with the bare commands that its figures are set beside.
-pub(crate) trait Subject: Sized + Send + Sync + 'static {
+#[allow(async_fn_in_trait)] // only this workspace's programs implement it
+pub trait Subject: Sized + Send + Sync + 'static {
     /// The store's bare commands.
     type Bare: Exclusion;
     /// The barest way to wake one who waits.
@@ -63,25 +64,26 @@ pub(crate) trait Subject: Sized + Send + Sync + 'static {
 
 /// One way to do without Tidelock, as each task has it.
 #[derive(Debug)]
-pub(crate) struct Twin<B> {
+pub struct Twin<B> {
     /// What it does, in a few words.
-    pub(crate) called: &'static str,
-    pub(crate) tasks: Vec<B>,
+    pub called: &'static str,
+    /// One for each task.
+    pub tasks: Vec<B>,
 }
 
 /// What a server says of itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+pub struct Load {
     /// Bytes that its data takes.
-    pub(crate) memory: f64,
+    pub memory: f64,
     /// Everything that it has done so far, the asking for this included. Only that it grows means something.
-    pub(crate) done: f64,
+    pub done: f64,
     /// Seconds of processor that it has used so far.
-    pub(crate) cpu: f64,
+    pub cpu: f64,
 }
 
 /// A number in a store: what a sale takes from.
-pub(crate) trait Stock: Clone + Send + Sync + 'static {
+pub trait Stock: Clone + Send + Sync + 'static {
     /// One bare read.
     fn read(&self) -> impl Future<Output = Result<u32>> + Send;
 

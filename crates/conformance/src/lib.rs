@@ -26,6 +26,7 @@ pub mod history;
 mod hold;
 mod layer;
 mod lessons;
+pub mod program;
 mod proof;
 mod proxy;
 pub mod report;

@@ -20,7 +20,7 @@ use crate::workspace::Package;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let (suite, programs) = (Suite::among_all(&job.workspace)?, programs(job)?);
-    for backend in backend::called("all")?.iter().filter(|backend| !backend.deployments.is_empty()) {
+    for backend in backend::called("all")?.iter().filter(|backend| backend.has_servers()) {
         let borrow = |names: &[&str]| names.iter().map(|name| Loan::of(name)).collect::<Result<Vec<_>>>();
         let (loans, others) = (borrow(backend.deployments)?, borrow(backend.others)?);
         let all: Vec<&Loan> = loans.iter().chain(&others).collect();
@@ -45,7 +45,7 @@ fn note(outcome: Result<()>, tally: &mut Tally) {
 
 fn contract_on(job: &Job, suite: &Suite, backend: &Backend, loan: &Loan, tally: &mut Tally) -> Result<()> {
     let report = suite.report(loan.name());
-    let call = suite.on_loan(backend.name, loan, &report)?;
+    let call = suite.on_loan(backend, loan, &report)?;
     contract::keep(job, loan.name(), call, report, tally)
 }
 
@@ -56,7 +56,7 @@ fn own_tests(
     loans: &[&Loan],
     tally: &mut Tally,
 ) -> Result<()> {
-    let package = job.workspace.package(&format!("tidelock-{}", backend.name))?;
+    let package = job.workspace.package(&backend.package())?;
     let tried_before = tally.units();
     for program in programs.iter().filter(|program| program.folder == package.dir) {
         run_program(job, package, &program.executable, loans, tally)?;

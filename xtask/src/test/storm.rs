@@ -24,7 +24,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let storms: Vec<Over> = backend::called("all")?.into_iter().flat_map(Over::all).collect();
     let lasts = if job.deep { LASTS_WHEN_DEEP } else { LASTS };
     let limit = job.limit(300);
-    let play = |over: Over| over.play(suite.call().args(["--storm", lasts]).limit(limit));
+    let play = |over: Over| over.play(suite.call(over.backend)?.args(["--storm", lasts]).limit(limit));
     for together in storms.chunks(AT_ONCE) {
         thread::scope(|scope| {
             let playing = together.iter().map(|over| (over.name(), scope.spawn(|| play(*over))));
@@ -61,10 +61,10 @@ impl Over {
 
     fn play(&self, call: Call) -> Result<Outcome> {
         let Some(deployment) = self.deployment else {
-            return call.args(["--backend", storm::in_real_time(self.backend)]).run();
+            return call.arg(storm::IN_REAL_TIME).run();
         };
         let loan = Loan::of(deployment)?;
-        storm::on_loan(call, self.backend, &loan)?.run()
+        storm::on_loan(call, &loan)?.run()
     }
 }
 

@@ -9,9 +9,8 @@ use tidelock::{
     Backend, Claim, ClaimId, Clock, Grant, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Reply,
     Result, Session, SessionId, Shard, Sight, Signals, Weight,
 };
+use tidelock_bench::Counts;
 use tidelock_memory::Store;
-
-use crate::count::Counts;
 
 /// What was counted so far.
 #[derive(Debug, Default)]

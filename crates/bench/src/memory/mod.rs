@@ -6,15 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidelock::{Locks, Options};
+use tidelock_bench::{Counts, Exclusion, Load, Result, Stock, Subject, Twin};
 use tidelock_memory::Store;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::yield_now;
 
 use self::counted::{Counted, Tally};
-use crate::Result;
-use crate::count::Counts;
-use crate::exclusion::Exclusion;
-use crate::subject::{Load, Stock, Subject, Twin};
 
 /// A store in this process.
 #[derive(Debug)]

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tidelock_bench::{Counts, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::{Acls, Client, CreateMode, Error as Said};
-
-use crate::Result;
-use crate::count::Counts;
 
 pub(super) struct Server {
     hosts: String,

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, cmd};
+use tidelock_bench::{Baton, Result, Teller};
 
 use super::server::Server;
-use crate::Result;
-use crate::baton::{Baton, Teller};
 
 const PUBLISH: &str = "return redis.call('PUBLISH', ARGV[1], ARGV[2])";
 

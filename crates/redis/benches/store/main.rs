@@ -1,15 +1,19 @@
 //! Redis, beside its bare commands: what a line, a lease and a token cost over a script that sets one key.
 
 mod channel;
+#[cfg_attr(test, allow(unused_imports))] // its unit tests run in tests/bench.rs
 mod monitor;
 mod number;
 mod pair;
+#[cfg_attr(test, allow(unused_imports))] // so do these
 mod server;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidelock::{Locks, Options};
+use tidelock_bench::{Baton, Counts, Load, Place, Result, Subject, Twin};
 use tidelock_redis::Store;
 
 use self::channel::Channel;
@@ -17,16 +21,14 @@ use self::monitor::Monitor;
 use self::number::Number;
 use self::pair::{How, Pair};
 use self::server::Server;
-use crate::Result;
-use crate::baton::Baton;
-use crate::count::Counts;
-use crate::subject::{Load, Subject, Twin};
+
+/// What its URL looks like.
+const LIKE: &str = "redis://127.0.0.1:6379";
 
 /// A server, and what this run calls its keys there.
 #[derive(Debug)]
-pub(crate) struct Redis {
-    url: String,
-    namespace: String,
+struct Redis {
+    place: Place,
     server: Server,
     /// How many there were: each has channels of its own.
     batons: AtomicUsize,
@@ -35,25 +37,23 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    pub(crate) async fn open(url: &str, namespace: &str) -> Result<Self> {
-        let server = Server::at(url).await?;
-        Ok(Self {
-            url: url.to_owned(),
-            namespace: namespace.to_owned(),
-            server,
-            batons: 0.into(),
-            monitor: None,
-        })
+    async fn open(place: Place) -> Result<Self> {
+        let server = Server::at(place.url(LIKE)?).await?;
+        Ok(Self { place, server, batons: 0.into(), monitor: None })
     }
 
     /// Where the keys of some of the bare commands begin.
     fn bare(&self, what: &str) -> String {
-        format!("{}:bare:{what}:", self.namespace)
+        format!("{}:bare:{what}:", self.place.namespace())
     }
 
     async fn pairs(&self, how: How, count: usize) -> Result<Vec<Pair>> {
         Pair::several(&self.server, how, &self.bare("pair"), count).await
     }
+}
+
+fn main() -> ExitCode {
+    tidelock_bench::main(Redis::open)
 }
 
 impl Subject for Redis {
@@ -81,13 +81,12 @@ impl Subject for Redis {
     }
 
     fn flags(&self) -> Result<Vec<String>, &'static str> {
-        let flags = ["--backend", self.name(), "--url", &self.url, "--namespace", &self.namespace];
-        Ok(flags.map(str::to_owned).to_vec())
+        Ok(self.place.flags())
     }
 
     async fn client(&self) -> Result<Arc<dyn Locks>> {
-        let options = Options::new().namespace(&self.namespace);
-        Ok(Store::open(&self.url)?.connect(options).await?)
+        let options = Options::new().namespace(self.place.namespace());
+        Ok(Store::open(self.place.url(LIKE)?)?.connect(options).await?)
     }
 
     async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<Pair>>> {
@@ -116,7 +115,7 @@ impl Subject for Redis {
 
     async fn counted(&self) -> Result<Self> {
         let monitor = Some(Monitor::start(&self.server).await?);
-        Ok(Self { monitor, ..Self::open(&self.url, &self.namespace).await? })
+        Ok(Self { monitor, ..Self::open(self.place.clone()).await? })
     }
 
     async fn counts(&self) -> Result<Counts> {
@@ -131,6 +130,6 @@ impl Subject for Redis {
     }
 
     async fn clean(&self) -> Result<()> {
-        self.server.remove(&format!("{}:", self.namespace)).await
+        self.server.remove(&format!("{}:", self.place.namespace())).await
     }
 }

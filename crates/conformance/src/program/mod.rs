@@ -1,7 +1,11 @@
-//! `conformance`: the suite on a backend, a storm over it, the suite's own proof, and the table of guarantees.
+//! A program of the suite: the contract on one backend, a storm over it, the suite's own proof, and the table of
+//! guarantees.
+//!
+//! Each backend has a program of its own, of a few lines: it says what its backend is, and calls [`main`].
 
 mod storm;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -10,9 +14,10 @@ use std::time::Duration;
 
 use lexopt::ValueExt;
 use tidelock::Options;
-use tidelock_conformance::report::{POINTS, Painter, table};
-use tidelock_conformance::subjects::{Control, Remote};
-use tidelock_conformance::{
+
+use crate::report::{POINTS, Painter, table};
+use crate::subjects::{Control, Remote};
+use crate::{
     ELSEWHERE, LESSONS, ONLY_SERVERS, Role, Settings, Subject, Trial, prove, run_with, serve_as_child,
     serve_as_player, subjects, trials,
 };
@@ -20,16 +25,14 @@ use tidelock_conformance::{
 const USAGE: &str = "\
 The contract of Tidelock as trials, on a backend.
 
-Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [--seed N]
-       conformance --backend NAME --url URL [--control PROGRAM --deployment NAME] [the same]
-       conformance --storm TIME [--backend NAME …] [--seed N]
+Usage: conformance [--url URL [--control PROGRAM --deployment NAME]] [--filter PART] [--deep] [--report FILE] [--seed N]
+       conformance --storm TIME [--url URL …] [--seed N]
                                    everything at once, by chance, for so long: 90s, 20m, 8h
        conformance --list          which trial proves what
        conformance --prove         the suite's own proof: what is broken on purpose is caught
-       conformance --table FILE…   the table of guarantees from these reports, as README has it
+       conformance --table FILE…   the table of guarantees from these reports
 
-  --backend NAME  what to try; memory if it is not said
-  --url URL       the server to try it on
+  --url URL       the server to try it on, if the backend has one
   --control PROGRAM --deployment NAME
                   who has started that server, and stops, starts and pauses it and sets its clock when asked to:
                   PROGRAM servers act NAME MEMBER stop|kill|start|pause|resume|clock [MILLISECONDS]
@@ -37,14 +40,43 @@ Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   writes a report as JSON
   --seed N        replays the random choices of an earlier run, or the plan of a round of a storm
+  --real-time     memory alone: by the boot clock, and not by one that the trials turn
 ";
+
+/// What a program of the suite tries.
+#[derive(Clone, Copy, Debug)]
+pub struct Backend(Tried);
+
+#[derive(Clone, Copy, Debug)]
+enum Tried {
+    Memory,
+    Servers { name: &'static str, at: At },
+}
+
+/// Gives the server at a URL.
+type At = fn(&str) -> tidelock::Result<Remote>;
+
+impl Backend {
+    /// The process's own memory.
+    #[must_use]
+    pub const fn memory() -> Self {
+        Self(Tried::Memory)
+    }
+
+    /// A backend whose store is a server: what it is called, and what is at a URL.
+    #[must_use]
+    pub const fn with_servers(name: &'static str, at: At) -> Self {
+        Self(Tried::Servers { name, at })
+    }
+}
 
 /// How long a trial may take in a deep run.
 const DEEP_TIME_OUT: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
 struct Flags {
-    backend: Option<String>,
+    /// Memory alone: by the boot clock.
+    real_time: bool,
     url: Option<String>,
     control: Option<PathBuf>,
     deployment: Option<String>,
@@ -78,8 +110,11 @@ enum What {
     Help,
 }
 
-fn main() -> ExitCode {
-    match parse().and_then(|flags| act(&flags)) {
+/// What the program does: reads its arguments, and says how it went. 0: the contract holds; 1: it is broken; 2: it could
+/// not be tried.
+#[must_use]
+pub fn main(backend: &Backend) -> ExitCode {
+    match run(backend, std::env::args_os()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -89,12 +124,23 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse() -> Result<Flags, lexopt::Error> {
+/// The same with these arguments, of which the first is the program's name. Says whether the contract holds.
+///
+/// # Errors
+/// A sentence that says why it could not be tried.
+pub fn run<A: Into<OsString>>(
+    backend: &Backend,
+    args: impl IntoIterator<Item = A, IntoIter: 'static>,
+) -> Result<bool, lexopt::Error> {
+    act(backend, &parse(lexopt::Parser::from_iter(args))?)
+}
+
+fn parse(mut parser: lexopt::Parser) -> Result<Flags, lexopt::Error> {
     use lexopt::Arg::{Long, Short, Value};
-    let (mut flags, mut parser) = (Flags::default(), lexopt::Parser::from_env());
+    let mut flags = Flags::default();
     while let Some(arg) = parser.next()? {
         match arg {
-            Long("backend") => flags.backend = Some(parser.value()?.string()?),
+            Long("real-time") => flags.real_time = true,
             Long("url") => flags.url = Some(parser.value()?.string()?),
             Long("control") => flags.control = Some(parser.value()?.into()),
             Long("deployment") => flags.deployment = Some(parser.value()?.string()?),
@@ -126,25 +172,24 @@ fn parse() -> Result<Flags, lexopt::Error> {
     Ok(flags)
 }
 
-fn act(flags: &Flags) -> Result<bool, lexopt::Error> {
+fn act(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
     if let Some(child) = &flags.child {
-        return be_child(flags, child);
+        return be_child(backend, flags, child);
     }
     match &flags.what {
         What::Help => say(USAGE.trim_end()),
         What::List => list(flags),
         What::Table(files) => say(table(&read(files)?)?.trim_end()),
         What::Prove => return Ok(prove_all(flags)),
-        What::Storm(lasts) => return storm::run(flags, *lasts, flags.seed.unwrap_or_else(new_seed)),
-        What::Run => return run_all(flags),
+        What::Storm(lasts) => return storm::run(backend, flags, *lasts),
+        What::Run => return run_all(backend, flags),
     }
     Ok(true)
 }
 
-fn run_all(flags: &Flags) -> Result<bool, lexopt::Error> {
-    let (subject, settings, painter) = (subject(flags)?, settings(flags), Painter::for_stdout());
+fn run_all(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
+    let (subject, settings, painter) = (subject(backend, flags)?, settings(flags), Painter::for_stdout());
     let seed = settings.seed;
-    ask_first(flags, &*subject)?;
     say(&format!("the contract on {}, seed {seed} (replay with --seed {seed})\n", subject.name()));
     let report = run_with(&subject, &settings, &mut |verdict| say(&verdict.text(painter)));
     if report.verdicts.is_empty() {
@@ -158,18 +203,14 @@ fn run_all(flags: &Flags) -> Result<bool, lexopt::Error> {
 }
 
 /// Whether anybody is there at all: otherwise every trial would say the same in its own way.
-fn ask_first(flags: &Flags, subject: &dyn Subject) -> Result<(), lexopt::Error> {
-    if flags.url.is_none() {
-        return Ok(());
-    }
+fn ask_first(remote: &Remote) -> Result<(), lexopt::Error> {
     let unusable = |error: &dyn std::fmt::Display| {
-        format!("nothing was tried, for the {} at that URL cannot be used: {error}", subject.name())
+        format!("nothing was tried, for the {} at that URL cannot be used: {error}", remote.name())
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| unusable(&error))?;
     let asked = runtime.block_on(async {
-        let locks =
-            remote(flags).map_err(|error| error.to_string())?.connect(Options::new().label("first")).await;
+        let locks = remote.connect(Options::new().label("first")).await;
         locks.map_err(|error| error.to_string())?.close().await.map_err(|error| error.to_string())
     });
     asked.map_err(|error| unusable(&error).into())
@@ -233,100 +274,51 @@ fn say(text: &str) {
     }
 }
 
-fn subject(flags: &Flags) -> Result<Arc<dyn Subject>, lexopt::Error> {
-    match (backend(flags), &flags.url) {
-        ("memory", None) => Ok(Arc::new(subjects::memory())),
-        ("memory-in-real-time", None) => Ok(Arc::new(subjects::memory_in_real_time())),
-        ("memory" | "memory-in-real-time", Some(_)) => {
-            Err("the memory backend has no server, and so no URL".into())
+/// What is tried. Of a server, only once it has answered.
+fn subject(backend: &Backend, flags: &Flags) -> Result<Arc<dyn Subject>, lexopt::Error> {
+    match (backend.0, &flags.url) {
+        (Tried::Memory, None) if flags.real_time => Ok(Arc::new(subjects::memory_in_real_time())),
+        (Tried::Memory, None) => Ok(Arc::new(subjects::memory())),
+        _ => {
+            let remote = remote(backend, flags)?;
+            ask_first(&remote)?;
+            Ok(Arc::new(remote))
         }
-        _ => Ok(Arc::new(remote(flags)?)),
     }
 }
 
-fn backend(flags: &Flags) -> &str {
-    flags.backend.as_deref().unwrap_or("memory")
-}
-
 /// The server at the URL, with what was said of it.
-fn remote(flags: &Flags) -> Result<Remote, lexopt::Error> {
-    let mut remote = match (backend(flags), &flags.url) {
-        ("redis" | "zookeeper", None) => {
-            return Err(format!("{} needs a server: give --url URL", backend(flags)).into());
+fn remote(backend: &Backend, flags: &Flags) -> Result<Remote, lexopt::Error> {
+    let (at, url) = match (backend.0, &flags.url) {
+        (Tried::Memory, _) => return Err("the memory backend has no server, and so no URL".into()),
+        (Tried::Servers { name, .. }, None) => {
+            return Err(format!("{name} needs a server: give --url URL").into());
         }
-        ("redis", Some(url)) => redis(url)?,
-        ("zookeeper", Some(url)) => zookeeper(url)?,
-        (other, _) => {
-            return Err(format!(
-                "there is no backend {other:?}; there are: memory, memory-in-real-time, redis, \
-                 zookeeper"
-            )
-            .into());
-        }
+        (Tried::Servers { at, .. }, Some(url)) => (at, url.clone()),
     };
+    let mut remote = at(&url).map_err(|error| error.to_string())?;
     remote = match (&flags.control, &flags.deployment) {
         (Some(program), Some(deployment)) => remote.controlled_by(Control::new(program, deployment)),
         (None, None) => remote,
         _ => return Err("--control and --deployment go together".into()),
     };
-    if let (Ok(program), Some(url)) = (std::env::current_exe(), flags.url.clone()) {
-        let backend = backend(flags).to_owned();
-        remote = remote.with_children(move |options| child(&program, &backend, &url, options));
+    if let Ok(program) = std::env::current_exe() {
+        remote = remote.with_children(move |options| child(&program, &url, options));
     }
     Ok(remote)
 }
 
-#[cfg(feature = "redis")]
-fn redis(url: &str) -> Result<Remote, lexopt::Error> {
-    Ok(Remote::new(subjects::Redis::at(url).map_err(|error| error.to_string())?))
-}
-
-#[cfg(not(feature = "redis"))]
-fn redis(_: &str) -> Result<Remote, lexopt::Error> {
-    Err(without("redis"))
-}
-
-#[cfg(feature = "zookeeper")]
-fn zookeeper(url: &str) -> Result<Remote, lexopt::Error> {
-    Ok(Remote::new(subjects::ZooKeeper::at(url).map_err(|error| error.to_string())?))
-}
-
-#[cfg(not(feature = "zookeeper"))]
-fn zookeeper(_: &str) -> Result<Remote, lexopt::Error> {
-    Err(without("zookeeper"))
-}
-
-/// What to do about a backend that was left out.
-#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
-fn without(backend: &str) -> lexopt::Error {
-    format!(
-        "this program was built without {backend}; \
-         `cargo run -p tidelock-conformance --features {backend} -- --backend {backend} …` builds it in, \
-         and so does `cargo xtask conformance --backend {backend}`"
-    )
-    .into()
-}
-
 /// What runs this program again, as a client.
-fn child(program: &Path, backend: &str, url: &str, options: &Options) -> Command {
+fn child(program: &Path, url: &str, options: &Options) -> Command {
     let ttl = options.ttl.as_millis().to_string();
     let mut command = Command::new(program);
-    command.args([
-        "--backend",
-        backend,
-        "--url",
-        url,
-        "--as-child",
-        &options.label,
-        &options.namespace,
-        &ttl,
-    ]);
+    command.args(["--url", url, "--as-child", &options.label, &options.namespace, &ttl]);
     command
 }
 
-fn be_child(flags: &Flags, child: &Child) -> Result<bool, lexopt::Error> {
+fn be_child(backend: &Backend, flags: &Flags, child: &Child) -> Result<bool, lexopt::Error> {
     let options = Options::new().ttl(child.ttl).label(&child.label);
-    let remote = remote(flags)?;
+    let remote = remote(backend, flags)?;
     let served = match &flags.role {
         Some(role) => {
             remote.stage(&child.namespace).and_then(|stage| serve_as_player(&*stage, options, role))

@@ -8,7 +8,7 @@ use tidelock::{Error, ErrorKind, Result};
 
 use super::keys;
 use super::servers::{Node, Servers, in_time};
-use crate::subjects::Control;
+use tidelock_conformance::subjects::Control;
 
 impl Servers {
     /// Replicas miss what is written from now on.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
+use tidelock_bench::{Result, Stock};
 
 use super::server::Server;
-use crate::Result;
-use crate::subject::Stock;
 
 /// DECR alone would go below zero.
 const TAKE_ONE: &str = "\

@@ -13,15 +13,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use redis::cmd;
 use tidelock::{Backend, Result, SessionId};
+use tidelock_conformance::subjects::{Control, Site};
+use tidelock_conformance::{Ability, Act, Belief, Can, Cost, Counts, Mishap};
 use tidelock_redis::Store;
 
 use self::servers::{Servers, Shape, ask};
-use super::{Control, Site};
-use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap};
 
 /// The site of one Redis, of whatever shape its URL says.
 #[derive(Debug)]
-pub struct Redis {
+pub(crate) struct Redis {
     url: String,
     servers: Servers,
 }
@@ -32,7 +32,7 @@ impl Redis {
     ///
     /// # Errors
     /// When that is no URL of a Redis.
-    pub fn at(url: &str) -> Result<Self> {
+    pub(crate) fn at(url: &str) -> Result<Self> {
         Store::open(url)?; // it says best what is wrong with a URL
         Ok(Self { url: url.to_owned(), servers: Servers::of(url)? })
     }

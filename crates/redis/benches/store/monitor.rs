@@ -10,12 +10,11 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::{Stream, StreamExt};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, InfoDict, cmd};
+use tidelock_bench::{Counts, Result};
 use tokio::sync::{Mutex as Turn, mpsc};
 use tokio::task::AbortHandle;
 
 use super::server::Server;
-use crate::Result;
-use crate::count::Counts;
 
 /// Begins every mark.
 const MARK: &str = "tidelock-bench-mark-";

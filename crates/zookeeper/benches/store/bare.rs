@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
+use tidelock_bench::{Baton, Exclusion, Result, Stock, Teller};
 use zookeeper_client::{Acls, AddWatchMode, Client, CreateMode, Error as Said};
 
 use super::server::Server;
-use crate::Result;
-use crate::baton::{Baton, Teller};
-use crate::exclusion::Exclusion;
-use crate::subject::Stock;
 
 /// One take and one give-back: two requests over a connection that others may share.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use zookeeper_client::{Client, Error as Said};
 
-use crate::Seat;
+use tidelock_conformance::Seat;
 
 /// How long servers may take to serve again.
 const IN_STEP: Duration = Duration::from_secs(30);

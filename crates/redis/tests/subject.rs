@@ -1,18 +1,18 @@
-//! The suite asks first whether anybody is there: nobody wants to read it from every trial.
+//! What the suite knows of a Redis: its unit tests, and what its program says where nobody answers.
 
-#![cfg(feature = "redis")]
+#![cfg(feature = "cluster")]
+
+#[path = "contract/subject/mod.rs"]
+mod subject;
 
 use std::net::TcpListener;
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+
+use tidelock_conformance::program::{self, Backend};
+use tidelock_conformance::subjects::Remote;
 
 /// Long enough for one connection that is refused; a run of the trials takes minutes.
 const SOON: Duration = Duration::from_secs(20);
-
-fn conformance(args: &[&str]) -> Output {
-    let program = env!("CARGO_BIN_EXE_conformance");
-    Command::new(program).args(args).output().expect("the program was built for this test")
-}
 
 /// A URL where nobody answers.
 fn nobody() -> String {
@@ -23,15 +23,14 @@ fn nobody() -> String {
 
 #[test]
 fn where_nobody_answers_nothing_is_tried_and_one_sentence_says_so() {
-    for what in [&["--seed", "1"][..], &["--storm", "1s"][..]] {
+    let redis = Backend::with_servers("redis", |url| Ok(Remote::new(subject::Redis::at(url)?)));
+    for what in [["--seed", "1"], ["--storm", "1s"]] {
         let (url, began) = (nobody(), Instant::now());
-        let args = [&["--backend", "redis", "--url", &url], what].concat();
-        let output = conformance(&args);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+        let args = ["conformance", "--url", &url].into_iter().chain(what).map(str::to_owned);
+        let args: Vec<String> = args.collect();
+        let said = program::run(&redis, args).expect_err("nobody answers").to_string();
         assert_eq!(said.lines().count(), 1, "{said}");
-        let sentence = "conformance: nothing was tried, for the redis at that URL cannot be used: ";
+        let sentence = "nothing was tried, for the redis at that URL cannot be used: ";
         assert!(said.starts_with(sentence) && said.contains("127.0.0.1"), "{said}");
         assert!(!said.contains("secret"), "{said}");
         assert!(began.elapsed() < SOON, "{:?}", began.elapsed());

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, cmd};
+use tidelock_bench::{Exclusion, Result};
 
 use super::server::Server;
-use crate::Result;
-use crate::exclusion::Exclusion;
 
 const TTL_MS: u32 = 15_000;
 

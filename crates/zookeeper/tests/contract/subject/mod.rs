@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock::{Backend, Error, ErrorKind, Result, SessionId};
+use tidelock_conformance::subjects::{Control, Site};
+use tidelock_conformance::{Ability, Act, Belief, Can, Cost, Counts, Mishap, Seat};
 use tidelock_zookeeper::Store;
 
 use self::gate::Gates;
-use super::{Control, Site};
-use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap, Seat};
 
 /// A session ends up to a tick later than it says, and its server's clock strikes ten times a second. In an ensemble all
 /// takes longer, elections too.
@@ -24,7 +24,7 @@ const TTL: Duration = Duration::from_secs(3);
 
 /// The site of one ZooKeeper.
 #[derive(Debug)]
-pub struct ZooKeeper {
+pub(crate) struct ZooKeeper {
     url: String,
     /// `HOST:PORT` of each server.
     hosts: Vec<String>,
@@ -36,7 +36,7 @@ impl ZooKeeper {
     ///
     /// # Errors
     /// When that is no URL of a ZooKeeper, or there is no port for a gate.
-    pub fn at(url: &str) -> Result<Self> {
+    pub(crate) fn at(url: &str) -> Result<Self> {
         Store::open(url)?; // it says best what is wrong with a URL
         let plain =
             |url: &str| url.strip_prefix("zookeeper://").map(|rest| rest.trim_end_matches('/').to_owned());

@@ -3,24 +3,24 @@
 mod bare;
 mod server;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidelock::{Locks, Options};
+use tidelock_bench::{Baton, Counts, Load, Place, Result, Subject, Twin};
 use tidelock_zookeeper::Store;
 
 use self::bare::{Number, Pair, Watched};
 use self::server::{Meter, Server};
-use crate::Result;
-use crate::baton::Baton;
-use crate::count::Counts;
-use crate::subject::{Load, Subject, Twin};
+
+/// What its URL looks like.
+const LIKE: &str = "zookeeper://127.0.0.1:2181";
 
 /// A server, and what this run calls its nodes there.
 #[derive(Debug)]
-pub(crate) struct ZooKeeper {
-    url: String,
-    namespace: String,
+struct ZooKeeper {
+    place: Place,
     server: Server,
     /// How many there were: each has nodes of its own.
     batons: AtomicUsize,
@@ -29,21 +29,19 @@ pub(crate) struct ZooKeeper {
 }
 
 impl ZooKeeper {
-    pub(crate) async fn open(url: &str, namespace: &str) -> Result<Self> {
-        let server = Server::at(url, &format!("/{namespace}-bare")).await?;
-        Ok(Self {
-            url: url.to_owned(),
-            namespace: namespace.to_owned(),
-            server,
-            batons: 0.into(),
-            meter: None,
-        })
+    async fn open(place: Place) -> Result<Self> {
+        let server = Server::at(place.url(LIKE)?, &format!("/{}-bare", place.namespace())).await?;
+        Ok(Self { place, server, batons: 0.into(), meter: None })
     }
 
     async fn pairs(&self, count: usize) -> Result<Vec<Pair>> {
         let client = self.server.connect().await?;
         Ok((0..count).map(|number| Pair::new(&client, self.server.path(&format!("pair-{number}")))).collect())
     }
+}
+
+fn main() -> ExitCode {
+    tidelock_bench::main(ZooKeeper::open)
 }
 
 impl Subject for ZooKeeper {
@@ -71,13 +69,12 @@ impl Subject for ZooKeeper {
     }
 
     fn flags(&self) -> Result<Vec<String>, &'static str> {
-        let flags = ["--backend", self.name(), "--url", &self.url, "--namespace", &self.namespace];
-        Ok(flags.map(str::to_owned).to_vec())
+        Ok(self.place.flags())
     }
 
     async fn client(&self) -> Result<Arc<dyn Locks>> {
-        let options = Options::new().namespace(&self.namespace);
-        Ok(Store::open(&self.url)?.connect(options).await?)
+        let options = Options::new().namespace(self.place.namespace());
+        Ok(Store::open(self.place.url(LIKE)?)?.connect(options).await?)
     }
 
     async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<Pair>>> {
@@ -102,7 +99,7 @@ impl Subject for ZooKeeper {
     }
 
     async fn counted(&self) -> Result<Self> {
-        let counted = Self::open(&self.url, &self.namespace).await?;
+        let counted = Self::open(self.place.clone()).await?;
         let meter = Some(counted.server.meter().await?);
         Ok(Self { meter, ..counted })
     }
@@ -119,7 +116,7 @@ impl Subject for ZooKeeper {
     }
 
     async fn clean(&self) -> Result<()> {
-        self.server.remove(&format!("/{}", self.namespace)).await?;
+        self.server.remove(&format!("/{}", self.place.namespace())).await?;
         self.server.remove_all().await
     }
 }

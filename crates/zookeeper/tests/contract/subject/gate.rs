@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::Counts;
+use tidelock_conformance::Counts;
 
 /// The gates to all servers.
 #[derive(Debug)]

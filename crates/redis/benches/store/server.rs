@@ -5,10 +5,8 @@ use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, InfoDict, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, cmd,
 };
+use tidelock_bench::{Load, Result};
 use tokio::time::Duration;
-
-use crate::Result;
-use crate::subject::Load;
 
 /// A crowd behind one connection may wait for longer than the crate's half a second.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use tidelock_conformance::{Storm, storm};
-
-use super::{Flags, say, subject};
+use super::{Backend, Flags, new_seed, say, subject};
+use crate::{Storm, StormCounts, storm};
 
 /// Storms for as long as was asked for. Says whether nothing was broken.
-pub(crate) fn run(flags: &Flags, lasts: Duration, seed: u64) -> Result<bool, lexopt::Error> {
-    let subject = subject(flags)?;
-    super::ask_first(flags, &*subject)?;
+pub(super) fn run(backend: &Backend, flags: &Flags, lasts: Duration) -> Result<bool, lexopt::Error> {
+    let (subject, seed) = (subject(backend, flags)?, flags.seed.unwrap_or_else(new_seed));
     let mut settings = Storm::new(seed, lasts);
     settings.round = settings.round.max(subject.ttl() * 3);
     say(&format!(
@@ -19,9 +17,7 @@ pub(crate) fn run(flags: &Flags, lasts: Duration, seed: u64) -> Result<bool, lex
     ));
     let rounds = storm(&subject, &settings, &mut |round| say(&round.text()));
     let broken = rounds.iter().filter(|round| round.damage.is_some()).count();
-    let sum = |of: fn(&tidelock_conformance::StormCounts) -> usize| -> usize {
-        rounds.iter().map(|round| of(&round.counts)).sum()
-    };
+    let sum = |of: fn(&StormCounts) -> usize| -> usize { rounds.iter().map(|round| of(&round.counts)).sum() };
     say(&format!(
         "\n{} rounds, {} claims asked for, {} granted, {} lost, {} faults",
         rounds.len(),
@@ -40,7 +36,7 @@ pub(crate) fn run(flags: &Flags, lasts: Duration, seed: u64) -> Result<bool, lex
 }
 
 /// `90`, `90s`, `20m` or `8h`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.char_indices().last() {
         Some((end, 's')) => (&text[..end], 1),
         Some((end, 'm')) => (&text[..end], 60),
