@@ -170,7 +170,7 @@ impl Late {
         self.held_up.lock().expect("no panic")
     }
 
-    /// The way on which the first join was sent.
+    /// The session by which the first join was sent.
     fn session(&self) -> Arc<dyn Session> {
         match &*self.held_up() {
             HeldUp::UnderWay(session, _) => session.clone(),
@@ -298,7 +298,7 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
     Ok(())
 }
 
-/// A late first copy of a join of `a` changes nothing: the claim holds by the second copy.
+/// Locks m for `a` by the second copy of its join. The first copy, still on its way, does not prevent that.
 async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock::Result<Guard> {
     let asking = asking(a, "m")?;
     until("the repetition is answered", async || {

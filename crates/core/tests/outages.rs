@@ -130,7 +130,7 @@ async fn who_comes_when_the_store_is_back_waits_out_nobodys_rest() -> Done {
 async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() -> Done {
     let (first, longest) = (OUTAGE / 15, Duration::from_secs(10));
     let options = || Options::new().command_deadline(OUTAGE * 10).back_off(first, longest);
-    // They have asked, and have given up.
+    // Earlier callers have asked, and ask no more.
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
     let locks = tidelock::attach(away, options())?;
     for _ in 0..10 {
@@ -138,7 +138,7 @@ async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() 
     }
     locks.mutex("m")?.lock().await?.release().await?;
     locks.close().await?;
-    // When it comes, the others have been pausing for long, or are just trying once more.
+    // When the new caller comes, earlier ones are in a long pause, or are just trying once more.
     for is_resting in [true, false] {
         let store = Store::new();
         let locks = store.connect(options())?;

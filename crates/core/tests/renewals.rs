@@ -131,7 +131,7 @@ impl SlowSession {
         self.slow.clock.advance(early);
     }
 
-    /// Until when a lease lives that was sent then.
+    /// Until when the lease lives if a request was sent then.
     fn until(&self, sent: Moment) -> Moment {
         let from = if self.slow.how().is_proved_late { self.lease().known } else { sent };
         from + self.ttl()
@@ -203,7 +203,7 @@ impl Session for SlowSession {
     }
 }
 
-/// Calls this repeatedly while time passes.
+/// Runs `work` while time passes.
 async fn drive<T: Send + 'static>(slow: &Slow, work: impl Future<Output = T> + Send + 'static) -> T {
     let work = tokio::spawn(work);
     until("it is done", async || {
