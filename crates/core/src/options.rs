@@ -29,8 +29,8 @@ pub struct Options {
     ///
     /// An acquire keeps trying through an outage of this length, also if there is no session and none can be opened.
     /// So it may be longer than the ttl. A single answer about a claim is awaited for a ttl at most, because after
-    /// that it is of no use: the join is then sent again. A release is awaited no longer than this. One renewal or look takes
-    /// at most a third of the ttl.
+    /// that it is of no use: the join is then sent again. A release is awaited no longer than this. One renewal or
+    /// look takes at most a third of the ttl.
     pub command_deadline: Duration,
     /// How long connecting may take. Default 5 s.
     pub connect_deadline: Duration,

@@ -159,7 +159,7 @@ impl Stake {
             }
             let name = &self.standing.claim.name;
             shield::unharmed(
-                || tracing::debug!(lock.name = %name, %error, "the request for this lock got no answer, retrying"),
+                || tracing::debug!(lock.name = %name, %error, "could not join the line of this lock, retrying"),
             );
             word::had(&error);
             trying.trouble = Some(error);

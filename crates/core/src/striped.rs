@@ -62,7 +62,8 @@ impl Striped {
     /// Spreads `name` over `stripes` mutexes. All processes must use the same number.
     ///
     /// # Errors
-    /// [`InvalidName`](ErrorKind::InvalidName); [`InvalidOption`](ErrorKind::InvalidOption) for no stripes, or more than 65 536.
+    /// [`InvalidName`](ErrorKind::InvalidName); [`InvalidOption`](ErrorKind::InvalidOption) for no stripes, or more than
+    /// 65 536.
     pub fn new(locks: &dyn Locks, name: &str, stripes: usize) -> Result<Self> {
         if !(1..=MOST_STRIPES).contains(&stripes) {
             let wrong = format!("a striped lock has 1 to {MOST_STRIPES} stripes, not {stripes}");

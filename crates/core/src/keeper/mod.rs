@@ -53,7 +53,7 @@ pub(crate) struct Keeper {
     /// Leaves that are not confirmed yet.
     leaving: BTreeMap<ClaimId, Name>,
     /// The alarm that woke the keeper, or the first one that will. A test that turns the clock by hand waits
-    /// until it is let go of, as the sign that all work is done. So one exists from the beginning, and it is
+    /// until this alarm is dropped, as the sign that all work is done. So one exists from the beginning, and it is
     /// dropped only when the next one is set.
     alarm: Option<Pin<Box<Sleep>>>,
 }
