@@ -23,8 +23,8 @@ pub(super) struct Table {
 struct Waiting {
     numbers: BTreeSet<u64>,
     look_at: Moment,
-    /// The waiter of the last warning, after how long a wait is worth one, and until when another would be a
-    /// nuisance.
+    /// The waiter that warnings are about, the waits that are worth its first and its next warning, and until when
+    /// another warning would be a nuisance.
     warned_for: u64,
     warn_first: Duration,
     warn_after: Duration,
