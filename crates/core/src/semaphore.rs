@@ -35,9 +35,9 @@ pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn for `permits` permits. They are granted together and given back together.
     ///
     /// # Errors
-    /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or more than the line can ever give. All other errors
-    /// are trouble with the store: it is unknown whether this claim was granted, and it is given back in the
-    /// background.
+    /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or more than the line can ever give; `KindMismatch` and
+    /// `Closed` as for [`Mutex::lock`](crate::Mutex::lock). All other errors are trouble with the store: it is unknown
+    /// whether this claim was granted, and it is given back in the background.
     ///
     /// # Cancel safety
     /// As for [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.

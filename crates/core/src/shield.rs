@@ -27,7 +27,7 @@ pub fn unharmed(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work))
         && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
     {
-        std::mem::forget(another); // what it panicked with panics when it is dropped, and so on perhaps
+        std::mem::forget(another); // the payload panics when dropped, and so may the next one
     }
 }
 
