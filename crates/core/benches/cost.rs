@@ -1,4 +1,4 @@
-//! What core costs: acquire + release through all of it on the memory backend, by one task, beside `tokio::sync`.
+//! The cost of core: one task acquires and releases on the memory backend, compared with `tokio::sync`.
 //!
 //! `cargo bench -p tidelock --bench cost`
 

@@ -1,6 +1,6 @@
-//! Distributed locks for async Rust: mutex, read-write lock and semaphore, one API over one store or another.
+//! Distributed locks for async Rust: mutex, read-write lock and semaphore, with one API over several stores.
 //!
-//! This is the core. Depend on the crate of the backend you like, `tidelock-memory` for instance: it re-exports
+//! This is the core. Depend on the crate of your backend instead, for example `tidelock-memory`: it re-exports
 //! everything here, and its `connect` gives you a [`Locks`].
 //!
 //! ```
@@ -19,26 +19,27 @@
 //!
 //! # What is promised
 //!
-//! - **First come, first served.** Each name has one line, for readers and writers and permits alike. Nobody passes.
-//! - **A fencing token on every grant** ([`Token`]). Of two conflicting grants of a name the later has the greater
-//!   token; a resource that checks it ([`Fence`]) refuses the late write of a holder that has lost the lock.
-//! - **Loss is told in time.** A lock in a store is a lease. A guard is [`State::Lost`] by this process's own clock
-//!   before the store can have given its place away, and says so: [`Guard::state`], [`Guard::lost`], [`Guard::run`].
-//! - **Contention is a value**, `None`, never an error; and an outcome that is not known is an error, never `None`.
-//! - **Cancel at will.** Dropping any acquiring future at any moment leaves nothing behind.
-//! - **No poisoning.** A task that panics gives its locks back. What it left half done is in the store that the lock
-//!   protects, not in the lock: whoever comes next has to look there anyway.
+//! - **First come, first served.** Each name has one line, for readers, writers and permits alike. Nobody overtakes.
+//! - **A fencing token on every grant** ([`Token`]). Of two conflicting grants of a name, the later one has the
+//!   greater token. A resource that checks it ([`Fence`]) refuses the late write of a holder that has lost the lock.
+//! - **Loss is told in time.** A lock in a store is a lease. A guard becomes [`State::Lost`] by this process's own
+//!   clock, before the store can have given the lock to another client. You learn of it by [`Guard::state`],
+//!   [`Guard::lost`] and [`Guard::run`].
+//! - **Contention is a value**, `None`, never an error. An unknown outcome is an error, never `None`.
+//! - **Cancel at will.** You can drop any acquiring future at any moment: it leaves nothing behind.
+//! - **No poisoning.** A task that panics gives its locks back. Work that it left half done is in the data that the
+//!   lock protects, not in the lock, and the next holder has to check that data anyway.
 //!
 //! # Why close
 //!
-//! Whatever is dropped is given back in the background, by a thread of Tidelock's own. A process that ends at once
-//! takes that thread along, and what was still on its way is then freed by its lease, a ttl later. So programs end
-//! with [`Locks::close`], and everything is free when it returns.
+//! A dropped guard or future is given back in the background, by a thread of Tidelock's own. That thread dies with
+//! the process. If the process ends at once, what was still on its way stays locked until its lease ends, a ttl
+//! later. So end your program with [`Locks::close`]: everything is free when it returns.
 //!
 //! # More
 //!
-//! [`Reentrant`], [`lock_all()`] and [`Striped`] build on any [`Mutex`]. [`Backend`] and [`Session`] are what a store
-//! has to do, for whoever writes another backend.
+//! [`Reentrant`], [`lock_all()`] and [`Striped`] build on any [`Mutex`]. To write another backend, implement
+//! [`Backend`] and [`Session`].
 
 mod acquire;
 mod alarm;
@@ -105,7 +106,7 @@ pub use stranger::stranger;
 pub use striped::{StripeGuard, Striped};
 pub use tidelock_model::{ClaimId, Kind, Leave, Left, Patience, Refusal, SessionId, Token, Watch, Weight};
 
-/// What most programs need: `use tidelock_memory::prelude::*`, or of any other backend.
+/// What most programs need: `use tidelock_memory::prelude::*`, or the prelude of any other backend.
 pub mod prelude {
     pub use crate::{Guard, Guards, Locks, Mutex, RwLock, Semaphore, State, Token, WriteGuard};
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The name of a lock. Two names are the same lock exactly when their bytes are the same.
+/// The name of a lock. Two names are the same lock if and only if their bytes are the same.
 ///
 /// ```
 /// use tidelock::Name;
@@ -31,9 +31,9 @@ impl Name {
         let wrong = if name.is_empty() {
             "a lock's name cannot be empty".to_owned()
         } else if name.len() > Self::MAX_BYTES {
-            format!("a lock's name has at most {} bytes, this one has {}", Self::MAX_BYTES, name.len())
+            format!("a lock's name must have at most {} bytes, this one has {}", Self::MAX_BYTES, name.len())
         } else if let Some(at) = name.find(char::is_control) {
-            format!("a lock's name has no control characters, {name:?} has one at byte {at}")
+            format!("a lock's name must not have control characters; {name:?} has one at byte {at}")
         } else {
             return Ok(Self(name.into()));
         };

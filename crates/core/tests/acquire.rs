@@ -1,4 +1,4 @@
-//! What acquiring promises, over the memory backend.
+//! The promises about acquiring, over the memory backend.
 
 mod condition;
 
@@ -119,7 +119,7 @@ async fn whoever_resizes_at_the_same_moment_gets_a_turn() -> Done {
     let store = Store::new();
     let clients: Vec<_> = (0..4).map(|_| store.connect(Options::new())).collect::<Result<_, _>>()?;
     let held = clients[0].semaphore("s", 3)?.acquire(1).await?;
-    store.faults().delay(Duration::from_millis(2)); // so that each is based on what others are changing
+    store.faults().delay(Duration::from_millis(2)); // so that each resize races with the others
     let resizes: Vec<_> = (0..40)
         .map(|n| {
             let semaphore = clients[n % 4].semaphore("s", 3).expect("a good name");
@@ -196,7 +196,7 @@ async fn a_guard_is_lost_by_its_own_clock_before_the_next_is_granted() -> Done {
     let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     let lost = held.lost();
-    clock.advance(Duration::from_secs(16)); // as a machine that was asleep
+    clock.advance(Duration::from_secs(16)); // like a machine that was asleep
     assert_eq!(held.state(), State::Lost);
     lost.await;
     let next = b.mutex("m")?.lock().await?;
@@ -283,7 +283,7 @@ async fn the_last_resize_stays_in_its_handle_though_the_one_before_is_answered_l
     let mut first = calls.resize(4);
     for _ in 0..3 {
         let _ = first.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
-        tokio::time::sleep(Duration::from_millis(20)).await; // it is sent by a thread that nothing is seen of from here
+        tokio::time::sleep(Duration::from_millis(20)).await; // another thread sends it, and the test cannot see when
         clock.advance(Duration::from_millis(5));
     }
     store.faults().heal();
@@ -300,7 +300,7 @@ async fn the_last_resize_stays_in_its_handle_though_the_one_before_is_answered_l
     drop(first);
     calls.resize(5).await?;
     clock.pass(Duration::from_secs(1)).await; // only now is the first one answered
-    other.resize(2).await?; // and what it does with the answer is done before this
+    other.resize(2).await?; // by the end of this call the first resize has dealt with its answer
     one.release().await?;
     assert_eq!(calls.size().await?, 5, "what was asked for last");
     Ok(())
@@ -317,7 +317,7 @@ async fn a_waiter_that_stands_in_line_anew_declares_the_size_of_now() -> Done {
     let waiters = async || locks.inspect("calls").await.is_ok_and(|line| line.waiters().count() == 1);
     condition::until("it waits", waiters).await;
     calls.resize(5).await?;
-    store.faults().lose_sessions(); // nobody stands in line any more, so that the next one says how many there are
+    store.faults().lose_sessions(); // empties the line, so that the next claim sets its size
     let held = waiting.await.expect("no panic")?;
     assert_eq!(calls.size().await?, 5);
     drop((all, held));

@@ -1,5 +1,5 @@
-//! An eviction ends a claim for good: no join of it that is asked again, or comes late, has it stand there anew; and what
-//! was told of it before is believed no more.
+//! An eviction ends a claim for good: no repeated or late join makes it stand there anew, and earlier reports of it
+//! are no longer believed.
 
 mod condition;
 
@@ -32,7 +32,7 @@ fn asking(locks: &Arc<dyn Locks>, name: &str) -> tidelock::Result<JoinHandle<tid
     Ok(tokio::spawn(async move { mutex.lock().await }))
 }
 
-/// Asks, and does not hear the first answer.
+/// Acquires, and does not hear the first answer.
 fn asking_in_vain(
     store: &Store,
     locks: &Arc<dyn Locks>,
@@ -45,7 +45,7 @@ fn asking_in_vain(
     Ok(tokio::spawn(asking))
 }
 
-/// It opens its session.
+/// Opens the session.
 async fn warm(locks: &Arc<dyn Locks>) -> Done {
     locks.mutex("warm")?.lock().await?.release().await
 }
@@ -62,14 +62,14 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     let asking = asking_in_vain(&store, &a, "m")?;
     until("it stands in line", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1))
         .await;
-    first.release().await?; // it has its turn, and is told so
+    first.release().await?; // the other claim is granted, and told so
     let claim = c.inspect("m").await?.holders().next().map(|holder| holder.id).expect("it has its turn");
 
     store.faults().drop_signals();
     assert!(c.evict("m", claim).await?);
     store.faults().heal();
     let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
-    clock.pass(PAUSE * 2).await; // it asks again
+    clock.pass(PAUSE * 2).await; // its join is repeated
     until("it waits", async || c.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
     for _ in 0..3 {
         clock.pass(TTL).await;
@@ -103,7 +103,7 @@ async fn an_eviction_between_two_askings_of_a_join_strands_nothing() -> Done {
     assert_ne!(held.claim(), claim);
     assert_eq!(held.state(), State::Held);
     held.release().await?;
-    assert!(c.inspect("m").await?.claims.is_empty(), "nothing is left of either");
+    assert!(c.inspect("m").await?.claims.is_empty(), "neither claim is left");
     Ok(())
 }
 
@@ -128,7 +128,7 @@ async fn an_eviction_of_nobody_changes_nothing() -> Done {
     let id = a.mutex("warm")?.lock().await?.claim();
     for locks in [&a, &b] {
         for number in id.number..id.number + 20 {
-            assert!(!locks.evict("m", ClaimId { number, ..id }).await?); // most of them it has yet to use
+            assert!(!locks.evict("m", ClaimId { number, ..id }).await?); // most of these numbers are not used yet
         }
     }
     for _ in 0..8 {
@@ -138,12 +138,12 @@ async fn an_eviction_of_nobody_changes_nothing() -> Done {
     Ok(())
 }
 
-/// A store on the way to which the first join of `m` is held up.
+/// A store that holds up the first join of `m` on its way.
 #[derive(Clone, Debug)]
 struct Late {
     store: Store,
     held_up: Arc<Mutex<HeldUp>>,
-    /// The answer to its next leave of somebody else's claim is lost.
+    /// The answer to the next leave of another session's claim is lost.
     loses_an_eviction: Arc<AtomicBool>,
 }
 
@@ -170,7 +170,7 @@ impl Late {
         self.held_up.lock().expect("no panic")
     }
 
-    /// By which the first join was sent.
+    /// The session by which the first join was sent.
     fn session(&self) -> Arc<dyn Session> {
         match &*self.held_up() {
             HeldUp::UnderWay(session, _) => session.clone(),
@@ -298,7 +298,7 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
     Ok(())
 }
 
-/// What the first copy of a join of `a`'s does not keep it from: it holds by the second.
+/// Locks m for `a` by the second copy of its join. The first copy, still on its way, does not prevent that.
 async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock::Result<Guard> {
     let asking = asking(a, "m")?;
     until("the repetition is answered", async || {
@@ -339,8 +339,8 @@ async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
     Ok(())
 }
 
-/// A store may forget: its data are flushed, or a failover loses them. It may have a claim anew then, by a copy of its
-/// join that comes late; and there it waits behind whoever holds now.
+/// A store may forget: its data are flushed, or a failover loses them. A late copy of a join may then make its claim
+/// stand there anew, waiting behind the current holder.
 #[tokio::test]
 async fn a_hold_that_the_store_has_as_a_wait_is_lost_at_the_next_renewal() -> Done {
     let clock = Clock::manual();
@@ -352,7 +352,7 @@ async fn a_hold_that_the_store_has_as_a_wait_is_lost_at_the_next_renewal() -> Do
     let held = held_by_a_repetition(&clock, &a).await?;
     let session = late.session();
     store.faults().drop_signals();
-    session.leave(&Name::new("m")?, held.claim(), Leave::Done).await?; // as if the store had forgotten
+    session.leave(&Name::new("m")?, held.claim(), Leave::Done).await?; // as if the store had forgotten it
     let now = d.mutex("m")?.try_lock().await?.expect("free");
     store.faults().heal();
     assert!(matches!(late.arrives().await?, Place::Waiting { .. }));

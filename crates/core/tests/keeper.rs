@@ -1,4 +1,4 @@
-//! What the keeper promises, over the memory backend with faults and a clock that is turned by hand.
+//! The promises of the keeper, over the memory backend with faults and a clock that is turned by hand.
 
 mod condition;
 mod deaf;
@@ -21,7 +21,7 @@ fn store() -> (Clock, Store) {
     (clock.clone(), Store::with_clock(&clock))
 }
 
-/// Somebody who locks `name`, in a task of its own.
+/// Locks `name` in a task of its own.
 fn waiter(locks: &Arc<dyn Locks>, name: &str) -> tokio::task::JoinHandle<tidelock::Result<Guard>> {
     let mutex = locks.mutex(name).expect("a good name");
     tokio::spawn(async move { mutex.lock().await })
@@ -111,7 +111,7 @@ async fn a_waiter_gets_on_without_any_signal_within_a_third_of_the_ttl() -> Done
 async fn a_dead_holder_delays_the_line_by_its_ttl_and_a_tenth() -> Done {
     let (clock, store) = store();
     let locks = store.connect(Options::new())?;
-    // A session without a keeper is a client that has died.
+    // A session without a keeper stands for a client that has died.
     let id = ClaimId { session: SessionId::from_bits(7), number: 1 };
     let dead = store.open(id.session, &Options::new(), Arc::new(Deaf)).await?;
     let claim = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
@@ -345,12 +345,12 @@ async fn a_leave_that_failed_once_is_sent_again_soon_however_long_pauses_are() -
     let (guard, kept) = (drops.mutex("m")?.lock().await?, drops.mutex("kept")?.lock().await?);
     store.faults().refuse_all();
     drop(guard);
-    clock.pass(Duration::from_millis(100)).await; // its user's leave fails, and the keeper's
+    clock.pass(Duration::from_millis(100)).await; // the user's leave fails, and so does the keeper's
     store.faults().heal();
     let began = clock.now();
     while other.mutex("m")?.try_lock().await?.is_none() {
         clock.pass(TTL / 30).await;
-        assert!(clock.now().since(began) <= TTL / 5, "nobody holds it, and it is still in the way");
+        assert!(clock.now().since(began) <= TTL / 5, "the lock is free, but a claim is still in the way");
     }
     assert_eq!(kept.state(), State::Held);
     Ok(())

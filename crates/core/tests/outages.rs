@@ -1,4 +1,4 @@
-//! The store is away while no session is open: who acquires goes on opening one, for as long as a command may take.
+//! The store is away while no session is open: acquires keep trying to open one for as long as a command may take.
 
 mod condition;
 
@@ -15,7 +15,7 @@ type Done = tidelock::Result<()>;
 
 const OUTAGE: Duration = Duration::from_millis(300);
 
-/// A store that is away for a while, and counts who comes.
+/// A store that is away for a while, and counts the attempts to open a session.
 #[derive(Debug)]
 struct Away {
     store: Store,
@@ -96,9 +96,10 @@ async fn a_crowd_opens_one_session_at_a_time_and_pauses_in_between() -> Done {
         acquired.expect("no panic")?;
     }
     let opens = away.opens.load(Ordering::Relaxed);
-    // After 0, 20, 60, 140 and 300 ms; and where a busy machine has the crowd come bit by bit, once in 20 ms at most.
+    // Attempts come after 0, 20, 60, 140 and 300 ms. If a busy machine starts the crowd bit by bit, at most one in 20
+    // ms.
     let most = 1 + OUTAGE.as_millis() / 20;
-    assert!((2..=most).contains(&(opens as u128)), "{opens} sessions were asked for");
+    assert!((2..=most).contains(&(opens as u128)), "{opens} attempts to open a session");
     locks.close().await
 }
 
@@ -129,7 +130,7 @@ async fn who_comes_when_the_store_is_back_waits_out_nobodys_rest() -> Done {
 async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() -> Done {
     let (first, longest) = (OUTAGE / 15, Duration::from_secs(10));
     let options = || Options::new().command_deadline(OUTAGE * 10).back_off(first, longest);
-    // They have asked, and do so no more.
+    // Earlier callers have asked, and ask no more.
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
     let locks = tidelock::attach(away, options())?;
     for _ in 0..10 {
@@ -137,7 +138,7 @@ async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() 
     }
     locks.mutex("m")?.lock().await?.release().await?;
     locks.close().await?;
-    // They rest when it comes, and have done so for long; or ask once more just then.
+    // When the new caller comes, earlier ones are in a long pause, or are just trying once more.
     for is_resting in [true, false] {
         let store = Store::new();
         let locks = store.connect(options())?;
@@ -186,7 +187,7 @@ async fn newcomers_by_the_thousand_have_a_breath_taken_between_two_tries() -> Do
         acquired.expect("no panic")?;
     }
     let opens = away.opens.load(Ordering::Relaxed);
-    assert!((2..=60).contains(&opens), "{opens} sessions were asked for by {number}"); // one in 20 ms, or a few
+    assert!((2..=60).contains(&opens), "{opens} attempts to open a session by {number}"); // one in 20 ms, or a few
     locks.close().await
 }
 
@@ -211,7 +212,7 @@ async fn an_outage_that_is_longer_than_a_command_is_told() -> Done {
     let locks = tidelock::attach(away, Options::new().command_deadline(OUTAGE))?;
     let began = Instant::now();
     let error = locks.mutex("m")?.lock().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "the reason, and not that it took too long: {error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "the reason, not that it took too long: {error}");
     assert!((OUTAGE / 2..OUTAGE * 10).contains(&began.elapsed()), "{:?}", began.elapsed());
     let error = locks.mutex("m")?.lock_within(OUTAGE / 10).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -1,4 +1,4 @@
-//! Backends that hang, panic or end under their users' feet.
+//! Backends that hang, panic or end while they are in use.
 
 mod condition;
 
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 type Done = tidelock::Result<()>;
 
-/// A store with one thing wrong.
+/// A store with one defect.
 #[derive(Debug)]
 struct Sick {
     store: Store,
@@ -124,7 +124,7 @@ impl Session for SickSession {
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        assert_ne!(self.how, How::LeavePanics, "on purpose: a defect of the backend");
+        assert_ne!(self.how, How::LeavePanics, "on purpose: a bug in the backend");
         let before = self.leaves.fetch_add(1, Ordering::Relaxed);
         if self.how == How::LeavesAreDeniedAtFirst && before < 3 {
             let denied = tidelock::Error::new(ErrorKind::Denied, "somebody edits the permissions");
@@ -178,7 +178,7 @@ impl Session for SickSession {
     }
 }
 
-/// An answer that takes longer than it is to the next renewal, by a way that serves nobody but the caller.
+/// An answer that takes longer than the time to the next renewal, by a way that serves nobody but the caller.
 async fn users_own<T>(reply: Reply<T>) -> tidelock::Result<T> {
     let clock = tidelock::boot_clock();
     let mut answered = pin!(tidelock::Sleep::until(&clock, clock.now() + Duration::from_millis(400)));
@@ -202,7 +202,10 @@ async fn a_store_that_does_not_open_keeps_nobody_beyond_their_patience() -> Done
     for wait in waits {
         assert_eq!(wait.await.unwrap_err().kind(), ErrorKind::Timeout);
     }
-    assert!(began.elapsed() < Duration::from_secs(4), "one opening serves all, and each waits for itself");
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "one opening serves all, and each caller waits by itself"
+    );
     assert_eq!(sick.opens.load(Ordering::Relaxed), 1);
     Ok(())
 }
@@ -318,11 +321,11 @@ async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
     other.close().await
 }
 
-/// Asks for m, of a store that does not answer that.
+/// Acquires m from a store that does not answer that.
 async fn asking_in_vain(locks: &Arc<dyn Locks>) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
     let mutex = locks.mutex("m")?;
     let asking = tokio::spawn(async move { mutex.lock().await });
-    tokio::task::yield_now().await; // it is under way
+    tokio::task::yield_now().await; // the request is under way
     Ok(asking)
 }
 
@@ -366,7 +369,7 @@ async fn whoever_waits_for_an_answer_goes_on_as_soon_as_its_session_is_over() ->
     Ok(())
 }
 
-/// Closes, and says whether that kept its deadline, and how it went.
+/// Closes, and returns whether that kept its deadline, and how it ended.
 async fn close_within(locks: &Arc<dyn Locks>, longest: Duration) -> (bool, Done) {
     let began = Instant::now();
     let closed = locks.close_within(longest).await;
@@ -388,11 +391,11 @@ async fn close_within_keeps_its_deadline_while_a_session_is_being_opened() -> Do
     assert_eq!(
         closed.unwrap_err().kind(),
         ErrorKind::Timeout,
-        "it cannot know what the store has made of it"
+        "the client cannot know what the store did with it"
     );
     let began = Instant::now();
     assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
-    assert!(began.elapsed() < Duration::from_secs(1), "the opening is given up with it");
+    assert!(began.elapsed() < Duration::from_secs(1), "the opening is given up too");
     Ok(())
 }
 
@@ -467,7 +470,7 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
             closing.await.expect("no panic")?;
             let _ = asking.await.expect("no panic");
         }
-        // A session counts in what it shares with its backend.
+        // A session is counted by what it shares with its backend.
         until("the session has gone", async || Arc::strong_count(&sick.closes) == 1).await;
         drop((mutex, locks));
     }
@@ -505,7 +508,7 @@ async fn close_within_all_the_time_there_is_waits_for_the_store() -> Done {
             let mutex = a.mutex("n")?;
             async move { mutex.lock().await.map(drop) }
         });
-        tokio::task::yield_now().await; // it is under way
+        tokio::task::yield_now().await; // the request is under way
         a.close_within(Duration::MAX).await?;
         store.faults().heal();
         assert!(b.mutex("m")?.try_lock().await?.is_some());
@@ -524,7 +527,7 @@ async fn a_close_that_failed_can_be_asked_for_again() -> Done {
     assert!(a.close_within(Duration::from_millis(50)).await.is_err(), "the store is away");
     store.faults().heal();
     a.close_within(Duration::from_secs(10)).await?;
-    assert!(b.mutex("m")?.try_lock().await?.is_some(), "it was confirmed, and m is not free");
+    assert!(b.mutex("m")?.try_lock().await?.is_some(), "the leave was confirmed, and m is not free");
     Ok(())
 }
 
@@ -553,7 +556,7 @@ async fn a_release_that_nobody_polls_gives_back_though_its_leave_was_lost() -> D
     assert!(releasing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let other = sick.store.connect(Options::new())?;
     assert!(other.mutex("m")?.lock_within(Duration::from_secs(5)).await?.is_some(), "it is held by nobody");
-    // It is polled again after all: it hears of that first leave.
+    // It is polled again after all: it hears the result of that first leave.
     assert_eq!(releasing.await.unwrap_err().kind(), ErrorKind::Unavailable);
     locks.close().await
 }
@@ -609,13 +612,14 @@ async fn a_backend_that_panics_while_a_user_panics_ends_no_process() -> Done {
     Ok(())
 }
 
-/// A runtime on which another task computes again and again is late at each pause; that is no reason to go on for ever.
+/// On a runtime where another task computes again and again, an acquire is late at each pause. It must not go on for
+/// ever because of that.
 #[tokio::test]
 async fn an_acquire_ends_on_a_busy_runtime_too() -> Done {
     for is_try in [true, false] {
         let store = Store::new();
         let locks = store.connect(Options::new().command_deadline(Duration::from_millis(500)))?;
-        locks.ping().await?; // its session is open
+        locks.ping().await?; // opens the session
         let computing = tokio::spawn(async {
             loop {
                 std::thread::sleep(Duration::from_millis(130));

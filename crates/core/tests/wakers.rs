@@ -1,4 +1,4 @@
-//! Users' wakers may do anything, on threads that are not theirs. None of it may cost anybody else a lock.
+//! Users' wakers may do anything, on Tidelock's threads. It must not cost any other task a lock.
 
 mod condition;
 
@@ -17,7 +17,7 @@ use tidelock_memory::Store;
 
 type Done = tidelock::Result<()>;
 
-/// A waker that panics, and counts how often.
+/// A waker that panics, and counts its panics.
 #[derive(Default)]
 struct Panics(AtomicUsize);
 
@@ -29,7 +29,7 @@ impl Wake for Panics {
 }
 
 impl Panics {
-    /// Polls `future` once, so that this is what is woken for it.
+    /// Polls `future` once with this waker.
     fn poll<F: Future + ?Sized>(self: &Arc<Self>, future: Pin<&mut F>) {
         let waker = Waker::from(self.clone());
         assert!(future.poll(&mut Context::from_waker(&waker)).is_pending());
@@ -40,7 +40,7 @@ impl Panics {
     }
 }
 
-/// Fails when it takes longer than anything here may take.
+/// Fails if the work takes longer than anything here may take.
 async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(Duration::from_secs(8), work).await;
     done.unwrap_or_else(|_| panic!("{what}: not within 8 s"))
@@ -73,7 +73,7 @@ async fn a_waker_that_panics_ends_no_session() -> Done {
     let mut waiting = mutex.lock();
     panics.poll(waiting.as_mut());
     until("it waits", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
-    store.faults().drop_signals(); // so that the keeper is who finds that it has its turn
+    store.faults().drop_signals(); // so that it is the keeper that finds the grant
     ahead.release().await?;
     panics.until_woken().await;
     store.faults().heal();
@@ -101,7 +101,7 @@ async fn a_waker_that_panics_keeps_no_other_listener_from_hearing_of_a_loss() ->
     locks.close().await
 }
 
-/// A store that opens no session before its gate is open.
+/// A store that opens no session until its gate is open.
 #[derive(Debug)]
 struct Gated {
     store: Store,
@@ -162,7 +162,7 @@ async fn a_waker_that_panics_ends_no_other_task_of_its_owner() -> Done {
     held.release().await
 }
 
-/// What a waker panics with, which panics once more when it is dropped.
+/// The payload of a waker's panic. It panics again when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {

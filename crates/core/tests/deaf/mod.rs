@@ -1,4 +1,4 @@
-//! For a session that a test opens by itself: it hears nothing.
+//! Signals that ignore everything, for a session that a test opens itself.
 
 use tidelock::{ClaimId, Grant, Name, Signals};
 
