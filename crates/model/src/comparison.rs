@@ -2,7 +2,8 @@
 //!
 //! Lifetimes of holders and of waiters end independently, in any order, exact to the tick. Joins are repeated, even
 //! after the claim's own lifetime is over, or arrive late. Claims are evicted, and the store may lose some of its
-//! data. After each operation the store's answer, its signals and the line that it shows must match a [`World`].
+//! data. After each operation the store's answer, what it told its clients and the line that it shows must match a
+//! [`World`].
 //!
 //! A dead claim stays in a store's line until some request finds it. So the world follows the store: a claim that is
 //! no longer shown must be one that can be dead, and it leaves the world's line in the same moment, before the
@@ -144,7 +145,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
             let stood_and_died = before.contains(&me) && book.surely(me) <= now;
             let (may_forget, may_remember) = book.is_void(me, now);
             if matches!(wish, Wish::Join(_)) && answer.reply == Reply::Void && !may_remember {
-                return Err("the join was answered Void, but no void leave is remembered any more".to_owned());
+                return Err("the join was answered Void, but its void leave is forgotten by now".to_owned());
             }
             if stood_and_died || may_forget && answer.reply != Reply::Void {
                 ways.push(gone.into_iter().chain([me]).collect());
@@ -192,7 +193,9 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
                 let is_right = !book.holds(*id) || may_be_dead;
                 is_right.then_some(()).ok_or_else(|| format!("{id} holds, but was not lightened"))?;
             }
-            Wish::Lighten { id, .. } if !book.holds(*id) => return Err(format!("{id} does not hold, but the reply is not Absent")),
+            Wish::Lighten { id, .. } if !book.holds(*id) => {
+                return Err(format!("{id} does not hold, but the reply is not Absent"));
+            }
             Wish::Lighten { name, id, weight } => {
                 let op = Op::Lighten { name: name.clone(), id: *id, weight: *weight };
                 answers(&world.step(op)[0], &answer.reply)?;
@@ -227,11 +230,14 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         self.note_owed(wish, answer)?;
         let book = self.book(&name);
         let least = answer.shown.claims.iter().map(|stands| book.surely(stands.id)).max().unwrap_or(0);
-        // A store may keep what it lost and wrote anew without an end, until somebody renews.
+        // A store that lost a record and wrote it anew may keep it without an end until somebody renews.
         let may_be =
             |kept: Option<u64>| kept.is_some_and(|kept| kept >= least) || kept.is_none() && book.is_doubtful;
         if !answer.shown.kept.iter().all(|kept| may_be(*kept)) {
-            return Err(format!("the store keeps its data until {:?}, but a claim lives until {least}", answer.shown.kept));
+            return Err(format!(
+                "the store keeps its data until {:?}, but a claim lives until {least}",
+                answer.shown.kept
+            ));
         }
         let meets = matches!(wish, Wish::Join(_) | Wish::Look { .. } | Wish::Resize { .. });
         let dead = book.tokens.keys().find(|id| book.at_most(**id) <= now);
@@ -328,7 +334,9 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
             return Err(format!("claims of {session} were renewed, but died by {at_most}"));
         }
         if (claims, said) != (count, sum) && !(claims == 0 && surely <= now) {
-            return Err(format!("{count} claims hold with the sum {sum}, but the reply says {claims} and {said}"));
+            return Err(format!(
+                "{count} claims hold with the sum {sum}, but the reply says {claims} and {said}"
+            ));
         }
         if claims > 0 {
             book.holder_lives(session, lease);
@@ -402,7 +410,11 @@ fn agree(line: Option<&Line>, shown: &Shown) -> Verdict {
             && (stands.token.is_none() || claim.token.is_some())
     };
     let is_right = claims.len() == shown.claims.len() && claims.iter().zip(&shown.claims).all(is_same);
-    if is_right { Ok(()) } else { Err(format!("the line is {claims:?}, but the store shows {:?}", shown.claims)) }
+    if is_right {
+        Ok(())
+    } else {
+        Err(format!("the line is {claims:?}, but the store shows {:?}", shown.claims))
+    }
 }
 
 /// Whether each client was told of its grants and its evictions, and of nothing else.

@@ -131,7 +131,7 @@ impl Book {
         self.was_heard_of(id.session, lease);
     }
 
-    /// The lifetime of this waiting claim begins anew unless it is over; those of its client's other claims may.
+    /// The lifetime of this waiting claim begins anew, unless it is over; those of its client's other waiters may.
     pub(super) fn waiter_lives(&mut self, id: ClaimId, lease: Lease) {
         if let Some(life) = self.waiters.get_mut(&id).filter(|life| lease.now < life.surely) {
             life.surely = lease.surely();
