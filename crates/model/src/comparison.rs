@@ -230,7 +230,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         self.note_owed(wish, answer)?;
         let book = self.book(&name);
         let least = answer.shown.claims.iter().map(|stands| book.surely(stands.id)).max().unwrap_or(0);
-        // A store that lost a record and wrote it anew may keep it without an end until somebody renews.
+        // A store that lost a record and wrote it again may keep it without an end until a client renews.
         let may_be =
             |kept: Option<u64>| kept.is_some_and(|kept| kept >= least) || kept.is_none() && book.is_doubtful;
         if !answer.shown.kept.iter().all(|kept| may_be(*kept)) {

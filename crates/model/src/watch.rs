@@ -13,7 +13,7 @@
 //!
 //! A watch on a claim fires when that claim leaves, is lightened or is touched. A watch on the line fires when any
 //! claim in it leaves or is lightened. A change of capacity fires every watch. A client whose watch fired looks again
-//! and decides anew what to watch. So does a client that lightens a waiting claim of its own.
+//! and chooses a new watch. So does a client that lightens a waiting claim of its own.
 //!
 //! A claim behind a waiting claim of the same client needs no watch: it cannot be held before that one, and the
 //! client always looks for all of its claims.

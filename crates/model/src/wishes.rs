@@ -119,7 +119,8 @@ impl<'a, N: Ord + Clone> Wishes<'a, N> {
         Join { name: name.clone(), id, kind, weight, capacity, patience }
     }
 
-    /// The session that asks for the leave: mostly the claim's own, otherwise any open one, as in an eviction.
+    /// The session that asks for the leave: mostly the claim's own. Otherwise, or if that is over, any open one, as
+    /// in an eviction.
     pub fn leaver(&self, world: &World<N>, id: ClaimId) -> SessionId {
         let is_eviction = world.session(id.session).is_none() || self.dice.one_in(4);
         if is_eviction { self.session(world) } else { id.session }

@@ -67,7 +67,9 @@ fn step() -> impl Strategy<Value = Step> {
             Step::Join { session, number, weight, capacity, patience, odd_kind }
         }),
         4 => (session.clone(), number.clone()).prop_map(|(session, number)| Step::Look { session, number }),
-        20 => leave.prop_map(|(by, session, number, how)| Step::Leave { by: by.unwrap_or(session), session, number, how }),
+        20 => leave.prop_map(|(by, session, number, how)| {
+            Step::Leave { by: by.unwrap_or(session), session, number, how }
+        }),
         4 => (session.clone(), number, 1..=3_u32).prop_map(|(session, number, weight)| {
             Step::Lighten { session, number, weight }
         }),

@@ -89,7 +89,7 @@ impl Book {
         }
     }
 
-    /// Until when the first of those who hold dies, at most.
+    /// When the first holder dies, at the latest.
     pub(super) fn next_death(&self) -> Option<u64> {
         self.tokens.keys().map(|id| self.at_most(*id)).min()
     }
@@ -118,7 +118,7 @@ impl Book {
         self.dead.remove(&id);
     }
 
-    /// The lifetime of this client's held claims begins anew.
+    /// Restarts the lifetime of this client's held claims.
     pub(super) fn holder_lives(&mut self, session: SessionId, lease: Lease) {
         let life = self.holders.entry(session).or_default();
         *life = Life { surely: lease.surely(), at_most: life.at_most.max(lease.at_most()) };
@@ -131,7 +131,8 @@ impl Book {
         self.was_heard_of(id.session, lease);
     }
 
-    /// The lifetime of this waiting claim begins anew, unless it is over; those of its client's other waiters may.
+    /// Restarts the lifetime of this waiting claim, unless it is over; those of its client's other waiters may
+    /// restart, too.
     pub(super) fn waiter_lives(&mut self, id: ClaimId, lease: Lease) {
         if let Some(life) = self.waiters.get_mut(&id).filter(|life| lease.now < life.surely) {
             life.surely = lease.surely();
@@ -139,8 +140,8 @@ impl Book {
         self.was_heard_of(id.session, lease);
     }
 
-    /// The lifetimes of this client's waiting claims may begin anew, except those that are over. If the store has
-    /// lost data or its clock was set back, even those may.
+    /// The lifetimes of this client's waiting claims may have restarted, except those that are over. If the store has
+    /// lost data or its clock was set back, even those may have.
     pub(super) fn was_heard_of(&mut self, session: SessionId, lease: Lease) {
         let is_unsure = self.is_doubtful || self.is_set_back;
         let may_live = |life: &Life| is_unsure || lease.now < life.at_most;

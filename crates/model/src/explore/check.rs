@@ -17,7 +17,7 @@ const CHECKS: [Check; 18] = [
     ("order", "a claim is held, or stands, ahead of one that came before it", order),
     ("sticky", "a held claim is no longer held, or not by the same token", sticky),
     ("token_growth", "a grant's token is not greater than the token of every earlier grant", token_growth),
-    ("nobody_waits_who_fits", "a claim waits although it and everyone ahead of it fit", nobody_waits_who_fits),
+    ("nobody_waits_who_fits", "a claim waits although it and all claims ahead of it fit", nobody_waits_who_fits),
     ("nobody_stranded", "a claim waits that is heavier than the whole capacity", nobody_stranded),
     ("session_end", "a session or one of its claims does not end when its lifetime does", session_end),
     ("void_join", "a join came alive after its own void leave", void_join),

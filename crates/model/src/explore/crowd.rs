@@ -2,7 +2,7 @@
 //!
 //! Each client remembers which of its claims it was told to hold, and what it watches for the others. A watch fires
 //! once. A client whose watch fired (it is *stirred*) looks some time later, once for all of its claims, and sets its
-//! watches anew. No client asks the world whether a claim is held: the world only keeps the line.
+//! watches again. No client asks the world whether a claim is held: the world only keeps the line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
