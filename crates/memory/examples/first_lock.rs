@@ -1,4 +1,4 @@
-//! A first lock: take it, see another client refused, give it back, take it again under a greater token.
+//! A first lock: take it, see another client refused, release it, take it again with a greater token.
 //!
 //! The two clients stand for two processes; they share one store. `cargo run -p tidelock-memory --example first_lock`
 

@@ -1,7 +1,7 @@
 //! Tidelock in the process's own memory: for tests, demos, and everything that fits in one process.
 //!
-//! [`connect`] gives locks over a store of their own. They keep every promise that the other backends keep, in the
-//! same order and with the same tokens, at the price of a few hundred nanoseconds.
+//! [`connect`] returns locks on a store of their own. They keep every promise that the other backends keep, in the
+//! same order and with the same tokens, and cost a few hundred nanoseconds.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
@@ -17,8 +17,8 @@
 //!
 //! # Tests of your own
 //!
-//! A [`Store`] can have several clients, as if each were a process; a [`Clock`] that you turn makes a lease end
-//! without a wait; and [`Faults`] make the store fail in the ways that servers do.
+//! A [`Store`] can have several clients, as if each were a process. A [`Clock`] that you move makes a lease end
+//! without a wait. [`Faults`] make the store fail in the ways that servers do.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
@@ -34,7 +34,7 @@
 //! clock.pass(Duration::from_secs(60 * 60)).await;
 //! assert_eq!(held.state(), State::Held);
 //!
-//! // One that slept through its ttl has lost what it held, and somebody else may have it.
+//! // One that slept through its ttl has lost its lock, and another client can take it.
 //! clock.advance(Duration::from_secs(60));
 //! assert_eq!(held.state(), State::Lost);
 //! let other = store.connect(Options::new())?;
@@ -43,7 +43,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Everything of `tidelock` is exported again here, so this is the one crate to depend on.
+//! This crate re-exports all of `tidelock`, so it is the only one to depend on.
 
 mod clock;
 mod faults;
@@ -68,7 +68,7 @@ pub use faults::Faults;
 pub use store::Store;
 pub use tidelock::*;
 
-/// Locks over a fresh store of their own, with the default options. Share them in their `Arc`.
+/// Locks on a new store of their own, with the default options. Share them by cloning the `Arc`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {

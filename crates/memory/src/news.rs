@@ -1,4 +1,4 @@
-//! What sessions are to hear, kept until the store's lock is let go: whoever hears it may call the store at once.
+//! Signals to sessions, kept until the store's lock is released: their receivers may call the store at once.
 
 use std::sync::Arc;
 

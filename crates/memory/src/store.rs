@@ -1,8 +1,8 @@
-//! The store: one table of lines behind one lock, and as many clients as are connected to it.
+//! The store: one table of lines behind one lock, and any number of connected clients.
 //!
-//! A request takes the lock, ends the leases that are due, does its work, lets go of the lock, and only then tells
-//! whoever is to hear of it. Nothing sleeps and nothing runs by itself: a dead client's claims leave at the first
-//! request after its time, which those who wait for them are asked to make just then.
+//! A request takes the lock, ends the leases that are due, does its work, releases the lock, and only then sends
+//! signals. Nothing sleeps and nothing runs in the background: a dead client's claims leave at the first request
+//! after its lease ends. Waiters are told when to look, so they make such a request at just that time.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Clock, Faults};
 
 /// A store of lines in this process's memory. Clones are the same store.
 ///
-/// Each client that is connected to it is as good as a process of its own: it has its own session, and may die alone.
+/// Each connected client is like a process of its own: it has its own session, and can die alone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
@@ -58,7 +58,7 @@ impl Store {
         Self::on(boot_clock())
     }
 
-    /// An empty store on a clock that a test turns by hand. Leases end when that clock says so, and not before.
+    /// An empty store on a clock that a test moves by hand. Leases end when that clock says so, and not before.
     #[must_use]
     pub fn with_clock(clock: &Clock) -> Self {
         let store = Self::on(clock.hands());
@@ -66,7 +66,7 @@ impl Store {
         store
     }
 
-    /// One more client of this store, whose session is opened at first use.
+    /// Connects another client to this store. Its session is opened at first use.
     ///
     /// # Errors
     /// [`InvalidOption`](tidelock::ErrorKind::InvalidOption) names the option that is out of its range.
@@ -74,7 +74,7 @@ impl Store {
         tidelock::attach(Arc::new(self.clone()), options)
     }
 
-    /// What a test can make go wrong here.
+    /// The faults that a test can cause in this store.
     #[must_use]
     pub fn faults(&self) -> Faults {
         Faults::new(self.clone())
@@ -98,14 +98,14 @@ impl Store {
         &self.0.mishaps
     }
 
-    /// Does something to the table, and tells whoever is to hear of it.
+    /// Runs `work` on the table, then sends the signals that follow from it.
     pub(crate) fn act<T>(&self, work: impl FnOnce(&mut Table) -> T) -> T {
         let now = self.now();
         let mut table = self.0.table.lock();
         table.expire(now);
         let outcome = work(&mut table);
         let news = table.take_news();
-        drop(table); // whoever hears it may call the store at once
+        drop(table); // the receiver of a signal may call the store at once
         if !news.is_empty() && self.0.mishaps.let_signals_pass() {
             news.tell();
         }
@@ -119,7 +119,7 @@ impl Store {
     ) -> Result<T> {
         match self.0.mishaps.next() {
             None => self.act(work),
-            // Boxed, so that a request with which nothing goes wrong is a small future.
+            // Boxed, so that a request without a mishap is a small future.
             Some(mishap) => Box::pin(self.request_with(mishap, work)).await,
         }
     }
@@ -132,7 +132,7 @@ impl Store {
         reply
     }
 
-    /// One request that arrives at once, whatever becomes of its reply.
+    /// One request that arrives at once, whatever happens to its reply.
     pub(crate) fn request_now<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Table) -> Result<T>,
@@ -182,7 +182,7 @@ impl Backend for Store {
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
         if options.replicas.is_some() {
-            let wrong = "a process's own memory has no replicas; connect without the option `replicas`";
+            let wrong = "a store in memory has no replicas; connect without the option `replicas`";
             return Err(Error::new(ErrorKind::Unsupported, wrong));
         }
         self.request(|table| table.open(id, options, signals)).await?;

@@ -1,4 +1,4 @@
-//! The faults that a test can order, and the clock it turns.
+//! The faults that a test can cause, and the manual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -110,7 +110,7 @@ async fn time_that_passes_lets_each_alarm_be_dealt_with_before_it_goes_on() {
                     ))
                     .await
                 );
-                last = next; // only now the last alarm is let go of
+                last = next; // only now the last alarm is dropped
             }
         }
     });
@@ -140,7 +140,7 @@ async fn a_client_that_never_looks_costs_little_real_time() {
     let store = Store::with_clock(&clock);
     let locks = store.connect(Options::new()).unwrap();
     let held = locks.mutex("job").unwrap().lock().await.unwrap();
-    let dead = Client::new(&store, 1); // nobody renews this one
+    let dead = Client::new(&store, 1); // never renewed
     let began = Instant::now();
     clock.pass(Duration::from_secs(3600)).await;
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());

@@ -1,4 +1,4 @@
-//! Leases: what a session's life and end mean for its claims.
+//! Leases: what renewals and the end of a session mean for its claims.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Leaving: exact, whenever it comes and however often.
+//! A leave is exact, whenever it comes and however often.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What this store cannot do, and says so.
+//! Options that this store does not support: it refuses them.
 
 use std::time::Duration;
 
