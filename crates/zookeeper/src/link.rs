@@ -274,7 +274,7 @@ impl Link {
                 // exists.
                 MultiReadResult::Error { err: Said::NoNode } => Ok(None),
                 MultiReadResult::Error { err } => Err(err),
-                other => Err(Said::UnexpectedError(format!("data was read, and not {other:?}"))),
+                other => Err(Said::UnexpectedError(format!("expected data, got {other:?}"))),
             };
             reader.commit().await?.into_iter().map(some).collect()
         })

@@ -49,7 +49,7 @@ impl Used {
         self.sizes.get(name).copied()
     }
 
-    /// Has no effect for a name that is not in use.
+    /// Kept only for a name that is known to be used.
     pub(super) fn set_size(&mut self, name: &Name, size: Option<Weight>) {
         match size.filter(|_| self.usage.contains_key(name)) {
             Some(size) => self.sizes.insert(name.clone(), size),
