@@ -1,4 +1,4 @@
-//! The backends that there are, and the servers each of them is tried on.
+//! The backends, and the servers each of them is tested on.
 
 use crate::trouble::Result;
 
@@ -6,11 +6,11 @@ use crate::trouble::Result;
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
-    /// What brings it into the suite and into the benchmark. None: it is always there.
+    /// The feature that adds it to the suite and the benchmark. None: it is always included.
     feature: Option<&'static str>,
-    /// As `cargo xtask servers` names them; the first is the one that is measured. None: it needs no server.
+    /// Its deployments, as `cargo xtask servers` names them. The benchmark uses the first. Empty: it needs no server.
     pub(crate) deployments: &'static [&'static str],
-    /// Those that only its own tests ask for.
+    /// Deployments that only its own tests use.
     pub(crate) others: &'static [&'static str],
 }
 
@@ -30,17 +30,17 @@ const BACKENDS: &[Backend] = &[
     },
 ];
 
-/// The backends meant by a name, or by `all`.
+/// The backends with this name, or all of them for `all`.
 pub(crate) fn called(name: &str) -> Result<Vec<&'static Backend>> {
     let found: Vec<_> = BACKENDS.iter().filter(|backend| name == "all" || backend.name == name).collect();
     if found.is_empty() {
         let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
-        return Err(format!("there is no backend `{name}`; there is: {}, all", names.join(", ")).into());
+        return Err(format!("there is no backend `{name}`; choose one of: {}, all", names.join(", ")).into());
     }
     Ok(found)
 }
 
-/// Cargo's flags for a build with these backends and no other: none of the others' dependencies is built.
+/// Cargo's flags for a build with only these backends: the dependencies of others are not built.
 pub(crate) fn features(backends: &[&Backend]) -> Vec<String> {
     let features: Vec<&str> = backends.iter().filter_map(|backend| backend.feature).collect();
     if features.is_empty() { Vec::new() } else { vec!["--features".to_owned(), features.join(",")] }
@@ -55,7 +55,10 @@ mod tests {
         assert_eq!(called("all").unwrap().len(), BACKENDS.len());
         assert_eq!(called("memory").unwrap()[0].name, "memory");
         let trouble = called("stone-tablets").unwrap_err().to_string();
-        assert_eq!(trouble, "there is no backend `stone-tablets`; there is: memory, redis, zookeeper, all");
+        assert_eq!(
+            trouble,
+            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, all"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: builds the benchmark as a release is built, and runs it with the flags given.
+//! `cargo xtask bench`: builds the benchmark in release mode, and runs it with the given flags.
 //!
-//! A backend that needs a server gets one of its own for the run, unless the flags name the URL of another.
+//! A backend that needs a server gets one for this run, unless the flags give the URL of another.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -29,13 +29,13 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The backend that these flags name, if it is one. What the flags are worth is for the benchmark to say.
+/// The backend in these flags, if there is such a backend. The benchmark itself checks the flags.
 fn backend(args: &[OsString]) -> Option<&'static Backend> {
     let name = value(args, "--backend").filter(|name| *name != "all")?;
     backend::called(name).ok()?.first().copied()
 }
 
-/// What is to be started for it: nothing where a URL is given.
+/// The deployment to start for it: none if a URL is given.
 fn deployment(backend: &Backend, args: &[OsString]) -> Option<&'static str> {
     if value(args, "--url").is_some() { None } else { backend.deployments.first().copied() }
 }

@@ -1,6 +1,6 @@
-//! What docs/ARCHITECTURE.md promises of the rooms and their walls, as far as a text can show it.
+//! The promises of docs/ARCHITECTURE.md about the crates and their borders, as far as the source text can show them.
 //!
-//! Each invariant is one sentence and one function over the workspace that names the first offence.
+//! Each invariant is one sentence, and one function over the workspace that returns the first offence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,14 +38,14 @@ const INVARIANTS: &[(&str, Check)] = &[
     ("every library is told about in docs/ARCHITECTURE.md", architecture_is_whole),
 ];
 
-/// All that keep lines. One that is no part of the workspace is no offence.
+/// All backends. One that is not part of the workspace is no offence.
 const BACKENDS: [&str; 5] =
     ["tidelock-memory", "tidelock-redis", "tidelock-zookeeper", "tidelock-mysql", "tidelock-etcd"];
 
-/// What tries and measures backends.
+/// The crates that test and measure backends.
 const ABOVE_BACKENDS: [&str; 2] = ["tidelock-conformance", "tidelock-bench"];
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the contents.
 const DRAWERS: [&str; 8] = ["utils", "util", "helpers", "helper", "common", "misc", "shared", "stuff"];
 
 const MANIFEST_KEYS: [&str; 6] =
@@ -123,7 +123,7 @@ fn bench_needs_no_server(workspace: &Workspace) -> Result<(), String> {
     needs_memory_alone(package(workspace, "tidelock-bench")?)
 }
 
-/// Whoever builds it for memory builds no client of any store.
+/// A build for memory alone must build no client of any store.
 fn needs_memory_alone(package: &Package) -> Result<(), String> {
     let servers = BACKENDS.iter().filter(|name| **name != "tidelock-memory");
     for name in servers {
@@ -143,13 +143,13 @@ fn needs_memory_alone(package: &Package) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether this part of a feature is an optional dependency, or makes one be there.
+/// Whether this part of a feature turns on an optional dependency.
 fn brings_in(part: &str, dependency: &str) -> bool {
     let part = part.strip_prefix("dep:").unwrap_or(part);
     part.split('/').next() == Some(dependency)
 }
 
-/// A feature and all that it turns on.
+/// A feature, and all that it turns on.
 fn turned_on(package: &Package, feature: &str) -> Vec<String> {
     let mut found = vec![feature.to_owned()];
     let mut next = 0;
@@ -222,7 +222,7 @@ fn backends(workspace: &Workspace) -> impl Iterator<Item = &Package> {
     workspace.packages.iter().filter(|package| BACKENDS.contains(&package.name.as_str()))
 }
 
-/// Rust that users get: not a file of tests.
+/// Whether a file is Rust that users get, not tests.
 fn is_product(file: &Path) -> bool {
     let is_rust = file.extension().is_some_and(|extension| extension == "rs");
     let is_tests =
@@ -234,7 +234,8 @@ fn is_drawer(name: &str) -> bool {
     DRAWERS.contains(&name.split('.').next().unwrap_or(name))
 }
 
-/// The first line, from 1, whose code has this word; comments and what follows a test module's head do not count.
+/// The first line, counted from 1, whose code contains this word. Comments do not count, nor anything after the head of
+/// a test module.
 fn first_line_naming(word: &str, source: &str) -> Option<usize> {
     let lines: Vec<&str> = source.lines().collect();
     let is_test_module = |pair: &[&str]| {
