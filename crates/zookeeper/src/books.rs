@@ -443,10 +443,14 @@ mod tests {
         let (books, token) = (Books::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
         let node = |sequence: u32| format!("s-0000000000000001-1-1-3-{sequence:010}");
         books.begin(&name(), id(1), 60);
-        assert_eq!(books.hold(&name(), id(1), &node(5)), None, "the answer to its join tells");
+        assert_eq!(
+            books.hold(&name(), id(1), &node(5)),
+            None,
+            "its place is known from the reply to its join"
+        );
         books.stands(&name(), id(1), vec![node(5)], token);
         let stood = books.stands_anew(&name(), id(1)).unwrap();
-        assert_eq!(books.hold(&name(), id(1), &node(5)), None, "it is on its way");
+        assert_eq!(books.hold(&name(), id(1), &node(5)), None, "it is moving");
         books.stands(&name(), id(1), vec![node(9)], token);
         assert_eq!(books.hold(&name(), id(1), &stood.nodes[0]), None);
         assert!(books.turn(&name(), 1, &node(5), |_, _| unreachable!()).is_none());

@@ -1,4 +1,4 @@
-//! Standing in line.
+//! Joining a line.
 //!
 //! A join creates the claim's node and lists the line in one round trip, which shows whose turn it is. If there is no
 //! line, it is created together with its first claim in one transaction, and that claim is held without a look. If

@@ -1,4 +1,4 @@
-//! Until when the session surely lives.
+//! The time until which the session certainly lives.
 //!
 //! A server only notes that it heard from a client. It passes these notes on with the leader's next ping, one every
 //! half tick; the leader ends sessions. So a reply shows that the server heard the request, but not that the leader
@@ -85,7 +85,7 @@ impl Lease {
         }
     }
 
-    /// Until when the session surely lives.
+    /// The time until which the session certainly lives.
     pub(crate) fn until(&self) -> Moment {
         self.proof().known + self.ttl
     }

@@ -270,7 +270,7 @@ impl Link {
             }
             let some = |result| match result {
                 MultiReadResult::Data { data, stat } => Ok(Some((data, stat))),
-                // Only this error means that the node is gone. A node that this user may not read, for instance, still
+                // Only this error means that the node is gone. A node that this user must not read, for instance, still
                 // exists.
                 MultiReadResult::Error { err: Said::NoNode } => Ok(None),
                 MultiReadResult::Error { err } => Err(err),

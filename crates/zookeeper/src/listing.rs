@@ -193,7 +193,7 @@ mod tests {
             line.in_use().map(|(_, size)| size.get()).unwrap()
         };
         assert_eq!(capacity(&listing(&[child(1, 1, 5), child(2, 1, 6)])), 1);
-        assert_eq!(capacity(&listing(&[child(2, 1, 6)])), 3, "whoever came before it has left");
+        assert_eq!(capacity(&listing(&[child(2, 1, 6)])), 3, "all claims before it have left");
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let size = |line: &ShownLine| line.in_use().map(|(_, size)| size.get());
         assert_eq!((size(&both), both.held().count()), (Some(1), 1), "the first was let in before");
         let later = line(&[child(2, 1, i32::MIN)]);
-        assert_eq!(size(&later), Some(3), "whoever came before it has left");
+        assert_eq!(size(&later), Some(3), "all claims before it have left");
     }
 
     #[test]

@@ -136,6 +136,6 @@ mod tests {
         order.is_turn_of(1);
         assert_eq!(order.ahead(&waiting(&[7]), |_| false), some(&["b"]));
         order.is_turn_of(9);
-        assert_eq!(order.ahead(&waiting(&[7]), |_| false), None, "nobody knows where it stood");
+        assert_eq!(order.ahead(&waiting(&[7]), |_| false), None, "its place is not known");
     }
 }

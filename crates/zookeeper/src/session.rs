@@ -64,7 +64,7 @@ impl Desk {
         let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
         let asked: BTreeSet<(Name, ClaimId)> = asked.collect();
         let until = self.lease.until();
-        // After a time without replies the leader may not know of this request yet: core soon renews again.
+        // After a time without replies the leader may still be unaware of this request: core soon renews again.
         let is_sure = until > sent + self.lease.ttl / 2;
         let unsure = if is_sure { Vec::new() } else { own.intersection(&asked).map(|(_, id)| *id).collect() };
         let gone: Vec<_> = asked.difference(&own).collect();

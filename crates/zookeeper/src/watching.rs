@@ -1,4 +1,4 @@
-//! Looking at a line, and watching the one thing that the first of our waiters there waits for.
+//! Looking at a line, and watching what our first waiter there waits for.
 //!
 //! A claim behind our first waiter cannot get its turn before it. So one watch serves all our waiters. It is on the
 //! node of another client's claim, or on the line if there is no such claim. A claim of our own needs no watch, because
@@ -224,8 +224,8 @@ impl Desk {
                     return self.signals.look(&name);
                 }
                 match set {
-                    // A server does not report the deletion of a node to a client that may not read it. But the line's
-                    // children change.
+                    // A server does not report the deletion of a node to a client without the permission to read it.
+                    // But the line's children change.
                     Err(Said::NoAuth) => self.watch_line(&line, cversion).await,
                     set => set.map(|(_, watcher)| Some(watcher)),
                 }

@@ -281,7 +281,10 @@ impl<'a> Pair<'a> {
                 .collect();
             let sight = caller.session.look(&name, &mine).await.unwrap();
             assert_eq!(sight.gone, [], "{sight:?}");
-            assert!(sight.held.iter().any(|(held, _)| *held == id), "{id} has its turn, and {sight:?}");
+            assert!(
+                sight.held.iter().any(|(held, _)| *held == id),
+                "{id} has its turn, but was not seen: {sight:?}"
+            );
             for (id, grant) in sight.held {
                 assert_eq!(grant.capacity, self.world.line(&name).unwrap().capacity);
                 self.tokens.insert(id, grant.token);
@@ -322,7 +325,7 @@ async fn lines_of_nodes_do_what_the_rule_does() {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let first = replayed.unwrap_or(u64::try_from(since.as_micros()).unwrap() << 12);
     let count = if replayed.is_some() { 1 } else { SEQUENCES };
-    println!("{count} sequences, of the seeds from {first} on");
+    println!("{count} sequences, with seeds from {first} on");
     let (next, namespace) = (Arc::new(AtomicU64::new(first)), site::namespace("model"));
     let mut crews = JoinSet::new();
     for which in 1..=AT_ONCE.min(count) {

@@ -197,7 +197,7 @@ async fn whose_node_may_not_be_read_is_heard_of_when_it_leaves() {
     tokio::time::sleep(Duration::from_millis(300)).await; // the watch is set by then
     held.release().await.unwrap();
     let next = tokio::time::timeout(Duration::from_secs(1), waiting).await;
-    next.expect("it hears of it long before it looks").unwrap().release().await.unwrap();
+    next.expect("it is told long before its next look").unwrap().release().await.unwrap();
 }
 
 /// A claim on one of this many permits.
@@ -324,7 +324,7 @@ async fn order_is_kept_while_a_line_is_made_anew() {
         }
         tokens.sort_unstable();
         assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "no two grants have one token");
-        assert!(last < tokens.first().copied(), "whatever was before is older");
+        assert!(last < tokens.first().copied(), "all earlier tokens are older");
         last = tokens.last().copied();
         tokio::time::sleep(Duration::from_millis(1_500)).await; // the server looks for empty lines every second
     }
@@ -435,7 +435,7 @@ async fn cut_off(way: &TcpListener, ttl: Duration, line: &Name) -> Caller {
     let store = Store::open(&format!("zookeeper://{}", way.local_addr().unwrap())).unwrap();
     let options = Options::new().ttl(ttl).namespace(&namespace("cut off"));
     let lead = async {
-        let mut led = tokio::task::JoinSet::new(); // they end with it
+        let mut led = tokio::task::JoinSet::new(); // dropped with this future, it ends them
         loop {
             let (mut client, _) = way.accept().await.unwrap();
             led.spawn(async move {

@@ -94,7 +94,12 @@ async fn a_shorter_session_that_a_reconnect_brings_is_believed_at_once() {
     way.shorten_and_hush(Duration::from_millis(1_500));
     way.cut();
     let second = next.await.unwrap();
-    assert_eq!(first.state(), State::Lost, "two hold, and the first believes it for {:?}", first.remaining());
+    assert_eq!(
+        first.state(),
+        State::Lost,
+        "two clients hold, and the first still for {:?}",
+        first.remaining()
+    );
     assert!(second.token() > first.token());
     second.release().await.unwrap();
 }

@@ -280,7 +280,7 @@ impl Deployment {
                 }
             }
         }
-        Err("it was never tried".into())
+        Err("the start was never tried".into())
     }
 
     fn health(&self, state: &State) -> Result<()> {

@@ -23,19 +23,19 @@ const INVARIANTS: &[(&str, Check)] = &[
     ),
     ("no backend names a guard", backends_know_no_guard),
     (
-        "the conformance suite needs no backend but memory by default, and another only by the feature of its name",
+        "the conformance suite needs only the memory backend by default, and another only with the feature of its name",
         suite_needs_no_server,
     ),
     (
-        "the benchmark needs no backend but memory by default, and another only by the feature of its name",
+        "the benchmark needs only the memory backend by default, and another only with the feature of its name",
         bench_needs_no_server,
     ),
     ("xtask depends on no crate of Tidelock", xtask_is_alone),
     ("the playground depends on the model alone", playground_needs_the_model_alone),
-    ("no file or folder is a drawer for everything", no_drawers),
+    ("no file or folder has a catch-all name", no_drawers),
     ("every crate inherits the workspace's lints", lints_are_inherited),
     ("every library's manifest says what it is", manifests_are_complete),
-    ("every library is told about in docs/ARCHITECTURE.md", architecture_is_whole),
+    ("docs/ARCHITECTURE.md describes every library", architecture_is_whole),
 ];
 
 /// All backends. One that is not part of the workspace is no offence.
@@ -134,10 +134,10 @@ fn needs_memory_alone(package: &Package) -> Result<(), String> {
         }
         let mut others = package.features.iter().filter(|(feature, _)| *feature != own);
         if let Some((other, _)) = others.find(|(_, parts)| parts.iter().any(|part| brings_in(part, name))) {
-            return Err(format!("{name} comes in by the feature `{other}`"));
+            return Err(format!("{name} is turned on by the feature `{other}`"));
         }
         if turned_on(package, "default").iter().any(|feature| feature == own) {
-            return Err(format!("{name} comes in by default"));
+            return Err(format!("{name} is on by default"));
         }
     }
     Ok(())
