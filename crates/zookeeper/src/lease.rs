@@ -7,8 +7,9 @@
 //! the leader knows of that other request. The session then lives for its timeout from that earlier request on,
 //! whatever happens to the connection later.
 //!
-//! A client is not told the tick. But no session is shorter than two ticks, so the timeout that the shortest session
-//! gets is an upper bound. Until that is known, half a tick counts as a quarter of the ttl, which it cannot exceed.
+//! A client is not told the tick. But no session is shorter than two ticks, so half a tick is at most a quarter of the
+//! shortest timeout that the server grants. Until that is known, half a tick counts as a quarter of the ttl, which it
+//! cannot exceed.
 //!
 //! When a session moves to another server, that server shows it to the leader before it tells the client to go on. So
 //! the first reply to a transaction on a new connection proves the session from the moment that connection was
