@@ -1,4 +1,4 @@
-//! The backends that there are, and the servers each of them is tried on.
+//! The backends, and the servers each of them is tested on.
 
 use crate::trouble::Result;
 
@@ -6,11 +6,11 @@ use crate::trouble::Result;
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
-    /// What its own suite and benchmark are built with, beside what is on by default.
+    /// The features of its crate that its own contract and benchmark need, beside the default ones.
     features: &'static [&'static str],
-    /// As `cargo xtask servers` names them; the first is the one that is measured. None: it needs no server.
+    /// Its deployments, as `cargo xtask servers` names them. The benchmark uses the first. Empty: it needs no server.
     pub(crate) deployments: &'static [&'static str],
-    /// Those that only its own tests ask for.
+    /// Deployments that only its own tests use.
     pub(crate) others: &'static [&'static str],
 }
 
@@ -30,29 +30,29 @@ const BACKENDS: &[Backend] = &[
     },
 ];
 
-/// The backends meant by a name, or by `all`.
+/// The backends with this name, or all of them for `all`.
 pub(crate) fn called(name: &str) -> Result<Vec<&'static Backend>> {
     let found: Vec<_> = BACKENDS.iter().filter(|backend| name == "all" || backend.name == name).collect();
     if found.is_empty() {
         let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
-        return Err(format!("there is no backend `{name}`; there is: {}, all", names.join(", ")).into());
+        return Err(format!("there is no backend `{name}`; choose one of: {}, all", names.join(", ")).into());
     }
     Ok(found)
 }
 
 impl Backend {
-    /// Whether it keeps its lines in servers. Without any it is tried and measured in the suite's and the benchmark's own
-    /// programs; otherwise in programs of its own crate.
+    /// Whether it needs a server. Then its contract and its benchmark are programs of its own crate; otherwise they are
+    /// those of the suite and of the benchmark.
     pub(crate) fn has_servers(&self) -> bool {
         !self.deployments.is_empty()
     }
 
-    /// The crate that it is.
+    /// The name of its crate.
     pub(crate) fn package(&self) -> String {
         format!("tidelock-{}", self.name)
     }
 
-    /// Cargo's flags for the build of a program that is a target of this backend's own crate.
+    /// Cargo's flags to build a program that is a target of this backend's crate.
     pub(crate) fn selection(&self, kind: &str, target: &str) -> Vec<String> {
         let mut flags = vec!["--package".to_owned(), self.package(), kind.to_owned(), target.to_owned()];
         if !self.features.is_empty() {
@@ -71,7 +71,10 @@ mod tests {
         assert_eq!(called("all").unwrap().len(), BACKENDS.len());
         assert_eq!(called("memory").unwrap()[0].name, "memory");
         let trouble = called("stone-tablets").unwrap_err().to_string();
-        assert_eq!(trouble, "there is no backend `stone-tablets`; there is: memory, redis, zookeeper, all");
+        assert_eq!(
+            trouble,
+            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, all"
+        );
     }
 
     #[test]

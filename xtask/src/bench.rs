@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: builds the benchmark as a release is built, and runs it with the flags given.
+//! `cargo xtask bench`: builds the benchmark in release mode, and runs it with the given flags.
 //!
-//! A backend that needs a server gets one of its own for the run, unless the flags name the URL of another.
+//! A backend that needs a server gets one for this run, unless the flags give the URL of another.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The backend that these flags name, memory if none, and the flags that are the benchmark's own affair.
+/// The backend in these flags (memory by default), and the flags for the benchmark itself.
 fn backend(args: Vec<OsString>) -> Result<(&'static Backend, Vec<OsString>)> {
     let (mut name, mut others) = ("memory".to_owned(), Vec::new());
     let mut args = args.into_iter();
@@ -56,7 +56,7 @@ fn backend(args: Vec<OsString>) -> Result<(&'static Backend, Vec<OsString>)> {
     }
 }
 
-/// What is to be started for it: nothing where a URL is given, or only help.
+/// The deployment to start for it: none if a URL is given, or only help is wanted.
 fn deployment(backend: &Backend, args: &[OsString]) -> Option<&'static str> {
     let needs_none = |arg: &OsString| {
         arg.to_str().is_some_and(|arg| arg.starts_with("--url") || ["--help", "-h"].contains(&arg))

@@ -1,5 +1,5 @@
-//! The table of guarantees in README.md, between two markers that are part of it: what the reports say, and not a
-//! word more.
+//! The table of guarantees in README.md, between two markers that are part of it. It contains what the reports say, and
+//! nothing else.
 
 use std::fs;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use crate::trouble::{Result, Trouble, While};
 const PAGE: &str = "README.md";
 const BEGIN: &str = "<!-- guarantees -->";
 const END: &str = "<!-- /guarantees -->";
-const REMEDY: &str = "`cargo xtask conformance --write-table` writes it";
+const REMEDY: &str = "update it with `cargo xtask conformance --write-table`";
 
-/// Whether README.md has exactly this table.
+/// Checks that README.md has exactly this table.
 pub(crate) fn check(root: &Path, table: &str) -> Result<()> {
     let page = read(root)?;
     let there = page[place(&page)?].lines();
@@ -23,12 +23,12 @@ pub(crate) fn check(root: &Path, table: &str) -> Result<()> {
         );
     }
     if page[place(&page)?].trim() != table.trim() {
-        return Err(format!("{PAGE}'s table of guarantees is of another length; {REMEDY}").into());
+        return Err(format!("{PAGE}'s table of guarantees has missing or extra lines; {REMEDY}").into());
     }
     Ok(())
 }
 
-/// Puts this table in place of the one that is there.
+/// Replaces the table in README.md with this one.
 pub(crate) fn write(root: &Path, table: &str) -> Result<()> {
     let mut page = read(root)?;
     page.replace_range(place(&page)?, table.trim());
@@ -39,10 +39,10 @@ fn read(root: &Path) -> Result<String> {
     fs::read_to_string(root.join(PAGE)).when(|| format!("read {PAGE}"))
 }
 
-/// Where the table stands, its markers included.
+/// The range of the table, markers included.
 fn place(page: &str) -> Result<Range<usize>> {
     let missing =
-        || Trouble::from(format!("{PAGE} does not say where the table goes, by lines `{BEGIN}` and `{END}`"));
+        || Trouble::from(format!("{PAGE} has no place for the table: add the lines `{BEGIN}` and `{END}`"));
     let begin = page.find(BEGIN).ok_or_else(missing)?;
     let end = page[begin..].find(END).ok_or_else(missing)?;
     Ok(begin..begin + end + END.len())

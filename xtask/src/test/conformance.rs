@@ -13,5 +13,5 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         let call = suite.on(backend, None, &report)?;
         contract::keep(job, backend.name, call, report, tally)?;
     }
-    contract::play(job, "what is broken on purpose", suite.any()?.arg("--prove"), tally)
+    contract::play(job, "backends broken on purpose", suite.any()?.arg("--prove"), tally)
 }

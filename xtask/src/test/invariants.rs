@@ -1,6 +1,6 @@
-//! What docs/ARCHITECTURE.md promises of the rooms and their walls, as far as a text can show it.
+//! The promises of docs/ARCHITECTURE.md about the crates and their borders, as far as the source text can show them.
 //!
-//! Each invariant is one sentence and one function over the workspace that names the first offence.
+//! Each invariant is one sentence, and one function over the workspace that returns the first offence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,23 +22,23 @@ const INVARIANTS: &[(&str, Check)] = &[
         backends_stand_on_core,
     ),
     ("no backend names a guard", backends_know_no_guard),
-    ("a store is one room: the suite and the benchmark know of no store but memory", stores_are_rooms),
+    ("a store is one room: the suite and the benchmark name no store but memory", stores_are_rooms),
     ("xtask depends on no crate of Tidelock", xtask_is_alone),
     ("the playground depends on the model alone", playground_needs_the_model_alone),
-    ("no file or folder is a drawer for everything", no_drawers),
+    ("no file or folder has a catch-all name", no_drawers),
     ("every crate inherits the workspace's lints", lints_are_inherited),
     ("every library's manifest says what it is", manifests_are_complete),
-    ("every library is told about in docs/ARCHITECTURE.md", architecture_is_whole),
+    ("docs/ARCHITECTURE.md describes every library", architecture_is_whole),
 ];
 
-/// All that keep lines. One that is no part of the workspace is no offence.
+/// All backends. One that is not part of the workspace is no offence.
 const BACKENDS: [&str; 5] =
     ["tidelock-memory", "tidelock-redis", "tidelock-zookeeper", "tidelock-mysql", "tidelock-etcd"];
 
-/// What tries and measures backends.
+/// The crates that test and measure backends.
 const ABOVE_BACKENDS: [&str; 2] = ["tidelock-conformance", "tidelock-bench"];
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the contents.
 const DRAWERS: [&str; 8] = ["utils", "util", "helpers", "helper", "common", "misc", "shared", "stuff"];
 
 const MANIFEST_KEYS: [&str; 6] =
@@ -108,7 +108,7 @@ fn backends_stand_on_core(workspace: &Workspace) -> Result<(), String> {
     Ok(())
 }
 
-/// Neither depends on another backend, or names one: what they have to know of a store lies in the store's own crate.
+/// What the suite and the benchmark must know of a store is in the store's own crate: they neither depend on nor name one.
 fn stores_are_rooms(workspace: &Workspace) -> Result<(), String> {
     let stores =
         BACKENDS.iter().filter_map(|name| name.strip_prefix("tidelock-")).filter(|name| *name != "memory");
@@ -127,8 +127,8 @@ fn stores_are_rooms(workspace: &Workspace) -> Result<(), String> {
     Ok(())
 }
 
-/// The first line, from 1, whose code is about one of these stores: by its crate, a module or its name. An address or a
-/// name that a trial makes up is not.
+/// The first line, from 1, whose code names one of these stores: its crate, a module or its name as a string. A URL in a
+/// test does not count.
 fn first_line_on_any<'a>(stores: &[&'a str], source: &str) -> Option<(usize, &'a str)> {
     let is_on = |code: &str, store: &str| {
         let marks = [
@@ -206,7 +206,7 @@ fn backends(workspace: &Workspace) -> impl Iterator<Item = &Package> {
     workspace.packages.iter().filter(|package| BACKENDS.contains(&package.name.as_str()))
 }
 
-/// Rust that users get: not a file of tests.
+/// Whether a file is Rust that users get, not tests.
 fn is_product(file: &Path) -> bool {
     let is_rust = file.extension().is_some_and(|extension| extension == "rs");
     let is_tests =
@@ -218,7 +218,8 @@ fn is_drawer(name: &str) -> bool {
     DRAWERS.contains(&name.split('.').next().unwrap_or(name))
 }
 
-/// The first line, from 1, whose code has this word; comments and what follows a test module's head do not count.
+/// The first line, counted from 1, whose code contains this word. Comments do not count, nor anything after the head of
+/// a test module.
 fn first_line_naming(word: &str, source: &str) -> Option<usize> {
     let lines: Vec<&str> = source.lines().collect();
     let is_test_module = |pair: &[&str]| {
