@@ -31,7 +31,7 @@ fn where_nobody_answers_nothing_is_tried_and_one_sentence_says_so() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
         assert_eq!(said.lines().count(), 1, "{said}");
-        let sentence = "conformance: nothing was tried, for the redis at that URL cannot be used: ";
+        let sentence = "conformance: no trial was run: cannot use the redis at that URL: ";
         assert!(said.starts_with(sentence) && said.contains("127.0.0.1"), "{said}");
         assert!(!said.contains("secret"), "{said}");
         assert!(began.elapsed() < SOON, "{:?}", began.elapsed());

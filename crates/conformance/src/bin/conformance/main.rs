@@ -1,4 +1,5 @@
-//! `conformance`: the suite on a backend, a storm over it, the suite's own proof, and the table of guarantees.
+//! `conformance`: runs the suite on a backend, a storm over it, or the suite's own proof, or writes the table of
+//! guarantees.
 
 mod storm;
 
@@ -39,7 +40,7 @@ Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [
   --seed N        replays the random choices of an earlier run, or the plan of a round of a storm
 ";
 
-/// How long a trial may take in a deep run.
+/// The time-out of a trial in a deep run.
 const DEEP_TIME_OUT: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
@@ -52,14 +53,14 @@ struct Flags {
     deep: bool,
     report: Option<PathBuf>,
     seed: Option<u64>,
-    /// Not for people: this is a client of a trial, in a process of its own.
+    /// Internal: this process is a client of a trial.
     child: Option<Child>,
-    /// Nor is this: what that client plays in a storm.
+    /// Internal: the part that this client plays in a storm.
     role: Option<Role>,
     what: What,
 }
 
-/// What a child is told on its command line.
+/// The identity of a child, from its command line.
 #[derive(Default)]
 struct Child {
     label: String,
@@ -157,13 +158,13 @@ fn run_all(flags: &Flags) -> Result<bool, lexopt::Error> {
     Ok(report.passed())
 }
 
-/// Whether anybody is there at all: otherwise every trial would say the same in its own way.
+/// Checks first that the server can be used. Otherwise every trial would report the same error in its own way.
 fn ask_first(flags: &Flags, subject: &dyn Subject) -> Result<(), lexopt::Error> {
     if flags.url.is_none() {
         return Ok(());
     }
     let unusable = |error: &dyn std::fmt::Display| {
-        format!("nothing was tried, for the {} at that URL cannot be used: {error}", subject.name())
+        format!("no trial was run: cannot use the {} at that URL: {error}", subject.name())
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| unusable(&error))?;
@@ -189,14 +190,14 @@ fn prove_all(flags: &Flags) -> bool {
 
 fn list(flags: &Flags) {
     let is_chosen = |name: &str| flags.filter.as_ref().is_none_or(|part| name.contains(part.as_str()));
-    say("Each trial, by the first point of the contract that it is about:");
+    say("Each trial, under the first point of the contract that it tests:");
     for (point, title) in (1..).zip(POINTS) {
         say(&format!("\n{point}. {title}"));
         for trial in trials().iter().filter(|trial| trial.points[0] == point && is_chosen(trial.name)) {
             say(&format!("   {}{}", trial.name, notes(trial)));
         }
     }
-    say("\nWhat other libraries got wrong, and the trials that would show it here:\n");
+    say("\nMistakes of other libraries, and the trials that would show them here:\n");
     for (lesson, what) in (1..).zip(LESSONS) {
         let shown = trials().iter().filter(|trial| trial.lessons.contains(&lesson));
         say(&format!("{lesson:>2}. {what}"));
@@ -212,7 +213,7 @@ fn list(flags: &Flags) {
     }
 }
 
-/// The other points that a trial is about, and what it needs.
+/// The other points that a trial tests, and the abilities that it needs.
 fn notes(trial: &Trial) -> String {
     let mut notes = Vec::new();
     if trial.points.len() > 1 {
@@ -226,7 +227,7 @@ fn notes(trial: &Trial) -> String {
     if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
 }
 
-/// Prints a line. Where nobody reads any more, as behind `| head`, there is nothing left to do.
+/// Prints a line. If the reader is gone, as behind `| head`, the program exits.
 fn say(text: &str) {
     if writeln!(std::io::stdout(), "{text}").is_err() {
         std::process::exit(2);
@@ -238,7 +239,7 @@ fn subject(flags: &Flags) -> Result<Arc<dyn Subject>, lexopt::Error> {
         ("memory", None) => Ok(Arc::new(subjects::memory())),
         ("memory-in-real-time", None) => Ok(Arc::new(subjects::memory_in_real_time())),
         ("memory" | "memory-in-real-time", Some(_)) => {
-            Err("the memory backend has no server, and so no URL".into())
+            Err("the memory backend has no server: leave out --url".into())
         }
         _ => Ok(Arc::new(remote(flags)?)),
     }
@@ -248,7 +249,7 @@ fn backend(flags: &Flags) -> &str {
     flags.backend.as_deref().unwrap_or("memory")
 }
 
-/// The server at the URL, with what was said of it.
+/// The server at the URL, with the options for it.
 fn remote(flags: &Flags) -> Result<Remote, lexopt::Error> {
     let mut remote = match (backend(flags), &flags.url) {
         ("redis" | "zookeeper", None) => {
@@ -267,7 +268,7 @@ fn remote(flags: &Flags) -> Result<Remote, lexopt::Error> {
     remote = match (&flags.control, &flags.deployment) {
         (Some(program), Some(deployment)) => remote.controlled_by(Control::new(program, deployment)),
         (None, None) => remote,
-        _ => return Err("--control and --deployment go together".into()),
+        _ => return Err("give both --control and --deployment, or neither".into()),
     };
     if let (Ok(program), Some(url)) = (std::env::current_exe(), flags.url.clone()) {
         let backend = backend(flags).to_owned();
@@ -296,7 +297,7 @@ fn zookeeper(_: &str) -> Result<Remote, lexopt::Error> {
     Err(without("zookeeper"))
 }
 
-/// What to do about a backend that was left out.
+/// What to do about a backend that was not built in.
 #[cfg(not(all(feature = "redis", feature = "zookeeper")))]
 fn without(backend: &str) -> lexopt::Error {
     format!(
@@ -307,7 +308,7 @@ fn without(backend: &str) -> lexopt::Error {
     .into()
 }
 
-/// What runs this program again, as a client.
+/// The command that runs this program again, as a client.
 fn child(program: &Path, backend: &str, url: &str, options: &Options) -> Command {
     let ttl = options.ttl.as_millis().to_string();
     let mut command = Command::new(program);

@@ -1,4 +1,4 @@
-//! `conformance --storm`: rounds of a storm, told one by one.
+//! `conformance --storm`: rounds of a storm, reported one by one.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tidelock_conformance::{Storm, storm};
 
 use super::{Flags, say, subject};
 
-/// Storms for as long as was asked for. Says whether nothing was broken.
+/// Storms for this long. Returns whether nothing was broken.
 pub(crate) fn run(flags: &Flags, lasts: Duration, seed: u64) -> Result<bool, lexopt::Error> {
     let subject = subject(flags)?;
     super::ask_first(flags, &*subject)?;
@@ -32,7 +32,7 @@ pub(crate) fn run(flags: &Flags, lasts: Duration, seed: u64) -> Result<bool, lex
     ));
     if let Some(round) = rounds.iter().find(|round| round.damage.is_some()) {
         let seed = round.seed;
-        say(&format!("replay with --seed {seed}: the same plan, though not the same chance in the machine"));
+        say(&format!("replay with --seed {seed}: the plan is the same, but not the timing of the machine"));
         say(&format!("FAIL a storm of seed {seed}"));
     }
     say(&format!("{} passed, {broken} failed, 0 skipped", rounds.len() - broken));
@@ -47,7 +47,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         Some((end, 'h')) => (&text[..end], 3_600),
         _ => (text, 1),
     };
-    let seconds: u64 = number.parse().map_err(|_| format!("{text:?} is no time: say 90s, 20m or 8h"))?;
+    let seconds: u64 = number.parse().map_err(|_| format!("{text:?} is not a duration: use 90s, 20m or 8h"))?;
     Ok(Duration::from_secs(seconds.saturating_mul(unit)))
 }
 
