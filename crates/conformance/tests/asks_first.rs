@@ -1,4 +1,4 @@
-//! The suite asks first whether anybody is there: nobody wants to read it from every trial.
+//! The suite first checks that the server answers, so that a dead server is reported once and not by every trial.
 
 #![cfg(feature = "redis")]
 
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// Long enough for one connection that is refused; a run of the trials takes minutes.
+/// Long enough for one refused connection; a run of the trials takes minutes.
 const SOON: Duration = Duration::from_secs(20);
 
 fn conformance(args: &[&str]) -> Output {
@@ -14,7 +14,7 @@ fn conformance(args: &[&str]) -> Output {
     Command::new(program).args(args).output().expect("the program was built for this test")
 }
 
-/// A URL where nobody answers.
+/// A URL where no server answers.
 fn nobody() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
