@@ -1,8 +1,8 @@
-//! What Tidelock's locks cost on a backend, beside the store's bare commands in the same run.
+//! The cost of Tidelock's locks on a backend, compared with the store's bare commands in the same run.
 //!
-//! Each scenario runs both sides in turn, slice by slice: bare, ours, bare, ours. Whatever else the machine does
-//! meanwhile meets both, so the ratios are steadier than the times. A figure is the median of its slices, and its
-//! spread stands beside it. Counts are taken in a run of their own that nobody times.
+//! Each scenario runs both sides in turn, slice by slice: bare, ours, bare, ours. Other load on the machine affects
+//! both sides, so the ratios are steadier than the times. A figure is the median of its slices, with its spread beside
+//! it. Counts come from a separate run that is not timed.
 
 mod baton;
 mod count;
@@ -57,11 +57,11 @@ async fn dispatch() -> Result<()> {
     }
     match (flags.backend.as_str(), &flags.url) {
         ("memory", None) => act(&Memory::new(), &flags).await,
-        ("memory", Some(_)) => Err("the memory backend is this process's own: it has no URL".into()),
+        ("memory", Some(_)) => Err("the memory backend is inside this process: leave out --url".into()),
         #[cfg(feature = "redis")]
         ("redis", Some(url)) => act(&redis::Redis::open(url, &flags.namespace).await?, &flags).await,
         #[cfg(feature = "redis")]
-        ("redis", None) => Err("name a server for redis, for instance `--url redis://127.0.0.1:6379`".into()),
+        ("redis", None) => Err("redis needs a server, for instance `--url redis://127.0.0.1:6379`".into()),
         #[cfg(not(feature = "redis"))]
         ("redis", _) => Err("this program was built without redis: build it with `--features redis`".into()),
         #[cfg(feature = "zookeeper")]
@@ -70,7 +70,7 @@ async fn dispatch() -> Result<()> {
         }
         #[cfg(feature = "zookeeper")]
         ("zookeeper", None) => {
-            Err("name a server for zookeeper, for instance `--url zookeeper://127.0.0.1:2181`".into())
+            Err("zookeeper needs a server, for instance `--url zookeeper://127.0.0.1:2181`".into())
         }
         #[cfg(not(feature = "zookeeper"))]
         ("zookeeper", _) => {

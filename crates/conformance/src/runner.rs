@@ -174,7 +174,9 @@ fn play_here(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return drop(sender.send(Err(Failure::new(format!("cannot start a runtime: {error}"))))),
+        Err(error) => {
+            return drop(sender.send(Err(Failure::new(format!("cannot start a runtime: {error}")))));
+        }
     };
     let outcome = runtime.block_on(async {
         let dice = Dice::new(settings.seed, trial.name);

@@ -37,7 +37,8 @@ impl Waiter {
     /// # Errors
     /// As the lock's own call.
     pub async fn hold(mut self) -> Result<Hold> {
-        let panicked = |panic| Error::new(ErrorKind::Protocol, "the task of a waiter panicked").because(panic);
+        let panicked =
+            |panic| Error::new(ErrorKind::Protocol, "the task of a waiter panicked").because(panic);
         (&mut self.task).await.map_err(panicked)?
     }
 

@@ -76,7 +76,7 @@ async fn a_name_that_cannot_be_renewed_is_asked_about_less_and_less_often() -> R
     let ttl = Duration::from_secs(30);
     let locks = tidelock::connect(Arc::new(store), Options::new().ttl(ttl).max_hold(ttl / 2)).await?;
     let good = locks.mutex("good")?.lock().await?;
-    clock.pass(Duration::from_millis(1)).await; // long enough that the caller must give this name up before the other one
+    clock.pass(Duration::from_millis(1)).await; // the caller must give this name up before the other
     let bad = locks.mutex("bad")?.lock().await?;
     clock.pass(ttl / 2 - Duration::from_millis(2)).await;
     assert_eq!(good.state(), State::Held);

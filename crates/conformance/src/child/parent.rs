@@ -192,9 +192,9 @@ impl Child {
 
     async fn hear(&mut self, within: Duration) -> Outcome<Word> {
         match tokio::time::timeout(within, self.words.recv()).await {
-            Ok(Some(line)) => {
-                Word::read(&line).ok_or_else(|| Failure::new(format!("cannot read this answer of {}: {line:?}", self.label())))
-            }
+            Ok(Some(line)) => Word::read(&line).ok_or_else(|| {
+                Failure::new(format!("cannot read this answer of {}: {line:?}", self.label()))
+            }),
             Ok(None) => Err(Failure::new(format!("{} ended without an answer", self.label()))),
             Err(_) => Err(Failure::new(format!("{} did not answer within {within:?}", self.label()))),
         }

@@ -108,7 +108,8 @@ impl Client {
 
     /// Only a lock makes this safe: a client that reads between another's read and write loses that client's count.
     async fn count(&self, name: &str, file: &str) -> Result<()> {
-        let trouble = |error| Error::new(ErrorKind::Unavailable, format!("cannot use the file {file}")).because(error);
+        let trouble =
+            |error| Error::new(ErrorKind::Unavailable, format!("cannot use the file {file}")).because(error);
         let guard = self.locks.mutex(name)?.lock().await?;
         let read = std::fs::read_to_string(file).map_err(trouble)?;
         tokio::task::yield_now().await;

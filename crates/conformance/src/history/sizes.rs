@@ -50,7 +50,8 @@ fn judge(claims: &Claims, holders: &Holders, told: u64, to: usize, event: &Event
         to,
     };
     if !claims.was_said(claim, told) {
-        let sentence = format!("{who} was told that {name:?} has {told} permits, a size that no client declared");
+        let sentence =
+            format!("{who} was told that {name:?} has {told} permits, a size that no client declared");
         return Some(violation(sentence, vec![event.claim], claim.asked));
     }
     holders.iter().find_map(|(other, (told_before, granted))| {

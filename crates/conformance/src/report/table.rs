@@ -67,7 +67,9 @@ impl<'a> Column<'a> {
         for belief in self.list("beliefs") {
             let of = |key: &str| belief[key].as_str().unwrap_or_default();
             let _ = match of("overlap") {
-                "never" => writeln!(text, "- After {}, two clients never both believe that they hold.", of("mishap")),
+                "never" => {
+                    writeln!(text, "- After {}, two clients never both believe that they hold.", of("mishap"))
+                }
                 "fenced" => writeln!(
                     text,
                     "- After {}, two clients may both believe that they hold, and the fence refuses the older one: {}.",

@@ -104,11 +104,16 @@ impl Report {
         for (mishap, belief) in &self.beliefs {
             let _ = match belief {
                 Belief::NeverOverlaps => {
-                    writeln!(text, "  - After {}, two clients never both believe that they hold.", mishap.as_str())
+                    writeln!(
+                        text,
+                        "  - After {}, two clients never both believe that they hold.",
+                        mishap.as_str()
+                    )
                 }
                 Belief::MayOverlap(why) => writeln!(
                     text,
-                    "  - After {}, two clients may both believe that they hold, and the fence refuses the older one: {why}.",
+                    "  - After {}, two clients may both believe that they hold, and the fence refuses the older \
+                     one: {why}.",
                     mishap.as_str()
                 ),
                 Belief::CannotHappen(why) => {

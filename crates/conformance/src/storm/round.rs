@@ -119,7 +119,8 @@ impl Play {
                 stumbles.lock().unwrap_or_else(PoisonError::into_inner).push(spell);
             }
         });
-        let pulse = pulse.map_err(|error| Failure::new(format!("cannot start a thread for the pulse: {error}")))?;
+        let pulse =
+            pulse.map_err(|error| Failure::new(format!("cannot start a thread for the pulse: {error}")))?;
         let probe = tokio::spawn(probe(stage.watcher().clone(), recorder, slow, spells.clone()));
         Ok(Self {
             plan,

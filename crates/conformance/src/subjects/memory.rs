@@ -26,7 +26,10 @@ pub fn memory_in_real_time() -> Seam {
 fn declare(memory: Seam) -> Seam {
     memory
         .assuming("The clients share one `Store` in one process.")
-        .assuming("The caller checks its guard before each write: a write that is already on its way when the guard is lost may still arrive.")
+        .assuming(
+            "The caller checks its guard before each write: a write that is already on its way when the guard is \
+             lost may still arrive.",
+        )
         .assuming("The store and its tokens last as long as the process.")
         .believing(
             Mishap::Eviction,

@@ -70,7 +70,12 @@ impl Stock {
         let resource = Resource::new(stage.recorder(), "stock");
         for (hold, waiter) in self.holds.iter().zip(self.waiting) {
             let next = stage.turn_within(within, waiter).await?;
-            ensure!(next.token() > hold.token(), "token {} was granted after token {}", next.token(), hold.token());
+            ensure!(
+                next.token() > hold.token(),
+                "token {} was granted after token {}",
+                next.token(),
+                hold.token()
+            );
             ensure!(resource.write(&next), "the new holder's write was refused");
             ensure!(!resource.write(hold), "the old holder's write was accepted");
             next.release().await?;

@@ -33,7 +33,10 @@ async fn a_dead_holder_delays_the_line_by_a_ttl_and_a_tenth(stage: &Stage) -> Ou
         let left = bound.saturating_sub(stage.now().since(died));
         stage.turn_within(left, waiter).await?;
     }
-    ensure!(holds.iter().all(|hold| hold.state() == State::Lost), "a dead client still believes that it holds");
+    ensure!(
+        holds.iter().all(|hold| hold.state() == State::Lost),
+        "a dead client still believes that it holds"
+    );
     Ok(())
 }
 
@@ -59,7 +62,10 @@ async fn a_dead_clients_permits_come_back_and_no_more(stage: &Stage) -> Outcome 
     let one = stage.turn_within(stage.ttl() * 11 / 10, first).await?;
     let two = stage.turn(second).await?;
     stage.pass(stage.ttl() * 2).await;
-    ensure!(!third.is_done(), "three permits are held, two of them by dead clients, and a fourth was granted");
+    ensure!(
+        !third.is_done(),
+        "three permits are held, two of them by dead clients, and a fourth was granted"
+    );
     kept.release().await?;
     let three = stage.turn(third).await?;
     drop((one, two, three));
@@ -138,7 +144,7 @@ async fn who_lives_longer_outlives_the_others_on_a_name(stage: &Stage) -> Outcom
         lines.push((name, want, hold, waiting));
     }
     stage.act(Act::Kill(client(1))).await?;
-    stage.pass(stage.ttl() * 5 / 2).await; // longer than the short lives, shorter than the time to the next long renewal
+    stage.pass(stage.ttl() * 5 / 2).await; // longer than the short lives, and before the next long renewal
     for (name, want, hold, waiting) in lines {
         ensure!(hold.state() == State::Held && !waiting.is_done(), "{name:?} was granted to another client");
         ensure!(fickle.try_take(&name, want).await?.is_none(), "{name:?} was forgotten under its holder");
@@ -157,7 +163,10 @@ async fn who_lives_longer_outlives_the_others_on_a_name(stage: &Stage) -> Outcom
 async fn a_dead_crowd_costs_what_one_dead_costs(stage: &Stage) -> Outcome {
     let one = cost_of_dying(stage, 0, 1).await?;
     let many = cost_of_dying(stage, 10, stage.many(200, 2_000)).await?;
-    ensure!(many <= one + 10, "removing one dead claim took {one} commands, and removing a crowd took {many}");
+    ensure!(
+        many <= one + 10,
+        "removing one dead claim took {one} commands, and removing a crowd took {many}"
+    );
     Ok(())
 }
 

@@ -186,7 +186,10 @@ async fn many_names_are_taken_together_or_not_at_all(stage: &Stage) -> Outcome {
     let all = stage.drive(a.locks().lock_all(&names)).await?;
     ensure!(all.iter().count() == 3, "a name that is given twice was not taken once");
     for name in ["name 1", "name 2", "name 3"] {
-        ensure!(b.try_take(name, Want::Lock).await?.is_none(), "{name} was granted although it is held with the others");
+        ensure!(
+            b.try_take(name, Want::Lock).await?.is_none(),
+            "{name} was granted although it is held with others"
+        );
     }
     all.release().await?;
     Ok(())

@@ -39,7 +39,10 @@ async fn a_failover_that_missed_the_grant_is_fenced(stage: &Stage) -> Outcome {
         return Ok(());
     };
     ensure!(may_overlap, "two clients believe that they hold, which is not declared");
-    ensure!(hold.state() != State::Lost, "the first holder no longer believes that it holds: the trial shows nothing");
+    ensure!(
+        hold.state() != State::Lost,
+        "the first holder no longer believes that it holds: the trial shows nothing"
+    );
     ensure!(next.token() > hold.token(), "token {} was granted after token {}", next.token(), hold.token());
     ensure!(resource.write(&next), "the new holder's write was refused");
     ensure!(!resource.write(&hold), "the old holder's write was accepted");
@@ -89,7 +92,11 @@ async fn names_of_one_server(stage: &Stage, count: usize) -> Outcome<Vec<String>
     };
     let of_the_first = names.into_iter().zip(&homes).filter(|(_, home)| **home == homes[0]);
     let names: Vec<String> = of_the_first.map(|(name, _)| name).take(count).collect();
-    ensure!(names.len() == count, "one server has only {} of the {count} names that the trial needs", names.len());
+    ensure!(
+        names.len() == count,
+        "one server has only {} of the {count} names that the trial needs",
+        names.len()
+    );
     Ok(names)
 }
 

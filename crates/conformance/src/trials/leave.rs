@@ -72,10 +72,7 @@ async fn evicting_twice_frees_no_successor(stage: &Stage) -> Outcome {
     stage.expect_overlap();
     stage.evict(&operator, "stock").await?;
     let next = stage.turn(waiting).await?;
-    ensure!(
-        !operator.locks().evict("stock", evicted).await?,
-        "an evicted claim could be evicted again"
-    );
+    ensure!(!operator.locks().evict("stock", evicted).await?, "an evicted claim could be evicted again");
     drop(hold);
     stage.pass(stage.ttl() / 2).await;
     ensure!(next.state() == State::Held, "a second eviction cost the successor its hold");
@@ -221,7 +218,10 @@ async fn closing_gives_everything_back_before_it_returns(stage: &Stage) -> Outco
     );
     ensure!(b.waiters("busy").await == 0, "a closed client still stands in line");
     let late = a.take("anything", Want::Lock).await;
-    ensure!(late.is_err_and(|error| error.kind() == ErrorKind::Closed), "a closed client can still take locks");
+    ensure!(
+        late.is_err_and(|error| error.kind() == ErrorKind::Closed),
+        "a closed client can still take locks"
+    );
     busy.release().await?;
     Ok(())
 }

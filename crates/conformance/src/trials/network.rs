@@ -181,7 +181,10 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
         let line = stage.watcher().line(&name).await?;
         let waiters: Vec<&str> = line.waiters().map(|stander| stander.label.as_str()).collect();
         let (ended, other) = (clients[number].label(), other.label());
-        ensure!(waiters == [ended, other], "the connection of {ended} has ended, and the waiters are {waiters:?}");
+        ensure!(
+            waiters == [ended, other],
+            "the connection of {ended} has ended, and the waiters are {waiters:?}"
+        );
         hold.release().await?;
         stage.turn(first).await?.release().await?;
         stage.turn(second).await?.release().await?;

@@ -208,10 +208,17 @@ async fn a_line_shows_who_holds_and_who_waits_in_order(stage: &Stage) -> Outcome
     let _small = stage.waiter(&c, "pool", Want::Permits(1, 3)).await?;
     let line = stage.watcher().line("pool").await?;
     let shown: Vec<(&str, u32)> = line.claims.iter().map(|s| (s.label.as_str(), s.weight.get())).collect();
-    ensure!(shown == [("client 0", 2), ("client 1", 3), ("client 2", 1)], "the line shows the claims {shown:?}");
+    ensure!(
+        shown == [("client 0", 2), ("client 1", 3), ("client 2", 1)],
+        "the line shows the claims {shown:?}"
+    );
     let tokens: Vec<_> = line.claims.iter().map(|stander| stander.token).collect();
     ensure!(tokens == [Some(hold.token()), None, None], "the line shows the tokens {tokens:?}");
-    ensure!(line.capacity.map(tidelock::Weight::get) == Some(3), "the line shows the capacity {:?}", line.capacity);
+    ensure!(
+        line.capacity.map(tidelock::Weight::get) == Some(3),
+        "the line shows the capacity {:?}",
+        line.capacity
+    );
     ensure!(a.locks().semaphore("pool", 9)?.size().await? == 3, "the reported size is not the line's");
     Ok(())
 }

@@ -38,7 +38,8 @@ async fn tokens_grow_over_a_restart(stage: &Stage) -> Outcome {
         drop(holds);
         for (want, last) in Want::ALONE.into_iter().zip(&mut last) {
             let hold = stage.drive(b.take_within(&kept(want), want, stage.ttl() * 11 / 10)).await?;
-            let useless = || Failure::new(format!("{} was still unusable after a ttl and a tenth", kept(want)));
+            let useless =
+                || Failure::new(format!("{} was still unusable after a ttl and a tenth", kept(want)));
             let hold = hold.ok_or_else(useless)?;
             grows(last, hold.token(), &again)?;
             give_back(stage, &b, &kept(want), want, hold).await?;

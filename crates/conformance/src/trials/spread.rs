@@ -206,7 +206,12 @@ impl Parted {
     async fn own_come_back(self, stage: &Stage, within: Duration) -> Outcome {
         for (_, hold, waiting) in self.own {
             let next = stage.turn_within(within, waiting).await?;
-            ensure!(next.token() > hold.token(), "token {} was granted after token {}", next.token(), hold.token());
+            ensure!(
+                next.token() > hold.token(),
+                "token {} was granted after token {}",
+                next.token(),
+                hold.token()
+            );
             next.release().await?;
         }
         for (_, hold, waiting) in self.busy.into_iter().chain(self.kept) {

@@ -123,11 +123,11 @@ async fn a_downgrade_keeps_its_token(stage: &Stage) -> Outcome {
 async fn a_token_fits_where_numbers_are_doubles(stage: &Stage) -> Outcome {
     let [a] = stage.clients().await?;
     let token = token_of(&a, "any", Want::Lock).await?.get();
-    ensure!(token > 0 && token < 1 << 53, "token {token} cannot be represented exactly in JSON, JavaScript or Lua");
     ensure!(
-        token.trailing_zeros() >= 5,
-        "token {token} leaves no room for hand-offs inside a process"
+        token > 0 && token < 1 << 53,
+        "token {token} cannot be represented exactly in JSON, JavaScript or Lua"
     );
+    ensure!(token.trailing_zeros() >= 5, "token {token} leaves no room for hand-offs inside a process");
     Ok(())
 }
 

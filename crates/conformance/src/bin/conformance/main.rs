@@ -24,17 +24,17 @@ The contract of Tidelock as trials, on a backend.
 Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [--seed N]
        conformance --backend NAME --url URL [--control PROGRAM --deployment NAME] [the same]
        conformance --storm TIME [--backend NAME …] [--seed N]
-                                   everything at once, by chance, for so long: 90s, 20m, 8h
+                                   everything at once, at random, for this long: 90s, 20m, 8h
        conformance --list          which trial proves what
-       conformance --prove         the suite's own proof: what is broken on purpose is caught
-       conformance --table FILE…   the table of guarantees from these reports, as README has it
+       conformance --prove         the suite's own proof: it catches every backend that is broken on purpose
+       conformance --table FILE…   the table of guarantees for README, from these reports
 
-  --backend NAME  what to try; memory if it is not said
-  --url URL       the server to try it on
+  --backend NAME  the backend to test; the default is memory
+  --url URL       the server to test it on
   --control PROGRAM --deployment NAME
-                  who has started that server, and stops, starts and pauses it and sets its clock when asked to:
+                  the program that started the server; it can stop, start and pause it, and set its clock:
                   PROGRAM servers act NAME MEMBER stop|kill|start|pause|resume|clock [MILLISECONDS]
-  --filter PART   only trials whose name contains this; with --prove only such faults, with their histories
+  --filter PART   only trials whose name contains this; with --prove only faults whose name contains it, with their histories
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   writes a report as JSON
   --seed N        replays the random choices of an earlier run, or the plan of a round of a storm

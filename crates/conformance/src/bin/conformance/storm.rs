@@ -47,7 +47,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         Some((end, 'h')) => (&text[..end], 3_600),
         _ => (text, 1),
     };
-    let seconds: u64 = number.parse().map_err(|_| format!("{text:?} is not a duration: use 90s, 20m or 8h"))?;
+    let seconds: u64 =
+        number.parse().map_err(|_| format!("{text:?} is not a duration: use 90s, 20m or 8h"))?;
     Ok(Duration::from_secs(seconds.saturating_mul(unit)))
 }
 

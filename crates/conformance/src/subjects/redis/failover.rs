@@ -61,8 +61,12 @@ pub(super) async fn roles(nodes: &[Node], control: &Control) -> Result<Vec<Strin
     let members = control.members().await?;
     let role = |node: &Node| {
         let found = members.iter().find(|(_, port)| *port == node.port);
-        let unknown =
-            || Error::new(ErrorKind::Unsupported, format!("the control program does not know the server at {}", node.port));
+        let unknown = || {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the control program does not know the server at {}", node.port),
+            )
+        };
         found.map(|(role, _)| role.clone()).ok_or_else(unknown)
     };
     nodes.iter().map(role).collect()

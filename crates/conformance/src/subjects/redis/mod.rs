@@ -66,14 +66,19 @@ impl Site for Redis {
     fn assumptions(&self) -> Vec<String> {
         let mut assumptions: Vec<String> = vec![
             "All keys of a name are on one server, and that server's clock does not step.".into(),
-            "The caller checks its guard before each write: a write that is already on its way when the guard is lost may still arrive.".into(),
+            "The caller checks its guard before each write: a write that is already on its way when the guard is \
+             lost may still arrive."
+                .into(),
             "The server evicts no keys of the namespace: `maxmemory-policy` is `noeviction`.".into(),
-            "After the server has lost its data, its clock is not behind the newest grant: tokens then come from the clock."
+            "After the server has lost its data, its clock is not behind the newest grant: tokens then come from the \
+             clock."
                 .into(),
         ];
         if !self.is_alone() {
             assumptions.push(
-                "A replica that becomes master has every grant of the old master: grants do not wait for replication.".into(),
+                "A replica that becomes master has every grant of the old master: grants do not wait for \
+                 replication."
+                    .into(),
             );
             assumptions.push(
                 "The clocks of a master and its replicas agree: a new master's clock is not behind the newest grant."
@@ -82,7 +87,7 @@ impl Site for Redis {
         }
         if self.servers.shape == Shape::Cluster {
             assumptions.push(
-                "A node serves its slots even while other slots have no master: `cluster-require-full-coverage` is `no`."
+                "A node serves its slots even if other slots have no master: `cluster-require-full-coverage` is `no`."
                     .into(),
             );
         }
@@ -92,7 +97,9 @@ impl Site for Redis {
     fn can(&self, ability: Ability) -> Can {
         let no = |why: &str| Can::No(why.to_owned());
         match ability {
-            Ability::EndSession => no("a session exists only in its client: the server ends claims one by one"),
+            Ability::EndSession => {
+                no("a session exists only in its client: the server ends claims one by one")
+            }
             Ability::FailOver if self.is_alone() => no("a single server has no replica"),
             Ability::Agree if self.is_alone() => no("there is only one server"),
             Ability::Agree => no("its servers form no quorum: a replica follows one master"),
@@ -192,12 +199,9 @@ impl Site for Redis {
                 let channels: Vec<String> =
                     ask(&mut connection, cmd("PUBSUB").arg("CHANNELS").arg(pattern)).await?;
                 let is_open = |channel: &String| open.iter().any(|id| channel.ends_with(&id.to_string()));
-                left.extend(
-                    channels
-                        .iter()
-                        .filter(|channel| !is_open(channel))
-                        .map(|channel| format!("{channel} still has a subscriber, although its session is closed")),
-                );
+                left.extend(channels.iter().filter(|channel| !is_open(channel)).map(|channel| {
+                    format!("{channel} still has a subscriber, although its session is closed")
+                }));
             }
         }
         Ok(left)

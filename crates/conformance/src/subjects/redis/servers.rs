@@ -180,7 +180,8 @@ impl Servers {
     }
 
     fn node(&self, host: &str, port: &str, is_master: bool) -> Result<Node> {
-        let strange = || Error::new(ErrorKind::Unsupported, format!("cannot read the port of a node: {port:?}"));
+        let strange =
+            || Error::new(ErrorKind::Unsupported, format!("cannot read the port of a node: {port:?}"));
         let port = port.parse().map_err(|_| strange())?;
         let host = host.to_owned();
         let addr = match self.like.addr().clone() {

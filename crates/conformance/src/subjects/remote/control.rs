@@ -115,8 +115,10 @@ impl Control {
         };
         let told: Vec<_> = members.iter().map(|member| tokio::spawn(self.call(words(member)))).collect();
         for told in told {
-            told.await
-                .map_err(|error| Error::new(ErrorKind::Unavailable, "the task that calls the control program failed").because(error))??;
+            told.await.map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "the task that calls the control program failed")
+                    .because(error)
+            })??;
         }
         Ok(())
     }

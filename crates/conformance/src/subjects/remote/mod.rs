@@ -123,9 +123,7 @@ impl Subject for Remote {
             (Child | SkewClients, Can::Yes) if self.program.is_none() => {
                 no("only the program `conformance` can run itself again as a client")
             }
-            (Sleep, Can::Yes) => {
-                no("real time cannot jump (other trials stop clients that are processes)")
-            }
+            (Sleep, Can::Yes) => no("real time cannot jump (other trials stop clients that are processes)"),
             (SkewClients, Can::Yes) => skew::why_not().map_or(Can::Yes, no),
             (_, Can::Yes) => Can::Yes,
         }

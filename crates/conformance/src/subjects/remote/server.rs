@@ -101,9 +101,8 @@ impl RemoteServer {
 
     /// Carries out acts that need the program that started the server.
     async fn act_on_server(&self, act: Act) -> Result<()> {
-        let cannot = |act: &Act| {
-            Error::new(ErrorKind::Unsupported, format!("this subject cannot do this: {act}"))
-        };
+        let cannot =
+            |act: &Act| Error::new(ErrorKind::Unsupported, format!("this subject cannot do this: {act}"));
         let control = self.control.as_ref().ok_or_else(|| cannot(&act))?;
         if let Act::KillSeat(seat) | Act::CutOff(seat) = act {
             return self.act_on_seat(&act, seat, control).await;
@@ -133,7 +132,10 @@ impl RemoteServer {
         let (seated, members) = (self.site.seated(seat).await?, control.members().await?);
         let is_seated = |(_, port): &&(String, u16)| seated.ends_with(&format!(":{port}"));
         let role = members.iter().find(is_seated).map(|(role, _)| role.clone()).ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, format!("the control program does not know the server at {seated}"))
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the control program does not know the server at {seated}"),
+            )
         })?;
         if matches!(act, Act::KillSeat(_)) {
             return control.kill(&[role]).await;
@@ -141,7 +143,10 @@ impl RemoteServer {
         let cables = members.into_iter().map(|(cable, _)| cable);
         let cables: Vec<String> = cables.filter(|cable| joins(cable, &role)).collect();
         match cables.is_empty() {
-            true => Err(Error::new(ErrorKind::Unsupported, format!("the control program has no link to {role} that it can pause"))),
+            true => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the control program can pause no link to {role}"),
+            )),
             false => control.pause(&cables).await,
         }
     }
@@ -208,7 +213,12 @@ impl Server for RemoteServer {
     }
 
     fn program(&self, options: Options) -> Result<Command> {
-        let none = || Error::new(ErrorKind::Unsupported, "no program was given to run clients of this server as processes");
+        let none = || {
+            Error::new(
+                ErrorKind::Unsupported,
+                "no program was given to run clients of this server as processes",
+            )
+        };
         let program = self.program.as_ref().ok_or_else(none)?;
         Ok(self.skew.put_on(program(&self.within(options))))
     }

@@ -124,5 +124,6 @@ fn there<T>(answer: Result<T, Said>) -> Result<Option<T>> {
 }
 
 fn trouble(error: &Said) -> Error {
-    Error::new(ErrorKind::Unavailable, "the suite's own connection to ZooKeeper failed").because(error.clone())
+    Error::new(ErrorKind::Unavailable, "the suite's own connection to ZooKeeper failed")
+        .because(error.clone())
 }

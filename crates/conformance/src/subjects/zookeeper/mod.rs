@@ -41,12 +41,12 @@ impl ZooKeeper {
         let plain =
             |url: &str| url.strip_prefix("zookeeper://").map(|rest| rest.trim_end_matches('/').to_owned());
         let rest = plain(url).filter(|rest| !rest.contains(['/', '@']));
-        let rest = rest
-            .ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the suite needs a URL zookeeper://HOST:PORT,…"))?;
-        let hosts: Vec<String> = rest.split(',').map(str::to_owned).collect();
-        let gates = Gates::open(&hosts).map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "no free port for a gate").because(error)
+        let rest = rest.ok_or_else(|| {
+            Error::new(ErrorKind::InvalidOption, "the suite needs a URL zookeeper://HOST:PORT,…")
         })?;
+        let hosts: Vec<String> = rest.split(',').map(str::to_owned).collect();
+        let gates = Gates::open(&hosts)
+            .map_err(|error| Error::new(ErrorKind::Unavailable, "no free port for a gate").because(error))?;
         Ok(Self { url: url.to_owned(), hosts, gates })
     }
 
@@ -72,7 +72,9 @@ impl Site for ZooKeeper {
     fn assumptions(&self) -> Vec<String> {
         vec![
             "The server's minimum session timeout is two ticks, which is the default.".into(),
-            "The caller checks its guard before each write: a write that is already on its way when the guard is lost may still arrive.".into(),
+            "The caller checks its guard before each write: a write that is already on its way when the guard is \
+             lost may still arrive."
+                .into(),
             "Only Tidelock creates or deletes nodes in the namespace.".into(),
             "A majority of the servers keeps what it has written: disks do not lose confirmed writes.".into(),
         ]
