@@ -260,13 +260,13 @@ impl Stage {
 
     /// Waits until this many claims wait in line.
     pub async fn until_waiting(&self, name: &str, count: usize) -> Outcome {
-        let what = format!("{count} wait for {name:?}");
+        let what = format!("{count} claims wait for {name:?}");
         self.until(self.ttl() / 3, &what, async || self.watcher.waiters(name).await == count).await
     }
 
     /// Waits until the line is empty, for at most a second.
     pub async fn until_empty(&self, name: &str) -> Outcome {
-        let what = format!("nobody stands in the line of {name:?}");
+        let what = format!("the line of {name:?} is empty");
         self.until(Duration::from_secs(1), &what, async || self.watcher.is_empty(name).await).await
     }
 

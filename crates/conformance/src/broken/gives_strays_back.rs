@@ -1,5 +1,5 @@
-//! Gives strays back by itself: a renewal takes claims that core did not name for forgotten ones. These include claims
-//! that were joined while the renewal was under way.
+//! Gives strays back without being asked: a renewal treats claims that core did not name as forgotten. These
+//! include claims that were joined while the renewal was under way.
 
 use std::sync::Arc;
 
