@@ -1,9 +1,9 @@
 //! A storm: everything at once, at random, for as long as you like.
 //!
-//! The trials look for faults that their authors have thought of. A storm looks for the others. Clients and processes fight
-//! for a few names in every possible way. Meanwhile connections are cut just after a request, networks stall,
-//! processes are stopped and killed, and servers are paused and restarted. A storm runs in rounds of some seconds.
-//! Each round has a seed, and the seed determines its [plan](plan): who does what when. Every process records
+//! The trials look for faults that their authors have thought of. A storm looks for the others. Clients and
+//! processes fight for a few names in every possible way. Meanwhile connections are cut just after a request, networks
+//! stall, processes are stopped and killed, and servers are paused and restarted. A storm runs in rounds of some
+//! seconds. Each round has a seed, and the seed determines its [plan](plan): who does what when. Every process records
 //! everything that happens in it. At the end of a round all records become [one story](story), which is checked like
 //! any trial's:
 //!

@@ -117,7 +117,7 @@ impl Steps {
         Taking { want: mood.want(&self.dice, self.is_newer), how, keep, end }
     }
 
-    /// A random fraction of the ttl, at most one in `of`.
+    /// A random time, at most `ttl / of`.
     fn part(&self, of: u32) -> Duration {
         let most = u64::try_from((self.ttl / of).as_micros()).unwrap_or(u64::MAX);
         Duration::from_micros(self.dice.below(most))

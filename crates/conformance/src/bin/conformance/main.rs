@@ -34,7 +34,7 @@ Usage: conformance [--backend memory] [--filter PART] [--deep] [--report FILE] [
   --control PROGRAM --deployment NAME
                   the program that started the server; it can stop, start and pause it, and set its clock:
                   PROGRAM servers act NAME MEMBER stop|kill|start|pause|resume|clock [MILLISECONDS]
-  --filter PART   only trials whose name contains this; with --prove only faults whose name contains it, with their histories
+  --filter PART   only trials whose name contains this; with --prove only such faults, with their histories
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   writes a report as JSON
   --seed N        replays the random choices of an earlier run, or the plan of a round of a storm
