@@ -1,23 +1,23 @@
-//! What a store was asked and told. Unlike times, these figures are the same on every machine.
+//! The traffic of a store. Unlike times, these figures are the same on every machine.
 
 use std::fmt;
 use std::ops::Sub;
 
-/// Each figure where the store can tell.
+/// Each figure that the store can report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Requests of clients.
     pub commands: Option<f64>,
-    /// What the store told by itself.
+    /// Signals of the store.
     pub events: Option<f64>,
-    /// Times that it made its disk keep something.
+    /// How often the store made its disk keep something.
     pub disk_writes: Option<f64>,
-    /// Over the wire, both ways.
+    /// Bytes over the wire, in both directions.
     pub bytes: Option<f64>,
 }
 
 impl Counts {
-    /// For each of so many operations.
+    /// The counts for each of this many operations.
     pub fn per(self, operations: usize) -> Self {
         self.each(|figure| figure / operations as f64)
     }
@@ -27,7 +27,7 @@ impl Counts {
         self.with(other, |a, b| a + b)
     }
 
-    /// Every figure with its name, for a person and for JSON.
+    /// Every figure with its name, for people and for JSON.
     pub fn named(self) -> [(&'static str, Option<f64>); 4] {
         [
             ("commands", self.commands),

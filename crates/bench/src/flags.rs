@@ -1,4 +1,4 @@
-//! What is asked for on the command line.
+//! The command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,11 +15,11 @@ Measures Tidelock on a backend, beside the store's bare commands in the same run
 
 Usage: bench [--url URL] [--scenario NAME]… [--slices N] [--short] [--json FILE]
 
-  --url URL        the server, if the backend has one; nobody else should use it meanwhile
-  --namespace NAME keeps what this run writes apart from everything else there. Default tidelock-bench-PID
-  --scenario NAME  this scenario alone; may be given several times
-  --slices N       slices of each side; the figures are their medians. Default 9; five at least, to be believed
-  --short          short slices and small crowds: shows that it runs, and measures little
+  --url URL        the server, if the backend has one; no other program should use it meanwhile
+  --namespace NAME the prefix of everything that this run writes to the store. Default tidelock-bench-PID
+  --scenario NAME  only this scenario; can be given several times
+  --slices N       slices of each side; the figures are their medians. Default 9; use at least 5
+  --short          short slices and small crowds: shows that the program works, and measures little
   --json FILE      also writes every figure of every slice as JSON
 
 Scenarios:
@@ -28,10 +28,10 @@ Scenarios:
   handoff  one gives back while another waits, with none and with 1 000 more in line behind it
   procs    n processes, one name
   sale     10 in stock, 100 000 buyers: read, decrement, write under the lock
-  held     100 000 names held by one client: bytes, renewal, and what that costs whoever takes others
+  held     100 000 names held by one client: bytes, renewal, and the cost for tasks that take other names
 ";
 
-/// A median of fewer says little.
+/// The median of fewer slices says little.
 const SLICES: usize = 9;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Flags {
     pub(crate) short: bool,
     pub(crate) slices: usize,
     pub(crate) help: bool,
-    /// This process is one of those that `procs` starts.
+    /// Set in a process that `procs` or `held` starts.
     pub(crate) worker: Option<Errand>,
     scenarios: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The memory backend, measured beside tokio's own locks.
+//! The cost of the memory backend, compared with tokio's own locks.
 
 mod memory;
 

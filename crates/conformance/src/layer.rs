@@ -1,7 +1,7 @@
-//! A layer between core and a session: it sees every request and every signal, and may meddle with them.
+//! A layer between core and a session. It sees every request and every signal, and may change them.
 //!
-//! Every method passes on what it gets. A wire that can be cut is a layer; so is each deliberately broken backend,
-//! which meddles in one method.
+//! By default every method passes on its arguments. A wire that can be cut is a layer; so is each deliberately broken
+//! backend, which changes one method.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use tidelock::{
     Result, Session, SessionId, Shard, Sight, Signals, Weight,
 };
 
-/// What lies between core and one client's session. `to` is the session itself.
+/// A layer between core and one client's session. `to` is the session itself.
 #[async_trait]
 pub trait Layer: fmt::Debug + Send + Sync + 'static {
-    /// What the backend will tell, before it is told to core.
+    /// Receives the backend's signals before core does.
     fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
         to
     }
 
-    /// A session is being opened.
+    /// Opens a session.
     async fn open(
         &self,
         to: &dyn Backend,

@@ -1,4 +1,4 @@
-//! The memory store with somebody who counts between it and core: each request, and each word that it tells.
+//! The memory store with a counter between it and core: it counts each request, and each signal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use tidelock::{
 use tidelock_bench::Counts;
 use tidelock_memory::Store;
 
-/// What was counted so far.
+/// The counts so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     commands: AtomicU64,
@@ -39,13 +39,13 @@ impl Counted<Store> {
 }
 
 impl<T> Counted<T> {
-    /// One more command goes to what is behind.
+    /// Counts one more command, and returns the store to pass it to.
     fn ask(&self) -> &T {
         self.tally.commands.fetch_add(1, Ordering::AcqRel);
         &self.inner
     }
 
-    /// One more event goes to what is behind.
+    /// Counts one more event, and returns the receiver to pass it to.
     fn tell(&self) -> &T {
         self.tally.events.fetch_add(1, Ordering::AcqRel);
         &self.inner

@@ -1,4 +1,4 @@
-//! Drops notifications and never looks again: whoever waits hears nothing and sees nothing.
+//! Drops notifications and never looks again: a waiter is told nothing and sees nothing.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Layer for DropsNotifications {
     }
 }
 
-/// Passes on nothing that would move a waiter on.
+/// Drops every signal that would give a waiter its turn.
 #[derive(Debug)]
 struct OnlyLoss(Arc<dyn Signals>);
 

@@ -1,4 +1,4 @@
-//! Frees another's claim on a repeated leave: it frees the name, and not the claim.
+//! Frees another's claim on a repeated leave: it frees the name, not the claim.
 
 use std::sync::Arc;
 

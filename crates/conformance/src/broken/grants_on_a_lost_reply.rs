@@ -1,4 +1,4 @@
-//! Grants on a lost reply: what was not answered is taken for a grant.
+//! Grants on a lost reply: it takes a missing answer for a grant.
 
 use std::sync::Arc;
 

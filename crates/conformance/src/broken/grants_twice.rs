@@ -1,4 +1,4 @@
-//! Grants twice, once in a hundred: a claim that has to wait is told that it holds.
+//! Grants twice, once in a hundred: a claim that must wait is told that it holds.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl Layer for GrantsTwice {
     }
 }
 
-/// A grant out of nothing.
+/// An invented grant.
 pub(super) fn held(claim: &Claim, order: u64, until: Moment) -> Place {
     let token = Token::from_order(order).expect("a small order");
     Place::Held { grant: Grant { token, capacity: claim.capacity }, until }

@@ -1,4 +1,4 @@
-//! Lists every name, whatever its users want them to begin with.
+//! Lists every name, whatever prefix was asked for.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Leaves a claim behind that was cancelled with its reply in flight: "nobody knows it, so it cannot be there".
+//! Leaves behind a claim that was cancelled while its reply was under way: "nobody knows it, so it cannot be there".
 
 use std::future::ready;
 use std::sync::Arc;

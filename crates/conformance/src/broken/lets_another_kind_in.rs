@@ -1,4 +1,4 @@
-//! Lets another kind in: whoever asks for a lock that is in use as another kind is told that it holds.
+//! Lets another kind in: a client that asks for a lock in use as another kind is told that it holds.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

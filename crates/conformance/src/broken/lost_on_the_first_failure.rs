@@ -1,4 +1,4 @@
-//! Says Lost on the first failed renewal: a moment without the server costs every lock.
+//! Reports a loss on the first failed renewal: a moment without the server costs every lock.
 
 use std::sync::Arc;
 

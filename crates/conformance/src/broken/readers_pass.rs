@@ -1,4 +1,4 @@
-//! Lets a reader pass a waiting writer: whoever reads is let in while others read.
+//! Lets a reader pass a waiting writer: a reader is let in while others read.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Says nothing on loss: everything is believed to be held for ever, whatever the store says.
+//! Says nothing on loss: the client believes for ever that it holds, whatever the store says.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ impl Layer for SaysNothingOnLoss {
         shard: Shard,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
-        let _ = to.renew(shard, standing).await; // whatever it says
+        let _ = to.renew(shard, standing).await; // the answer is ignored
         Ok(Renewal { until: Moment::NEVER, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() })
     }
 }
 
-/// Passes on no bad news.
+/// Drops all signals of a loss.
 #[derive(Debug)]
 struct OnlyGrants(Arc<dyn Signals>);
 

@@ -1,4 +1,4 @@
-//! Tells everybody the size that they have asked for, whatever the line has.
+//! Tells each client the size that it asked for, whatever size the line has.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! A witness: what core is told of claims, as a layer in front of everything else hears it.
+//! A witness records what core is told of claims. It is a layer in front of everything else.
 //!
-//! A guard does not show everything that its grant said, nor a wait that it has begun. The witness knows both, by the
-//! claim's id: which size the line had when it was granted, and since when the store has surely had it in line.
+//! A guard does not show everything that its grant said, nor when its wait began. The witness knows both, by the
+//! claim's id: the size of the line at the grant, and since when the claim has surely been in the store's line.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ struct Heard {
 }
 
 impl Witness {
-    /// What the grant of a claim said the capacity is, and since when the claim had waited.
+    /// The capacity that a claim's grant told, and since when the claim had waited.
     pub(super) fn told(&self, id: ClaimId) -> (Option<u32>, Option<Moment>) {
         let mut heard = self.heard();
         (heard.sizes.remove(&id), heard.stood.remove(&id))

@@ -27,23 +27,23 @@ The contract of Tidelock as trials, on a backend.
 
 Usage: conformance [--url URL [--control PROGRAM --deployment NAME]] [--filter PART] [--deep] [--report FILE] [--seed N]
        conformance --storm TIME [--url URL …] [--seed N]
-                                   everything at once, by chance, for so long: 90s, 20m, 8h
+                                   everything at once, at random, for this long: 90s, 20m, 8h
        conformance --list          which trial proves what
-       conformance --prove         the suite's own proof: what is broken on purpose is caught
+       conformance --prove         the suite's own proof: it catches every backend that is broken on purpose
        conformance --table FILE…   the table of guarantees from these reports
 
-  --url URL       the server to try it on, if the backend has one
+  --url URL       the server to test, if the backend has one
   --control PROGRAM --deployment NAME
-                  who has started that server, and stops, starts and pauses it and sets its clock when asked to:
+                  the program that started the server; it can stop, start and pause it, and set its clock:
                   PROGRAM servers act NAME MEMBER stop|kill|start|pause|resume|clock [MILLISECONDS]
   --filter PART   only trials whose name contains this; with --prove only such faults, with their histories
   --deep          larger crowds, more rounds: takes minutes
   --report FILE   writes a report as JSON
   --seed N        replays the random choices of an earlier run, or the plan of a round of a storm
-  --real-time     memory alone: by the boot clock, and not by one that the trials turn
+  --real-time     only for memory: use the boot clock, not a clock that the trials turn
 ";
 
-/// What a program of the suite tries.
+/// The backend that a program of the suite tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Backend(Tried);
 
@@ -53,29 +53,29 @@ enum Tried {
     Servers { name: &'static str, at: At },
 }
 
-/// Gives the server at a URL.
+/// Opens the server at a URL.
 type At = fn(&str) -> tidelock::Result<Remote>;
 
 impl Backend {
-    /// The process's own memory.
+    /// The memory backend.
     #[must_use]
     pub const fn memory() -> Self {
         Self(Tried::Memory)
     }
 
-    /// A backend whose store is a server: what it is called, and what is at a URL.
+    /// A backend that needs a server: its name, and how to open the server at a URL.
     #[must_use]
     pub const fn with_servers(name: &'static str, at: At) -> Self {
         Self(Tried::Servers { name, at })
     }
 }
 
-/// How long a trial may take in a deep run.
+/// The time-out of a trial in a deep run.
 const DEEP_TIME_OUT: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
 struct Flags {
-    /// Memory alone: by the boot clock.
+    /// Only for memory: use the boot clock.
     real_time: bool,
     url: Option<String>,
     control: Option<PathBuf>,
@@ -84,14 +84,14 @@ struct Flags {
     deep: bool,
     report: Option<PathBuf>,
     seed: Option<u64>,
-    /// Not for people: this is a client of a trial, in a process of its own.
+    /// Internal: this process is a client of a trial.
     child: Option<Child>,
-    /// Nor is this: what that client plays in a storm.
+    /// Internal: the part that this client plays in a storm.
     role: Option<Role>,
     what: What,
 }
 
-/// What a child is told on its command line.
+/// The identity of a child, from its command line.
 #[derive(Default)]
 struct Child {
     label: String,
@@ -202,10 +202,10 @@ fn run_all(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
     Ok(report.passed())
 }
 
-/// Whether anybody is there at all: otherwise every trial would say the same in its own way.
+/// Checks first that the server can be used. Otherwise every trial would report the same error in its own way.
 fn ask_first(remote: &Remote) -> Result<(), lexopt::Error> {
     let unusable = |error: &dyn std::fmt::Display| {
-        format!("nothing was tried, for the {} at that URL cannot be used: {error}", remote.name())
+        format!("no trial was run: cannot use the {} at that URL: {error}", remote.name())
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| unusable(&error))?;
@@ -230,14 +230,14 @@ fn prove_all(flags: &Flags) -> bool {
 
 fn list(flags: &Flags) {
     let is_chosen = |name: &str| flags.filter.as_ref().is_none_or(|part| name.contains(part.as_str()));
-    say("Each trial, by the first point of the contract that it is about:");
+    say("Each trial, under the first point of the contract that it tests:");
     for (point, title) in (1..).zip(POINTS) {
         say(&format!("\n{point}. {title}"));
         for trial in trials().iter().filter(|trial| trial.points[0] == point && is_chosen(trial.name)) {
             say(&format!("   {}{}", trial.name, notes(trial)));
         }
     }
-    say("\nWhat other libraries got wrong, and the trials that would show it here:\n");
+    say("\nMistakes of other libraries, and the trials that would show them here:\n");
     for (lesson, what) in (1..).zip(LESSONS) {
         let shown = trials().iter().filter(|trial| trial.lessons.contains(&lesson));
         say(&format!("{lesson:>2}. {what}"));
@@ -253,7 +253,7 @@ fn list(flags: &Flags) {
     }
 }
 
-/// The other points that a trial is about, and what it needs.
+/// The other points that a trial tests, and the abilities that it needs.
 fn notes(trial: &Trial) -> String {
     let mut notes = Vec::new();
     if trial.points.len() > 1 {
@@ -267,14 +267,14 @@ fn notes(trial: &Trial) -> String {
     if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
 }
 
-/// Prints a line. Where nobody reads any more, as behind `| head`, there is nothing left to do.
+/// Prints a line. If the reader is gone, as behind `| head`, the program exits.
 fn say(text: &str) {
     if writeln!(std::io::stdout(), "{text}").is_err() {
         std::process::exit(2);
     }
 }
 
-/// What is tried. Of a server, only once it has answered.
+/// The subject to test. A server must have answered once.
 fn subject(backend: &Backend, flags: &Flags) -> Result<Arc<dyn Subject>, lexopt::Error> {
     match (backend.0, &flags.url) {
         (Tried::Memory, None) if flags.real_time => Ok(Arc::new(subjects::memory_in_real_time())),
@@ -287,10 +287,10 @@ fn subject(backend: &Backend, flags: &Flags) -> Result<Arc<dyn Subject>, lexopt:
     }
 }
 
-/// The server at the URL, with what was said of it.
+/// The server at the URL, with the options for it.
 fn remote(backend: &Backend, flags: &Flags) -> Result<Remote, lexopt::Error> {
     let (at, url) = match (backend.0, &flags.url) {
-        (Tried::Memory, _) => return Err("the memory backend has no server, and so no URL".into()),
+        (Tried::Memory, _) => return Err("the memory backend has no server: leave out --url".into()),
         (Tried::Servers { name, .. }, None) => {
             return Err(format!("{name} needs a server: give --url URL").into());
         }
@@ -300,7 +300,7 @@ fn remote(backend: &Backend, flags: &Flags) -> Result<Remote, lexopt::Error> {
     remote = match (&flags.control, &flags.deployment) {
         (Some(program), Some(deployment)) => remote.controlled_by(Control::new(program, deployment)),
         (None, None) => remote,
-        _ => return Err("--control and --deployment go together".into()),
+        _ => return Err("give both --control and --deployment, or neither".into()),
     };
     if let Ok(program) = std::env::current_exe() {
         remote = remote.with_children(move |options| child(&program, &url, options));
@@ -308,7 +308,7 @@ fn remote(backend: &Backend, flags: &Flags) -> Result<Remote, lexopt::Error> {
     Ok(remote)
 }
 
-/// What runs this program again, as a client.
+/// The command that runs this program again, as a client.
 fn child(program: &Path, url: &str, options: &Options) -> Command {
     let ttl = options.ttl.as_millis().to_string();
     let mut command = Command::new(program);

@@ -1,11 +1,11 @@
-//! `conformance --storm`: rounds of a storm, told one by one.
+//! `conformance --storm`: rounds of a storm, reported one by one.
 
 use std::time::Duration;
 
 use super::{Backend, Flags, new_seed, say, subject};
 use crate::{Storm, StormCounts, storm};
 
-/// Storms for as long as was asked for. Says whether nothing was broken.
+/// Storms for this long. Returns whether nothing was broken.
 pub(super) fn run(backend: &Backend, flags: &Flags, lasts: Duration) -> Result<bool, lexopt::Error> {
     let (subject, seed) = (subject(backend, flags)?, flags.seed.unwrap_or_else(new_seed));
     let mut settings = Storm::new(seed, lasts);
@@ -28,7 +28,7 @@ pub(super) fn run(backend: &Backend, flags: &Flags, lasts: Duration) -> Result<b
     ));
     if let Some(round) = rounds.iter().find(|round| round.damage.is_some()) {
         let seed = round.seed;
-        say(&format!("replay with --seed {seed}: the same plan, though not the same chance in the machine"));
+        say(&format!("replay with --seed {seed}: the plan is the same, but not the timing of the machine"));
         say(&format!("FAIL a storm of seed {seed}"));
     }
     say(&format!("{} passed, {broken} failed, 0 skipped", rounds.len() - broken));
@@ -43,7 +43,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         Some((end, 'h')) => (&text[..end], 3_600),
         _ => (text, 1),
     };
-    let seconds: u64 = number.parse().map_err(|_| format!("{text:?} is no time: say 90s, 20m or 8h"))?;
+    let seconds: u64 =
+        number.parse().map_err(|_| format!("{text:?} is not a duration: use 90s, 20m or 8h"))?;
     Ok(Duration::from_secs(seconds.saturating_mul(unit)))
 }
 

@@ -1,4 +1,4 @@
-//! The table of guarantees, as README has it: a column for each report, below it what each backend rests on.
+//! The table of guarantees for README: a column for each report, and below it what each backend assumes.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::POINTS;
 
-/// What the table stands between, so that a tool can put a new one in its place.
+/// The markers around the table, so that a tool can replace it.
 const BEGIN: &str = "<!-- guarantees -->";
 const END: &str = "<!-- /guarantees -->";
 
@@ -32,7 +32,7 @@ pub fn table(reports: &[Value]) -> Result<String, String> {
     Ok(text)
 }
 
-/// One report, as far as the table needs it.
+/// The part of a report that the table needs.
 struct Column<'a> {
     backend: &'a str,
     report: &'a Value,
@@ -60,27 +60,29 @@ impl<'a> Column<'a> {
     }
 
     fn write_limits(&self, text: &mut String) {
-        let _ = writeln!(text, "\n**{}** rests on:\n", self.backend);
+        let _ = writeln!(text, "\n**{}** assumes:\n", self.backend);
         for assumption in self.list("assumptions") {
             let _ = writeln!(text, "- {}", assumption.as_str().unwrap_or_default());
         }
         for belief in self.list("beliefs") {
             let of = |key: &str| belief[key].as_str().unwrap_or_default();
             let _ = match of("overlap") {
-                "never" => writeln!(text, "- Under {}, two never both believe that they hold.", of("mishap")),
+                "never" => {
+                    writeln!(text, "- After {}, two clients never both believe that they hold.", of("mishap"))
+                }
                 "fenced" => writeln!(
                     text,
-                    "- Under {}, two may both believe, and the fence refuses the older: {}.",
+                    "- After {}, two clients may both believe that they hold, and the fence refuses the older one: {}.",
                     of("mishap"),
                     of("why")
                 ),
-                _ => writeln!(text, "- There is no such thing as {}: {}.", of("mishap"), of("why")),
+                _ => writeln!(text, "- Cannot happen: {}, because {}.", of("mishap"), of("why")),
             };
         }
         self.write_skipped(text);
     }
 
-    /// What was skipped, by the reason: one reason often skips several trials.
+    /// The skipped trials, grouped by reason: one reason often skips several.
     fn write_skipped(&self, text: &mut String) {
         let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for trial in self.list("trials").filter(|trial| trial["ending"] == "skipped") {

@@ -1,4 +1,4 @@
-//! The subjects that are at hand.
+//! The subjects that the suite brings with it.
 
 mod memory;
 mod remote;

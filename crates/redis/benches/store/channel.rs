@@ -1,4 +1,4 @@
-//! The bare way to tell somebody: one script that publishes, and the subscriber's receipt of it on another connection.
+//! The bare way to signal: one script that publishes, and the subscriber's receipt of it on another connection.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ const PUBLISH: &str = "return redis.call('PUBLISH', ARGV[1], ARGV[2])";
 pub(crate) struct Channel {
     connection: MultiplexedConnection,
     publish: Arc<Cmd>,
-    /// Lives as long as its side.
+    /// The subscriber lives as long as its side.
     _subscriber: MultiplexedConnection,
 }
 
 impl Channel {
-    /// Two sides, on channels that begin like this.
+    /// Two sides, on channels with this prefix.
     pub(super) async fn batons(server: &Server, prefix: &str) -> Result<[Baton<Self>; 2]> {
         let script = server.load_script(PUBLISH).await?;
         let channel = |side: usize| format!("{prefix}{side}");
@@ -38,6 +38,6 @@ impl Channel {
 impl Teller for Channel {
     async fn tell(&self) -> Result<()> {
         let told: u32 = self.publish.query_async(&mut self.connection.clone()).await?;
-        (told > 0).then_some(()).ok_or_else(|| "nobody hears the bare channel".into())
+        (told > 0).then_some(()).ok_or_else(|| "the bare channel has no subscriber".into())
     }
 }

@@ -1,4 +1,4 @@
-//! Redis, beside its bare commands: what a line, a lease and a token cost over a script that sets one key.
+//! Redis, beside its bare commands: the cost of a line, a lease and a token, compared with a script that sets one key.
 
 mod channel;
 #[cfg_attr(test, allow(unused_imports))] // its unit tests run in tests/bench.rs
@@ -25,14 +25,14 @@ use self::server::Server;
 /// What its URL looks like.
 const LIKE: &str = "redis://127.0.0.1:6379";
 
-/// A server, and what this run calls its keys there.
+/// A server, and the namespace of this run.
 #[derive(Debug)]
 struct Redis {
     place: Place,
     server: Server,
-    /// How many there were: each has channels of its own.
+    /// The number of batons so far: each has its own channels.
     batons: AtomicUsize,
-    /// None: nobody counts, and the server has nobody to tell what it does.
+    /// `None` if nothing is counted: then the server has no monitor to write to.
     monitor: Option<Monitor>,
 }
 
@@ -42,7 +42,7 @@ impl Redis {
         Ok(Self { place, server, batons: 0.into(), monitor: None })
     }
 
-    /// Where the keys of some of the bare commands begin.
+    /// The prefix of the keys of some of the bare commands.
     fn bare(&self, what: &str) -> String {
         format!("{}:bare:{what}:", self.place.namespace())
     }
@@ -72,10 +72,11 @@ impl Subject for Redis {
     fn remarks(&self) -> Vec<String> {
         let remarks = [
             "The twin is two loaded scripts, an owner-checked SET NX PX and delete, over one multiplexed connection \
-             of the redis crate with NODELAY. It has no line and no token, and nobody renews.",
+             of the redis crate with NODELAY. It has no line and no token, and does not renew.",
             "The twin of `hot` and `procs` is one task's pairs. That of a hand-off is one script that publishes, and \
              its subscriber's receipt on another connection.",
-            "A command is one of a client, an event one PUBLISH; bytes go both ways. The server counts them.",
+            "A command is a client's command, an event is a PUBLISH, bytes are those of both directions. The server \
+             counts them.",
         ];
         remarks.map(str::to_owned).to_vec()
     }

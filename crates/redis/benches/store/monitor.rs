@@ -1,8 +1,8 @@
-//! Counts, as the server has them: every command is read off MONITOR, every byte off INFO.
+//! Counts at the server: commands are counted by MONITOR, bytes by INFO.
 //!
-//! INFO alone cannot tell what a client asked from what a script did on its behalf; MONITOR can, and adds bytes of its
-//! own. So whoever wants counts marks the end of what it asked for by an ECHO, waits until the mark has come by, and
-//! takes from the server's bytes those of the lines, of the marks and of the asking, all of which are known exactly.
+//! INFO alone cannot tell a client's commands from those of a script. MONITOR can, but adds bytes of its own. So the
+//! caller marks the end of its requests by an ECHO, waits until MONITOR shows that mark, and subtracts from the
+//! server's bytes those of MONITOR's lines, of the marks and of the INFO requests. All of these are known exactly.
 
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
@@ -16,20 +16,20 @@ use tokio::task::AbortHandle;
 
 use super::server::Server;
 
-/// Begins every mark.
+/// The prefix of every mark.
 const MARK: &str = "tidelock-bench-mark-";
 
 #[derive(Debug)]
 pub(super) struct Monitor {
     aside: MultiplexedConnection,
-    /// What the lines up to each mark add up to, in order.
+    /// The sums of the lines up to each mark, in order.
     marks: Turn<mpsc::UnboundedReceiver<Tally>>,
-    /// Bytes of marks and questions so far.
+    /// The bytes of marks and INFO requests so far.
     own: Mutex<f64>,
     reader: AbortHandle,
 }
 
-/// What the lines so far add up to.
+/// The sums of the lines so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Tally {
     commands: f64,
@@ -43,7 +43,7 @@ enum About {
     Mark,
     Command,
     Event,
-    /// Of a script, or of this monitor.
+    /// Sent by a script, or by this monitor.
     Nothing,
 }
 
@@ -65,7 +65,7 @@ impl Monitor {
         let text: String = ask.query_async(&mut aside).await?;
         let info: InfoDict = redis::from_redis_value(redis::Value::BulkString(text.clone().into_bytes()))?;
         let asked = self.spent(sent(&mark) + received(MARK) + sent(&ask));
-        self.spent(received(&text)); // it is on its way while the server still counts
+        self.spent(received(&text)); // it is under way while the server still counts
         let figure = |name: &str| info.get::<f64>(name).ok_or_else(|| format!("this server has no `{name}`"));
         let whole = figure("total_net_input_bytes")? + figure("total_net_output_bytes")?;
         Ok(Counts {
@@ -89,11 +89,11 @@ impl Drop for Monitor {
     }
 }
 
-/// Reads to the end, and tells the sum at each mark.
+/// Reads to the end, and sends the sum at each mark.
 async fn read(mut lines: Pin<Box<impl Stream<Item = String>>>, marked: mpsc::UnboundedSender<Tally>) {
     let mut tally = Tally::default();
     while let Some(line) = lines.next().await {
-        tally.bytes += line.len() as f64 + 3.0; // `+` before it, and the end of a line
+        tally.bytes += line.len() as f64 + 3.0; // `+` before it, and the line end behind it
         match About::of(&line) {
             About::Command => tally.commands += 1.0,
             About::Event => tally.events += 1.0,
@@ -104,7 +104,7 @@ async fn read(mut lines: Pin<Box<impl Stream<Item = String>>>, marked: mpsc::Unb
 }
 
 impl About {
-    /// `1700000000.123456 [0 127.0.0.1:50000] "EVALSHA" …`; of a script `[0 lua] "publish" …`.
+    /// `1700000000.123456 [0 127.0.0.1:50000] "EVALSHA" …`; from a script `[0 lua] "publish" …`.
     fn of(line: &str) -> Self {
         let by_script = line.split(']').next().is_some_and(|who| who.ends_with(" lua"));
         let mut words = line.split('"').skip(1).step_by(2);
@@ -121,7 +121,7 @@ fn sent(command: &Cmd) -> usize {
     command.get_packed_command().len()
 }
 
-/// `$3`, `abc`, and the end of both lines.
+/// The size of `$3`, `abc`, and both line ends.
 fn received(text: &str) -> usize {
     1 + text.len().to_string().len() + 2 + text.len() + 2
 }

@@ -1,6 +1,6 @@
 //! The twins of one take and one give-back: two commands over a connection that others may share.
 //!
-//! Everything that can be made ready before is: the scripts are loaded, and the commands stand as they will be sent.
+//! The commands are prepared as far as possible: the scripts are loaded, and the requests are encoded.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::server::Server;
 
 const TTL_MS: u32 = 15_000;
 
-/// Sets the key, or finds it set by the same owner: so a command whose reply was lost can be repeated.
+/// Sets the key, or finds it set by the same owner. So a command whose reply was lost can be repeated.
 const TAKE: &str = "\
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) or redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end
 return 0";
 
-/// Deletes the key, if it is this owner's.
+/// Deletes the key if this owner set it.
 const GIVE_BACK: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
@@ -25,7 +25,7 @@ return 0";
 /// How a name is taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How {
-    /// By a script, which looks at the owner.
+    /// By a script that checks the owner.
     Script,
     /// By `SET NX PX`.
     Set,
@@ -39,7 +39,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// So many of them on one connection, each with a key of its own that begins like this.
+    /// This many pairs on one connection, each with its own key with this prefix.
     pub(super) async fn several(server: &Server, how: How, prefix: &str, count: usize) -> Result<Vec<Self>> {
         let connection = server.connection().await?;
         let (take, give_back) = (server.load_script(TAKE).await?, server.load_script(GIVE_BACK).await?);
@@ -55,7 +55,7 @@ impl Pair {
         Ok((0..count).map(pair).collect())
     }
 
-    /// Whether the server says 1 or OK.
+    /// Whether the server answers 1 or OK.
     async fn is_done(&self, command: &Cmd) -> Result<bool> {
         Ok(command.query_async(&mut self.connection.clone()).await?)
     }
@@ -66,15 +66,15 @@ impl Exclusion for Pair {
 
     async fn take(&self) -> Result<()> {
         let took = self.is_done(&self.take).await?;
-        took.then_some(()).ok_or_else(|| "somebody else holds the bare key".into())
+        took.then_some(()).ok_or_else(|| "another owner holds the bare key".into())
     }
 
     async fn give_back(&self, (): ()) -> Result<()> {
         let gave = self.is_done(&self.give_back).await?;
-        gave.then_some(()).ok_or_else(|| "the bare key was somebody else's".into())
+        gave.then_some(()).ok_or_else(|| "another owner has the bare key".into())
     }
 
     async fn stand(&self, _: usize) -> Result<()> {
-        Ok(()) // nobody stands: it is free, or it fails
+        Ok(()) // nobody waits: taking succeeds at once or fails
     }
 }

@@ -8,31 +8,31 @@ use redis::{
 use tidelock_bench::{Load, Result};
 use tokio::time::Duration;
 
-/// A crowd behind one connection may wait for longer than the crate's half a second.
+/// A crowd on one connection may wait for longer than the crate's default of half a second.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     client: Client,
-    /// For what is asked beside the measuring.
+    /// For commands outside the measurement.
     aside: MultiplexedConnection,
 }
 
 impl Server {
     pub(super) async fn at(url: &str) -> Result<Self> {
-        // With Nagle's algorithm a command may wait 40 ms for the reply to the one before.
+        // With Nagle's algorithm a command may wait 40 ms for the reply to the previous one.
         let at_once = TcpSettings::default().set_nodelay(true);
         let client = Client::open(url.into_connection_info()?.set_tcp_settings(at_once))?;
         let aside = client.get_multiplexed_async_connection_with_config(&config()).await?;
         Ok(Self { client, aside })
     }
 
-    /// One more connection.
+    /// Opens one more connection.
     pub(super) async fn connection(&self) -> Result<MultiplexedConnection> {
         Ok(self.client.get_multiplexed_async_connection_with_config(&config()).await?)
     }
 
-    /// One more, which calls `told` for each message of a channel, with nothing in between.
+    /// Opens one more connection, which calls `told` directly for each message of a channel.
     pub(super) async fn subscriber(
         &self,
         channel: &str,
@@ -52,12 +52,12 @@ impl Server {
         Ok(connection)
     }
 
-    /// Every line that MONITOR shows, to whoever takes them off here.
+    /// Opens a connection that receives every line of MONITOR.
     pub(super) async fn monitor(&self) -> Result<redis::aio::Monitor> {
         Ok(self.client.get_async_monitor().await?)
     }
 
-    /// Loads a script; its name for EVALSHA.
+    /// Loads a script, and returns its name for EVALSHA.
     pub(super) async fn load_script(&self, text: &str) -> Result<String> {
         Ok(cmd("SCRIPT").arg("LOAD").arg(text).query_async(&mut self.aside.clone()).await?)
     }
@@ -72,7 +72,7 @@ impl Server {
         })
     }
 
-    /// Takes away every key that begins like this.
+    /// Deletes every key with this prefix.
     pub(super) async fn remove(&self, prefix: &str) -> Result<()> {
         let (mut server, mut cursor) = (self.aside.clone(), 0_u64);
         let pattern = format!("{}*", literally(prefix));
@@ -94,7 +94,7 @@ fn config() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE))
 }
 
-/// Text that a pattern takes for itself.
+/// Escapes text, so that a pattern takes it literally.
 fn literally(text: &str) -> String {
     text.chars().flat_map(|c| r"*?[]\^-".contains(c).then_some('\\').into_iter().chain([c])).collect()
 }

@@ -1,4 +1,4 @@
-//! The twins: a node that is made and deleted, one that is written to and watched, and a number in one.
+//! The twins: a node that is made and deleted, a node that is written and watched, and a number in a node.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ impl Exclusion for Pair {
     }
 
     async fn stand(&self, _: usize) -> Result<()> {
-        Ok(()) // nobody stands: it is free, or it fails
+        Ok(()) // nobody waits: taking succeeds at once or fails
     }
 }
 
-/// The bare way to tell somebody: a write to a node, and the event of it on another connection.
+/// The bare way to signal: a write to a node, and the event of it on another connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     client: Arc<Client>,

@@ -1,4 +1,5 @@
-//! ZooKeeper, beside its bare requests: what a line, a place in it and a watch cost over a node that is made and deleted.
+//! ZooKeeper, beside its bare requests: the cost of a line, a place in it and a watch, compared with a node that is
+//! made and deleted.
 
 mod bare;
 mod server;
@@ -17,14 +18,14 @@ use self::server::{Meter, Server};
 /// What its URL looks like.
 const LIKE: &str = "zookeeper://127.0.0.1:2181";
 
-/// A server, and what this run calls its nodes there.
+/// A server, and the namespace of this run.
 #[derive(Debug)]
 struct ZooKeeper {
     place: Place,
     server: Server,
-    /// How many there were: each has nodes of its own.
+    /// The number of batons so far: each has its own nodes.
     batons: AtomicUsize,
-    /// None: nobody counts.
+    /// `None` if nothing is counted.
     meter: Option<Meter>,
 }
 
@@ -60,10 +61,10 @@ impl Subject for ZooKeeper {
     fn remarks(&self) -> Vec<String> {
         let remarks = [
             "The twin makes an ephemeral node and deletes it, over one connection of the zookeeper-client crate for \
-             all tasks. It has no line, and nobody is told.",
+             all tasks. It has no line, and signals no waiter.",
             "The twin of `hot` and `procs` is one task's pairs. That of a hand-off is one write to a node, and the \
              event of it on another connection.",
-            "A command is a packet that the server was sent, an event one that it sent by itself.",
+            "A command is a packet that the server received, an event one that it sent without a request.",
         ];
         remarks.map(str::to_owned).to_vec()
     }

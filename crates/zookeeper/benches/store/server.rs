@@ -1,4 +1,4 @@
-//! The server, as an operator sees it: plain connections, nodes of the bare requests, and what it counts.
+//! The server as an operator sees it: plain connections, the nodes of the bare requests, and its counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use zookeeper_client::{Acls, Client, CreateMode, Error as Said};
 pub(super) struct Server {
     hosts: String,
     client: Client,
-    /// The node that those of the bare requests are below.
+    /// The node above those of the bare requests.
     root: String,
 }
 
-/// What asking for the counts adds to them each time: packets received and sent.
+/// How much reading the counters adds to them each time: packets received and sent.
 #[derive(Debug)]
 pub(super) struct Meter {
     each: (u64, u64),
@@ -48,7 +48,7 @@ impl Server {
         format!("{}/{node}", self.root)
     }
 
-    /// Everything below a path, and its own node; none is no trouble.
+    /// Deletes everything below a path, and its own node. A missing path is no error.
     pub(super) async fn remove(&self, path: &str) -> Result<()> {
         let (mut paths, mut next) = (vec![path.to_owned()], 0);
         while let Some(parent) = paths.get(next).cloned() {
@@ -65,7 +65,7 @@ impl Server {
         Ok(())
     }
 
-    /// The nodes of the bare requests; the one above them is made again at once.
+    /// Deletes the nodes of the bare requests, and makes the node above them again.
     pub(super) async fn remove_all(&self) -> Result<()> {
         self.remove(&self.root).await?;
         self.make_root().await
@@ -92,7 +92,7 @@ impl Server {
         server.read_to_string(&mut said).await?;
         let number = |key: &str| -> Result<u64> {
             let line = said.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t'));
-            Ok(line.ok_or("the server does not answer mntr: see 4lw.commands.whitelist")?.parse()?)
+            Ok(line.ok_or("the server does not answer mntr: add it to 4lw.commands.whitelist")?.parse()?)
         };
         Ok((number("zk_packets_received")?, number("zk_packets_sent")?))
     }

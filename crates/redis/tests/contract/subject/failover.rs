@@ -1,7 +1,7 @@
-//! A replica takes over, whether or not it has what its master has.
+//! Makes a replica take over, whether or not it has all its master's writes.
 //!
-//! A replica that stands still has not missed what is written meanwhile: it lies in its socket, and is read as soon as
-//! it goes on. So the master hangs up on it as well; it cannot come back before the master is dead.
+//! A paused replica does not miss the writes of that time: they wait in its socket, and it reads them when it resumes.
+//! So the master also closes the connection to it, and the replica cannot reconnect before the master is dead.
 
 use redis::cmd;
 use tidelock::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use super::servers::{Node, Servers, in_time};
 use tidelock_conformance::subjects::Control;
 
 impl Servers {
-    /// Replicas miss what is written from now on.
+    /// From now on replicas miss all writes.
     pub(super) async fn fall_behind(&self, control: &Control) -> Result<()> {
         let (masters, replicas): (Vec<_>, Vec<_>) =
             self.all().await?.into_iter().partition(|node| node.is_master);
@@ -22,7 +22,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Kills the master with the most of a namespace, and waits until others have all that it had.
+    /// Kills the master with the most names of a namespace, and waits until other servers have all that it had.
     pub(super) async fn fail_over(&self, namespace: &str, control: &Control) -> Result<()> {
         let masters = self.masters().await?;
         let mut first: Option<(usize, &Node)> = None;
@@ -39,8 +39,8 @@ impl Servers {
         in_time("a replica takes over", || self.has_passed_over(old.port, masters.len())).await
     }
 
-    /// Whether all who are left know of as many masters as before without the one at that port, and each of these knows
-    /// that it is one.
+    /// Whether all remaining servers know as many masters as before, without the one at that port, and each of these
+    /// masters knows that it is one.
     async fn has_passed_over(&self, port: u16, count: usize) -> Result<bool> {
         for masters in self.masters_as_known_to_each().await {
             if masters.len() != count || masters.iter().any(|master| master.port == port) {
@@ -56,13 +56,17 @@ impl Servers {
     }
 }
 
-/// What whoever has started these servers calls them.
+/// The names that the control program has for these servers.
 pub(super) async fn roles(nodes: &[Node], control: &Control) -> Result<Vec<String>> {
     let members = control.members().await?;
     let role = |node: &Node| {
         let found = members.iter().find(|(_, port)| *port == node.port);
-        let unknown =
-            || Error::new(ErrorKind::Unsupported, format!("nobody has started the server at {}", node.port));
+        let unknown = || {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the control program does not know the server at {}", node.port),
+            )
+        };
         found.map(|(role, _)| role.clone()).ok_or_else(unknown)
     };
     nodes.iter().map(role).collect()

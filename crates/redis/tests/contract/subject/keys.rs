@@ -1,4 +1,4 @@
-//! What a stage has left behind: its keys and channels are found by its namespace.
+//! What a stage left behind: its keys and channels, found by its namespace.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use tidelock::Result;
 
 use super::servers::ask;
 
-/// What an idle name may keep, for a while: its newest token, and until when claims are void.
+/// What an idle name may keep for a while: its newest token, and until when claims are void.
 const REMEMBERED: [&str; 2] = ["last", "void"];
 
-/// What the keys and channels of a stage begin with: its own namespace, or one within it.
+/// The prefixes of the keys and channels of a stage: its own namespace, and namespaces within it.
 pub(super) fn patterns(namespace: &str) -> [String; 2] {
     [format!("{namespace}:*"), format!("{namespace}.*")]
 }
@@ -33,7 +33,7 @@ pub(super) async fn scan(connection: &mut MultiplexedConnection, namespace: &str
     Ok(found)
 }
 
-/// What is wrong with a key that is there after everyone has left.
+/// What is wrong with a key that still exists after every client has left.
 pub(super) async fn left_over(connection: &mut MultiplexedConnection, key: String) -> Result<Option<String>> {
     let ttl: i64 = ask(connection, cmd("PTTL").arg(&key)).await?;
     let part = key.rsplit(':').next().unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) async fn left_over(connection: &mut MultiplexedConnection, key: Strin
                 field => !REMEMBERED.contains(&field),
             })
         }
-        // What is void stands there too, behind all others.
+        // Void claims stay there too, behind all others.
         "line" => {
             0 < ask::<i64>(connection, cmd("ZCOUNT").arg(&key).arg("-inf").arg("(1000000000000000")).await?
         }
@@ -53,9 +53,9 @@ pub(super) async fn left_over(connection: &mut MultiplexedConnection, key: Strin
         _ => false,
     };
     Ok(match (is_in_use, ttl) {
-        (_, -2) => None, // it has gone meanwhile
-        (true, _) => Some(format!("{key} is there: somebody stands in line")),
-        (false, -1) => Some(format!("{key} is there, and never expires")),
+        (_, -2) => None, // expired since it was listed
+        (true, _) => Some(format!("{key} exists: a claim is left in line")),
+        (false, -1) => Some(format!("{key} exists and never expires")),
         (false, _) => None,
     })
 }

@@ -1,7 +1,7 @@
-//! A Redis under trial: a server alone, a master with replicas under sentinels, or a cluster.
+//! A Redis under trial: a single server, a master with replicas under sentinels, or a cluster.
 //!
-//! What it was asked is counted by the scripts it has run, for every request of a lock is one; what it told, by the
-//! messages it has published. Only masters are counted: replicas are sent on what is published, and repeat it.
+//! The commands are the scripts that the server ran, because every request of a lock is one script. The signals are
+//! the messages that it published. Only masters are counted: replicas receive and repeat the published messages.
 
 mod failover;
 mod keys;
@@ -27,13 +27,13 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// The Redis at that URL, whose user may do everything, an operator's commands too. It is one that
-    /// [`Store::open`] takes.
+    /// The Redis at that URL. Its user must be allowed every command, an operator's too. The URL is one that
+    /// [`Store::open`] accepts.
     ///
     /// # Errors
-    /// When that is no URL of a Redis.
+    /// If it is not a URL of a Redis.
     pub(crate) fn at(url: &str) -> Result<Self> {
-        Store::open(url)?; // it says best what is wrong with a URL
+        Store::open(url)?; // its error for a bad URL is the best one
         Ok(Self { url: url.to_owned(), servers: Servers::of(url)? })
     }
 
@@ -65,24 +65,29 @@ impl Site for Redis {
 
     fn assumptions(&self) -> Vec<String> {
         let mut assumptions: Vec<String> = vec![
-            "One server has the keys of a name, and its clock does not step.".into(),
-            "A guard is looked at before each write: work that is under way when it is lost may still arrive.".into(),
+            "All keys of a name are on one server, and that server's clock does not step.".into(),
+            "The caller checks its guard before each write: a write that is already on its way when the guard is \
+             lost may still arrive."
+                .into(),
             "The server evicts no keys of the namespace: `maxmemory-policy` is `noeviction`.".into(),
-            "After the server has forgotten, its clock is not behind the newest grant: tokens then go by the clock."
+            "After the server has lost its data, its clock is not behind the newest grant: tokens then come from the \
+             clock."
                 .into(),
         ];
         if !self.is_alone() {
             assumptions.push(
-                "Whoever takes over from a master has what its lines were granted: replication does not wait.".into(),
+                "A replica that becomes master has every grant of the old master: grants do not wait for \
+                 replication."
+                    .into(),
             );
             assumptions.push(
-                "The clocks of a master and its replicas agree: whoever takes over is not behind the newest grant."
+                "The clocks of a master and its replicas agree: a new master's clock is not behind the newest grant."
                     .into(),
             );
         }
         if self.servers.shape == Shape::Cluster {
             assumptions.push(
-                "A node serves its slots though another's have no master: `cluster-require-full-coverage` is `no`."
+                "A node serves its slots even if other slots have no master: `cluster-require-full-coverage` is `no`."
                     .into(),
             );
         }
@@ -92,13 +97,15 @@ impl Site for Redis {
     fn can(&self, ability: Ability) -> Can {
         let no = |why: &str| Can::No(why.to_owned());
         match ability {
-            Ability::EndSession => no("a session is its client's own: the server ends claims, one by one"),
-            Ability::FailOver if self.is_alone() => no("a server alone has no replica"),
-            Ability::Agree if self.is_alone() => no("it is one server"),
-            Ability::Agree => no("its servers do not agree: a replica follows one master"),
-            Ability::Spread if self.servers.shape != Shape::Cluster => no("one server has all names"),
+            Ability::EndSession => {
+                no("a session exists only in its client: the server ends claims one by one")
+            }
+            Ability::FailOver if self.is_alone() => no("a single server has no replica"),
+            Ability::Agree if self.is_alone() => no("there is only one server"),
+            Ability::Agree => no("its servers form no quorum: a replica follows one master"),
+            Ability::Spread if self.servers.shape != Shape::Cluster => no("all names are on one server"),
             Ability::StepClock if self.servers.shape == Shape::Cluster => {
-                no("nodes whose clocks step take each other for dead: what then happens is a failover")
+                no("nodes whose clocks step consider each other dead, which causes a failover")
             }
             other if other.is_of_the_network() && self.url.starts_with("rediss") => {
                 no("a proxy does not have the server's certificate")
@@ -112,18 +119,18 @@ impl Site for Redis {
         match mishap {
             Mishap::Eviction => may("an evicted holder learns of it by a message, or at its next renewal"),
             Mishap::StoppedClient => {
-                may("whoever is stopped between looking at its guard and writing does not look again")
+                may("a client stopped between checking its guard and writing does not check again")
             }
             Mishap::Restart => may(
-                "without persistence the server has forgotten, and its holders learn of it when they ask again",
+                "without persistence the server loses its data, and holders learn of it at their next request",
             ),
             Mishap::Forgetting => may("holders learn of it at their next renewal"),
-            Mishap::FailOver if !self.is_alone() => may("a grant is told before the replicas have it"),
+            Mishap::FailOver if !self.is_alone() => may("a grant is reported before the replicas have it"),
             Mishap::ClockStep if self.servers.shape == Shape::Cluster => Belief::CannotHappen(
-                "it is a failover: nodes whose clocks step take each other for dead".into(),
+                "nodes whose clocks step consider each other dead, which is a failover".into(),
             ),
-            Mishap::FailOver => Belief::CannotHappen("a server alone has no replica".into()),
-            _ => may("claims expire by the server's clock, and guards by their clients'"),
+            Mishap::FailOver => Belief::CannotHappen("a single server has no replica".into()),
+            _ => may("claims expire by the server's clock, guards by their clients' clocks"),
         }
     }
 
@@ -151,7 +158,7 @@ impl Site for Redis {
         Ok(self.servers.all().await?.into_iter().map(|node| (node.host, node.port)).collect())
     }
 
-    /// By `SENTINEL MASTER`, by `CLUSTER SLOTS`, and by who refuses a slot that it does not have.
+    /// The replies of `SENTINEL MASTER`, of `CLUSTER SLOTS`, and of a node that refuses a slot it does not have.
     fn spellings(&self, host: &str, port: u16) -> Vec<String> {
         let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
         let (host_in_bulk, port_in_bulk) = (bulk(host), bulk(&port.to_string()));
@@ -192,12 +199,9 @@ impl Site for Redis {
                 let channels: Vec<String> =
                     ask(&mut connection, cmd("PUBSUB").arg("CHANNELS").arg(pattern)).await?;
                 let is_open = |channel: &String| open.iter().any(|id| channel.ends_with(&id.to_string()));
-                left.extend(
-                    channels
-                        .iter()
-                        .filter(|channel| !is_open(channel))
-                        .map(|channel| format!("somebody listens on {channel}, and its session is closed")),
-                );
+                left.extend(channels.iter().filter(|channel| !is_open(channel)).map(|channel| {
+                    format!("{channel} still has a subscriber, although its session is closed")
+                }));
             }
         }
         Ok(left)
@@ -210,7 +214,7 @@ impl Site for Redis {
         Ok(())
     }
 
-    /// Rights are each server's own: no replica is told of them.
+    /// Users belong to each server: they are not replicated.
     async fn add_user(&self, user: &str, password: &str, may_everything: bool) -> Result<()> {
         let rights: &[&str] = if may_everything { &["~*", "&*", "+@all"] } else { &["-@all"] };
         for node in self.servers.all().await? {
@@ -228,15 +232,15 @@ impl Site for Redis {
         Ok(())
     }
 
-    /// A master that is back at once has forgotten, and is still master. Were it stopped for longer, a replica would
-    /// take over: that is a failover, and so all of them are stopped.
+    /// A master that is back at once has lost its data and is still master. If it stayed down longer, a replica would
+    /// take over, which is a failover. So all servers are stopped.
     async fn members(&self, act: &Act, control: &Control) -> Result<Vec<String>> {
         if self.is_alone() {
             return Ok(vec![self.member().to_owned()]);
         }
         let nodes = match act {
             Act::Restart | Act::Crash => self.servers.masters().await?,
-            Act::FallBehind | Act::FailOver => Vec::new(), // they find their own
+            Act::FallBehind | Act::FailOver => Vec::new(), // these choose their own servers
             Act::PauseHome(name) | Act::KillHome(name) => {
                 self.servers.homes(std::slice::from_ref(name)).await?
             }

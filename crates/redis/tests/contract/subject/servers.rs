@@ -1,4 +1,5 @@
-//! Which servers there are: one alone, the master that sentinels name with its replicas, or the nodes of a cluster.
+//! The servers behind a URL: a single one, the master that sentinels name with its replicas, or the nodes of a
+//! cluster.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -12,18 +13,18 @@ use redis::{
 };
 use tidelock::{Error, ErrorKind, Result};
 
-/// How long servers may take to be in step again. By default a sentinel makes a replica of a master that has come back
-/// only after eight seconds, and tries no second failover within six minutes.
+/// How long servers may take to be in step again. By default a sentinel waits eight seconds before it makes a returned
+/// master a replica, and tries no second failover within six minutes.
 const IN_STEP: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(50);
-/// How long one answer may take: a node that gives a slot away may wait for its replicas first.
+/// How long one answer may take: a node that gives a slot away may first wait for its replicas.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// How one kind of Redis is found.
+/// How the servers of one kind of Redis are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Alone,
-    /// What the master is called.
+    /// With the name of the master.
     Sentinels(String),
     Cluster,
 }
@@ -33,9 +34,9 @@ type Fields = HashMap<String, String>;
 #[derive(Debug)]
 pub(super) struct Servers {
     pub(super) shape: Shape,
-    /// Whom the URL names: servers with data, or sentinels.
+    /// The servers that the URL names: servers with data, or sentinels.
     seeds: Vec<Client>,
-    /// How servers with data are connected to, but for the address.
+    /// The connection options for servers with data, except the address.
     like: ConnectionInfo,
 }
 
@@ -45,14 +46,14 @@ pub(super) struct Node {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) is_master: bool,
-    /// What a cluster calls it, and the slots that it has there.
+    /// Its id in the cluster, and its slots.
     pub(super) id: String,
     pub(super) slots: Vec<RangeInclusive<u16>>,
     client: Client,
 }
 
 impl Servers {
-    /// Whom a URL names that tidelock-redis takes.
+    /// The servers of a URL that tidelock-redis accepts.
     pub(super) fn of(url: &str) -> Result<Self> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("redis", url));
         let (rest, name) = rest.split_once('#').unwrap_or((rest, ""));
@@ -69,7 +70,7 @@ impl Servers {
             rest.rsplit_once('@').map_or((String::new(), rest), |(who, rest)| (format!("{who}@"), rest));
         let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
         let at = |who: &str, host: &str| format!("{scheme}://{who}{host}/{database}");
-        // Sentinels are asked as nobody in particular.
+        // Sentinels are asked without a user.
         let whom = if shape == Shape::Cluster { who.as_str() } else { "" };
         let seeds = hosts.split(',').map(|host| Client::open(at(whom, host)));
         let seeds = seeds.collect::<redis::RedisResult<_>>().map_err(trouble)?;
@@ -77,9 +78,9 @@ impl Servers {
         Ok(Self { shape, seeds, like: at(&who, first).into_connection_info().map_err(trouble)? })
     }
 
-    /// All that have data, whether or not they are up.
+    /// All servers with data, whether or not they are up.
     pub(super) async fn all(&self) -> Result<Vec<Node>> {
-        let mut why = Error::new(ErrorKind::Unavailable, "the URL names nobody");
+        let mut why = Error::new(ErrorKind::Unavailable, "the URL names no server");
         for seed in &self.seeds {
             match self.all_as_known_to(seed).await {
                 Ok(nodes) => return Ok(nodes),
@@ -89,12 +90,12 @@ impl Servers {
         Err(why)
     }
 
-    /// Those that names lie on.
+    /// The servers that have names.
     pub(super) async fn masters(&self) -> Result<Vec<Node>> {
         Ok(self.all().await?.into_iter().filter(|node| node.is_master).collect())
     }
 
-    /// The same as each of those whom the URL names sees it, if it answers.
+    /// The masters as each server of the URL knows them, if it answers.
     pub(super) async fn masters_as_known_to_each(&self) -> Vec<Vec<Node>> {
         let mut views = Vec::new();
         for seed in &self.seeds {
@@ -104,9 +105,9 @@ impl Servers {
         views
     }
 
-    /// Waits until everyone knows of the same masters, and every replica has what they have.
+    /// Waits until all servers know the same masters, and every replica has all its master's data.
     pub(super) async fn settle(&self) -> Result<()> {
-        let last = Mutex::new(None); // why they are not, when it was last looked
+        let last = Mutex::new(None); // the reason at the last check
         let are_in_step = async || {
             let found = self.are_in_step().await;
             let is_so = found.is_ok();
@@ -121,7 +122,7 @@ impl Servers {
         })
     }
 
-    /// If they are not, why.
+    /// The reason why they are not in step, if so.
     async fn are_in_step(&self) -> Result<()> {
         let not_yet = |why: String| Err(Error::new(ErrorKind::Unavailable, why));
         let mut known: Option<Vec<(u16, bool)>> = None;
@@ -134,7 +135,7 @@ impl Servers {
             nodes.sort_unstable();
             let first = known.get_or_insert_with(|| nodes.clone());
             if first != &nodes {
-                return not_yet(format!("one knows of {first:?}, and another of {nodes:?}"));
+                return not_yet(format!("one server knows {first:?}, another knows {nodes:?}"));
             }
         }
         for node in self.all().await? {
@@ -166,7 +167,7 @@ impl Servers {
     fn line(&self, line: &str) -> Result<Node> {
         let words: Vec<&str> = line.split(' ').collect();
         let strange =
-            || Error::new(ErrorKind::Unsupported, format!("a strange line of CLUSTER NODES: {line}"));
+            || Error::new(ErrorKind::Unsupported, format!("cannot read this line of CLUSTER NODES: {line}"));
         let [id, address, flags, _, _, _, _, _, slots @ ..] = words.as_slice() else { return Err(strange()) };
         let (host, port) =
             address.split('@').next().and_then(|place| place.rsplit_once(':')).ok_or_else(strange)?;
@@ -179,7 +180,8 @@ impl Servers {
     }
 
     fn node(&self, host: &str, port: &str, is_master: bool) -> Result<Node> {
-        let strange = || Error::new(ErrorKind::Unsupported, format!("a node at the port {port:?}"));
+        let strange =
+            || Error::new(ErrorKind::Unsupported, format!("cannot read the port of a node: {port:?}"));
         let port = port.parse().map_err(|_| strange())?;
         let host = host.to_owned();
         let addr = match self.like.addr().clone() {
@@ -198,7 +200,7 @@ impl Node {
         Self { host, port, is_master, id: String::new(), slots: Vec::new(), client }
     }
 
-    /// A connection for a few commands: each trial has a runtime of its own, which connections do not outlive.
+    /// A connection for a few commands: each trial has its own runtime, and connections do not outlive it.
     pub(super) async fn connect(&self) -> Result<MultiplexedConnection> {
         connect(&self.client).await
     }
@@ -207,7 +209,7 @@ impl Node {
         ask(&mut self.connect().await?, command).await
     }
 
-    /// Whether it is what it is known as; and a replica, whether it hears its master.
+    /// Whether it has the role that it is known for, and, as a replica, whether it hears its master.
     pub(super) async fn is_in_step(&self) -> Result<bool> {
         let info: String = self.ask(cmd("INFO").arg("replication")).await?;
         Ok(match self.is_master {
@@ -217,7 +219,7 @@ impl Node {
     }
 }
 
-/// Sees through what servers do by themselves. One that does not answer has not done it yet.
+/// Waits for something that servers do by themselves. A server that does not answer has not done it yet.
 pub(super) async fn in_time<F>(what: &str, mut is_done: impl FnMut() -> F + Send) -> Result<()>
 where
     F: Future<Output = Result<bool>> + Send,
@@ -228,17 +230,17 @@ where
         }
     };
     let late =
-        |_| Error::new(ErrorKind::Unavailable, format!("within {IN_STEP:?} it never came that {what}"));
+        |_| Error::new(ErrorKind::Unavailable, format!("this did not happen within {IN_STEP:?}: {what}"));
     tokio::time::timeout(IN_STEP, waiting).await.map_err(late)
 }
 
-/// `FIRST-LAST`, or one alone. None: a slot on its way, `[SLOT->-ID]`.
+/// `FIRST-LAST`, or a single slot. `None` for a slot that is being moved: `[SLOT->-ID]`.
 fn range(slots: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
     Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
-/// What somebody whom the URL names finds wrong with the others.
+/// What is wrong with the other servers, as one server of the URL sees it.
 async fn what_is_wrong(seed: &Client, shape: &Shape) -> Result<Option<String>> {
     match shape {
         Shape::Alone => Ok(None),
@@ -247,7 +249,7 @@ async fn what_is_wrong(seed: &Client, shape: &Shape) -> Result<Option<String>> {
             let is_well =
                 master["flags"] == "master" && replicas.iter().all(|replica| replica["flags"] == "slave");
             Ok((!is_well)
-                .then(|| format!("a sentinel knows the master as {master:?}, and replicas as {replicas:?}")))
+                .then(|| format!("a sentinel knows the master {master:?} and the replicas {replicas:?}")))
         }
         Shape::Cluster => {
             let mut connection = connect(seed).await?;
@@ -256,12 +258,12 @@ async fn what_is_wrong(seed: &Client, shape: &Shape) -> Result<Option<String>> {
             let is_whole =
                 ["cluster_state:ok", "cluster_slots_ok:16384"].iter().all(|line| info.contains(line));
             let is_well = is_whole && !nodes.contains("fail");
-            Ok((!is_well).then(|| format!("a node says: {info}{nodes}")))
+            Ok((!is_well).then(|| format!("a node reports: {info}{nodes}")))
         }
     }
 }
 
-/// What a sentinel knows of a master, and of each of its replicas.
+/// What a sentinel knows about a master and each of its replicas.
 async fn ask_sentinel(seed: &Client, name: &str) -> Result<(Fields, Vec<Fields>)> {
     let mut sentinel = connect(seed).await?;
     let ask_for = |what: &str| cmd("SENTINEL").arg(what).arg(name).to_owned();
@@ -283,7 +285,7 @@ pub(super) async fn ask<T: FromRedisValue>(
 }
 
 fn trouble(error: redis::RedisError) -> Error {
-    Error::new(ErrorKind::Unavailable, "the suite's own connection to Redis").because(error)
+    Error::new(ErrorKind::Unavailable, "the suite's own connection to Redis failed").because(error)
 }
 
 #[cfg(test)]

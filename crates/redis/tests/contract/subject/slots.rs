@@ -1,4 +1,4 @@
-//! Which node of a cluster has a name, and how another one gets it.
+//! Which node of a cluster has a name, and how to move a name to another node.
 
 use std::time::Duration;
 
@@ -8,31 +8,32 @@ use tidelock::{Error, ErrorKind, Result};
 
 use super::servers::{Node, Servers, ask, in_time};
 
-/// How long a move rests after each key of the stage that asked for it: clients meet a name some of whose keys are here, and some there.
+/// The pause after moving each key of the stage that asked for the move. Clients then meet a name with some keys on
+/// each node.
 const BETWEEN_KEYS: Duration = Duration::from_millis(60);
-/// How long one key may take, in ms.
+/// How long moving one key may take, in ms.
 const ONE_KEY: u64 = 5_000;
 
 impl Servers {
-    /// The master that has each of these names. Nothing in them may have to be escaped: then they are their keys' hash
-    /// tags.
+    /// The master that has each of these names. The names must not need escaping: then they are the hash tags of their
+    /// keys.
     pub(super) async fn homes(&self, names: &[String]) -> Result<Vec<Node>> {
         let masters = self.masters().await?;
         let mut connection = first(&masters)?.connect().await?;
         let mut homes = Vec::new();
         for name in names {
             let slot = slot(&mut connection, name).await?;
-            let nobody = || Error::new(ErrorKind::Unavailable, format!("nobody has the slot {slot}"));
+            let nobody = || Error::new(ErrorKind::Unavailable, format!("no master has the slot {slot}"));
             homes.push(masters.iter().find(|node| has(node, slot)).cloned().ok_or_else(nobody)?);
         }
         Ok(homes)
     }
 
-    /// Gives a name's slot to another master, key by key, those of idle names of other namespaces too.
+    /// Moves a name's slot to another master, key by key. Keys of idle names in other namespaces move along.
     pub(super) async fn move_name(&self, namespace: &str, name: &str) -> Result<()> {
         let mut masters = self.masters().await?;
         let slot = slot(&mut first(&masters)?.connect().await?, name).await?;
-        masters.sort_by_key(|node| (!has(node, slot), node.port)); // first whoever has it
+        masters.sort_by_key(|node| (!has(node, slot), node.port)); // the master that has it comes first
         let [from, to, ..] = masters.as_slice() else {
             return Err(Error::new(ErrorKind::Unavailable, "there is no second master"));
         };
@@ -47,7 +48,7 @@ impl Servers {
         for node in [to, from].into_iter().chain(&masters[2..]) {
             node.ask::<()>(&set("NODE", to)).await?;
         }
-        in_time("all know who has the slot", || self.all_know(slot, to.port)).await
+        in_time("all masters know which node has the slot", || self.all_know(slot, to.port)).await
     }
 
     async fn all_know(&self, slot: u16, port: u16) -> Result<bool> {

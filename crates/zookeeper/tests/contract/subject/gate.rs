@@ -1,6 +1,6 @@
-//! What clients send on their way to a ZooKeeper, and what it tells them by itself, counted frame by frame.
+//! Counts the requests that clients send to a ZooKeeper and the events that it sends, frame by frame.
 //!
-//! Each server has a gate, on a thread of its own that outlives the trials: connections are carried as they are.
+//! Each server has a gate on a thread of its own, which outlives the trials. Gates do not change what they carry.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -66,9 +66,9 @@ async fn keep(listener: tokio::net::TcpListener, host: String, tally: Arc<Tally>
     while let Ok((client, _)) = listener.accept().await {
         let (host, tally) = (host.clone(), tally.clone());
         tokio::spawn(async move {
-            // A server that is not there is told by hanging up.
+            // If the server cannot be reached, the client is disconnected, as the server would do.
             let Ok(server) = TcpStream::connect(&host).await else { return };
-            let _ = (client.set_nodelay(true), server.set_nodelay(true)); // only slower without
+            let _ = (client.set_nodelay(true), server.set_nodelay(true)); // without it, only slower
             let ((from_client, to_client), (from_server, to_server)) =
                 (client.into_split(), server.into_split());
             let there = carry(from_client, to_server, |frame| {
@@ -77,7 +77,7 @@ async fn keep(listener: tokio::net::TcpListener, host: String, tally: Arc<Tally>
             let back = carry(from_server, to_client, |frame| {
                 tally.signals.fetch_add(u64::from(number(frame, 0) == Some(-1)), Ordering::Relaxed);
             });
-            // When one side hangs up, so does the other.
+            // When one side disconnects, the other is disconnected too.
             tokio::select! {
                 _ = there => {}
                 _ = back => {}
@@ -86,7 +86,7 @@ async fn keep(listener: tokio::net::TcpListener, host: String, tally: Arc<Tally>
     }
 }
 
-/// Carries frames, and shows each but the first, which opens the session.
+/// Carries frames, and shows each one to `count`, except the first, which opens the session.
 async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, count: impl Fn(&[u8])) -> io::Result<()> {
     let (mut read, mut is_first) = (Vec::new(), true);
     loop {
@@ -107,7 +107,7 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, count: impl Fn(&
     }
 }
 
-/// The first frame, and what follows.
+/// The first frame, and the bytes behind it.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(number(bytes, 0)?).ok()?;
     let rest = &bytes[4..];
@@ -119,7 +119,7 @@ fn number(bytes: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether this request is one of a lock's, and not one that keeps the session.
+/// Whether this request belongs to a lock, and not to keeping the session.
 fn is_command(frame: &[u8]) -> bool {
     const EXISTS: i32 = 3;
     const PING: i32 = 11;
@@ -128,9 +128,9 @@ fn is_command(frame: &[u8]) -> bool {
     const EPHEMERALS: i32 = 103;
     match number(frame, 4) {
         None | Some(PING | EPHEMERALS) => false,
-        // Of the root: it is only there to be answered.
+        // `exists` of the root: sent only to get an answer.
         Some(EXISTS) if number(frame, 8) == Some(1) => false,
-        // A renewal's: it checks one node, and does nothing.
+        // Part of a renewal: it checks one node and changes nothing.
         Some(MULTI) if number(frame, 8) == Some(CHECK) => {
             let path = number(frame, 17).and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
             number(frame, 8 + 9 + 4 + path + 4) != Some(-1)
@@ -170,6 +170,6 @@ mod tests {
         let bytes = [request(&[4, 7]), request(&[8, 1])].concat();
         let (frame, rest) = split(&bytes).unwrap();
         assert_eq!((number(frame, 0), rest.len()), (Some(7), 8));
-        assert!(split(rest).is_none(), "half of it is not there yet");
+        assert!(split(rest).is_none(), "half of the frame is still missing");
     }
 }

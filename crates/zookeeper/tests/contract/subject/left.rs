@@ -1,4 +1,4 @@
-//! What a stage has left behind: nodes and watches of its namespace; and everything, deleted.
+//! What a stage left behind, nodes and watches of its namespace; and how to delete everything.
 
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ pub(super) async fn over(hosts: &[String], namespace: &str, is_anyone_open: bool
                 continue;
             };
             if stat.num_children > 0 {
-                left.push(format!("somebody stands in line at {line}"));
+                left.push(format!("a claim is left in line at {line}"));
             } else if stat.cversion == 0 {
-                left.push(format!("{line} has never had a child, so it will stay there"));
+                left.push(format!("{line} has never had a child, so the server will never remove it"));
             }
         }
     }
@@ -42,18 +42,18 @@ pub(super) async fn over(hosts: &[String], namespace: &str, is_anyone_open: bool
         for host in hosts {
             let watched = four_letters(host, "wchp").await.unwrap_or_default();
             let is_ours = |line: &&str| line.starts_with(&format!("/{namespace}"));
-            left.extend(watched.lines().filter(is_ours).map(|path| format!("somebody watches {path}")));
+            left.extend(watched.lines().filter(is_ours).map(|path| format!("a client still watches {path}")));
         }
     }
     Ok(left)
 }
 
-/// Deletes every node but the server's own.
+/// Deletes every node except the server's own.
 pub(super) async fn forget(hosts: &[String]) -> Result<()> {
     let client = connect(hosts).await?;
     let (mut paths, mut next) = (vec!["/".to_owned()], 0);
     while next < paths.len() {
-        // A level at once: there may be thousands.
+        // One level at a time: it may have thousands of nodes.
         let listing: Vec<_> = paths[next..].iter().map(|path| client.get_children(path)).collect();
         let parents = paths[next..].to_vec();
         next = paths.len();
@@ -67,7 +67,7 @@ pub(super) async fn forget(hosts: &[String]) -> Result<()> {
     let deleting: Vec<_> = paths[1..].iter().rev().map(|path| client.delete(path, None)).collect();
     for deleted in deleting {
         match deleted.await {
-            // What belongs to somebody else is not ours to delete.
+            // Nodes of other users are not ours to delete.
             Ok(()) | Err(Said::NoNode | Said::NotEmpty | Said::NoAuth) => {}
             Err(error) => return Err(trouble(&error)),
         }
@@ -83,7 +83,7 @@ pub(super) async fn settle(hosts: &[String]) -> Result<()> {
             if began.elapsed() > IN_STEP {
                 return Err(Error::new(
                     ErrorKind::Unavailable,
-                    format!("{host} does not serve within {IN_STEP:?}"),
+                    format!("{host} did not serve again within {IN_STEP:?}"),
                 ));
             }
             tokio::time::sleep(GLANCE).await;
@@ -103,7 +103,7 @@ pub(super) async fn seated(hosts: &[String], seat: Seat) -> Result<&str> {
             return Ok(host);
         }
     }
-    Err(Error::new(ErrorKind::Unavailable, format!("the ensemble does not have {seat}")))
+    Err(Error::new(ErrorKind::Unavailable, format!("the ensemble has no server that is {seat}")))
 }
 
 async fn four_letters(host: &str, letters: &str) -> Option<String> {
@@ -114,7 +114,7 @@ async fn four_letters(host: &str, letters: &str) -> Option<String> {
     Some(said)
 }
 
-/// None: it has gone meanwhile.
+/// `None`: the node is gone by now.
 fn there<T>(answer: Result<T, Said>) -> Result<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -124,5 +124,6 @@ fn there<T>(answer: Result<T, Said>) -> Result<Option<T>> {
 }
 
 fn trouble(error: &Said) -> Error {
-    Error::new(ErrorKind::Unavailable, "the suite's own connection to ZooKeeper").because(error.clone())
+    Error::new(ErrorKind::Unavailable, "the suite's own connection to ZooKeeper failed")
+        .because(error.clone())
 }

@@ -1,8 +1,8 @@
-//! A ZooKeeper under trial: a server alone, or an ensemble.
+//! A ZooKeeper under trial: a single server, or an ensemble.
 //!
-//! What it was asked is counted on the way: every client's requests pass through a gate in this process, which reads
-//! what they are. What keeps a session itself is not counted, for it comes by the clock, whatever is held: the library's
-//! pings, and a renewal's two requests.
+//! Every client's requests pass through a gate in this process, which reads and counts them. Requests that only keep a
+//! session are not counted, because they come at fixed intervals, whatever is held: the library's pings, and a
+//! renewal's two requests.
 
 mod gate;
 mod left;
@@ -18,8 +18,8 @@ use tidelock_zookeeper::Store;
 
 use self::gate::Gates;
 
-/// A session ends up to a tick later than it says, and its server's clock strikes ten times a second. In an ensemble all
-/// takes longer, elections too.
+/// A session ends up to one tick after its timeout, and the server's clock ticks ten times a second. In an ensemble
+/// everything takes longer, elections too.
 const TTL: Duration = Duration::from_secs(3);
 
 /// The site of one ZooKeeper.
@@ -32,21 +32,21 @@ pub(crate) struct ZooKeeper {
 }
 
 impl ZooKeeper {
-    /// The ZooKeeper at that URL, which everyone may do everything with. It is one that [`Store::open`] takes.
+    /// The ZooKeeper at that URL, where every client may do everything. The URL is one that [`Store::open`] accepts.
     ///
     /// # Errors
-    /// When that is no URL of a ZooKeeper, or there is no port for a gate.
+    /// If it is not a URL of a ZooKeeper, or there is no free port for a gate.
     pub(crate) fn at(url: &str) -> Result<Self> {
-        Store::open(url)?; // it says best what is wrong with a URL
+        Store::open(url)?; // its error for a bad URL is the best one
         let plain =
             |url: &str| url.strip_prefix("zookeeper://").map(|rest| rest.trim_end_matches('/').to_owned());
         let rest = plain(url).filter(|rest| !rest.contains(['/', '@']));
-        let rest = rest
-            .ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the suite wants zookeeper://HOST:PORT,…"))?;
-        let hosts: Vec<String> = rest.split(',').map(str::to_owned).collect();
-        let gates = Gates::open(&hosts).map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "there is no port for a gate").because(error)
+        let rest = rest.ok_or_else(|| {
+            Error::new(ErrorKind::InvalidOption, "the suite needs a URL zookeeper://HOST:PORT,…")
         })?;
+        let hosts: Vec<String> = rest.split(',').map(str::to_owned).collect();
+        let gates = Gates::open(&hosts)
+            .map_err(|error| Error::new(ErrorKind::Unavailable, "no free port for a gate").because(error))?;
         Ok(Self { url: url.to_owned(), hosts, gates })
     }
 
@@ -71,24 +71,26 @@ impl Site for ZooKeeper {
 
     fn assumptions(&self) -> Vec<String> {
         vec![
-            "A session of the server lasts for two ticks at least, as it is set by default.".into(),
-            "A guard is looked at before each write: work that is under way when it is lost may still arrive.".into(),
-            "Nobody else makes or deletes nodes in the namespace.".into(),
-            "A majority of the servers keeps what it has written: disks do not lose what they have confirmed.".into(),
+            "The server's minimum session timeout is two ticks, which is the default.".into(),
+            "The caller checks its guard before each write: a write that is already on its way when the guard is \
+             lost may still arrive."
+                .into(),
+            "Only Tidelock creates or deletes nodes in the namespace.".into(),
+            "A majority of the servers keeps what it has written: disks do not lose confirmed writes.".into(),
         ]
     }
 
     fn can(&self, ability: Ability) -> Can {
         let no = |why: &str| Can::No(why.to_owned());
         match ability {
-            Ability::EndSession => no("an operator has no command that ends another's session"),
-            Ability::FailOver => no("whoever becomes leader has every transaction that was answered"),
+            Ability::EndSession => no("an operator has no command that ends another client's session"),
+            Ability::FailOver => no("a new leader has every transaction that was answered"),
             Ability::Spread => no("every server has all names"),
-            Ability::Agree if self.is_alone() => no("it is one server"),
-            Ability::StepClock => no("sessions go by a clock of the server's that never steps"),
+            Ability::Agree if self.is_alone() => no("there is only one server"),
+            Ability::StepClock => no("sessions use a clock of the server that never steps"),
             Ability::CutPush => no("a client has one connection for everything"),
             Ability::WrongPassword => {
-                no("a user is the hash of a password: another password is another user")
+                no("a user is the hash of a password, so another password is another user")
             }
             Ability::NoPermission => {
                 no("there are no users with permissions, only nodes with lists of users")
@@ -102,14 +104,14 @@ impl Site for ZooKeeper {
         match mishap {
             Mishap::Eviction => may("an evicted holder learns of it at its next renewal"),
             Mishap::StoppedClient => {
-                may("whoever is stopped between looking at its guard and writing does not look again")
+                may("a client stopped between checking its guard and writing does not check again")
             }
             Mishap::Forgetting => may("holders learn of it at their next renewal"),
             Mishap::FailOver => {
-                Belief::CannotHappen("whoever becomes leader has every transaction that was answered".into())
+                Belief::CannotHappen("a new leader has every transaction that was answered".into())
             }
             Mishap::ClockStep => {
-                Belief::CannotHappen("sessions go by a clock of the server's that never steps".into())
+                Belief::CannotHappen("sessions use a clock of the server that never steps".into())
             }
             _ => Belief::NeverOverlaps, // a restart keeps sessions and nodes
         }
@@ -119,7 +121,7 @@ impl Site for ZooKeeper {
         if self.is_alone() { TTL } else { TTL + Duration::from_secs(1) }
     }
 
-    /// A name that is new costs one request more to take. To hand off is to read the line, and to watch for the next.
+    /// A new name costs one more request to take. A hand-off reads the line and sets a watch for the next claim.
     fn cost(&self) -> Cost {
         Cost { acquire: 3, release: 1, hand_off: 2, renewal: 0 }
     }
@@ -128,10 +130,10 @@ impl Site for ZooKeeper {
         "server"
     }
 
-    /// An ensemble goes on without one of its servers: so it is the leader that is killed, or started again.
+    /// An ensemble continues without one of its servers, so the leader is the one to kill or restart.
     async fn members(&self, act: &Act, control: &Control) -> Result<Vec<String>> {
         let mut members = control.members().await?;
-        members.retain(|(role, _)| !role.contains('~')); // what lies between two of them
+        members.retain(|(role, _)| !role.contains('~')); // links between two servers
         if matches!(act, Act::Restart | Act::Crash) && !self.is_alone() {
             let leader = left::seated(&self.hosts, Seat::Leader).await?;
             members.retain(|(_, port)| leader.ends_with(&format!(":{port}")));
