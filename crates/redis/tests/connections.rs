@@ -225,7 +225,7 @@ async fn credentials_that_cannot_be_had_are_said_so_in_time() {
     let error = why(store().credentials(|| ready(Err("the vault is sealed".into())))).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     let text = error.to_string();
-    assert!(text.contains("its credentials are not known") && text.contains("the vault is sealed"), "{text}");
+    assert!(text.contains("cannot get the credentials") && text.contains("the vault is sealed"), "{text}");
     let error = why(store().credentials(pending)).await;
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
 }

@@ -62,7 +62,7 @@ async fn a_web_server_is_no_redis() {
         let _ = stream.read(&mut [0; 512]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a web server, and no Redis"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a web server, not a Redis"]);
 }
 
 /// A server that hangs up on whoever says nothing that it knows.
@@ -83,11 +83,11 @@ fn zookeeper() -> String {
 #[tokio::test]
 async fn a_zookeeper_is_called_by_its_name() {
     let url = zookeeper();
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a ZooKeeper, and no Redis"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a ZooKeeper, not a Redis"]);
     for url in ["redis-sentinel", "redis-cluster"].map(|kind| url.replacen("redis", kind, 1)) {
         if cfg!(feature = "cluster") || url.contains("sentinel") {
             let url = if url.contains("sentinel") { format!("{url}#main") } else { url };
-            assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a ZooKeeper, and no Redis"]);
+            assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a ZooKeeper, not a Redis"]);
         }
     }
 }
@@ -97,7 +97,7 @@ async fn an_etcd_is_called_by_its_name() {
     const VERSION: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 45\r\n\r\n\
                            {\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}";
     let url = stranger(|said| said.starts_with(b"GET /version").then_some(VERSION));
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is an etcd, and no Redis"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is an etcd, not a Redis"]);
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn a_mariadb_is_called_by_its_name() {
         let _ = stream.write_all(b"\x5b\x00\x00\x00\x0a5.5.5-10.11.19-MariaDB\x00\x01\x00\x00\x00");
         let _ = stream.read(&mut [0; 512]);
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a MySQL or a MariaDB, and no Redis"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a MySQL or a MariaDB, not a Redis"]);
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn a_redis_given_as_a_sentinel_is_refused() {
     let _alone = Alone::new().await;
     let address = url().replace("redis://", "");
     let error = refused(&format!("redis-sentinel://app:secret@{address}#main")).await;
-    let redis = format!("{address} is a Redis server and no sentinel");
+    let redis = format!("{address} is a Redis server, not a sentinel");
     assert_says(&error, ErrorKind::Unsupported, &[&redis, &format!("redis://{address}")]);
 }
 
@@ -231,7 +231,7 @@ async fn a_wrong_password_is_denied() {
 async fn no_password_is_denied_where_one_is_wanted() {
     let mut alone = Alone::new().await;
     alone.ask("CONFIG SET requirepass secret");
-    assert_says(&refused(&url()).await, ErrorKind::Denied, &["wants a password"]);
+    assert_says(&refused(&url()).await, ErrorKind::Denied, &["requires a password"]);
     let wrong = refused(&url_of("", "secret-not")).await;
     assert_says(&wrong, ErrorKind::Denied, &["refused the user name or the password"]);
     let locks = Store::open(&url_of("", "secret")).unwrap().connect(options()).await.unwrap();
