@@ -1,9 +1,9 @@
 //! Sends the requests of a crowd on one runtime as one write.
 //!
 //! A task that a request wakes runs before other tasks that could also send a request, so it would write each request
-//! alone. The outbox's task therefore lets the others run first, and then takes all requests that have come. It does not
-//! wait for replies before it sends the next batch. A few concurrent requests gain nothing from that, so they go to the
-//! connection directly, unless something is still in the outbox: requests are sent in their order.
+//! alone. The outbox's task therefore lets the others run first, and then takes all requests that have come. It does
+//! not wait for replies before it sends the next batch. A few concurrent requests gain nothing from that, so they go to
+//! the connection directly, unless something is still in the outbox: requests are sent in their order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

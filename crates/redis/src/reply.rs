@@ -8,8 +8,8 @@ use tidelock::{ClaimId, Error, Grant, Kind, Left, Moment, Place, Result, Session
 use crate::news::grant;
 use crate::trouble::strange;
 
-/// A claim's place, from the reply of `join`. The reply leaves the capacity out where it is the requested one. From here
-/// on the claim lives until `until`.
+/// A claim's place, from the reply of `join`. The reply leaves the capacity out where it is the requested one. From
+/// here on the claim lives until `until`.
 pub(crate) fn place(reply: &Value, capacity: Weight, until: Moment) -> Result<Place> {
     let waiting =
         |millis: &i64| Place::Waiting { until, look_in: Duration::from_millis(millis.unsigned_abs()) };
@@ -101,8 +101,8 @@ pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
 /// What a `look` of a renewal saw.
 #[derive(Debug)]
 pub(crate) struct Compared {
-    /// How many of the claims that were asked about hold, and the sum of their numbers; set if the look was to count them
-    /// and not to list them.
+    /// How many of the claims that were asked about hold, and the sum of their numbers; set if the look was to count
+    /// them and not to list them.
     pub(crate) holding: (u64, u64),
     pub(crate) gone: Vec<ClaimId>,
     /// Held claims of the caller that the look did not ask about.

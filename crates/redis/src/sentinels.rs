@@ -5,8 +5,8 @@
 //! may stay alive and go on serving connected clients, so clients have to leave it.
 //!
 //! All sentinels are asked at once, so a paused one delays nobody. All connections that are being made share one
-//! inquiry. Of the answers that come in time, the one with the latest election counts, and the server that it names must
-//! call itself master.
+//! inquiry. Of the answers that come in time, the one with the latest election counts, and the server that it names
+//! must call itself master.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

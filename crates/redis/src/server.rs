@@ -56,15 +56,15 @@ impl Server {
         Self { shard, commands: Arc::new(commands), renewals, pace, locals, dial, was_asked, quiet }
     }
 
-    /// One more connection, for commands that may take longer than usual by `longer`. Connects when the first command is
-    /// sent.
+    /// One more connection, for commands that may take longer than usual by `longer`. Connects when the first command
+    /// is sent.
     pub(crate) fn slow_way(&self, longer: Duration) -> Link {
         let patience = self.quiet.patience.longer(longer);
         Link::lazy(self.dial.clone(), Reach { patience, ..self.quiet.clone() })
     }
 
-    /// Asks sentinels, if there are any, whether this is still the server to connect to. Does nothing if no claim stands
-    /// here and nothing can have been granted since the last time.
+    /// Asks sentinels, if there are any, whether this is still the server to connect to. Does nothing if no claim
+    /// stands here and nothing can have been granted since the last time.
     pub(crate) fn look_around(&self, is_believed: bool) {
         let was_asked = self.was_asked.swap(false, Ordering::AcqRel);
         if is_believed || was_asked {
@@ -72,8 +72,8 @@ impl Server {
         }
     }
 
-    /// Sends a command about a name, on the calling runtime's own connection if it has one. The command is in a queue when
-    /// this returns. An error reply of the server is an `Ok` value.
+    /// Sends a command about a name, on the calling runtime's own connection if it has one. The command is in a queue
+    /// when this returns. An error reply of the server is an `Ok` value.
     pub(crate) fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         self.was_asked.store(true, Ordering::Release);
         match self.locals.mine() {

@@ -90,7 +90,7 @@ async fn a_grant_does_not_count_while_a_replica_that_it_needs_stands_still() {
     // The one that waits may be in line just then: that is contention.
     if let Err(error) = error {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-        assert!(error.to_string().contains("1 of the 2 replicas"), "{error}");
+        assert!(error.to_string().contains("1 of the 2 required replicas"), "{error}");
     }
     assert!(mutex.lock_within(WITHIN * 4).await.unwrap().is_none());
     assert!(!waits.is_finished(), "{:?} after {:?}", waits.await, start.elapsed());
@@ -112,7 +112,7 @@ async fn without_patience_too_few_replicas_are_an_error_that_says_how_many() {
     assert!(error.can_retry());
     assert_eq!(
         error.to_string(),
-        "cannot lock \"stock\": 0 of the 2 replicas that are wanted had the grant within 200ms"
+        "cannot lock \"stock\": 0 of the 2 required replicas had the grant within 200ms"
     );
     let gone = async || (standing(&locks, "stock").await == 0).then_some(());
     site::until("nobody stands in line", gone).await;
@@ -311,6 +311,6 @@ async fn each_name_of_a_cluster_waits_for_its_masters_replica() {
     locks.close().await.unwrap();
     let locks = Store::open(&url).unwrap().connect(options(2)).await.unwrap();
     let error = locks.mutex("name 1").unwrap().try_lock().await.unwrap_err();
-    assert!(error.to_string().contains("1 of the 2 replicas"), "{error}");
+    assert!(error.to_string().contains("1 of the 2 required replicas"), "{error}");
     locks.close().await.unwrap();
 }

@@ -27,8 +27,8 @@ impl Driven {
         }
     }
 
-    /// Waits until the task does not answer. The first question comes only after half of `longest`, so a short wait wakes
-    /// nothing on that runtime; then there is one question per `longest`.
+    /// Waits until the task does not answer. The first question comes only after half of `longest`, so a short wait
+    /// wakes nothing on that runtime; then there is one question per `longest`.
     pub(super) async fn is_no_more(self: Arc<Self>, longest: Duration) {
         loop {
             dial::pause(longest / 2).await;

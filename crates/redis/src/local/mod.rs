@@ -4,10 +4,10 @@
 //! server's reply. So a runtime that sends many requests gets its own connection, made in the background. The keeper's
 //! connection is used until that one stands, whenever it is broken, and where there is no runtime.
 //!
-//! A program may block its runtime. Then requests there are not sent, and replies are not read. So when the keeper waits
-//! for a request that has to arrive, and the runtime does not poll its tasks, the keeper gets the error that the outcome
-//! is unknown, and repeats the request on its own connection. Nothing is repeated here: the second reply to a leave could
-//! hide the first.
+//! A program may block its runtime. Then requests there are not sent, and replies are not read. So when the keeper
+//! waits for a request that has to arrive, and the runtime does not poll its tasks, the keeper gets the error that the
+//! outcome is unknown, and repeats the request on its own connection. Nothing is repeated here: the second reply to a
+//! leave could hide the first.
 
 mod driven;
 
