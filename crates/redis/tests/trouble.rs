@@ -1,5 +1,5 @@
-//! Whatever can be wrong with a server is a typed error at once: it says what to do, it holds no password, nothing in
-//! the store has changed, and nothing hangs past its deadline.
+//! Any problem with a server becomes a typed error at once. The error says what to do and contains no password, nothing
+//! in the store has changed, and nothing hangs past its deadline.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -19,14 +19,14 @@ use tidelock_redis::{
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-/// How long connecting and a command may take here.
+/// The deadline for connecting and for a command here.
 const DEADLINE: Duration = Duration::from_millis(300);
 
 fn options() -> Options {
     Options::new().connect_deadline(DEADLINE).command_deadline(DEADLINE)
 }
 
-/// Why locks cannot be had there.
+/// The error of connecting there.
 async fn refused(url: &str) -> Error {
     let start = Instant::now();
     let store = Store::open(url).unwrap();
@@ -54,7 +54,7 @@ fn assert_says(error: &Error, kind: ErrorKind, what: &[&str]) {
     }
 }
 
-// Servers that are none.
+// Servers that are not Redis, or not the right one.
 
 #[tokio::test]
 async fn a_web_server_is_no_redis() {
@@ -65,7 +65,7 @@ async fn a_web_server_is_no_redis() {
     assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a web server, not a Redis"]);
 }
 
-/// A server that hangs up on whoever says nothing that it knows.
+/// A server that hangs up on any request that it does not know.
 fn stranger(answer: impl Fn(&[u8]) -> Option<&'static str> + Clone + Send + 'static) -> String {
     fake::serve(move |mut stream| {
         let mut said = [0; 512];
@@ -240,7 +240,7 @@ async fn no_password_is_denied_where_one_is_wanted() {
     assert_eq!(alone.contents(), []);
 }
 
-// Servers that do not take everything.
+// Servers that refuse some commands.
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
@@ -280,13 +280,13 @@ async fn a_full_memory_keeps_out_who_comes_and_nobody_from_leaving() {
     assert!(error.can_retry());
     let error = first.session.join(&first.mutex(&name, 3), Patience::Wait).await.unwrap_err();
     assert_says(&error, ErrorKind::Unavailable, &["no memory left"]);
-    assert_eq!(alone.contents(), before, "whoever was kept out has changed nothing");
+    assert_eq!(alone.contents(), before, "a refused join has changed nothing");
 
     let standing = [(name.clone(), vec![first.claim(1)])];
     let renewal = first.session.renew(Shard(0), &standing).await.unwrap();
-    assert_eq!((renewal.gone, renewal.unsure), (vec![], vec![]), "whoever holds may go on");
+    assert_eq!((renewal.gone, renewal.unsure), (vec![], vec![]), "a holder may renew");
     let sight = second.session.look(&name, &[second.claim(1)]).await.unwrap();
-    assert_eq!((sight.held, sight.gone), (vec![], vec![]), "whoever waits may look");
+    assert_eq!((sight.held, sight.gone), (vec![], vec![]), "a waiter may look");
     assert_eq!(first.session.leave(&name, first.claim(1), Leave::Done).await.unwrap(), Left::Held);
     second.heard.grant(second.claim(1)).await;
     assert_eq!(second.session.leave(&name, second.claim(1), Leave::Done).await.unwrap(), Left::Held);
@@ -387,7 +387,7 @@ async fn a_key_of_another_type_is_named_and_left_alone() {
     locks.close().await.unwrap();
 }
 
-/// What was warned of on this thread.
+/// The warnings that were logged on this thread.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
