@@ -479,7 +479,7 @@ async fn crowds_are_looked_for_in_one_round_trip() {
         let (first, last) = (number * 10_000, number * 10_000 + 1_500);
         crowd_of_readers(&caller, &page, first..last).await;
         let writer = Claim::new(caller.claim(last), page.clone(), Kind::RwLock, Weight::MAX, Weight::MAX);
-        join(&caller, &writer).await; // so the server cannot say that it is just those who hold
+        join(&caller, &writer).await; // so the count of holders alone cannot confirm them all
         standing.push((page, (first..=last).map(|number| caller.claim(number)).collect::<Vec<_>>()));
     }
     let renew = async || caller.session.renew(Shard(0), &standing).await.unwrap();
@@ -502,7 +502,7 @@ async fn crowds_behind(wires: &Wires, sizes: &[u64]) -> (Caller, Vec<(Name, Vec<
         let last = first + size;
         crowd_of_readers(&joins, &page, first..last).await;
         let writer = Claim::new(joins.claim(last), page.clone(), Kind::RwLock, Weight::MAX, Weight::MAX);
-        join(&joins, &writer).await; // so the server cannot say that it is just those who hold
+        join(&joins, &writer).await; // so the count of holders alone cannot confirm them all
         standing.push((page, (first..=last).map(|number| joins.claim(number)).collect::<Vec<_>>()));
         first = last + 1;
     }
