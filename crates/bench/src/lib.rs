@@ -1,8 +1,8 @@
-//! What Tidelock's locks cost on a backend, beside the store's bare commands in the same run.
+//! The cost of Tidelock's locks on a backend, compared with the store's bare commands in the same run.
 //!
-//! Each scenario runs both sides in turn, slice by slice: bare, ours, bare, ours. Whatever else the machine does
-//! meanwhile meets both, so the ratios are steadier than the times. A figure is the median of its slices, and its
-//! spread stands beside it. Counts are taken in a run of their own that nobody times.
+//! Each scenario runs both sides in turn, slice by slice: bare, ours, bare, ours. Other load on the machine affects
+//! both sides, so the ratios are steadier than the times. A figure is the median of its slices, with its spread beside
+//! it. Counts come from a separate run that is not timed.
 //!
 //! Each backend has a program of its own: a [`Subject`], and a `main` that gives it to [`main`].
 
