@@ -30,7 +30,7 @@ Usage: cargo xtask loom [--deep] [FILTER]
   --deep   one more preemption: takes minutes to hours instead of seconds
   FILTER   only scenarios (and their faults) whose names contain this";
 
-const PACKAGES: [&str; 2] = ["tidelock", "tidelock-memory"];
+const PACKAGES: [&str; 2] = ["tidelock-core", "tidelock-memory"];
 
 /// Optimized where the exploring happens; the rest (loom includes a whole regex engine) should build fast.
 const PROFILE: [&str; 6] = [

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::{Guard, Locks, State};
+use tidelock_core::{Guard, Locks, State};
 use tokio::task::JoinSet;
 
 use crate::Result;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{Guard, Locks, Mutex};
+use tidelock_core::{Guard, Locks, Mutex};
 
 use crate::Result;
 use crate::exclusion::Exclusion;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use crate::Result;
 use crate::count::Counts;

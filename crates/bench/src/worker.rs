@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use crate::Result;
 use crate::crowd::Crowd;

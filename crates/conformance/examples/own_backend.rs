@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Clock, Error, ErrorKind, Grant, Leave, Left, Line, Moment, Name, Options,
-    Patience, Place, Renewal, Reply, Result, Session, SessionId, Shard, Sight, Signals, Stander, Weight,
-};
 use tidelock_conformance::report::Painter;
 use tidelock_conformance::subjects::Seam;
 use tidelock_conformance::{Belief, Mishap, Settings, Subject, run_with};
+use tidelock_core::backend::{
+    Backend, Claim, Clock, Grant, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard,
+    Sight, Signals,
+};
+use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Options, Result, SessionId, Stander, Weight};
 use tidelock_model::{Event, Join, Op, Refusal, World};
 
 fn main() -> ExitCode {

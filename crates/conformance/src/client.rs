@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidelock::{ErrorKind, Line, Locks, Result};
+use tidelock_core::{ErrorKind, Line, Locks, Result};
 
 use crate::history::{Author, Recorder, What};
 use crate::hold::{Hold, Kept};
@@ -100,7 +100,7 @@ impl Client {
     /// Changes the size of the semaphore with that name.
     ///
     /// # Errors
-    /// As [`tidelock::Semaphore::resize`].
+    /// As [`tidelock_core::Semaphore::resize`].
     pub async fn resize(&self, name: &str, to: u32) -> Result<()> {
         let author = self.recorder.author(&self.label, name);
         self.recorder.note(&author, What::Resizing { to });

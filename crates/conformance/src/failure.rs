@@ -23,8 +23,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<tidelock::Error> for Failure {
-    fn from(error: tidelock::Error) -> Self {
+impl From<tidelock_core::Error> for Failure {
+    fn from(error: tidelock_core::Error) -> Self {
         Self(error.to_string())
     }
 }

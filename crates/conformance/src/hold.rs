@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidelock::{Guard, Moment, Result, State, Token, WriteGuard};
+use tidelock_core::backend::Moment;
+use tidelock_core::{Guard, Result, State, Token, WriteGuard};
 
 use crate::history::{Author, Recorder, What};
 

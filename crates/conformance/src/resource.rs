@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidelock::{Fence, Token};
+use tidelock_core::{Fence, Token};
 
 use crate::history::{Author, Recorder, What};
 use crate::hold::Hold;

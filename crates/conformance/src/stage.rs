@@ -8,7 +8,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{ErrorKind, Kind, Moment, Options};
+use tidelock_core::backend::Moment;
+use tidelock_core::{ErrorKind, Kind, Options};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome, ensure};
@@ -324,7 +325,7 @@ impl Stage {
             if let What::Asked { kind, capacity, .. } = event.what
                 && used.len() < FEW
                 && !used.iter().any(|(name, _)| **name == *event.name)
-                && tidelock::Name::new(&event.name).is_ok()
+                && tidelock_core::Name::new(&event.name).is_ok()
             {
                 let want = match kind {
                     Kind::Mutex => Want::Lock,

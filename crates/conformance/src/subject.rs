@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Locks, Options, Result};
+use tidelock_core::{Locks, Options, Result};
 
 use crate::history::Witness;
 use crate::{Ability, Act, Seat, Time};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, Clock, Moment, boot_clock};
+use tidelock_core::backend::{Backend, Clock, Moment, boot_clock};
 use tidelock_memory::Store;
 
 /// How much time passes in one step on a clock turned by hand: a task woken in between must have time to set its next

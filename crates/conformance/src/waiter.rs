@@ -1,6 +1,6 @@
 //! A task of a client that waits its turn. Dropping it cancels the wait.
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 use tokio::task::JoinHandle;
 
 use crate::client::Client;

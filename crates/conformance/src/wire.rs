@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Clock, Error, ErrorKind, Grant, Leave, Left, Line, Name, Options, Patience,
-    Place, Renewal, Reply, Result, Session, SessionId, Shard, Sight, Signals, Sleep, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Clock, Grant, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Signals, Sleep,
 };
+use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Options, Result, SessionId, Weight};
 use tokio::sync::watch;
 
-use crate::{Counts, Layer};
+use crate::Counts;
 
 /// A client's connection to the store.
 #[derive(Debug)]

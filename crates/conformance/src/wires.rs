@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock::{Backend, Clock, Result, SessionId};
+use tidelock_core::backend::{Backend, Clock, Layered};
+use tidelock_core::{Result, SessionId};
 
 use crate::history::Witness;
 use crate::stage::WATCHER;
 use crate::wire::{Trouble, Wire};
-use crate::{Act, Counts, Layered, Whom};
+use crate::{Act, Counts, Whom};
 
 /// All wires, also those of clients that are gone.
 #[derive(Debug, Default)]

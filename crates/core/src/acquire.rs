@@ -5,14 +5,13 @@
 
 use std::time::Duration;
 
+use crate::backend::{Claim, Moment, Patience, Signals};
 use crate::client::{Client, closed};
 use crate::named_line::Declared;
 use crate::span::Span;
 use crate::stake::{Joined, Stake, Trying};
 use crate::standing::{Loss, Turn};
-use crate::{
-    Claim, ClaimId, Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Signals, Weight, word,
-};
+use crate::{ClaimId, Error, ErrorKind, Guard, Kind, Name, Result, Weight, word};
 
 /// How often in a row a claim may be lost before it has waited, until the acquire gives up.
 const TRIES: u32 = 4;

@@ -12,7 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::{Clock, Moment, shield};
+use crate::backend::{Clock, Moment};
+use crate::shield;
 
 /// The alarms of one clock.
 #[derive(Debug, Default)]

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::backend::{Backend, Clock, Moment, Sleep};
 use crate::deadline;
 use crate::live::Live;
 use crate::pledge::Pledge;
-use crate::{Backend, Clock, Error, ErrorKind, Line, Moment, Name, Options, Result, Sleep, word};
+use crate::{Error, ErrorKind, Line, Name, Options, Result, word};
 
 /// After a failed opening, a new caller starts the next one after at most this pause.
 const BREATH: Duration = Duration::from_millis(20);

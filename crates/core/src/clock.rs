@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::Alarms;
+use crate::backend::Alarms;
 
 /// How long the alarm thread trusts a clock that may stand still.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -81,7 +81,7 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 #[must_use]
 pub fn boot_clock() -> Arc<dyn Clock> {
     if let Err(error) = drive_boot_clock() {
-        crate::unharmed(
+        crate::backend::unharmed(
             || tracing::error!(%error, "cannot start the clock thread: timeouts in this process will not fire until it starts"),
         );
     }
@@ -156,7 +156,7 @@ fn read_boot_clock() -> Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sleep;
+    use crate::backend::Sleep;
 
     #[tokio::test]
     async fn a_sleep_ends_at_its_moment_and_not_before() {

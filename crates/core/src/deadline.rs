@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::{Clock, Error, ErrorKind, Moment, Result, Sleep};
+use crate::backend::{Clock, Moment, Sleep};
+use crate::{Error, ErrorKind, Result};
 
 /// The future's output, or `None` if `clock` reaches `at` first.
 ///

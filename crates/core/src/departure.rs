@@ -6,8 +6,9 @@
 
 use std::task::{Context, Poll, Waker};
 
+use crate::backend::{Left, Reply};
 use crate::sync::Cell;
-use crate::{Left, Reply, Result, deadline, shield};
+use crate::{Result, deadline, shield};
 
 /// Empty while there is no leave yet, or while its sender is polling it. Most claims never have one, so it is boxed.
 pub(crate) struct Departure(Cell<Option<Box<Course>>>);

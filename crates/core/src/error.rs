@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use tidelock::ErrorKind;
+/// use tidelock_core::ErrorKind;
 /// let locks = tidelock_memory::connect();
 /// let error = locks.mutex("").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::InvalidName);

@@ -5,7 +5,7 @@
 /// `text` with every `%`, and every character for which `is_forbidden` is true, written in hex.
 ///
 /// ```
-/// use tidelock::{escape, unescape};
+/// use tidelock_core::backend::{escape, unescape};
 /// let key = escape("50% of {é}", |c| "{}".contains(c));
 /// assert_eq!(key, "50%25 of %7Bé%7D");
 /// assert_eq!(unescape(&key).as_deref(), Some("50% of {é}"));

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::backend::{Backend, Leave, Left, Moment, Signals, unharmed};
 use crate::client::Client;
 use crate::named_line::NamedLine;
-use crate::{
-    Backend, ClaimId, Error, Guards, Kind, Leave, Left, Line, Locks, Moment, Name, Options, Result, RwLock,
-    Semaphore, Signals, Weight, unharmed,
-};
+use crate::{ClaimId, Error, Guards, Kind, Line, Locks, Name, Options, Result, RwLock, Semaphore, Weight};
 
 /// The locks of a backend. The session is opened now, so the requests to the server show whether it will serve.
 ///

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::backend::Grant;
 use crate::span::Span;
 use crate::stake::Stake;
 use crate::standing::{Standing, next_listener};
-use crate::{ClaimId, Error, ErrorKind, Grant, Name, Result, Token, Weight};
+use crate::{ClaimId, Error, ErrorKind, Name, Result, Token, Weight};
 
 /// A lock that is held. Dropping it gives the lock back in the background; [`release`](Guard::release) does the same
 /// and waits for it.
@@ -19,8 +20,8 @@ use crate::{ClaimId, Error, ErrorKind, Grant, Name, Result, Token, Weight};
 /// [`state`](Guard::state) and [`lost`](Guard::lost) tell you if that fails.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
-/// use tidelock::State;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+/// use tidelock_core::State;
 /// # let locks = tidelock_memory::connect();
 /// let guard = locks.mutex("report")?.lock().await?;
 /// assert_eq!(guard.state(), State::Held);

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex as Cell, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Moment, Mutex, Result, State, Token, deadline};
+use crate::backend::Moment;
+use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Mutex, Result, State, Token, deadline};
 
 /// Locks all of `mutexes`, of one store or of several, or none.
 ///
@@ -25,10 +26,10 @@ use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Moment, Mutex, Result, State
 /// its own [`namespace`](crate::Options::namespace): otherwise only this process knows in which order to take them.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// # let locks = tidelock_memory::connect();
 /// let accounts = [locks.mutex("account:7")?, locks.mutex("account:3")?];
-/// let both = tidelock::lock_all(&accounts).await?;
+/// let both = tidelock_core::lock_all(&accounts).await?;
 /// assert!(both.token("account:3").is_some());
 /// both.release().await?;
 /// locks.close().await?;

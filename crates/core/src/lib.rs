@@ -1,7 +1,7 @@
 //! Distributed locks for async Rust: mutex, read-write lock and semaphore, with one API over several stores.
 //!
-//! This is the core. Depend on the crate of your backend instead, for example `tidelock-memory`: it re-exports
-//! everything here, and its `connect` gives you a [`Locks`].
+//! This is the core. Depend on `tidelock` instead, with a feature for each backend that you want, or on the crate of
+//! one backend, for example `tidelock-memory`: both re-export everything here, and their `connect` gives you a [`Locks`].
 //!
 //! ```
 //! use tidelock_memory::prelude::*;
@@ -38,12 +38,12 @@
 //!
 //! # More
 //!
-//! [`Reentrant`], [`lock_all()`] and [`Striped`] build on any [`Mutex`]. To write another backend, implement
-//! [`Backend`] and [`Session`].
+//! [`Reentrant`], [`lock_all()`] and [`Striped`] build on any [`Mutex`]. To write another backend, read
+//! [`backend`].
 
 mod acquire;
 mod alarm;
-mod backend;
+pub mod backend;
 mod client;
 mod clock;
 mod deadline;
@@ -82,31 +82,24 @@ mod striped;
 mod sync;
 mod word;
 
-pub use alarm::{Alarms, Sleep};
-pub use backend::{Backend, Claim, Grant, Place, Renewal, Reply, Session, Shard, Sight, Signals};
-pub use clock::{Clock, Moment, boot_clock};
 pub use error::{Error, ErrorKind, Result};
-pub use escape::{escape, unescape};
-pub use factory::{attach, connect};
 pub use fence::Fence;
 pub use guard::{Guard, Lost, State, WriteGuard};
 pub use guards::{Guards, lock_all, lock_all_within};
-pub use lane::{Batch, Errand, Lane};
 pub use line::{Line, Stander};
 pub use locks::Locks;
 pub use mutex::{LockPlace, Mutex};
 pub use name::Name;
 pub use options::{Options, Replicas};
-pub use own_line::{Aim, Armed, OwnLine};
 pub use reentrant::{Owner, Reentrant, ReentrantGuard};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
-pub use shield::unharmed;
-pub use stranger::stranger;
 pub use striped::{StripeGuard, Striped};
-pub use tidelock_model::{ClaimId, Kind, Leave, Left, Patience, Refusal, SessionId, Token, Watch, Weight};
+pub use tidelock_model::{ClaimId, Kind, SessionId, Token, Weight};
 
-/// What most programs need: `use tidelock_memory::prelude::*`, or the prelude of any other backend.
+/// What most programs need: `use tidelock::prelude::*`, or the prelude of a backend's crate.
 pub mod prelude {
-    pub use crate::{Guard, Guards, Locks, Mutex, RwLock, Semaphore, State, Token, WriteGuard};
+    pub use crate::{
+        Error, ErrorKind, Guard, Guards, Locks, Mutex, Options, RwLock, Semaphore, State, Token, WriteGuard,
+    };
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::backend::{Backend, Clock, Moment, Session, Signals};
 use crate::deadline;
 use crate::keeper::{self, Errand, Keeper, ttl_of};
 use crate::pledge::failed_inside;
 use crate::registry::Registry;
-use crate::{Backend, Clock, Error, ErrorKind, Moment, Options, Result, Session, SessionId, Signals, shield};
+use crate::{Error, ErrorKind, Options, Result, SessionId, shield};
 
 /// A session in use. When its last handle is dropped, the keeper gives back what is left and closes the session.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use crate::{ClaimId, Guards, Line, Mutex, Name, Result, RwLock, Semaphore};
 /// ends. So close the client before the runtime ends: then every lock is free at once and not a ttl later.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// let locks = tidelock_memory::connect();
 /// let guard = locks.mutex("stock:42")?.lock().await?;
 /// guard.release().await?;

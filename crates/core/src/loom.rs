@@ -9,13 +9,11 @@ use std::time::Duration;
 use loom::future::block_on;
 use loom::thread;
 
+use crate::backend::{Claim, Grant, Left, Moment, Reply, Shard, Signals, boot_clock};
 use crate::departure::Departure;
 use crate::registry::Registry;
 use crate::standing::{Footing, Loss, Standing, Turn, next_listener};
-use crate::{
-    Claim, Grant, Kind, Left, Moment, Name, Options, Reply, SessionId, Shard, Signals, Token, Weight,
-    boot_clock,
-};
+use crate::{Kind, Name, Options, SessionId, Token, Weight};
 
 #[test]
 fn a_grant_wakes_a_waiter_that_is_registering() {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::backend::Clock;
 use crate::named_line::NamedLine;
-use crate::{Clock, Guard, Line, Name, Result, Weight};
+use crate::{Guard, Line, Name, Result, Weight};
 
 /// A distributed mutex: first come, first served, with a fencing token on every grant.
 ///
@@ -15,7 +16,7 @@ use crate::{Clock, Guard, Line, Name, Result, Weight};
 /// lock protects, and the next holder has to check that data anyway.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// # let locks = tidelock_memory::connect();
 /// let mutex = locks.mutex("stock:42")?;
 /// let guard = mutex.lock().await?;

@@ -10,11 +10,11 @@ use crate::{Error, ErrorKind, Result};
 /// The name of a lock. Two names are the same lock if and only if their bytes are the same.
 ///
 /// ```
-/// use tidelock::Name;
+/// use tidelock_core::Name;
 /// let name = Name::new("stock/42 {eu} 🚂")?;
 /// assert_eq!(&*name, "stock/42 {eu} 🚂");
 /// assert!(Name::new("two\nlines").is_err());
-/// # Ok::<(), tidelock::Error>(())
+/// # Ok::<(), tidelock_core::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::acquire::Want;
+use crate::backend::{Moment, Patience, unharmed};
 use crate::client::Client;
-use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Weight, unharmed};
+use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
 
 #[derive(Debug)]
 pub(crate) struct NamedLine {

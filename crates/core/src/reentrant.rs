@@ -19,9 +19,10 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::backend::{Moment, Sleep};
 use crate::joint::{Found, Joint, Work};
 use crate::word::Word;
-use crate::{Error, ErrorKind, Guard, Moment, Mutex, Result, Sleep, State};
+use crate::{Error, ErrorKind, Guard, Mutex, Result, State};
 
 #[derive(Debug, Default)]
 struct Cell {
@@ -41,8 +42,8 @@ struct Cell {
 /// lock is free: for `command_deadline` or a ttl, whichever is less.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
-/// use tidelock::{Owner, Reentrant};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+/// use tidelock_core::{Owner, Reentrant};
 /// # let locks = tidelock_memory::connect();
 /// let mutex = Reentrant::new(locks.mutex("order:7")?);
 /// let me = Owner::new();

@@ -12,7 +12,7 @@ use crate::{Guard, Name, Result, Weight, WriteGuard};
 /// and readers that stand next to each other enter together.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// # let locks = tidelock_memory::connect();
 /// let prices = locks.rwlock("prices")?;
 /// let writing = prices.write().await?;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::backend::Moment;
 use crate::named_line::NamedLine;
-use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Result, Weight};
+use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
 
 /// A distributed semaphore. Permits have an owner and a lease: those of a client that died come back. A request for
 /// many permits is not overtaken by smaller ones.
@@ -16,7 +17,7 @@ use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Result, Weight};
 /// [`size`](Semaphore::size) and from one warning, so that rolling out a new size is no outage.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// # let locks = tidelock_memory::connect();
 /// let calls = locks.semaphore("calls to the slow service", 3)?;
 /// let two = calls.acquire(2).await?;

@@ -17,7 +17,7 @@ pub(crate) fn wake(waker: Waker) {
 /// Runs users' code and survives a panic in it. Backends call it around tracing events on Tidelock's threads.
 ///
 /// ```
-/// tidelock::unharmed(|| panic!("the collector is full"));
+/// tidelock_core::backend::unharmed(|| panic!("the collector is full"));
 /// ```
 pub fn unharmed(work: impl FnOnce()) {
     if cfg!(tidelock_loom) {

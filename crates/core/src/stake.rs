@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::backend::{Claim, Grant, Leave, Left, Moment, Patience, Place};
 use crate::deadline;
 use crate::keeper::{Leaving, renewals_take, ttl_of};
 use crate::live::Live;
 use crate::registry::Wish;
 use crate::standing::{Footing, Listening, Loss, Standing, Turn};
-use crate::{
-    Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Options, Patience, Place, Result, shield, word,
-};
+use crate::{Error, ErrorKind, Options, Result, shield, word};
 
 /// The outcome of a join.
 #[derive(Clone, Copy, Debug)]

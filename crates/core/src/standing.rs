@@ -9,9 +9,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use crate::backend::{Claim, Grant, Leave, Left, Moment, Place, Reply};
 use crate::departure::Departure;
 use crate::sync::Cell;
-use crate::{Claim, ClaimId, Grant, Kind, Leave, Left, Moment, Name, Place, Reply, Token, Weight, shield};
+use crate::{ClaimId, Kind, Name, Token, Weight, shield};
 
 pub(crate) struct Standing {
     pub(crate) claim: Claim,

@@ -18,8 +18,8 @@ const MOST_STRIPES: usize = 1 << 16;
 /// n mutexes named `name#0` to `name#n-1`.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
-/// use tidelock::Striped;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+/// use tidelock_core::Striped;
 /// # let locks = tidelock_memory::connect();
 /// let stock = Striped::new(&*locks, "stock:42", 8)?;
 /// let mut left = [3_u32; 8]; // one counter a stripe

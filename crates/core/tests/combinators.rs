@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{Backend, ErrorKind, Fence, Options, Owner, Reentrant, Session, SessionId, Signals, Striped};
+use tidelock_core::backend::{Backend, Session, Signals};
+use tidelock_core::prelude::*;
+use tidelock_core::{ErrorKind, Fence, Options, Owner, Reentrant, SessionId, Striped};
 use tidelock_memory::{Clock, Store};
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 /// A store with a name of the test's choice.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ struct Called {
 
 #[async_trait]
 impl Backend for Called {
-    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         self.store.clock()
     }
 
@@ -37,13 +38,13 @@ impl Backend for Called {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         self.store.open(id, options, signals).await
     }
 }
 
-fn called(name: &'static str, store: &Store) -> tidelock::Result<Arc<dyn Locks>> {
-    tidelock::attach(Arc::new(Called { name, store: store.clone() }), Options::new())
+fn called(name: &'static str, store: &Store) -> tidelock_core::Result<Arc<dyn Locks>> {
+    tidelock_core::backend::attach(Arc::new(Called { name, store: store.clone() }), Options::new())
 }
 
 async fn until_waiting(locks: &Arc<dyn Locks>, name: &str) {
@@ -90,7 +91,7 @@ async fn the_current_owner_is_the_tasks_own() -> Done {
 #[tokio::test]
 async fn a_lost_hold_is_not_entered_again() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let mutex = Reentrant::new(locks.mutex("m")?);
     let me = Owner::new();
     let held = mutex.lock(&me).await?;
@@ -124,7 +125,7 @@ async fn lock_all_sorts_drops_doubles_and_takes_nothing_when_it_fails() -> Done 
 async fn lock_all_spans_stores() -> Done {
     let (here, there) = (tidelock_memory::connect(), tidelock_memory::connect());
     let mutexes = [there.mutex("m")?, here.mutex("m")?, there.mutex("m")?];
-    let all = tidelock::lock_all(&mutexes).await?;
+    let all = tidelock_core::lock_all(&mutexes).await?;
     assert_eq!(all.iter().count(), 2);
     drop(all);
     here.close().await?;
@@ -134,7 +135,7 @@ async fn lock_all_spans_stores() -> Done {
 #[tokio::test]
 async fn lock_all_skips_no_lock_of_a_store_that_is_called_like_another() -> Done {
     let (here, there) = (called("mymaster", &Store::new())?, called("mymaster", &Store::new())?);
-    let all = tidelock::lock_all(&[here.mutex("m")?, there.mutex("m")?]).await?;
+    let all = tidelock_core::lock_all(&[here.mutex("m")?, there.mutex("m")?]).await?;
     assert_eq!(all.iter().count(), 2);
     assert!(here.mutex("m")?.try_lock().await?.is_none());
     assert!(
@@ -151,11 +152,11 @@ async fn lock_all_does_not_wait_for_itself_in_a_store_that_has_two_names() -> Do
     let store = Store::new();
     let (one, other) = (called("10.0.0.7:6379", &store)?, called("redis.internal:6379", &store)?);
     let mutexes = [other.mutex("m")?, one.mutex("m")?, one.mutex("n")?, one.mutex("m")?];
-    let locking = tokio::time::timeout(Duration::from_secs(5), tidelock::lock_all(&mutexes));
+    let locking = tokio::time::timeout(Duration::from_secs(5), tidelock_core::lock_all(&mutexes));
     let all = locking.await.expect("it finds out that it holds the lock already")?;
     assert_eq!(all.iter().count(), 2);
     all.release().await?;
-    let all = tidelock::lock_all_within(&mutexes, Duration::from_secs(5)).await?.expect("they are free");
+    let all = tidelock_core::lock_all_within(&mutexes, Duration::from_secs(5)).await?.expect("they are free");
     assert_eq!(all.iter().count(), 2);
     all.release().await?;
     one.close().await?;
@@ -177,14 +178,14 @@ async fn lock_all_without_patience_takes_what_is_free() -> Done {
 async fn lock_all_within_keeps_its_deadline_where_a_name_is_in_two_stores() -> Done {
     for is_open in [true, false] {
         let (quick, still) = (Store::new(), Store::new());
-        let (a, b) = (quick.connect(Options::new())?, still.connect(Options::new())?);
+        let (a, b) = (quick.attach(Options::new())?, still.attach(Options::new())?);
         if is_open {
             b.mutex("other")?.lock().await?.release().await?;
         }
         still.faults().delay(Duration::from_secs(60));
         let both = [a.mutex("m")?, b.mutex("m")?];
         let began = Instant::now();
-        let all = tidelock::lock_all_within(&both, Duration::from_millis(100)).await?;
+        let all = tidelock_core::lock_all_within(&both, Duration::from_millis(100)).await?;
         assert!(all.is_none());
         assert!(began.elapsed() < Duration::from_secs(1), "it took {:?}", began.elapsed());
     }
@@ -193,7 +194,7 @@ async fn lock_all_within_keeps_its_deadline_where_a_name_is_in_two_stores() -> D
 
 #[tokio::test]
 async fn lock_all_of_thousands_costs_each_of_them_once() -> Done {
-    let locks = Store::new().connect(Options::new())?;
+    let locks = Store::new().attach(Options::new())?;
     let names: Vec<String> = (0..8_000).map(|number| format!("name {number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let began = Instant::now();
@@ -207,7 +208,7 @@ async fn lock_all_of_thousands_costs_each_of_them_once() -> Done {
 async fn lock_all_within_counts_on_the_clock_of_the_store() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let (a, b) = (other.mutex("a")?.lock().await?, other.mutex("b")?.lock().await?);
     let all = tokio::spawn({
         let locks = locks.clone();
@@ -229,7 +230,7 @@ async fn lock_all_within_counts_on_the_clock_of_the_store() -> Done {
 async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = other.mutex("m")?.lock().await?;
     let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
     let first = tokio::spawn({
@@ -249,8 +250,8 @@ async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
 }
 
 /// The sessions in which the locks are taken, one after the other, in whatever order they are named.
-async fn order_of(mutexes: &[Arc<dyn Mutex>]) -> tidelock::Result<Vec<SessionId>> {
-    let all = tidelock::lock_all(mutexes).await?;
+async fn order_of(mutexes: &[Arc<dyn Mutex>]) -> tidelock_core::Result<Vec<SessionId>> {
+    let all = tidelock_core::lock_all(mutexes).await?;
     let order = all.iter().map(|guard| guard.claim().session).collect();
     all.release().await?;
     Ok(order)
@@ -428,7 +429,7 @@ async fn a_task_that_was_busy_is_not_told_that_a_free_lock_is_held() {
 #[tokio::test]
 async fn lock_all_that_lost_one_can_be_asked_for_again() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new().label("a"))?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new().label("a"))?, store.attach(Options::new())?);
     let held = b.mutex("y")?.lock().await?;
     let loses = a.clone();
     let both = tokio::spawn(async move { loses.lock_all(&["x", "y"]).await.map(drop) });
@@ -445,7 +446,7 @@ async fn a_lock_that_is_free_is_not_kept_from_its_owner_by_a_future_that_nobody_
     const TTL: Duration = Duration::from_secs(15);
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (locks, other) = (store.connect(Options::new().max_hold(TTL * 2))?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new().max_hold(TTL * 2))?, store.attach(Options::new())?);
     let busy = other.mutex("m")?.lock().await?;
     let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
     locks.mutex("warm")?.lock().await?.release().await?;
@@ -513,7 +514,7 @@ fn begin<F: Future>(future: F) -> std::pin::Pin<Box<F>> {
 #[tokio::test]
 async fn a_silent_store_is_no_contention_for_the_second_of_an_owner() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     locks.mutex("warm")?.lock().await?.release().await?;
     let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new()); // no claim holds or waits
     store.faults().delay(Duration::from_secs(60));
@@ -531,7 +532,7 @@ async fn an_unreachable_store_is_no_contention_for_the_second_of_an_owner() -> D
     let store = Store::new();
     for is_open in [false, true] {
         store.faults().heal();
-        let locks = store.connect(Options::new())?;
+        let locks = store.attach(Options::new())?;
         if is_open {
             locks.mutex("warm")?.lock().await?.release().await?;
         }
@@ -551,7 +552,7 @@ async fn an_unreachable_store_is_no_contention_for_the_second_of_an_owner() -> D
 async fn who_waits_behind_an_impatient_one_of_its_owner_keeps_its_place() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let busy = other.mutex("m")?.lock().await?;
     let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
     let impatient = tokio::spawn({
@@ -578,7 +579,7 @@ async fn who_waits_behind_an_impatient_one_of_its_owner_keeps_its_place() -> Don
 #[tokio::test]
 async fn all_of_an_owner_hear_of_the_trouble_that_all_have_met() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new().command_deadline(Duration::from_millis(300)))?;
+    let locks = store.attach(Options::new().command_deadline(Duration::from_millis(300)))?;
     let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
     store.faults().refuse_all();
     let began = Instant::now();

@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{
-    Backend, Claim, ClaimId, ErrorKind, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Reply,
-    Session, SessionId, Shard, Sight, Signals, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
 };
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
 use tidelock_memory::{Clock, Store};
 use tokio::task::JoinHandle;
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 const TTL: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(300);
@@ -27,7 +27,10 @@ fn options() -> Options {
     Options::new().ttl(TTL).back_off(PAUSE, PAUSE)
 }
 
-fn asking(locks: &Arc<dyn Locks>, name: &str) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
+fn asking(
+    locks: &Arc<dyn Locks>,
+    name: &str,
+) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
     let mutex = locks.mutex(name)?;
     Ok(tokio::spawn(async move { mutex.lock().await }))
 }
@@ -37,7 +40,7 @@ fn asking_in_vain(
     store: &Store,
     locks: &Arc<dyn Locks>,
     name: &str,
-) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
+) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
     let mutex = locks.mutex(name)?;
     let mut asking = Box::pin(async move { mutex.lock().await });
     store.faults().lose_replies(1);
@@ -54,7 +57,7 @@ async fn warm(locks: &Arc<dyn Locks>) -> Done {
 async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (a, b, c) = (store.connect(options())?, store.connect(options())?, store.connect(options())?);
+    let (a, b, c) = (store.attach(options())?, store.attach(options())?, store.attach(options())?);
     for locks in [&a, &b, &c] {
         warm(locks).await?;
     }
@@ -86,7 +89,7 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
 async fn an_eviction_between_two_askings_of_a_join_strands_nothing() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (a, c) = (store.connect(options())?, store.connect(options())?);
+    let (a, c) = (store.attach(options())?, store.attach(options())?);
     for locks in [&a, &c] {
         warm(locks).await?;
     }
@@ -110,7 +113,7 @@ async fn an_eviction_between_two_askings_of_a_join_strands_nothing() -> Done {
 #[tokio::test]
 async fn evicting_from_a_line_where_the_claim_does_not_stand_changes_nothing() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     for locks in [&a, &b] {
         assert!(!locks.evict("mm", held.claim()).await?);
@@ -124,7 +127,7 @@ async fn evicting_from_a_line_where_the_claim_does_not_stand_changes_nothing() -
 #[tokio::test]
 async fn an_eviction_of_nobody_changes_nothing() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let id = a.mutex("warm")?.lock().await?.claim();
     for locks in [&a, &b] {
         for number in id.number..id.number + 20 {
@@ -178,7 +181,7 @@ impl Late {
         }
     }
 
-    async fn arrives(&self) -> tidelock::Result<Place> {
+    async fn arrives(&self) -> tidelock_core::Result<Place> {
         let HeldUp::UnderWay(session, claim) = std::mem::replace(&mut *self.held_up(), HeldUp::Arrived)
         else {
             panic!("nothing is under way");
@@ -189,7 +192,7 @@ impl Late {
 
 #[async_trait]
 impl Backend for Late {
-    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         Backend::clock(&self.store)
     }
 
@@ -202,7 +205,7 @@ impl Backend for Late {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         let inner = self.store.open(id, options, signals).await?;
         Ok(Arc::new(LateSession { late: self.clone(), inner }))
     }
@@ -218,15 +221,15 @@ impl Session for LateSession {
         self.inner.shard(name)
     }
 
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
         if &*claim.name == "m" && matches!(*self.late.held_up(), HeldUp::NotYet) {
             *self.late.held_up() = HeldUp::UnderWay(self.inner.clone(), claim.clone());
-            return Err(tidelock::Error::new(ErrorKind::Timeout, "it is held up on its way"));
+            return Err(tidelock_core::Error::new(ErrorKind::Timeout, "it is held up on its way"));
         }
         self.inner.join(claim, patience).await
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock::Result<Sight> {
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
         self.inner.look(name, waiting).await
     }
 
@@ -237,7 +240,7 @@ impl Session for LateSession {
         }
         Box::pin(async move {
             left.await?;
-            Err(tidelock::Error::new(ErrorKind::Timeout, "its answer is lost"))
+            Err(tidelock_core::Error::new(ErrorKind::Timeout, "its answer is lost"))
         })
     }
 
@@ -249,15 +252,15 @@ impl Session for LateSession {
         self.inner.resize(name, from, to).await
     }
 
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
         self.inner.renew(shard, standing).await
     }
 
-    async fn line(&self, name: &Name) -> tidelock::Result<Line> {
+    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
         self.inner.line(name).await
     }
 
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock::Result<Vec<Name>> {
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
         self.inner.names(prefix, after).await
     }
 
@@ -272,8 +275,8 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
         let clock = Clock::manual();
         let store = Store::with_clock(&clock);
         let late = Late::new(&store);
-        let a = tidelock::attach(Arc::new(late.clone()), options())?;
-        let c = store.connect(options())?;
+        let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+        let c = store.attach(options())?;
         warm(&a).await?;
         let asking = asking(&a, "m")?;
         until("the repetition is answered", async || {
@@ -299,7 +302,7 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
 }
 
 /// Locks m for `a` by the second copy of its join. The first copy, still on its way, does not prevent that.
-async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock::Result<Guard> {
+async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock_core::Result<Guard> {
     let asking = asking(a, "m")?;
     until("the repetition is answered", async || {
         clock.pass(PAUSE).await;
@@ -316,9 +319,9 @@ async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
         let store = Store::with_clock(&clock);
         let (late, operators) = (Late::new(&store), Late::new(&store));
         *operators.held_up() = HeldUp::Arrived;
-        let a = tidelock::attach(Arc::new(late.clone()), options())?;
-        let operator = tidelock::attach(Arc::new(operators.clone()), options())?;
-        let d = store.connect(options())?;
+        let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+        let operator = tidelock_core::backend::attach(Arc::new(operators.clone()), options())?;
+        let d = store.attach(options())?;
         warm(&a).await?;
         let held = held_by_a_repetition(&clock, &a).await?;
         if is_word_lost {
@@ -346,8 +349,8 @@ async fn a_hold_that_the_store_has_as_a_wait_is_lost_at_the_next_renewal() -> Do
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
     let late = Late::new(&store);
-    let a = tidelock::attach(Arc::new(late.clone()), options())?;
-    let d = store.connect(options())?;
+    let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+    let d = store.attach(options())?;
     warm(&a).await?;
     let held = held_by_a_repetition(&clock, &a).await?;
     let session = late.session();

@@ -9,11 +9,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use deaf::Deaf;
-use tidelock::prelude::*;
-use tidelock::{Backend, Claim, ClaimId, Kind, Name, Options, Patience, Place, Weight};
+use tidelock_core::backend::{Backend, Claim, Patience, Place};
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, Kind, Name, Options, Weight};
 use tidelock_memory::{Clock, Store};
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 const TTL: Duration = Duration::from_secs(15);
 const MAX_HOLD: Duration = Duration::from_secs(2);
@@ -27,11 +28,11 @@ struct Stage {
 }
 
 impl Stage {
-    async fn new() -> tidelock::Result<Self> {
+    async fn new() -> tidelock_core::Result<Self> {
         let clock = Clock::manual();
         let store = Store::with_clock(&clock);
-        let hangs = store.connect(Options::new().ttl(TTL).max_hold(MAX_HOLD))?;
-        let other = store.connect(Options::new().ttl(TTL))?;
+        let hangs = store.attach(Options::new().ttl(TTL).max_hold(MAX_HOLD))?;
+        let other = store.attach(Options::new().ttl(TTL))?;
         for locks in [&hangs, &other] {
             locks.mutex("warm")?.lock().await?.release().await?;
         }
@@ -49,7 +50,7 @@ impl Stage {
     }
 
     /// The time until another client has the lock.
-    async fn free_after(&self, name: &str, step: Duration) -> tidelock::Result<Duration> {
+    async fn free_after(&self, name: &str, step: Duration) -> tidelock_core::Result<Duration> {
         let began = self.clock.now();
         while self.other.mutex(name)?.try_lock().await?.is_none() {
             self.clock.pass(step).await;
@@ -197,7 +198,7 @@ async fn an_hour_passes_quickly_by_a_future_that_nobody_polls() -> Done {
 async fn lock_while_away(away: Duration, is_refused: bool, deadline: Duration) -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new().ttl(TTL).command_deadline(deadline))?;
+    let locks = store.attach(Options::new().ttl(TTL).command_deadline(deadline))?;
     locks.mutex("warm")?.lock().await?.release().await?;
     match is_refused {
         true => store.faults().refuse_next(1), // it is sent again after a pause

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidelock::Options;
-use tidelock::prelude::*;
+use tidelock_core::Options;
+use tidelock_core::prelude::*;
 use tidelock_memory::{Clock, Store};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -42,11 +42,11 @@ impl Subscriber for Full {
 }
 
 #[tokio::test]
-async fn a_listener_that_panics_costs_no_lock() -> tidelock::Result<()> {
+async fn a_listener_that_panics_costs_no_lock() -> tidelock_core::Result<()> {
     tracing::subscriber::set_global_default(Full).expect("the only one");
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     store.faults().refuse_next(1); // a renewal: its failure is logged as a warning
     clock.pass(Duration::from_secs(10)).await;

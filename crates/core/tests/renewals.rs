@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{
-    Backend, Claim, ClaimId, ErrorKind, Grant, Leave, Left, Line, Moment, Name, Options, Patience, Place,
-    Renewal, Reply, Session, SessionId, Shard, Sight, Signals, Sleep, Token, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Grant, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Signals, Sleep,
 };
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Token, Weight};
 use tidelock_memory::{Clock, Store};
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 const TTL: Duration = Duration::from_secs(15);
 
@@ -55,7 +56,10 @@ struct Lease {
 }
 
 impl Slow {
-    fn locks(options: Options, change: impl FnOnce(&mut How)) -> tidelock::Result<(Self, Arc<dyn Locks>)> {
+    fn locks(
+        options: Options,
+        change: impl FnOnce(&mut How),
+    ) -> tidelock_core::Result<(Self, Arc<dyn Locks>)> {
         let clock = Clock::manual();
         let (open_takes, join_takes, ttl) = (Duration::ZERO, Duration::ZERO, options.ttl);
         let (joined, left) = (Vec::new(), Vec::new());
@@ -65,7 +69,7 @@ impl Slow {
             How { open_takes, join_takes, ttl, is_proved_late, joined, left, signals, told_early, renewals };
         change(&mut how);
         let slow = Self { store: Store::with_clock(&clock), clock, how: Arc::new(Mutex::new(how)) };
-        Ok((slow.clone(), tidelock::attach(Arc::new(slow), options)?))
+        Ok((slow.clone(), tidelock_core::backend::attach(Arc::new(slow), options)?))
     }
 
     fn how(&self) -> MutexGuard<'_, How> {
@@ -91,7 +95,7 @@ impl Slow {
 
 #[async_trait]
 impl Backend for Slow {
-    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         Backend::clock(&self.store)
     }
 
@@ -104,7 +108,7 @@ impl Backend for Slow {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         let asked = self.clock.now();
         let takes = self.how().open_takes;
         self.sleep(takes).await;
@@ -148,7 +152,7 @@ impl Session for SlowSession {
         self.inner.shard(name)
     }
 
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
         let (sent, takes) = (self.slow.clock.now(), self.slow.how().join_takes);
         self.slow.how().joined.push(claim.id);
         let place = self.inner.join(claim, patience).await?;
@@ -164,7 +168,7 @@ impl Session for SlowSession {
         })
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock::Result<Sight> {
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
         self.inner.look(name, waiting).await
     }
 
@@ -181,7 +185,7 @@ impl Session for SlowSession {
         self.inner.resize(name, from, to).await
     }
 
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
         let sent = self.slow.clock.now();
         self.slow.how().renewals += 1;
         let renewal = self.inner.renew(shard, standing).await?;
@@ -190,11 +194,11 @@ impl Session for SlowSession {
         Ok(Renewal { until: self.until(sent), ..renewal })
     }
 
-    async fn line(&self, name: &Name) -> tidelock::Result<Line> {
+    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
         self.inner.line(name).await
     }
 
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock::Result<Vec<Name>> {
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
         self.inner.names(prefix, after).await
     }
 
@@ -216,7 +220,7 @@ async fn drive<T: Send + 'static>(slow: &Slow, work: impl Future<Output = T> + S
     work.await.expect("no panic")
 }
 
-async fn lock(slow: &Slow, locks: &Arc<dyn Locks>, name: &str) -> tidelock::Result<Guard> {
+async fn lock(slow: &Slow, locks: &Arc<dyn Locks>, name: &str) -> tidelock_core::Result<Guard> {
     let mutex = locks.mutex(name)?;
     drive(slow, async move { mutex.lock().await }).await
 }

@@ -101,7 +101,7 @@ impl Subscriber for Open {
 }
 
 #[tokio::test]
-async fn the_span_of_an_acquire_ends_with_the_acquire_and_not_with_the_hold() -> tidelock::Result<()> {
+async fn the_span_of_an_acquire_ends_with_the_acquire_and_not_with_the_hold() -> tidelock_core::Result<()> {
     let open = Open::default();
     let _default = tracing::subscriber::set_default(open.clone());
     let locks = tidelock_memory::connect();

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use tidelock::ErrorKind;
+use tidelock_core::ErrorKind;
 
 const CHILD: &str = "TIDELOCK_TEST_WITHOUT_THREADS";
 

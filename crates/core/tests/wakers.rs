@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{Backend, Clock, Options, Session, SessionId, Signals};
+use tidelock_core::backend::{Backend, Clock, Session, Signals};
+use tidelock_core::prelude::*;
+use tidelock_core::{Options, SessionId};
 use tidelock_memory::Store;
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 /// A waker that panics, and counts its panics.
 #[derive(Default)]
@@ -66,7 +67,7 @@ async fn a_waker_that_panics_stops_no_clock() -> Done {
 async fn a_waker_that_panics_ends_no_session() -> Done {
     const TTL: Duration = Duration::from_secs(1);
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new().ttl(TTL))?, store.connect(Options::new().ttl(TTL))?);
+    let (a, b) = (store.attach(Options::new().ttl(TTL))?, store.attach(Options::new().ttl(TTL))?);
     let (ahead, other) = (b.mutex("m")?.lock().await?, a.mutex("other")?.lock().await?);
     let panics = Arc::new(Panics::default());
     let mutex = a.mutex("m")?;
@@ -89,7 +90,7 @@ async fn a_waker_that_panics_ends_no_session() -> Done {
 #[tokio::test]
 async fn a_waker_that_panics_keeps_no_other_listener_from_hearing_of_a_loss() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     let panics = Arc::new(Panics::default());
     let mut lost = held.lost();
@@ -123,7 +124,7 @@ impl Backend for Gated {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         self.gate.notified().await;
         self.store.open(id, options, signals).await
     }
@@ -132,7 +133,7 @@ impl Backend for Gated {
 #[tokio::test]
 async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done {
     let gated = Arc::new(Gated { store: Store::new(), gate: tokio::sync::Notify::new() });
-    let locks = tidelock::attach(gated.clone(), Options::new())?;
+    let locks = tidelock_core::backend::attach(gated.clone(), Options::new())?;
     let (a, b) = (locks.mutex("a")?, locks.mutex("b")?);
     let panics = Arc::new(Panics::default());
     let (mut first, mut last) = (a.lock(), a.lock());
@@ -150,7 +151,7 @@ async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done 
 async fn a_waker_that_panics_ends_no_other_task_of_its_owner() -> Done {
     let locks = tidelock_memory::connect();
     let ahead = locks.mutex("m")?.lock().await?;
-    let (mutex, me) = (tidelock::Reentrant::new(locks.mutex("m")?), tidelock::Owner::new());
+    let (mutex, me) = (tidelock_core::Reentrant::new(locks.mutex("m")?), tidelock_core::Owner::new());
     let (mut first, mut second) = (Box::pin(mutex.lock(&me)), Box::pin(mutex.lock(&me)));
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let panics = Arc::new(Panics::default());

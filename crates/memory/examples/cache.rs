@@ -42,7 +42,7 @@ impl Prices {
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let prices = Arc::new(Prices::default());
-    let servers = [store.connect(Options::new())?, store.connect(Options::new())?];
+    let servers = [store.connect(Options::new()).await?, store.connect(Options::new()).await?];
 
     let mut requests = JoinSet::new();
     for request in 0..READERS {

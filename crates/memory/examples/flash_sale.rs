@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let sale = Arc::new(Sale { stock: AtomicU32::new(STOCK), ..Sale::default() });
     let shops = (0..SHOPS)
-        .map(|shop| store.connect(Options::new().label(&format!("shop {shop}"))))
+        .map(|shop| store.attach(Options::new().label(&format!("shop {shop}"))))
         .collect::<Result<Vec<_>, _>>()?;
 
     let began = Instant::now();

@@ -65,7 +65,7 @@ async fn with_a_lock() -> Result<u32, Box<dyn Error>> {
     let stock = Arc::new(Stock(AtomicU32::new(STOCK)));
     let store = Store::new();
     // Two shops, each a process of its own.
-    let shops = [store.connect(Options::new())?, store.connect(Options::new())?];
+    let shops = [store.connect(Options::new()).await?, store.connect(Options::new()).await?];
     let mut buyers = JoinSet::new();
     for buyer in 0..BUYERS as usize {
         buyers.spawn(buy(stock.clone(), shops[buyer % 2].mutex("stock:42")?));

@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut clients = Vec::new();
     for node in ["node a", "node b"] {
-        let locks = store.connect(Options::new().label(node))?;
+        let locks = store.connect(Options::new().label(node)).await?;
         clients.push(locks.clone());
         tokio::spawn(campaign(node, locks, fence.clone(), tell.clone()));
     }

@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut schedulers = JoinSet::new();
     for number in 0..SCHEDULERS {
-        let locks = store.connect(Options::new().label(&format!("scheduler {number}")))?;
+        let locks = store.connect(Options::new().label(&format!("scheduler {number}"))).await?;
         let (reports, midnight) = (reports.clone(), midnight.clone());
         schedulers.spawn(async move {
             midnight.wait().await;
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(did, 1);
 
     // A scheduler whose clock is late: the lock is free, and the job is done.
-    let late = store.connect(Options::new().label("late scheduler"))?;
+    let late = store.connect(Options::new().label("late scheduler")).await?;
     let outcome = tick(&*late, &reports, "2031-05-04").await?;
     println!("a scheduler whose clock is late: {outcome:?}");
     assert_eq!(outcome, Outcome::Done);

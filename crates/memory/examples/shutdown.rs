@@ -14,7 +14,7 @@ const TTL: Duration = Duration::from_secs(15);
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
-    let locks = store.connect(Options::new().ttl(TTL).label("old process"))?;
+    let locks = store.connect(Options::new().ttl(TTL).label("old process")).await?;
     let terminated = terminated()?;
     let (stop, stopping) = watch::channel(false);
 
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The next process.
     let began = Instant::now();
-    let next = store.connect(Options::new().label("new process"))?;
+    let next = store.connect(Options::new().label("new process")).await?;
     let both = next.lock_all(&["shard:1", "shard:2"]).await?;
     println!("next:   has both locks after {:?}; the ttl is {TTL:?}", began.elapsed());
     assert!(began.elapsed() < TTL / 3);

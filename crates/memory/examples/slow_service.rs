@@ -35,9 +35,9 @@ impl Service {
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let workers = [
-        store.connect(Options::new().label("worker 0"))?,
-        store.connect(Options::new().label("worker 1"))?,
-        store.connect(Options::new().label("worker 2"))?,
+        store.connect(Options::new().label("worker 0")).await?,
+        store.connect(Options::new().label("worker 1")).await?,
+        store.connect(Options::new().label("worker 2")).await?,
     ];
 
     let most = call_all(&workers, 3).await?;

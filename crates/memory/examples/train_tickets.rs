@@ -49,7 +49,7 @@ impl Trains {
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let trains = Arc::new(Trains(Mutex::default()));
-    let counters = [store.connect(Options::new())?, store.connect(Options::new())?];
+    let counters = [store.connect(Options::new()).await?, store.connect(Options::new()).await?];
 
     // The lock of one train is held for long: the train is being coupled to another.
     let stuck = counters[0].mutex("train:G3")?.lock().await?;

@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidelock::{Alarms, Moment};
+use tidelock_core::backend::{Alarms, Moment};
 
 use crate::store::Shared;
 use crate::sync::AtomicU64;
@@ -64,7 +64,7 @@ impl Clock {
     /// The current time of this clock.
     #[must_use]
     pub fn now(&self) -> Moment {
-        tidelock::Clock::now(&*self.0)
+        tidelock_core::backend::Clock::now(&*self.0)
     }
 
     /// Jumps, as if the machine had slept for this long: everything that was due meanwhile is late. Waits for no
@@ -107,7 +107,7 @@ impl Clock {
     }
 
     /// The same clock, as a store reads it.
-    pub(crate) fn hands(&self) -> Arc<dyn tidelock::Clock> {
+    pub(crate) fn hands(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         self.0.clone()
     }
 
@@ -126,12 +126,12 @@ impl Hands {
         // A clock never shows `Moment::NEVER`: an alarm set for that moment would ring again and again.
         let last = Moment::NEVER - Duration::from_nanos(1);
         self.now.fetch_max(moment.min(last).as_nanos(), Ordering::AcqRel);
-        self.alarms.ring(tidelock::Clock::now(self));
+        self.alarms.ring(tidelock_core::backend::Clock::now(self));
     }
 
     fn pass(&self, by: Duration) {
         let _one = self.passing.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = tidelock::Clock::now(self) + by;
+        let end = tidelock_core::backend::Clock::now(self) + by;
         let mut patience = PATIENCE;
         loop {
             if !self.wait_for_renewals(end, patience) {
@@ -167,14 +167,14 @@ impl Hands {
     }
 
     fn first_lease_end(&self) -> Option<Moment> {
-        let now = tidelock::Clock::now(self);
+        let now = tidelock_core::backend::Clock::now(self);
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         stores.retain(|store| store.strong_count() > 0);
         stores.iter().filter_map(|store| store.upgrade()?.first_lease_end_after(now)).min()
     }
 }
 
-impl tidelock::Clock for Hands {
+impl tidelock_core::backend::Clock for Hands {
     fn now(&self) -> Moment {
         Moment::from_nanos(self.now.load(Ordering::Acquire))
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::SessionId;
+use tidelock_core::SessionId;
 
 use crate::Store;
 
@@ -29,12 +29,12 @@ impl Faults {
         self.lose(|_| true)
     }
 
-    /// Ends the sessions of the clients with this [`label`](tidelock::Options::label). Returns how many there were.
+    /// Ends the sessions of the clients with this [`label`](tidelock_core::Options::label). Returns how many there were.
     pub fn lose_sessions_of(&self, label: &str) -> usize {
         self.lose(|of| of == label)
     }
 
-    /// The next `count` requests are refused as [`Unavailable`](tidelock::ErrorKind::Unavailable), and do nothing.
+    /// The next `count` requests are refused as [`Unavailable`](tidelock_core::ErrorKind::Unavailable), and do nothing.
     pub fn refuse_next(&self, count: usize) {
         self.0.mishaps().change(|plan| plan.refuse = count);
     }
@@ -45,7 +45,7 @@ impl Faults {
     }
 
     /// The next `count` requests are carried out, but their replies are lost: the caller gets a
-    /// [`Timeout`](tidelock::ErrorKind::Timeout) and cannot know the outcome.
+    /// [`Timeout`](tidelock_core::ErrorKind::Timeout) and cannot know the outcome.
     pub fn lose_replies(&self, count: usize) {
         self.0.mishaps().change(|plan| plan.lose_replies = count);
     }

@@ -7,7 +7,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{Moment, Options, Signals};
+use tidelock_core::Options;
+use tidelock_core::backend::{Moment, Signals};
 
 use crate::row::Row;
 

@@ -27,7 +27,7 @@
 //!
 //! let clock = Clock::manual();
 //! let store = Store::with_clock(&clock);
-//! let worker = store.connect(Options::new().label("worker"))?;
+//! let worker = store.connect(Options::new().label("worker")).await?;
 //! let held = worker.mutex("nightly job")?.lock().await?;
 //!
 //! // A worker that is awake renews its session, however long the job takes.
@@ -37,7 +37,7 @@
 //! // One that slept through its ttl has lost its lock, and another client can take it.
 //! clock.advance(Duration::from_secs(60));
 //! assert_eq!(held.state(), State::Lost);
-//! let other = store.connect(Options::new())?;
+//! let other = store.connect(Options::new()).await?;
 //! assert!(other.mutex("nightly job")?.try_lock().await?.is_some());
 //! # other.close().await?;
 //! # Ok(()) }
@@ -50,6 +50,7 @@ mod faults;
 mod lease;
 mod line;
 mod mishap;
+mod named;
 mod news;
 mod row;
 mod session;
@@ -66,7 +67,7 @@ use std::sync::Arc;
 pub use clock::Clock;
 pub use faults::Faults;
 pub use store::Store;
-pub use tidelock::*;
+pub use tidelock_core::*;
 
 /// Locks on a new store of their own, with the default options. Share them by cloning the `Arc`.
 ///
@@ -82,5 +83,5 @@ pub use tidelock::*;
 /// ```
 #[must_use]
 pub fn connect() -> Arc<dyn Locks> {
-    Store::new().connect(Options::new()).expect("the default options are in their ranges")
+    Store::new().attach(Options::new()).expect("the default options are in their ranges")
 }

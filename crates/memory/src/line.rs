@@ -6,7 +6,8 @@
 
 use std::ops::Bound;
 
-use tidelock::{ClaimId, Error, Grant, Kind, Left, Moment, Name, Result, Token, Weight};
+use tidelock_core::backend::{Grant, Left, Moment};
+use tidelock_core::{ClaimId, Error, Kind, Name, Result, Token, Weight};
 
 use crate::row::Row;
 

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use tidelock::{Clock, Error, ErrorKind, Result, Sleep};
+use tidelock_core::backend::{Clock, Sleep};
+use tidelock_core::{Error, ErrorKind, Result};
 
 #[derive(Debug, Default)]
 pub(crate) struct Mishaps {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Grant, Signals};
+use tidelock_core::ClaimId;
+use tidelock_core::backend::{Grant, Signals};
 
 #[derive(Debug, Default)]
 pub(crate) struct News(Vec<(Arc<dyn Signals>, Word)>);

@@ -5,15 +5,15 @@
 //! after its lease ends. Waiters are told when to look, so they make such a request at just that time.
 
 use std::future::ready;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Error, ErrorKind, Locks, Moment, Options, Reply, Result, Session, SessionId, Signals, boot_clock,
-};
+use tidelock_core::backend::{Backend, Moment, Reply, Session, Signals, boot_clock};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 
 use crate::mishap::{Mishap, Mishaps};
+use crate::named;
 use crate::session::MemorySession;
 use crate::sync::Cell;
 use crate::table::Table;
@@ -28,8 +28,8 @@ use crate::{Clock, Faults};
 /// use tidelock_memory::{Options, Store, prelude::*};
 ///
 /// let store = Store::new();
-/// let shop = store.connect(Options::new().label("shop"))?;
-/// let depot = store.connect(Options::new().label("depot"))?;
+/// let shop = store.connect(Options::new().label("shop")).await?;
+/// let depot = store.connect(Options::new().label("depot")).await?;
 ///
 /// let held = shop.mutex("stock:42")?.lock().await?;
 /// assert!(depot.mutex("stock:42")?.try_lock().await?.is_none());
@@ -46,7 +46,7 @@ pub struct Store(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     name: String,
-    clock: Arc<dyn tidelock::Clock>,
+    clock: Arc<dyn tidelock_core::backend::Clock>,
     table: Cell<Table>,
     mishaps: Mishaps,
 }
@@ -66,12 +66,40 @@ impl Store {
         store
     }
 
+    /// The store of this process that the URL names: `memory://NAME`, or `memory://` for the one without a name. The same
+    /// URL is the same store for as long as anybody has it; the next one after that is empty.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
+    /// use tidelock_memory::{Options, Store, prelude::*};
+    ///
+    /// let shop = Store::open("memory://shop")?.connect(Options::new()).await?;
+    /// let depot = Store::open("memory://shop")?.connect(Options::new()).await?;
+    /// let held = shop.mutex("stock:42")?.lock().await?;
+    /// assert!(depot.mutex("stock:42")?.try_lock().await?.is_none());
+    /// # drop(held); shop.close().await?; depot.close().await }
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidOption`](tidelock_core::ErrorKind::InvalidOption) if that is not such a URL.
+    pub fn open(url: &str) -> Result<Self> {
+        named::open(url)
+    }
+
+    /// Connects another client to this store, and opens its session now.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](tidelock_core::ErrorKind::InvalidOption) names the option that is out of its range.
+    pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::connect(Arc::new(self.clone()), options).await
+    }
+
     /// Connects another client to this store. Its session is opened at first use.
     ///
     /// # Errors
-    /// [`InvalidOption`](tidelock::ErrorKind::InvalidOption) names the option that is out of its range.
-    pub fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
-        tidelock::attach(Arc::new(self.clone()), options)
+    /// [`InvalidOption`](tidelock_core::ErrorKind::InvalidOption) names the option that is out of its range.
+    pub fn attach(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::attach(Arc::new(self.clone()), options)
     }
 
     /// The faults that a test can cause in this store.
@@ -80,7 +108,16 @@ impl Store {
         Faults::new(self.clone())
     }
 
-    fn on(clock: Arc<dyn tidelock::Clock>) -> Self {
+    /// The same store, while anybody else has it.
+    pub(crate) fn again(shared: &Weak<Shared>) -> Option<Self> {
+        shared.upgrade().map(Self)
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.0)
+    }
+
+    fn on(clock: Arc<dyn tidelock_core::backend::Clock>) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         Self(Arc::new(Shared {
             name: format!("memory {}", COUNT.fetch_add(1, Ordering::Relaxed)),
@@ -167,7 +204,7 @@ impl Default for Store {
 
 #[async_trait]
 impl Backend for Store {
-    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         self.0.clock.clone()
     }
 

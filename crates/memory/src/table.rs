@@ -10,10 +10,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{
-    Claim, ClaimId, Error, ErrorKind, Leave, Left, Moment, Name, Options, Patience, Place, Renewal, Result,
-    SessionId, Sight, Signals, Stander, Token, Weight,
-};
+use tidelock_core::backend::{Claim, Leave, Left, Moment, Patience, Place, Renewal, Sight, Signals};
+use tidelock_core::{ClaimId, Error, ErrorKind, Name, Options, Result, SessionId, Stander, Token, Weight};
 
 use crate::lease::{Lease, Spot};
 use crate::line::{Line, Standing};
@@ -253,13 +251,13 @@ impl Table {
         Ok(())
     }
 
-    pub(crate) fn line(&self, id: SessionId, name: &Name) -> Result<tidelock::Line> {
+    pub(crate) fn line(&self, id: SessionId, name: &Name) -> Result<tidelock_core::Line> {
         let index = self.index(self.lease(id)?.space, name);
         let Some(line) = index.and_then(|index| self.lines.get(index)) else {
-            return Ok(tidelock::Line::default());
+            return Ok(tidelock_core::Line::default());
         };
         let standers = line.all().map(|standing| self.stander(standing));
-        Ok(tidelock::Line::new(line.kind(), line.capacity(), standers.collect()))
+        Ok(tidelock_core::Line::new(line.kind(), line.capacity(), standers.collect()))
     }
 
     pub(crate) fn names(&self, id: SessionId, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {

@@ -3,7 +3,7 @@
 //! The library's error for a bad URL may quote the URL with its password, so that error is never passed on.
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 /// Where the servers are.
 #[derive(Clone, Debug)]

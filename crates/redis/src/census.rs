@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use redis::ConnectionAddr;
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 
 use crate::tenure::{Elected, Election};
 

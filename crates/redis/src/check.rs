@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::Value;
-use tidelock::{Error, ErrorKind, Name, Result, SessionId, unharmed};
+use tidelock_core::backend::unharmed;
+use tidelock_core::{Error, ErrorKind, Name, Result, SessionId};
 
 use crate::fleet::Fleet;
 use crate::keys::Keys;

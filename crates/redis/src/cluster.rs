@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, ConnectionAddr, RedisError, RedisResult, Value};
-use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard, unharmed};
+use tidelock_core::backend::{Reply, Shard, unharmed};
+use tidelock_core::{Error, ErrorKind, Name, Result};
 use tokio::task::JoinSet;
 
 use crate::dial::{self, Dial, Dialed, Target};

@@ -12,7 +12,7 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
     RedisResult,
 };
-use tidelock::{Sleep, boot_clock};
+use tidelock_core::backend::{Sleep, boot_clock};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 

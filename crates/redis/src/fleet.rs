@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
-use tidelock::{Name, Reply, Shard};
+use tidelock_core::Name;
+use tidelock_core::backend::{Reply, Shard};
 
 use crate::link::WhenDropped;
 use crate::server::Server;

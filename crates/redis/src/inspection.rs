@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Value;
-use tidelock::{ClaimId, Kind, Line, Result, SessionId, Stander, Token, Weight};
+use tidelock_core::{ClaimId, Kind, Line, Result, SessionId, Stander, Token, Weight};
 
 use crate::reply::{parts, text};
 use crate::trouble::strange;

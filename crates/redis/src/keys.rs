@@ -5,7 +5,8 @@
 //! escaped.
 
 use redis::Cmd;
-use tidelock::{Name, SessionId, escape, unescape};
+use tidelock_core::backend::{escape, unescape};
+use tidelock_core::{Name, SessionId};
 
 /// The parts of a line that have their own keys, in the order in which the scripts take them.
 pub(crate) const PARTS: [&str; 3] = ["held", "line", "wait"];

@@ -60,7 +60,7 @@ pub use login::Login;
 #[cfg(feature = "tls")]
 pub use redis::{ClientTlsConfig, TlsCertificates};
 pub use store::Store;
-pub use tidelock::*;
+pub use tidelock_core::*;
 
 /// Connects to the Redis at `url` with the default options. Share the result: clone its `Arc`.
 ///

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
-use tidelock::{Error, ErrorKind, Options, Result, unharmed};
+use tidelock_core::backend::unharmed;
+use tidelock_core::{Error, ErrorKind, Options, Result};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot, watch};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use redis::{PushInfo, PushKind, Value};
-use tidelock::{ClaimId, Grant, Name, SessionId, Signals, Token, Weight, unescape};
+use tidelock_core::backend::{Grant, Signals, unescape};
+use tidelock_core::{ClaimId, Name, SessionId, Token, Weight};
 
 use crate::reply;
 

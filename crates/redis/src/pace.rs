@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tidelock::ClaimId;
+use tidelock_core::ClaimId;
 
 const LEAST: usize = 1_000;
 const FIRST: usize = 16_000;
@@ -60,7 +60,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::SessionId;
+    use tidelock_core::SessionId;
 
     use super::*;
 

@@ -12,7 +12,8 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{ClaimId, Error, ErrorKind, Moment, Name, Renewal, Reply, Result, Sleep, unharmed};
+use tidelock_core::backend::{Moment, Renewal, Reply, Sleep, unharmed};
+use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
 use crate::link::WhenDropped;
 use crate::pace::Pace;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use redis::Value;
-use tidelock::{ClaimId, Error, Grant, Kind, Left, Moment, Place, Result, SessionId, Sight, Token, Weight};
+use tidelock_core::backend::{Grant, Left, Moment, Place, Sight};
+use tidelock_core::{ClaimId, Error, Kind, Result, SessionId, Token, Weight};
 
 use crate::news::grant;
 use crate::trouble::strange;

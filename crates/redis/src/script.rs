@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, RedisResult, Value};
-use tidelock::Name;
+use tidelock_core::Name;
 
 use crate::keys::{Keys, PARTS};
 use crate::lua;

@@ -6,7 +6,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tidelock::{Reply, Result};
+use tidelock_core::Result;
+use tidelock_core::backend::Reply;
 use tokio::runtime::Handle;
 
 /// A reply that always has somebody who waits for it.

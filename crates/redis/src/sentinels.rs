@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
-use tidelock::boot_clock;
+use tidelock_core::backend::boot_clock;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{Name, Reply, Shard};
+use tidelock_core::Name;
+use tidelock_core::backend::{Reply, Shard};
 
 use crate::dial::Dial;
 use crate::link::{Link, Reach, WhenDropped};
@@ -32,7 +33,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Connects now, for renewals too: the first renewal must not wait for a connection.
-    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> tidelock::Result<Self> {
+    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> tidelock_core::Result<Self> {
         let quiet = Reach { channel: None, ..reach.clone() };
         let commands = Link::connect(dial.clone(), reach);
         let renewals = Link::connect(dial.clone(), quiet.for_renewals());

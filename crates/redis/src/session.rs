@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
-use tidelock::{
-    Claim, ClaimId, Clock, Error, ErrorKind, Kind, Leave, Left, Line, Moment, Name, Patience, Place, Renewal,
-    Reply, Result, Session, SessionId, Shard, Sight, Weight,
+use tidelock_core::backend::{
+    Claim, Clock, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
 };
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Line, Name, Result, SessionId, Weight};
 use tokio::runtime::Handle;
 
 use crate::fleet::Fleet;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
-use tidelock::{
-    Backend, Clock, Error, ErrorKind, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
-};
+use tidelock_core::backend::{Backend, Clock, Session, Signals, boot_clock};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 
@@ -211,12 +210,20 @@ impl Store {
         self
     }
 
-    /// Opens a session on this store now, and returns its locks.
+    /// Connects a client: its session is opened now. Can be called many times; each client has connections of its own.
     ///
     /// # Errors
-    /// What [`Options::check`] refuses, and anything that is wrong with the server.
-    pub async fn connect(self, options: Options) -> Result<Arc<dyn Locks>> {
-        tidelock::connect(Arc::new(self), options).await
+    /// What [`Options::check`] refuses, and any trouble with the server.
+    pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::connect(Arc::new(self.clone()), options).await
+    }
+
+    /// Makes a client whose session is opened at first use: a program can start while the server is down.
+    ///
+    /// # Errors
+    /// What [`Options::check`] refuses.
+    pub fn attach(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::attach(Arc::new(self.clone()), options)
     }
 
     fn of(address: Address) -> Self {
@@ -351,7 +358,7 @@ mod tests {
 
     /// While the program's code blocks one connection attempt, another client can connect.
     async fn stalls_nobody(slow: Store, is_asked: Arc<AtomicBool>) {
-        let blocked = tokio::spawn(slow.connect(Options::new()));
+        let blocked = tokio::spawn(async move { slow.connect(Options::new()).await });
         while !is_asked.load(Ordering::Acquire) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

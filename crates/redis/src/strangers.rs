@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use redis::RedisResult;
-use tidelock::{Error, ErrorKind, stranger};
+use tidelock_core::backend::stranger;
+use tidelock_core::{Error, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 

@@ -1,7 +1,7 @@
 //! Turns the errors of Redis and of its client library into errors that help the user.
 
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 /// Our error for an error of the library, with the place where it happened: `Redis at 127.0.0.1:6379`.
 pub(crate) fn from(error: RedisError, place: &str) -> Error {

@@ -127,7 +127,7 @@ async fn a_vault_that_hangs_has_no_thread_for_each_try() {
         ready(Err("it was closed for long".into()))
     });
     let options = Options::new().connect_deadline(Duration::from_millis(50));
-    let locks = tidelock_redis::attach(Arc::new(store), options).unwrap();
+    let locks = tidelock_redis::backend::attach(Arc::new(store), options).unwrap();
     for _ in 0..30 {
         locks.mutex("m").unwrap().lock().await.unwrap_err();
     }

@@ -116,8 +116,7 @@ async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
 /// were held there stay held.
 async fn costs(store: Store, names: &[String], master: &str, others: &[String]) -> Duration {
     let options = || Options::new().ttl(Duration::from_secs(9));
-    let (locks, idle) =
-        (store.clone().connect(options()).await.unwrap(), store.connect(options()).await.unwrap());
+    let (locks, idle) = (store.connect(options()).await.unwrap(), store.connect(options()).await.unwrap());
     let guard = hold(&locks, &names[0]).await.unwrap();
     let own = hold(&idle, &names[1]).await.unwrap();
     // Sentinels close the connections of the server that they make master.

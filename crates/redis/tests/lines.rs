@@ -11,9 +11,8 @@ use redis::Value;
 use site::alone::Alone;
 use site::wires::Wires;
 use site::{Caller, Told, name, until, url, weight};
-use tidelock_redis::{
-    Claim, ClaimId, ErrorKind, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight,
-};
+use tidelock_redis::backend::{Claim, Leave, Patience, Place, Shard};
+use tidelock_redis::{ClaimId, ErrorKind, Kind, Name, Options, Store, Weight};
 use tokio::task::JoinSet;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -623,7 +622,7 @@ async fn claims_that_have_left_and_stand_there_all_the_same_delay_nobody_for_lon
     let _alone = Alone::new().await;
     let store = Store::open(&url()).unwrap();
     let options = Options::new().ttl(Duration::from_secs(15));
-    let locks = store.clone().connect(options.clone()).await.unwrap();
+    let locks = store.connect(options.clone()).await.unwrap();
     let (stock, holder) = (name("stock"), caller(1, Duration::from_secs(15)).await);
     join(&holder, &holder.mutex(&stock, 1)).await;
     let client = locks.mutex("another").unwrap().lock().await.unwrap().claim().session;

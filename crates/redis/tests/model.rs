@@ -25,10 +25,8 @@ use std::time::{Duration, SystemTime};
 use redis::aio::MultiplexedConnection;
 use site::{Caller, Told, name};
 use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
-use tidelock_redis::{
-    Claim, ClaimId, ErrorKind, Kind, Leave, Left, Line, Name, Options, Place, SessionId, Shard, Store, Token,
-    Weight, boot_clock, escape,
-};
+use tidelock_redis::backend::{Claim, Leave, Left, Place, Shard, boot_clock, escape};
+use tidelock_redis::{ClaimId, ErrorKind, Kind, Line, Name, Options, SessionId, Store, Token, Weight};
 use tokio::task::JoinSet;
 
 const SEQUENCES: u64 = 10_000;

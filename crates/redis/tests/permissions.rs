@@ -6,9 +6,8 @@ mod site;
 
 use site::alone::Alone;
 use site::{Caller, name, url_of, weight};
-use tidelock_redis::{
-    Claim, Error, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, Result, Shard, Store, Weight,
-};
+use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Shard};
+use tidelock_redis::{Error, ErrorKind, Kind, Name, Options, Result, Store, Weight};
 
 /// The rule in the guide, for the namespace `tidelock`.
 const RULE: &str = "resetkeys ~tidelock:* resetchannels &tidelock:* -@all \

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use site::alone::Alone;
 use site::{Caller, name, url, weight};
-use tidelock_redis::{
-    Claim, Kind, Leave, Left, Locks, Name, Options, Patience, Place, Renewal, Shard, Store, Token, Weight,
-};
+use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Renewal, Shard};
+use tidelock_redis::{Kind, Locks, Name, Options, Store, Token, Weight};
 use tokio::task::JoinSet;
 
 fn options() -> Options {

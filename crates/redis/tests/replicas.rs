@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use site::replicated::{self, Replicated};
 use site::{Caller, name};
-use tidelock_redis::{ErrorKind, Leave, Left, Locks, Mutex, Options, Patience, Place, Result, State, Store};
+use tidelock_redis::backend::{Leave, Left, Patience, Place};
+use tidelock_redis::{ErrorKind, Locks, Mutex, Options, Result, State, Store};
 use tokio::task::JoinHandle;
 
 const WITHIN: Duration = Duration::from_millis(200);

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use site::alone::Alone;
 use site::wires::{Fault, Wires};
 use site::{Caller, name, url, url_of};
-use tidelock_redis::{ErrorKind, Guard, Leave, Left, Locks, Name, Options, Patience, Place, State, Store};
+use tidelock_redis::backend::{Leave, Left, Patience, Place};
+use tidelock_redis::{ErrorKind, Guard, Locks, Name, Options, State, Store};
 
 /// Longer than any of these operations may take, and shorter than a lifetime.
 const SOON: Duration = Duration::from_millis(1_500);
@@ -166,8 +167,7 @@ async fn a_dead_server_is_not_tried_at_once_again_and_again() {
     let options =
         Options::new().command_deadline(short).back_off(Duration::from_secs(1), Duration::from_secs(1));
     let store = wires.store(&url());
-    let locks =
-        site::until("it is connected", async || store.clone().connect(options.clone()).await.ok()).await;
+    let locks = site::until("it is connected", async || store.connect(options.clone()).await.ok()).await;
     let server = wires.addresses().pop_first().unwrap();
     wires.kill(&server);
     let before = wires.tries();

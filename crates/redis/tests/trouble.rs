@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 use site::alone::Alone;
 use site::replicated::url_of_sentinel;
 use site::{Caller, fake, name, url, url_of, weight};
-use tidelock_redis::{
-    Claim, Error, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, Shard, Store, Weight,
-};
+use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Shard};
+use tidelock_redis::{Error, ErrorKind, Kind, Name, Options, Store, Weight};
 use tracing::field::{Field, Visit};
 use tracing::span;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 const PORT: u16 = 2181;
 /// The node that every server reserves for itself.

@@ -1,6 +1,6 @@
 //! A client's books: the nodes and tokens of its own claims, the turns it was told of, and what it watches.
 //!
-//! One lock protects all of it, and each method is one atomic step. Core's [`OwnLine`](tidelock::OwnLine) decides what
+//! One lock protects all of it, and each method is one atomic step. Core's [`OwnLine`](tidelock_core::backend::OwnLine) decides what
 //! to watch in a line.
 
 mod claims;
@@ -17,7 +17,8 @@ use std::time::Duration;
 use claims::Claims;
 pub(crate) use claims::{Before, Stage, Stands};
 use own_line::{Ended, OwnLine};
-use tidelock::{Claim, ClaimId, Moment, Name, SessionId, Token, Weight};
+use tidelock_core::backend::{Claim, Moment};
+use tidelock_core::{ClaimId, Name, SessionId, Token, Weight};
 pub(crate) use turn::{Behind, Next, Turn};
 pub(crate) use usage::Usage;
 use usage::Used;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{Claim, ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
+use tidelock_core::backend::Claim;
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Stage, Stands};

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-use tidelock::{Clock, Error, ErrorKind, Result, SessionId, stranger};
+use tidelock_core::backend::{Clock, stranger};
+use tidelock_core::{Error, ErrorKind, Result, SessionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 use tokio::sync::{Notify, watch};
 use zookeeper_client::{Client, Error as Said, EventType, OneshotWatcher, SessionState, StateWatcher};
 

@@ -15,7 +15,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use tidelock::{Error, Result, boot_clock};
+use tidelock_core::backend::boot_clock;
+use tidelock_core::{Error, Result};
 use tokio::task::JoinSet;
 use zookeeper_client::{Client, Error as Said, SessionInfo};
 

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use tidelock::{Batch, Claim, ClaimId, Errand, Kind, Name, Weight};
+use tidelock_core::backend::{Batch, Claim, Errand};
+use tidelock_core::{ClaimId, Kind, Name, Weight};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use zookeeper_client::{Error as Said, MultiWriteError, Stat};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tidelock::{ClaimId, Line, Moment, Name, Result, Stander, Token};
+use tidelock_core::backend::Moment;
+use tidelock_core::{ClaimId, Line, Name, Result, Stander, Token};
 use zookeeper_client::{Error as Said, Stat};
 
 use crate::joining::token;
@@ -58,7 +59,7 @@ impl Desk {
     fn stander(
         &self,
         id: ClaimId,
-        weight: tidelock::Weight,
+        weight: tidelock_core::Weight,
         token: Option<Token>,
         label: &[u8],
         stat: &Stat,

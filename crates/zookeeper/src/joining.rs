@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Patience, Place, Result, Token, Weight};
+use tidelock_core::backend::{Claim, Grant, Patience, Place};
+use tidelock_core::{Error, ErrorKind, Kind, Result, Token, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Before, Usage};

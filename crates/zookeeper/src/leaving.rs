@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Left, Name, Reply, Result, unharmed};
+use tidelock_core::backend::{Left, Reply, unharmed};
+use tidelock_core::{ClaimId, Name, Result};
 use zookeeper_client::Error as Said;
 
 use crate::books::{Next, Stage, Stands};

@@ -56,7 +56,7 @@ mod watching;
 use std::sync::Arc;
 
 pub use store::Store;
-pub use tidelock::*;
+pub use tidelock_core::*;
 #[cfg(feature = "tls")]
 pub use tls::{ClientTlsConfig, TlsCertificates};
 

@@ -1,6 +1,6 @@
 //! A line as the children of its node show it.
 
-use tidelock::{ClaimId, Kind, Token, Weight};
+use tidelock_core::{ClaimId, Kind, Token, Weight};
 use tidelock_model::{ShownClaim, ShownLine};
 use zookeeper_client::Stat;
 
@@ -17,7 +17,7 @@ pub(crate) struct Listing {
     /// In the order of arrival.
     pub(crate) standing: Vec<Standing>,
     pub(crate) stat: Stat,
-    /// The stamp of our own claims when the list was requested: [`OwnLine::stamp`](tidelock::OwnLine::stamp).
+    /// The stamp of our own claims when the list was requested: [`OwnLine::stamp`](tidelock_core::backend::OwnLine::stamp).
     pub(crate) stamp: u64,
     /// A child that is not one of ours.
     pub(crate) strange: Option<String>,
@@ -123,7 +123,7 @@ pub(crate) fn is_before(sequence: i32, other: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidelock::SessionId;
+    use tidelock_core::SessionId;
 
     fn stat() -> Stat {
         Stat {

@@ -4,7 +4,8 @@
 //! number 7 of the session ff, with weight 1 and capacity 1. The server has added the last number. Characters that it
 //! forbids in a path are escaped.
 
-use tidelock::{Claim, ClaimId, Kind, Name, SessionId, Weight, escape, unescape};
+use tidelock_core::backend::{Claim, escape, unescape};
+use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
 
 /// A namespace: the beginning of our paths.
 #[derive(Clone, Debug)]

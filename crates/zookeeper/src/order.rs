@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use tidelock::{Kind, SessionId};
+use tidelock_core::{Kind, SessionId};
 
 use crate::books::What;
 use crate::listing::Standing;

@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{ErrorKind, Sleep, unharmed};
+use tidelock_core::ErrorKind;
+use tidelock_core::backend::{Sleep, unharmed};
 use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo, SessionState};
 
 use crate::connection::{Connection, Wire};

@@ -1,6 +1,6 @@
 //! The data of a line's node: the capacity that a resize gave to the claims in line.
 
-use tidelock::Weight;
+use tidelock_core::Weight;
 
 use crate::listing::is_before;
 

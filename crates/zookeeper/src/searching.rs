@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidelock::{ClaimId, Name};
+use tidelock_core::{ClaimId, Name};
 use tokio::sync::oneshot;
 use zookeeper_client::Error as Said;
 

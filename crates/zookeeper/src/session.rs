@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Clock, Error, Lane, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result,
-    Session, SessionId, Shard, Sight, Signals, Sleep, Token, Weight, unharmed,
+use tidelock_core::backend::{
+    Claim, Clock, Lane, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals, Sleep,
+    unharmed,
 };
+use tidelock_core::{ClaimId, Error, Line, Name, Result, SessionId, Token, Weight};
 use tokio::runtime::Handle;
 use zookeeper_client::{Error as Said, MultiWriteError};
 

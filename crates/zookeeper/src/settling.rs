@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Name, Patience, Result, Weight};
+use tidelock_core::backend::{Claim, Grant, Patience};
+use tidelock_core::{Error, ErrorKind, Kind, Name, Result, Weight};
 use tidelock_model::{Place, place, touches};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
@@ -39,7 +40,7 @@ impl Desk {
         claim: &Claim,
         patience: Patience,
         mut listed: Result<Listed, Said>,
-    ) -> Result<tidelock::Place> {
+    ) -> Result<tidelock_core::backend::Place> {
         let (mut was_beside_another, mut was_elsewhere) = (false, false);
         loop {
             let listing = match listed {
@@ -191,12 +192,12 @@ impl Desk {
         claim: &Claim,
         patience: Patience,
         seen: &Seen,
-    ) -> Result<tidelock::Place> {
+    ) -> Result<tidelock_core::backend::Place> {
         let mine = seen.line.each().find(|(mine, _)| mine.id == claim.id);
         if let Some((mine, true)) = mine {
             let standing = seen.listing.find(claim.id);
             if standing.and_then(|at| self.books.hold(&claim.name, claim.id, &at.node)).is_none() {
-                return Ok(tidelock::Place::Gone); // it has left meanwhile
+                return Ok(tidelock_core::backend::Place::Gone); // it has left meanwhile
             }
             self.seems_alone(&claim.name, seen);
             if touches(&seen.line, claim.id) {
@@ -204,12 +205,17 @@ impl Desk {
             }
             let capacity = seen.line.size(mine);
             self.remember(claim, capacity);
-            let Some(token) = self.books.token(claim.id) else { return Ok(tidelock::Place::Gone) };
-            return Ok(tidelock::Place::Held { grant: Grant { token, capacity }, until: self.lease.until() });
+            let Some(token) = self.books.token(claim.id) else {
+                return Ok(tidelock_core::backend::Place::Gone);
+            };
+            return Ok(tidelock_core::backend::Place::Held {
+                grant: Grant { token, capacity },
+                until: self.lease.until(),
+            });
         }
         if patience == Patience::Now {
             self.step_back(claim).await?;
-            return Ok(tidelock::Place::Refused);
+            return Ok(tidelock_core::backend::Place::Refused);
         }
         self.arm(&claim.name, seen);
         Ok(self.waits())
@@ -227,9 +233,9 @@ impl Desk {
     }
 
     /// The claim was evicted already.
-    pub(crate) fn is_gone(self: &Arc<Self>, claim: &Claim) -> tidelock::Place {
+    pub(crate) fn is_gone(self: &Arc<Self>, claim: &Claim) -> tidelock_core::backend::Place {
         self.has_left(&claim.name, claim.id);
-        tidelock::Place::Gone
+        tidelock_core::backend::Place::Gone
     }
 
     /// Takes the claim out of the line again.

@@ -13,7 +13,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock::{Clock, Moment, Sleep, boot_clock};
+use tidelock_core::backend::{Clock, Moment, Sleep, boot_clock};
 use tokio::sync::Notify;
 
 use crate::dial::Dial;

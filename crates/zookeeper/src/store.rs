@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Clock, Error, ErrorKind, Lane, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
-};
+use tidelock_core::backend::{Backend, Clock, Lane, Session, Signals, boot_clock};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as Said};
 
@@ -109,12 +108,20 @@ impl Store {
         Ok(self)
     }
 
-    /// Opens a session, and returns the locks of this store.
+    /// Connects a client: its session is opened now. Can be called many times; each client has a session of its own.
     ///
     /// # Errors
-    /// When [`Options::check`] refuses the options, or something is wrong with the servers.
-    pub async fn connect(self, options: Options) -> Result<Arc<dyn Locks>> {
-        tidelock::connect(Arc::new(self), options).await
+    /// What [`Options::check`] refuses, and any trouble with the servers.
+    pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::connect(Arc::new(self.clone()), options).await
+    }
+
+    /// Makes a client whose session is opened at first use: a program can start while the servers are down.
+    ///
+    /// # Errors
+    /// What [`Options::check`] refuses.
+    pub fn attach(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::attach(Arc::new(self.clone()), options)
     }
 
     fn acls(&self) -> Acls<'static> {

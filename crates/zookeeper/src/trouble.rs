@@ -1,6 +1,6 @@
 //! Turns the errors of ZooKeeper and its client library into ours, which say what to do.
 
-use tidelock::{Error, ErrorKind};
+use tidelock_core::{Error, ErrorKind};
 use zookeeper_client::Error as Said;
 
 /// Our error for one of the library's, with the server: `zookeeper 127.0.0.1:2181`.

@@ -8,7 +8,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Grant, Kind, Name, Result, Sight, Weight};
+use tidelock_core::backend::{Grant, Sight};
+use tidelock_core::{ClaimId, Kind, Name, Result, Weight};
 use tidelock_model::{Place, ShownLine, Watch, places, touches};
 use zookeeper_client::{Error as Said, Stat};
 

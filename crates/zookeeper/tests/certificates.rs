@@ -32,7 +32,7 @@ fn url() -> String {
 async fn pass_on(url: &str, certificates: &TlsCertificates) -> Result<(), Error> {
     let store = Store::open(url)?.certificates(certificates)?;
     let options = Options::new().ttl(Duration::from_secs(10)).namespace(&site::namespace("tls"));
-    let a = store.clone().connect(options.clone()).await?;
+    let a = store.connect(options.clone()).await?;
     let b = store.connect(options).await?;
     let first = a.mutex("m")?.lock().await?;
     let (wanted, mutex) = (first.token(), b.mutex("m")?);

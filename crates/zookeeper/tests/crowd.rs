@@ -21,7 +21,7 @@ async fn ten_thousand_joins_dropped_at_once_are_gone_soon_and_cost_nobody_a_lock
     let options = Options::new().ttl(Duration::from_secs(6)).namespace(&namespace("crowd"));
     let line = format!("/{}/hot", options.namespace);
     let [crowd, other] =
-        [store.clone().connect(options.clone()).await.unwrap(), store.connect(options).await.unwrap()];
+        [store.connect(options.clone()).await.unwrap(), store.connect(options).await.unwrap()];
     let (kept, hot) = (other.mutex("kept").unwrap().lock().await.unwrap(), other.mutex("hot").unwrap());
     let hot = hot.lock().await.unwrap();
     let client = plain().await;

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use site::{Caller, is_held, join, name, namespace, plain, weight};
-use tidelock_zookeeper::{
-    Claim, ClaimId, ErrorKind, Grant, Kind, Leave, Name, Options, Patience, Place, Store, Weight,
-};
+use tidelock_zookeeper::backend::{Claim, Grant, Leave, Patience, Place};
+use tidelock_zookeeper::{ClaimId, ErrorKind, Kind, Name, Options, Store, Weight};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// So long that no client looks because of a timer.

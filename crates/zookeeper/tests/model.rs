@@ -19,10 +19,8 @@ use std::time::{Duration, SystemTime};
 
 use site::{Caller, name};
 use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
-use tidelock_zookeeper::{
-    Claim, ClaimId, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, SessionId, Shard, Store,
-    Token, Weight,
-};
+use tidelock_zookeeper::backend::{Claim, Leave, Left, Patience, Place, Shard};
+use tidelock_zookeeper::{ClaimId, ErrorKind, Kind, Name, Options, SessionId, Store, Token, Weight};
 use tokio::task::JoinSet;
 
 const SEQUENCES: u64 = 2_000;

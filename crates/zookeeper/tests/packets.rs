@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use site::{Caller, is_held, join, name, namespace, turn, until, weight};
-use tidelock_zookeeper::{Claim, Kind, Leave, Left, Name, Options, Store, Weight};
+use tidelock_zookeeper::backend::{Claim, Leave, Left};
+use tidelock_zookeeper::{Kind, Name, Options, Store, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 

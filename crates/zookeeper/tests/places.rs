@@ -10,7 +10,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use site::{Caller, is_held, join, name, namespace, plain, until, weight};
-use tidelock_zookeeper::{Claim, Kind, Leave, Name, Options, Place, Result, Sight, Store};
+use tidelock_zookeeper::backend::{Claim, Leave, Place, Sight};
+use tidelock_zookeeper::{Kind, Name, Options, Result, Store};
 use zookeeper_client::Client;
 
 /// So long that no client looks because of a timer.
@@ -47,8 +48,9 @@ impl Scene {
     /// Joins until the claim stands in line; its client has not heard of it yet.
     async fn join_half(&self, claim: &Claim, stand_there_then: usize) -> Call<'_, Result<Place>> {
         let (owner, claim) = (self.owner(claim), claim.clone());
-        let mut joining =
-            Call::new(async move { owner.session.join(&claim, tidelock_zookeeper::Patience::Wait).await });
+        let mut joining = Call::new(async move {
+            owner.session.join(&claim, tidelock_zookeeper::backend::Patience::Wait).await
+        });
         let mut rounds = 0;
         until("it stands in line", async || {
             if rounds % 20 == 0 {

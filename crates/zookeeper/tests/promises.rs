@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use site::way::Way;
 use site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
-use tidelock_zookeeper::{
-    Claim, ErrorKind, Kind, Leave, Left, Locks, Name, Options, Patience, Shard, State, Store, Weight,
-};
+use tidelock_zookeeper::backend::{Claim, Leave, Left, Patience, Shard};
+use tidelock_zookeeper::{ErrorKind, Kind, Locks, Name, Options, State, Store, Weight};
 use tokio::net::{TcpListener, TcpStream};
 use zookeeper_client::CreateMode;
 

@@ -10,7 +10,8 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use site::{Caller, host, name, namespace, plain};
-use tidelock_zookeeper::{Error, ErrorKind, Options, Patience, Place, Store};
+use tidelock_zookeeper::backend::{Patience, Place};
+use tidelock_zookeeper::{Error, ErrorKind, Options, Store};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 /// How long connecting may take here.
@@ -205,7 +206,7 @@ async fn somebody_elses_nodes_in_the_way_are_said_so() {
         let error = caller.session.join(&claim, Patience::Wait).await.unwrap_err();
         assert_says(&error, ErrorKind::Protocol, "something else");
         assert_eq!(client.list_children(&format!("{root}/{line}")).await.unwrap().len(), children);
-        caller.session.leave(&claim.name, claim.id, tidelock_zookeeper::Leave::Void).await.unwrap();
+        caller.session.leave(&claim.name, claim.id, tidelock_zookeeper::backend::Leave::Void).await.unwrap();
     }
 }
 

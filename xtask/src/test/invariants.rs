@@ -72,7 +72,7 @@ fn model_is_no_std(workspace: &Workspace) -> Result<(), String> {
 }
 
 fn core_names_no_backend(workspace: &Workspace) -> Result<(), String> {
-    let mut named = package(workspace, "tidelock")?.own_dependencies();
+    let mut named = package(workspace, "tidelock-core")?.own_dependencies();
     named.find(|name| *name != "tidelock-model").map_or(Ok(()), |name| Err(format!("it depends on {name}")))
 }
 
@@ -98,7 +98,7 @@ fn backends_know_no_guard(workspace: &Workspace) -> Result<(), String> {
 
 fn backends_stand_on_core(workspace: &Workspace) -> Result<(), String> {
     for backend in backends(workspace) {
-        if !backend.own_dependencies().any(|name| name == "tidelock") {
+        if !backend.own_dependencies().any(|name| name == "tidelock-core") {
             return Err(format!("{} does not depend on it", backend.name));
         }
         if let Some(above) = backend.own_dependencies().find(|name| ABOVE_BACKENDS.contains(name)) {

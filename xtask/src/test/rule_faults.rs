@@ -15,8 +15,10 @@ use crate::trouble::Result;
 use crate::{assembly, cargo};
 
 /// What is explored: the package, its list of faults, and the tests that explore it.
-const EXPLORED: [(&str, &str, &str); 2] =
-    [("tidelock-model", "faults.txt", "explore"), ("tidelock", "own-line-faults.txt", "own_line::explored")];
+const EXPLORED: [(&str, &str, &str); 2] = [
+    ("tidelock-model", "faults.txt", "explore"),
+    ("tidelock-core", "own-line-faults.txt", "own_line::explored"),
+];
 const LIMIT: Duration = Duration::from_secs(300);
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {

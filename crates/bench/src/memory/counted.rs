@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Clock, Grant, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Reply,
-    Result, Session, SessionId, Shard, Sight, Signals, Weight,
-};
 use tidelock_bench::Counts;
+use tidelock_core::backend::{
+    Backend, Claim, Clock, Grant, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Signals,
+};
+use tidelock_core::{ClaimId, Line, Name, Options, Result, SessionId, Weight};
 use tidelock_memory::Store;
 
 /// The counts so far.

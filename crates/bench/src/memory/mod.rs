@@ -5,8 +5,8 @@ mod counted;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidelock::{Locks, Options};
 use tidelock_bench::{Counts, Exclusion, Load, Result, Stock, Subject, Twin};
+use tidelock_core::{Locks, Options};
 use tidelock_memory::Store;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::yield_now;
@@ -64,8 +64,10 @@ impl Subject for Memory {
 
     async fn client(&self) -> Result<Arc<dyn Locks>> {
         Ok(match &self.tally {
-            None => self.store.connect(Options::new())?,
-            Some(tally) => tidelock::attach(Arc::new(Counted::new(&self.store, tally)), Options::new())?,
+            None => self.store.attach(Options::new())?,
+            Some(tally) => {
+                tidelock_core::backend::attach(Arc::new(Counted::new(&self.store, tally)), Options::new())?
+            }
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use super::Plan;
 use super::relay::Relay;

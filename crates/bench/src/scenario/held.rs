@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use super::Plan;
 use crate::Result;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use super::Plan;
 use crate::Result;

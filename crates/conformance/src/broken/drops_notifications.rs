@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Grant, Name, Result, Session, Sight, Signals};
+use tidelock_core::backend::{Grant, Layer, Session, Sight, Signals};
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct DropsNotifications;

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Kind, Leave, Left, Name, Patience, Place, Reply, Result, Session, Sight, Weight,
-};
+use tidelock_core::backend::{Claim, Layer, Leave, Left, Patience, Place, Reply, Session, Sight};
+use tidelock_core::{ClaimId, Kind, Name, Result, Weight};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct FreesAPermitTooMany {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Leave, Left, Name, Reply, Session};
+use tidelock_core::backend::{Layer, Leave, Left, Reply, Session};
+use tidelock_core::{ClaimId, Name};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct FreesAnother;

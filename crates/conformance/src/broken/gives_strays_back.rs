@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Clock, Leave, Name, Renewal, Result, Session, Shard, Sleep};
+use tidelock_core::backend::{Clock, Layer, Leave, Renewal, Session, Shard, Sleep};
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct GivesStraysBack(Arc<dyn Clock>);

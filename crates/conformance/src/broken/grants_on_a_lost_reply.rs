@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{Claim, ErrorKind, Moment, Patience, Place, Result, Session};
+use tidelock_core::backend::{Claim, Layer, Moment, Patience, Place, Session};
+use tidelock_core::{ErrorKind, Result};
 
 use super::grants_twice::held;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime, Time};
+use crate::{ManualTime, Time};
 
 #[derive(Debug)]
 struct GrantsOnALostReply(ManualTime);

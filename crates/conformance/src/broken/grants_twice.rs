@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Grant, Leave, Left, Moment, Name, Patience, Place, Reply, Result, Session, Token,
-};
+use tidelock_core::backend::{Claim, Grant, Layer, Leave, Left, Moment, Patience, Place, Reply, Session};
+use tidelock_core::{ClaimId, Name, Result, Token};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct GrantsTwice {

@@ -6,13 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Leave, Left, Name, Options, Patience, Place, Reply, Result, Session, SessionId,
-    Signals,
-};
+use tidelock_core::backend::{Backend, Claim, Layer, Leave, Left, Patience, Place, Reply, Session, Signals};
+use tidelock_core::{ClaimId, Name, Options, Result, SessionId};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct LastComeFirst {

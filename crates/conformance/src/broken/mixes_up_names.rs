@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result, Session, Shard, Sight,
-    Weight,
+use tidelock_core::backend::{
+    Claim, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
 };
+use tidelock_core::{ClaimId, Line, Name, Result, Weight};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct MixesUpNames;

@@ -181,12 +181,12 @@ pub fn all() -> Vec<Broken> {
 }
 
 /// A new layer for each client.
-fn each<L: crate::Layer>(make: impl Fn() -> L + Send + Sync + 'static) -> Bend {
+fn each<L: tidelock_core::backend::Layer>(make: impl Fn() -> L + Send + Sync + 'static) -> Bend {
     Arc::new(move |_| Arc::new(make()))
 }
 
 /// One layer for all clients of a stage.
-fn shared<L: crate::Layer>(layer: L) -> Bend {
-    let layer: Arc<dyn crate::Layer> = Arc::new(layer);
+fn shared<L: tidelock_core::backend::Layer>(layer: L) -> Bend {
+    let layer: Arc<dyn tidelock_core::backend::Layer> = Arc::new(layer);
     Arc::new(move |_| layer.clone())
 }

@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Grant, Leave, Left, Name, Patience, Place, Reply, Result, Session, Sight, Signals, Token,
+use tidelock_core::backend::{
+    Claim, Grant, Layer, Leave, Left, Patience, Place, Reply, Session, Sight, Signals,
 };
-
-use crate::Layer;
+use tidelock_core::{ClaimId, Name, Result, Token};
 
 /// Changes how a grant is reported.
 pub(super) trait Teller: fmt::Debug + Send + Sync + 'static {

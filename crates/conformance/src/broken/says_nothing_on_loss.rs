@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Grant, Leave, Left, Moment, Name, Patience, Place, Renewal, Reply, Result, Session,
-    Shard, Signals,
+use tidelock_core::backend::{
+    Claim, Grant, Layer, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Signals,
 };
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct SaysNothingOnLoss;

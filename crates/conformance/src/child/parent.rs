@@ -12,7 +12,8 @@ use super::running::Running;
 use crate::Want;
 use crate::failure::{Failure, Outcome};
 use crate::history::{Author, Recorder, What};
-use tidelock::{Moment, Token};
+use tidelock_core::Token;
+use tidelock_core::backend::Moment;
 
 /// How long a child may take for an order that needs no waiting.
 const SOON: Duration = Duration::from_secs(10);

@@ -5,7 +5,8 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use tidelock::{Error, ErrorKind, Guard, Locks, Result, State, boot_clock};
+use tidelock_core::backend::boot_clock;
+use tidelock_core::{Error, ErrorKind, Guard, Locks, Result, State};
 
 use super::order::{Order, Word};
 

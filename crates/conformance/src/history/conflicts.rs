@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidelock::Kind;
+use tidelock_core::Kind;
 
 use super::{Event, What};
 

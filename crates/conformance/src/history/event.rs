@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::Kind;
+use tidelock_core::Kind;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::Kind;
+use tidelock_core::Kind;
 
 use super::{Event, History, Promise, What};
 
@@ -46,7 +46,7 @@ pub fn all() -> Vec<Faulty> {
 /// A history written by hand; times are in milliseconds.
 struct Script(Vec<Event>);
 
-const WRITER: u32 = tidelock::Weight::MAX.get();
+const WRITER: u32 = tidelock_core::Weight::MAX.get();
 
 impl Script {
     fn new() -> Self {

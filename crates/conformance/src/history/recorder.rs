@@ -11,7 +11,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tidelock::{Moment, State};
+use tidelock_core::State;
+use tidelock_core::backend::Moment;
 
 use super::{Event, What, Witness};
 use crate::Time;
@@ -273,11 +274,7 @@ mod tests {
         recorder.note(&author, What::Failed);
         assert_eq!(written(), 0, "it can wait");
         recorder.note(&author, What::Resizing { to: 3 });
-        assert_eq!(
-            written(),
-            2,
-            "others may be told the new size, even if this process is killed now"
-        );
+        assert_eq!(written(), 2, "others may be told the new size, even if this process is killed now");
         recorder.note(&author, What::Evicted { id: "a claim".into() });
         assert_eq!(written(), 3);
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidelock::Kind;
+use tidelock_core::Kind;
 
 use super::conflicts::{Claim, Claims};
 use super::excused::Excused;

@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Grant, Moment, Name, Patience, Place, Result, Session, Sight, Signals, boot_clock,
+use tidelock_core::backend::{
+    Claim, Grant, Layer, Moment, Patience, Place, Session, Sight, Signals, boot_clock,
 };
-
-use crate::Layer;
+use tidelock_core::{ClaimId, Name, Result};
 
 /// What was told of claims, by their ids.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lexopt::ValueExt;
-use tidelock::Options;
+use tidelock_core::Options;
 
 use crate::report::{POINTS, Painter, table};
 use crate::subjects::{Control, Remote};
@@ -54,7 +54,7 @@ enum Tried {
 }
 
 /// Opens the server at a URL.
-type At = fn(&str) -> tidelock::Result<Remote>;
+type At = fn(&str) -> tidelock_core::Result<Remote>;
 
 impl Backend {
     /// The memory backend.

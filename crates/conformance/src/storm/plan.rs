@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidelock::Options;
+use tidelock_core::Options;
 
 use super::step::{Pace, Steps};
 use super::trouble::{self, Trouble};

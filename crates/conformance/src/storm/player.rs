@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{Error, ErrorKind};
+use tidelock_core::{Error, ErrorKind};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -106,7 +106,7 @@ impl Player {
         Ok(())
     }
 
-    async fn ask(&self, name: &str, want: Want, how: How) -> tidelock::Result<Option<Hold>> {
+    async fn ask(&self, name: &str, want: Want, how: How) -> tidelock_core::Result<Option<Hold>> {
         let client = &self.client;
         match how {
             How::Wait => client.take(name, want).await.map(Some),

@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tidelock::{Error, ErrorKind, Moment, Options, Result};
+use tidelock_core::backend::Moment;
+use tidelock_core::{Error, ErrorKind, Options, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

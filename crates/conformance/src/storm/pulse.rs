@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 
 use super::story::Spell;
 use crate::history::Recorder;

@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::Hold;
 use crate::history::{Author, Recorder, What};

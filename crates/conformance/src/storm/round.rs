@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidelock::{Moment, Options};
+use tidelock_core::Options;
+use tidelock_core::backend::Moment;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, ClaimId, Error, ErrorKind, Grant, Locks, Name, Options, Result, SessionId, Signals};
+use tidelock_core::backend::{Backend, Grant, Layer, Layered, Signals};
+use tidelock_core::{ClaimId, Error, ErrorKind, Locks, Name, Options, Result, SessionId};
 
 use crate::history::Witness;
 use crate::wires::Wires;
 use crate::{
-    Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, RealTime, Seat, Server,
-    Subject, Time, Whom, Wrong,
+    Ability, Act, Belief, Can, Cost, Counts, ManualTime, Mishap, RealTime, Seat, Server, Subject, Time, Whom,
+    Wrong,
 };
 
 /// How long claims live where the trial turns time by hand.
@@ -192,7 +193,7 @@ impl Server for SeamServer {
         if let Some(bend) = &self.bend {
             backend = Arc::new(Layered::new(backend, bend(&options.label)));
         }
-        tidelock::attach(self.wires.overheard(backend), options)
+        tidelock_core::backend::attach(self.wires.overheard(backend), options)
     }
 
     async fn connect_to(&self, _: Seat, _: Options) -> Result<Arc<dyn Locks>> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;

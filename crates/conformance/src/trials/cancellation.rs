@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidelock::ErrorKind;
+use tidelock_core::ErrorKind;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
@@ -25,7 +25,7 @@ const BEARABLE: Duration = Duration::from_secs(6);
 /// The maximum cost of a join that gives up, in commands: the join, a look for its outcome, and its leave.
 const COMMANDS: u64 = 4;
 
-type Joining = Pin<Box<dyn Future<Output = tidelock::Result<Hold>> + Send>>;
+type Joining = Pin<Box<dyn Future<Output = tidelock_core::Result<Hold>> + Send>>;
 
 /// Ten thousand calls that have started and have no answer.
 fn crowd(client: &Client, name: &str) -> Vec<Joining> {

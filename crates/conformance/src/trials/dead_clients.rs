@@ -1,6 +1,6 @@
 //! Point 5. A dead client delays the line by at most a ttl and a tenth, at a cost that does not grow with the line.
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;

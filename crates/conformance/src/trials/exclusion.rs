@@ -1,7 +1,7 @@
 //! Point 1. Two guards that conflict are never both held. Where a mishap lets two clients believe that they hold, the
 //! fence refuses one.
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::crowd::Crowd;
 use crate::failure::{Outcome, ensure};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;

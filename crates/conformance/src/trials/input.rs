@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::{Error, ErrorKind, Name, Options, Weight};
+use tidelock_core::{Error, ErrorKind, Name, Options, Weight};
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
@@ -150,7 +150,7 @@ async fn strange_names_are_names_and_no_two_are_one(stage: &Stage) -> Outcome {
 }
 
 /// All pages of the names in use that begin with `prefix`.
-async fn listed(client: &Client, prefix: &str) -> tidelock::Result<Vec<Name>> {
+async fn listed(client: &Client, prefix: &str) -> tidelock_core::Result<Vec<Name>> {
     let mut listed: Vec<Name> = Vec::new();
     loop {
         let page = client.locks().names(prefix, listed.last()).await?;
@@ -192,7 +192,7 @@ async fn namespaces_do_not_meet(stage: &Stage) -> Outcome {
 }
 
 /// The same mistake has the same message on every backend: the message is core's.
-fn reads_as(told: tidelock::Result<()>, sentence: &Error) -> Outcome {
+fn reads_as(told: tidelock_core::Result<()>, sentence: &Error) -> Outcome {
     let told = told.map_or_else(|error| error.to_string(), |()| "nothing".to_owned());
     ensure!(told.ends_with(&sentence.to_string()), "the error is {told}, not {sentence}");
     Ok(())
@@ -274,7 +274,7 @@ async fn ask_in_vain(stage: &Stage, act: Act) -> Outcome {
         let asked = stage.now();
         let kind = stage.drive(a.take("unreachable", want)).await.map(drop);
         let took = stage.now().since(asked);
-        let can_retry = kind.as_ref().is_err_and(tidelock::Error::can_retry);
+        let can_retry = kind.as_ref().is_err_and(tidelock_core::Error::can_retry);
         ensure!(can_retry, "a server that does not serve was reported as {kind:?}");
         ensure!(
             took <= deadline * 2 + stage.ttl() / 10,

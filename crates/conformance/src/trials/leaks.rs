@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;

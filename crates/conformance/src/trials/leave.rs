@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidelock::{ErrorKind, State};
+use tidelock_core::{ErrorKind, State};
 
 use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::{ErrorKind, State};
+use tidelock_core::{ErrorKind, State};
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;

@@ -55,7 +55,7 @@ async fn a_claim_of_another_kind_that_is_cut_off_lets_nobody_in(stage: &Stage) -
 async fn clients_that_declare_two_sizes_are_told_one_at_a_time(stage: &Stage) -> Outcome {
     let clients: [_; 6] = stage.clients().await?;
     let rounds = u32::try_from(stage.many(40, 400)).unwrap_or(u32::MAX);
-    let mut deploy: JoinSet<tidelock::Result<()>> = JoinSet::new();
+    let mut deploy: JoinSet<tidelock_core::Result<()>> = JoinSet::new();
     for (client, of) in clients.into_iter().zip([7, 9].into_iter().cycle()) {
         deploy.spawn(async move {
             for round in 0..rounds {

@@ -4,7 +4,7 @@
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidelock::{Error, Options, State};
+use tidelock_core::{Error, Options, State};
 use tokio::task::JoinSet;
 
 use crate::failure::{Failure, Outcome, ensure};

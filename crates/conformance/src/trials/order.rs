@@ -215,7 +215,7 @@ async fn a_line_shows_who_holds_and_who_waits_in_order(stage: &Stage) -> Outcome
     let tokens: Vec<_> = line.claims.iter().map(|stander| stander.token).collect();
     ensure!(tokens == [Some(hold.token()), None, None], "the line shows the tokens {tokens:?}");
     ensure!(
-        line.capacity.map(tidelock::Weight::get) == Some(3),
+        line.capacity.map(tidelock_core::Weight::get) == Some(3),
         "the line shows the capacity {:?}",
         line.capacity
     );

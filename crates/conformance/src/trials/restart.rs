@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::{ErrorKind, State, Token};
+use tidelock_core::{ErrorKind, State, Token};
 
 use crate::failure::{Failure, Outcome, ensure};
 use crate::trial::trials;
@@ -172,7 +172,7 @@ async fn a_server_that_is_down_is_told_and_used_when_it_is_back(stage: &Stage) -
     });
     let refused = refused.await;
     let took = stage.now().since(asked);
-    let can_retry = refused.as_ref().is_err_and(tidelock::Error::can_retry);
+    let can_retry = refused.as_ref().is_err_and(tidelock_core::Error::can_retry);
     ensure!(can_retry, "a server that is down was reported as {refused:?}");
     ensure!(took < deadline * 3, "the error took {took:?}, with a deadline of {deadline:?}");
     stage.act(Act::Heal).await?;

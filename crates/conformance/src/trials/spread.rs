@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidelock::{Error, State};
+use tidelock_core::{Error, State};
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;

@@ -1,6 +1,6 @@
 //! Point 2. Of two conflicting grants the later has the greater token, whatever happens in between.
 
-use tidelock::{Fence, Token};
+use tidelock_core::{Fence, Token};
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -103,7 +103,7 @@ async fn an_earlier_sessions_claim_is_not_ones_own(stage: &Stage) -> Outcome {
     drop(hold); // late, of a session that is over: this must free no claim
     stage.pass(stage.ttl() / 2).await;
     ensure!(
-        again.state() == tidelock::State::Held,
+        again.state() == tidelock_core::State::Held,
         "a late leave of an earlier session freed the current hold"
     );
     Ok(())

@@ -9,13 +9,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use super::Errand;
+use crate::Result;
+use crate::backend::{Left, Reply};
 use crate::deadline;
 use crate::departure::GivenUp;
 use crate::live::Live;
 use crate::pledge::failed_inside;
 use crate::shield::unharmed;
 use crate::standing::Standing;
-use crate::{Left, Reply, Result};
 
 /// A leave under way.
 pub(crate) struct Leaving<'a> {

@@ -26,13 +26,11 @@ use tokio::task::JoinSet;
 pub(crate) use leaving::Leaving;
 pub(crate) use runtime::handle;
 
+use crate::backend::{Clock, Left, Moment, Renewal, Reply, Session, Shard, Sight, Signals, Sleep};
 use crate::deadline;
 use crate::registry::{DueLook, Registry, Wish};
 use crate::standing::{Loss, Standing};
-use crate::{
-    ClaimId, Clock, Error, ErrorKind, Left, Moment, Name, Options, Renewal, Reply, Result, Session, Shard,
-    Sight, Signals, Sleep,
-};
+use crate::{ClaimId, Error, ErrorKind, Name, Options, Result};
 
 /// A request to the keeper.
 pub(crate) enum Errand {

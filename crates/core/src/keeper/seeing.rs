@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::telling;
+use crate::backend::{Clock, Left, Reply, Session, Signals, Sleep};
 use crate::deadline;
 use crate::departure::SeenThrough;
 use crate::registry::Registry;
 use crate::standing::Standing;
-use crate::{Clock, ErrorKind, Left, Options, Reply, Session, Signals, Sleep};
+use crate::{ErrorKind, Options};
 
 /// Waits for `reply`, and repeats the leave for as long as the store may still have the claim.
 pub(super) async fn through(

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::backend::Shard;
 use crate::shield::unharmed;
-use crate::{ClaimId, Error, Line, Name, Result, SessionId, Shard};
+use crate::{ClaimId, Error, Line, Name, Result, SessionId};
 
 /// A renewal failed and is retried. The first failure is a warning.
 pub(super) fn jeopardy(shard: Shard, asked: &[(Name, Vec<ClaimId>)], error: &Error, is_news: bool) {

@@ -16,12 +16,10 @@ use tokio::sync::Notify;
 
 pub(crate) use self::table::DueLook;
 use self::table::{Table, scatter};
+use crate::backend::{Claim, Clock, Grant, Left, Moment, Renewal, Reply, Shard, Sight, Signals};
 use crate::standing::{Footing, Loss, Standing};
 use crate::sync::{AtomicU64, Cell};
-use crate::{
-    Claim, ClaimId, Clock, Grant, Left, Moment, Name, Options, Renewal, Reply, Result, SessionId, Shard,
-    Sight, Signals, Token,
-};
+use crate::{ClaimId, Name, Options, Result, SessionId, Token};
 
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -532,7 +530,8 @@ impl Signals for Registry {
 #[cfg(all(test, not(tidelock_loom)))]
 mod tests {
     use super::*;
-    use crate::{Kind, Weight, boot_clock};
+    use crate::backend::boot_clock;
+    use crate::{Kind, Weight};
 
     fn entered() -> (Registry, Arc<Standing>) {
         let registry = Registry::new(SessionId::from_bits(7), boot_clock(), &Options::new());

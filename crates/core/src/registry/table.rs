@@ -7,8 +7,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::Moment;
 use crate::standing::Standing;
-use crate::{ClaimId, Moment, Name, SessionId};
+use crate::{ClaimId, Name, SessionId};
 
 /// Everything under the registry's lock.
 #[derive(Debug, Default)]

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidelock::{
-    Backend, Claim, ClaimId, Grant, Kind, Leave, Left, Name, Options, Patience, Place, Renewal, Result,
-    Session, SessionId, Shard, Sight, Signals, Token, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Grant, Leave, Left, Patience, Place, Renewal, Session, Shard, Sight, Signals,
 };
+use tidelock_core::{ClaimId, Kind, Name, Options, Result, SessionId, Token, Weight};
 
 use crate::Store;
 use crate::sync::Cell;

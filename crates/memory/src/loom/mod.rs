@@ -1,6 +1,6 @@
 //! The store under every interleaving of a few threads, within loom's bound.
 //!
-//! A client here takes the place of core: it is told of grants by [`Signals`](tidelock::Signals), keeps a waker, and
+//! A client here takes the place of core: it is told of grants by [`Signals`](tidelock_core::backend::Signals), keeps a waker, and
 //! waits for its turn as a future. A scenario prepares a line, lets two or three threads act, and checks what must
 //! hold afterwards, in whichever order they came. A waiter that is never woken is a deadlock, which loom reports.
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ::loom::thread;
-use tidelock::{ErrorKind, Kind, Left, Place, Weight};
+use tidelock_core::backend::{Left, Place};
+use tidelock_core::{ErrorKind, Kind, Weight};
 
 use super::client::{Client, TTL};
 use super::explore;

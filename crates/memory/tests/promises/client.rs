@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidelock_memory::{
-    Backend, Claim, ClaimId, Grant, Kind, Leave, Left, Name, Options, Patience, Place, Renewal, Result,
-    Session, SessionId, Shard, Sight, Signals, Store, Token, Weight,
+use tidelock_memory::backend::{
+    Backend, Claim, Grant, Leave, Left, Patience, Place, Renewal, Session, Shard, Sight, Signals,
 };
+use tidelock_memory::{ClaimId, Kind, Name, Options, Result, SessionId, Store, Token, Weight};
 
 /// One signal to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]

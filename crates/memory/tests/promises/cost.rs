@@ -6,7 +6,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidelock_memory::{Claim, Leave, Patience, Session, Store, Weight, boot_clock};
+use tidelock_memory::backend::{Claim, Leave, Patience, Session, boot_clock};
+use tidelock_memory::{Store, Weight};
 
 use crate::client::{Client, Told, now, weight};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tidelock_memory::{Clock, Leave, Left, Options, Place, Store};
+use tidelock_memory::backend::{Leave, Left, Place};
+use tidelock_memory::{Clock, Options, Store};
 
 use crate::client::{Client, Told, name, now};
 

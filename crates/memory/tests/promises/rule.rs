@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidelock_memory::{
-    ClaimId, Clock, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, Session, SessionId, Shard,
-    Store, Token, Weight,
-};
+use tidelock_memory::backend::{Leave, Left, Patience, Place, Session, Shard};
+use tidelock_memory::{ClaimId, Clock, ErrorKind, Kind, Name, Options, SessionId, Store, Token, Weight};
 use tidelock_model::{Event, Join, Op, Refusal, World};
 
 use crate::client::{Client, Told, name, now, weight};

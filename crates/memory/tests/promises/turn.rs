@@ -1,6 +1,7 @@
 //! Which claim has its turn, and when.
 
-use tidelock_memory::{ErrorKind, Left, Place, Store, Weight};
+use tidelock_memory::backend::{Left, Place};
+use tidelock_memory::{ErrorKind, Store, Weight};
 
 use crate::client::{Client, Told, now, weight};
 

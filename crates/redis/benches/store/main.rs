@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidelock::{Locks, Options};
 use tidelock_bench::{Baton, Counts, Load, Place, Result, Subject, Twin};
+use tidelock_core::{Locks, Options};
 use tidelock_redis::Store;
 
 use self::channel::Channel;

@@ -18,7 +18,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, PushKind, RedisResult, Value};
-use tidelock::{Name, Reply, Result, unharmed};
+use tidelock_core::backend::{Reply, unharmed};
+use tidelock_core::{Name, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock::{ClaimId, Error, Grant, Name, Result, SessionId, Signals, Token};
+use tidelock_core::backend::{Grant, Signals};
+use tidelock_core::{ClaimId, Error, Name, Result, SessionId, Token};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 

@@ -1,4 +1,4 @@
-//! Grants that count only when replicas have them: [`Options::replicas`](tidelock::Options::replicas).
+//! Grants that count only when replicas have them: [`Options::replicas`](tidelock_core::Options::replicas).
 //!
 //! A layer between core and a session, used only with that option. Core gets a grant only when enough replicas have
 //! confirmed it. Until then core sees the claim as waiting, and renews it like any other. A grant may come in a join's
@@ -14,10 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, ErrorKind, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Replicas, Reply,
-    Result, Session, Shard, Sight, Weight,
-};
+use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
+use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, Replicas, Result, Weight};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::AbortHandle;
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{Error, ErrorKind, Leave, Moment, Options, Replicas, Result, Session, Shard, Sleep, unharmed};
+use tidelock_core::backend::{Leave, Moment, Session, Shard, Sleep, unharmed};
+use tidelock_core::{Error, ErrorKind, Options, Replicas, Result};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 

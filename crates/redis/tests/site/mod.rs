@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, FromRedisValue};
-use tidelock_redis::{
-    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Result, Session, SessionId, Signals, Store, Weight,
-};
+use tidelock_redis::backend::{Backend, Claim, Grant, Session, Signals};
+use tidelock_redis::{ClaimId, Kind, Name, Options, Result, SessionId, Store, Weight};
 use tokio::sync::Notify;
 
 /// Where the server is: standalone, without a password.

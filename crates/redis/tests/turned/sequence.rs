@@ -31,7 +31,7 @@ impl Sequence {
         // With a long label there is hardly room for waiters in `one`, with a short one there is room for some.
         let label = |_| "é x".repeat(*dice.pick(&[0, 1, 5, 60]));
         let names = ["}", "a/b", "é {"]
-            .map(|odd| tidelock_redis::escape(&format!("{odd}{seed:x}"), |c| "{}".contains(c)));
+            .map(|odd| tidelock_redis::backend::escape(&format!("{odd}{seed:x}"), |c| "{}".contains(c)));
         let names = names[..*dice.pick(&[1, 3])].to_vec();
         let wishes = Wishes::new(seed, names, Box::leak(Box::new(0))); // eight bytes
         Self {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidelock::Token;
+use tidelock_core::Token;
 
 use crate::listing::is_before;
 use crate::nodes::Node;

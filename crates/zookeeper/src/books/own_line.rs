@@ -1,6 +1,7 @@
 //! A client's claims in one line, and what is watched for the first of them that waits.
 
-use tidelock::{Aim, Armed, Claim, ClaimId, Kind, OwnLine as Rule, SessionId, Watch, Weight};
+use tidelock_core::backend::{Aim, Armed, Claim, OwnLine as Rule, Watch};
+use tidelock_core::{ClaimId, Kind, SessionId, Weight};
 
 use super::claims::Claims;
 use super::{Behind, Next, Task, What};

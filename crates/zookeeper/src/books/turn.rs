@@ -1,6 +1,6 @@
 //! Turns in a line, and whether our next waiter still needs a watch.
 
-use tidelock::Token;
+use tidelock_core::Token;
 
 /// One of our claims has its turn.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tidelock::{Name, Weight};
+use tidelock_core::{Name, Weight};
 
 /// How many names are remembered.
 const MOST: usize = 4_096;

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 
 /// Claims whose leave came before their join, by number. They are forgotten when no join can ask for them any more.
 #[derive(Debug, Default)]

@@ -8,10 +8,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tidelock_zookeeper::{
-    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Patience, Place, Session, SessionId, Signals, Store,
-    Weight,
-};
+use tidelock_zookeeper::backend::{Backend, Claim, Grant, Patience, Place, Session, Signals};
+use tidelock_zookeeper::{ClaimId, Kind, Name, Options, SessionId, Store, Weight};
 use tokio::sync::Notify;
 
 /// The server's URL: a single server, open to everyone.

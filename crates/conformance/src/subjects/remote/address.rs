@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 /// The address of one server, or of several that serve together.
 #[derive(Clone, Debug, PartialEq, Eq)]

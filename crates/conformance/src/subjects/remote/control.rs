@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 /// The program that acts on the servers of one deployment. It is called as `PROGRAM servers act DEPLOYMENT MEMBER VERB
 /// [ARG]`, and as `PROGRAM servers members DEPLOYMENT`, which prints one line for each server: its name and its port.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Locks, Options, Result};
+use tidelock_core::{Locks, Options, Result};
 
 pub use control::Control;
 pub use site::Site;
@@ -95,7 +95,7 @@ impl Remote {
     /// # Errors
     /// As the backend's own `connect`.
     pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
-        tidelock::connect(self.site.backend(self.site.url())?, options).await
+        tidelock_core::backend::connect(self.site.backend(self.site.url())?, options).await
     }
 }
 

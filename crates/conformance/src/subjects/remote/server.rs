@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, Error, ErrorKind, Locks, Options, Result};
+use tidelock_core::backend::{Backend, Layered};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result};
 
 use super::address::Address;
 use super::elsewhere::Elsewhere;
@@ -16,7 +17,7 @@ use super::{Control, Program, Remote, Site};
 use crate::history::Witness;
 use crate::stage::WATCHER;
 use crate::wires::Wires;
-use crate::{Act, Counts, Layered, RealTime, Seat, Server, Time, Wrong};
+use crate::{Act, Counts, RealTime, Seat, Server, Time, Wrong};
 
 /// The password of a user that is created for a trial.
 const PASSWORD: &str = "right-password";
@@ -62,7 +63,7 @@ impl RemoteServer {
         let backend = self.site.backend(url)?;
         let wire = self.wires.add(&options.label, backend.clock());
         let backend: Arc<dyn Backend> = Arc::new(Layered::new(backend, wire));
-        tidelock::connect(self.wires.overheard(backend), self.within(options)).await
+        tidelock_core::backend::connect(self.wires.overheard(backend), self.within(options)).await
     }
 
     /// Connects as a user created for this trial.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, Error, ErrorKind, Result, SessionId};
+use tidelock_core::backend::Backend;
+use tidelock_core::{Error, ErrorKind, Result, SessionId};
 
 use super::Control;
 use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap, Seat};

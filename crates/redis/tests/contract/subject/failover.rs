@@ -4,7 +4,7 @@
 //! So the master also closes the connection to it, and the replica cannot reconnect before the master is dead.
 
 use redis::cmd;
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 use super::keys;
 use super::servers::{Node, Servers, in_time};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
-use tidelock::Result;
+use tidelock_core::Result;
 
 use super::servers::ask;
 

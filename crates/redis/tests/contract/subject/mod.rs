@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redis::cmd;
-use tidelock::{Backend, Result, SessionId};
 use tidelock_conformance::subjects::{Control, Site};
 use tidelock_conformance::{Ability, Act, Belief, Can, Cost, Counts, Mishap};
+use tidelock_core::backend::Backend;
+use tidelock_core::{Result, SessionId};
 use tidelock_redis::Store;
 
 use self::servers::{Servers, Shape, ask};

@@ -11,7 +11,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
     cmd,
 };
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 /// How long servers may take to be in step again. By default a sentinel waits eight seconds before it makes a returned
 /// master a replica, and tries no second failover within six minutes.

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, Error, ErrorKind, Result, SessionId};
 use tidelock_conformance::subjects::{Control, Site};
 use tidelock_conformance::{Ability, Act, Belief, Can, Cost, Counts, Mishap, Seat};
+use tidelock_core::backend::Backend;
+use tidelock_core::{Error, ErrorKind, Result, SessionId};
 use tidelock_zookeeper::Store;
 
 use self::gate::Gates;

@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Clock, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Reply,
-    Result, Session, SessionId, Shard, Sight, Signals, Weight,
+use super::{
+    Backend, Claim, Clock, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
 };
+use crate::{ClaimId, Line, Name, Options, Result, SessionId, Weight};
+use async_trait::async_trait;
 
 /// A layer between core and one client's session. `to` is the session itself.
 #[async_trait]

@@ -1,5 +1,10 @@
 //! The interface to a store: what a backend has to do, and what it may report.
 //!
+//! A store implements [`Backend`] and [`Session`], and reports through [`Signals`]. [`connect`] or [`attach`] make
+//! [`Locks`](crate::Locks) of it. A [`Layer`] lies between core and any backend: metrics, faults and counters are
+//! layers. The rest of this module is what several backends share: [`Lane`] gathers requests, [`OwnLine`] is for
+//! stores that show their line, [`Sleep`] waits on a [`Clock`].
+//!
 //! A backend keeps lines and nothing else. Core chooses every id before any I/O, watches every deadline, looks again
 //! for waiters, retries, cancels, and reports losses. No backend decides when to look for a waiter or when a claim is
 //! lost. All methods of its two traits are required, except [`Session::not_held`].
@@ -34,7 +39,7 @@
 //! - If one of a claim's joins got no answer, core asks about the claim by [`Session::not_held`] after each renewal,
 //!   for as long as it holds. That join may have arrived after the store forgot the claim. The claim that stands
 //!   there is then not held, or under another grant.
-//! - Subscribers to users' tracing may panic. On Tidelock's own threads, log through [`unharmed`](crate::unharmed).
+//! - Subscribers to users' tracing may panic. On Tidelock's own threads, log through [`unharmed`](crate::backend::unharmed).
 //!
 //! A backend promises to core:
 //! - An error of kind [`ErrorKind::Lost`](crate::ErrorKind::Lost) means that the *session* is over, and no other
@@ -55,6 +60,8 @@
 //! - Repeating a request of the same claim is harmless: join reports where the claim stands, leave reports `Absent`.
 //!   Only core repeats a leave: if a backend did so after an unknown outcome, its own success would look like a loss.
 
+mod layer;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
@@ -64,10 +71,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{
-    ClaimId, Clock, Kind, Leave, Left, Line, Moment, Name, Options, Patience, Result, SessionId, Token,
-    Weight,
-};
+pub use tidelock_model::{Leave, Left, Patience, Refusal, Watch};
+
+pub use self::layer::{Layer, Layered};
+pub use crate::alarm::{Alarms, Sleep};
+pub use crate::clock::{Clock, Moment, boot_clock};
+pub use crate::escape::{escape, unescape};
+pub use crate::factory::{attach, connect};
+pub use crate::lane::{Batch, Errand, Lane};
+pub use crate::own_line::{Aim, Armed, OwnLine};
+pub use crate::shield::unharmed;
+pub use crate::stranger::stranger;
+use crate::{ClaimId, Kind, Line, Name, Options, Result, SessionId, Token, Weight};
 
 /// A store that keeps lines, and the connection to it.
 #[async_trait]
