@@ -1,12 +1,12 @@
 //! Builds many variants of one crate and runs each: while one runs, the next is built.
 //!
-//! Cargo lets one build at a time into a target folder, and a seeded fault is mostly found at once, so two
-//! threads are enough: this one builds, the other runs.
+//! Cargo allows one build at a time in a target folder, and most seeded faults are found at once, so two threads are
+//! enough: this one builds, the other runs.
 
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-/// `build` and `run` for every item, and `report` in order as soon as each is known.
+/// Calls `build` and `run` for every item, and `report` in order as soon as a result is known.
 pub(crate) fn run_all<I: Sync, B: Send, R: Send>(
     items: &[I],
     build: impl Fn(&I) -> B,

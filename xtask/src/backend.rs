@@ -1,4 +1,4 @@
-//! The backends that there are, and the servers each of them is tried on.
+//! The backends, and the servers each of them is tested on.
 
 use crate::trouble::Result;
 
@@ -6,44 +6,60 @@ use crate::trouble::Result;
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
-    /// What brings it into the suite and into the benchmark. None: it is always there.
-    feature: Option<&'static str>,
-    /// As `cargo xtask servers` names them; the first is the one that is measured. None: it needs no server.
+    /// The features of its crate that its own contract and benchmark need, beside the default ones.
+    features: &'static [&'static str],
+    /// Its deployments, as `cargo xtask servers` names them. The benchmark uses the first. Empty: it needs no server.
     pub(crate) deployments: &'static [&'static str],
-    /// Those that only its own tests ask for.
+    /// Deployments that only its own tests use.
     pub(crate) others: &'static [&'static str],
 }
 
 const BACKENDS: &[Backend] = &[
-    Backend { name: "memory", feature: None, deployments: &[], others: &[] },
+    Backend { name: "memory", features: &[], deployments: &[], others: &[] },
     Backend {
         name: "redis",
-        feature: Some("redis"),
+        features: &["cluster"],
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
         others: &[],
     },
     Backend {
         name: "zookeeper",
-        feature: Some("zookeeper"),
+        features: &[],
         deployments: &["zookeeper", "zookeeper-ensemble"],
         others: &["zookeeper-tls"],
     },
 ];
 
-/// The backends meant by a name, or by `all`.
+/// The backends with this name, or all of them for `all`.
 pub(crate) fn called(name: &str) -> Result<Vec<&'static Backend>> {
     let found: Vec<_> = BACKENDS.iter().filter(|backend| name == "all" || backend.name == name).collect();
     if found.is_empty() {
         let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
-        return Err(format!("there is no backend `{name}`; there is: {}, all", names.join(", ")).into());
+        return Err(format!("there is no backend `{name}`; choose one of: {}, all", names.join(", ")).into());
     }
     Ok(found)
 }
 
-/// Cargo's flags for a build with these backends and no other: none of the others' dependencies is built.
-pub(crate) fn features(backends: &[&Backend]) -> Vec<String> {
-    let features: Vec<&str> = backends.iter().filter_map(|backend| backend.feature).collect();
-    if features.is_empty() { Vec::new() } else { vec!["--features".to_owned(), features.join(",")] }
+impl Backend {
+    /// Whether it needs a server. Then its contract and its benchmark are programs of its own crate; otherwise they are
+    /// those of the suite and of the benchmark.
+    pub(crate) fn has_servers(&self) -> bool {
+        !self.deployments.is_empty()
+    }
+
+    /// The name of its crate.
+    pub(crate) fn package(&self) -> String {
+        format!("tidelock-{}", self.name)
+    }
+
+    /// Cargo's flags to build a program that is a target of this backend's crate.
+    pub(crate) fn selection(&self, kind: &str, target: &str) -> Vec<String> {
+        let mut flags = vec!["--package".to_owned(), self.package(), kind.to_owned(), target.to_owned()];
+        if !self.features.is_empty() {
+            flags.extend(["--features".to_owned(), self.features.join(",")]);
+        }
+        flags
+    }
 }
 
 #[cfg(test)]
@@ -55,12 +71,16 @@ mod tests {
         assert_eq!(called("all").unwrap().len(), BACKENDS.len());
         assert_eq!(called("memory").unwrap()[0].name, "memory");
         let trouble = called("stone-tablets").unwrap_err().to_string();
-        assert_eq!(trouble, "there is no backend `stone-tablets`; there is: memory, redis, zookeeper, all");
+        assert_eq!(
+            trouble,
+            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, all"
+        );
     }
 
     #[test]
-    fn memory_is_built_without_any_other() {
-        assert!(features(&called("memory").unwrap()).is_empty());
-        assert_eq!(features(&called("redis").unwrap()), ["--features", "redis"]);
+    fn a_backends_programs_are_its_own_crates() {
+        assert!(!called("memory").unwrap()[0].has_servers());
+        let redis = called("redis").unwrap()[0].selection("--test", "contract");
+        assert_eq!(redis, ["--package", "tidelock-redis", "--test", "contract", "--features", "cluster"]);
     }
 }

@@ -1,8 +1,8 @@
-//! Runs another program to its end, or to its time limit.
+//! Runs another program until it ends or reaches its time limit.
 //!
-//! Both of its outputs are read by a thread each, line by line, so that they can be shown as they come, searched
-//! afterwards, and cannot block the program on a full pipe. When the limit is over, the program and all its
-//! descendants are ended: a test that hangs is the grandchild of the cargo that we started.
+//! One thread reads each of its outputs, line by line, so that the lines can be shown as they come and searched later,
+//! and so that a full pipe cannot block the program. At the limit, the program and all its descendants are ended: a
+//! test that hangs is a grandchild, below the cargo that we started.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 
 use crate::trouble::{Result, Trouble, While};
 
-/// How often a running program is looked at while it prints nothing.
+/// How often a running program is checked while it prints nothing.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How long the pipes of a program that has ended are waited for: a process that it left behind may hold them.
+/// How long to wait for the pipes of a program that has ended: a process that it left behind may hold them.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What of a program's output a person sees while it runs.
+/// Which part of a program's output is shown while it runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Show {
     Nothing,
     Everything,
-    /// Only its stderr: its stdout is for the machine.
+    /// Only its stderr: its stdout is read by this program.
     Stderr,
-    /// Lines that the function likes.
+    /// Lines for which the function is true.
     Some(fn(&str) -> bool),
 }
 
@@ -38,13 +38,13 @@ pub(crate) struct Call {
     show: Show,
 }
 
-/// How it ended.
+/// How a call ended.
 pub(crate) struct Outcome {
-    /// None: its time was over.
+    /// None: it reached its time limit.
     status: Option<ExitStatus>,
     /// Its stdout alone.
     pub(crate) stdout: String,
-    /// Both outputs, in the order in which the lines came.
+    /// Both outputs, in the order of their lines.
     pub(crate) text: String,
     shown: String,
     limit: Duration,
@@ -97,12 +97,12 @@ impl Call {
         self
     }
 
-    /// Gives the program our own terminal: to ask the person at the keyboard (sudo's password), or to speak for itself.
+    /// Gives the program our own terminal: to ask the user (sudo's password), or for output of its own.
     pub(crate) fn interactive(self) -> Result<bool> {
         self.interactive_code().map(|code| code == Some(0))
     }
 
-    /// The same, and says the code that the program ended with. None: it was ended by a signal.
+    /// The same, and returns the program's exit code. None: it was ended by a signal.
     pub(crate) fn interactive_code(mut self) -> Result<Option<i32>> {
         self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
         let mut child = self.command.spawn().map_err(|error| cannot_start(&self.command, &error))?;
@@ -145,7 +145,7 @@ impl Outcome {
         if self.success() { Ok(self) } else { Err(self.trouble()) }
     }
 
-    /// What to say of a failure.
+    /// A sentence about the failure.
     pub(crate) fn trouble(&self) -> Trouble {
         match self.status {
             None => format!("{} was ended: it ran longer than {} s", self.shown, self.limit.as_secs()),
@@ -176,7 +176,7 @@ impl Outcome {
     }
 }
 
-/// Hands on every line until the program has ended, or ends it when its time is over.
+/// Passes on every line until the program has ended; ends the program at its time limit.
 fn follow(
     child: &mut Child,
     lines: &Receiver<Line>,
@@ -219,7 +219,7 @@ fn read(pipe: Option<impl Read + Send + 'static>, stdout: bool, to: Sender<Line>
     });
 }
 
-/// Ends a child and every process below it, leaves first forgotten: a parent that is gone starts no more.
+/// Ends a child and every process below it. The child is ended first, so that it starts no more.
 fn end_tree(child: &mut Child) {
     let below = descendants(child.id());
     let _ = child.kill();
@@ -239,7 +239,7 @@ fn descendants(root: u32) -> Vec<u32> {
     below(root, &String::from_utf8_lossy(&table.stdout))
 }
 
-/// Everything below `root` in a table of lines `pid parent`.
+/// All processes below `root` in a table of lines `pid parent`.
 fn below(root: u32, table: &str) -> Vec<u32> {
     let pairs: Vec<(u32, u32)> = table
         .lines()
@@ -264,7 +264,7 @@ fn cannot_start(command: &Command, error: &std::io::Error) -> Trouble {
             "`rustup` is missing: install it from https://rustup.rs".into()
         }
         ErrorKind::NotFound => {
-            format!("`{program}` is missing: `cargo xtask setup` installs what can be installed").into()
+            format!("`{program}` is missing: install it with `cargo xtask setup`, or by hand").into()
         }
         _ => format!("cannot start `{program}`: {error}").into(),
     }

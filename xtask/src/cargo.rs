@@ -1,8 +1,8 @@
-//! Calls cargo, and finds what it built.
+//! Calls cargo, and finds the programs it built.
 //!
-//! `cargo xtask` runs under cargo and rustup, which leave marks in the environment (the package being run, the
-//! toolchain in use). A cargo below must not see the first, or build scripts look changed; it must see the
-//! second, or it might be another cargo.
+//! `cargo xtask` runs under cargo and rustup, which set environment variables for the current package and for the
+//! toolchain in use. A cargo started from here must not see the package's, or build scripts look changed. It must see
+//! the toolchain's, or another cargo may run.
 
 use std::path::{Path, PathBuf};
 
@@ -11,15 +11,15 @@ use tinyjson::JsonValue;
 use crate::call::Call;
 use crate::trouble::Result;
 
-/// Selects the whole workspace, for a build of some part that is named besides: with fewer packages, what they depend
-/// on has fewer features, and is built again. The example, a small one, brings in what only tests depend on.
+/// Selects the whole workspace in addition to the named part. With fewer packages, their dependencies have fewer
+/// features and are built again. The example, a small one, includes the dependencies of tests.
 pub(crate) const AMONG_ALL: &[&str] = &["--workspace", "--all-features", "--example", "first_lock"];
 
 pub(crate) fn call(root: &Path) -> Call {
     clean(Call::new("cargo")).dir(root)
 }
 
-/// Another toolchain's cargo.
+/// The cargo of another toolchain.
 pub(crate) fn call_of(toolchain: &str, root: &Path) -> Call {
     clean(Call::new("rustup")).args(["run", toolchain, "cargo"]).dir(root)
 }
@@ -34,14 +34,14 @@ fn clean(mut call: Call) -> Call {
     call
 }
 
-/// Something cargo built that can be run.
+/// A program that cargo built.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Artifact {
     pub(crate) target: String,
     pub(crate) kind: String,
-    /// Its package's.
+    /// The folder of its package.
     pub(crate) folder: PathBuf,
-    /// Built as a test.
+    /// Whether it was built as a test.
     pub(crate) is_test: bool,
     pub(crate) executable: PathBuf,
 }
@@ -65,30 +65,32 @@ fn artifact(line: &str) -> Option<Artifact> {
     })
 }
 
-/// One of the programs that cargo builds of this selection.
+/// Builds this selection, and returns the wanted programs.
 ///
-/// Cargo is asked twice: first it builds and shows what it does, on stderr, so that the program's stdout is its own;
-/// then it says where that is.
-pub(crate) fn build_program(root: &Path, selection: &[&str], program: &str) -> Result<PathBuf> {
+/// Cargo runs twice. First it builds, with its progress on stderr, so that stdout stays free for the program. Then it
+/// reports the programs' paths.
+pub(crate) fn build_programs(
+    root: &Path,
+    selection: &[&str],
+    is_wanted: impl Fn(&Artifact) -> bool,
+) -> Result<Vec<Artifact>> {
     let build = || call(root).arg("build").args(selection);
     if !build().interactive()? {
-        return Err(format!("{program} does not build; cargo says above why").into());
+        return Err("it does not build; see cargo's errors above".into());
     }
     let built = build().arg("--message-format=json").run()?.required()?;
-    let is_it = |artifact: &Artifact| artifact.kind == "bin" && artifact.target == program;
-    let found = artifacts(&built.stdout).into_iter().find(is_it);
-    found.map(|artifact| artifact.executable).ok_or_else(|| format!("cargo built no {program}").into())
+    Ok(artifacts(&built.stdout).into_iter().filter(is_wanted).collect())
 }
 
-/// The unit tests of a library, built with a seeded fault (or none), as one binary.
+/// Builds the unit tests of a library, with a seeded fault or none, as one binary.
 ///
-/// `cargo rustc` gives the fault to this crate alone, so that everything below it is built once for all faults.
+/// `cargo rustc` passes the fault to this crate alone, so its dependencies are built once for all faults.
 pub(crate) fn build_unit_tests(call: Call, package: &str, fault: Option<&str>) -> Result<PathBuf> {
     let mut call = call.args(["rustc", "--package", package, "--lib", "--profile", "test"]);
     call = call.arg("--message-format=json-render-diagnostics");
     if let Some(fault) = fault {
-        // The bare `tidelock_fault` lets a crate leave out tests that no fault needs. A fault leaves parts of the
-        // code unused: no reason to warn. Nobody debugs a mutant: without debug info it builds faster.
+        // The bare `tidelock_fault` lets a crate leave out tests that no fault needs. A fault makes some code unused,
+        // so warnings are off. Nobody debugs a mutant, and it builds faster without debug info.
         call = call.args(["--", "--cfg", "tidelock_fault", "--cfg", &format!("tidelock_fault=\"{fault}\"")]);
         call = call.args(["--cap-lints", "allow", "-C", "debuginfo=0"]);
     }

@@ -1,9 +1,10 @@
-//! `cargo xtask conformance`: the suite on one backend or on all, each on every deployment that it names.
+//! `cargo xtask conformance`: runs the suite on one backend or on all, each on every deployment it has.
 //!
-//! The suite is a program of its own, built here with the backends in question and then run once for each deployment,
-//! with servers that are started for it and stopped again; it calls back here to pause or kill them. Each run leaves
-//! a report; the reports of several runs become tables.
+//! Each backend has a program that runs the suite on it: a test target of its crate, and the suite's own program for
+//! memory. It is built here, and then run once for each deployment, with servers that are started for it and stopped
+//! again. It calls back here to pause or kill them. Each run leaves a report; the reports of several runs become tables.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,64 +15,67 @@ use lexopt::prelude::*;
 
 use crate::backend::{self, Backend};
 use crate::call::Call;
+use crate::cargo::{self, Artifact};
+use crate::guarantees;
 use crate::place;
 use crate::servers::Loan;
 use crate::trouble::{Result, While};
 use crate::workspace::Workspace;
-use crate::{cargo, guarantees};
 
 const HELP: &str = "\
-Runs the conformance suite: the contract as trials, on a backend.
+Runs the conformance suite: trials of the contract, on a backend.
 
 Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--deep] [--report FILE] [--seed N]
        cargo xtask conformance --write-table
        cargo xtask conformance --list | --prove | --table FILE…
 
-  --backend NAME  memory (the default), redis, zookeeper, or all: every backend, on each of the deployments it names
-  --url URL       a server of yours to try it on, which is then not paused or killed; without it, servers are
+  --backend NAME  memory (the default), redis, zookeeper, or all: every backend, on each of its deployments
+  --url URL       your own server, which is then not paused or killed; without it, servers are
                   started and stopped again
   --filter PART   only trials whose name contains this
   --deep          larger crowds, more rounds: takes minutes
-  --report FILE   where the report goes, as JSON; several runs put their names into the file's
+  --report FILE   the file for the JSON report; with several runs, each adds its name to the file name
   --seed N        replays the random choices of an earlier run
-  --write-table   runs on all backends and writes the tables of README.md and docs/guarantees.md
-  --list          which trial proves what
-  --prove         the suite's own proof: what is broken on purpose is caught
-  --table FILE…   those tables from these reports";
+  --write-table   runs on all backends, and writes the tables in README.md and docs/guarantees.md
+  --list          lists the trials and what each proves
+  --prove         proves the suite itself: it must catch backends that are broken on purpose
+  --table FILE…   prints both tables from these reports";
 
+/// The suite's own program: it runs the suite on memory.
 const PROGRAM: &str = "conformance";
-/// Not optimised: trials wait more than they work, and from a cold clone building is nearly all there is to wait for.
-const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bins"];
-/// A server's leases run in real time, and the suite unoptimised is ten times the work: trials would time out.
+/// The program of any other backend, in its own crate.
+const TARGET: &str = "contract";
+/// Not optimized: trials wait more than they work, and in a new clone most of the time is the build.
+const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bin", PROGRAM];
+/// The leases of a server run in real time, and the unoptimized suite is ten times slower: trials would time out.
 const IN_REAL_TIME: &[&str] = &["--profile", "test"];
 
-/// What the suite says with its exit code of a contract that held, and of one that did not. Any other: it could not be
-/// tried.
+/// The suite's exit codes: the contract held, or it was broken. Any other code: it could not be tested.
 const HELD: Option<i32> = Some(0);
 const BROKEN: Option<i32> = Some(1);
 
-/// The suite, built.
+/// The built suite.
 pub(crate) struct Suite {
-    /// A copy, for cargo puts what the tests build of it into the same place.
-    program: PathBuf,
-    /// Where it is, and reports go that nobody gave a place.
+    /// A copy of each backend's program, by the backend's name: the tests' build overwrites cargo's own files.
+    programs: BTreeMap<&'static str, PathBuf>,
+    /// The folder of the programs, and of reports without a given path.
     folder: PathBuf,
 }
 
-/// What is asked for.
+/// The parsed flags.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     backend: Option<String>,
     url: Option<String>,
     report: Option<PathBuf>,
     write_table: bool,
-    /// Something is to be told, and nothing run on a backend.
+    /// Only print something; run nothing on a backend.
     tells: bool,
-    /// Flags that are the suite's own affair.
+    /// Flags that are passed on to the suite.
     others: Vec<OsString>,
 }
 
-/// One run, on one deployment or none.
+/// One run, on one deployment or on none.
 struct Run<'a> {
     suite: &'a Suite,
     request: &'a Request,
@@ -85,10 +89,9 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
     };
     let backends = request.backends()?;
     let workspace = Workspace::load()?;
-    let is_in_real_time = backends.iter().any(|backend| !backend.deployments.is_empty());
-    let suite = Suite::with(&workspace, &backends, is_in_real_time)?;
+    let suite = Suite::of(&workspace, &backends)?;
     let went_well = if request.tells {
-        suite.call().args(&request.others).interactive()?
+        suite.any()?.args(&request.others).interactive()?
     } else {
         run_all(&suite, &request, &backends, &workspace.root)?
     };
@@ -111,7 +114,7 @@ fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root
     if runs.len() > 1 {
         println!("\n{}", suite.table(&reports)?);
     }
-    for (what, on) in [("the contract is broken on", &broken), ("nothing could be tried on", &untried)] {
+    for (what, on) in [("the contract is broken on", &broken), ("the suite could not run on", &untried)] {
         if !on.is_empty() {
             println!("{what}: {}", on.join(", "));
         }
@@ -119,66 +122,108 @@ fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root
     let went_well = broken.is_empty() && untried.is_empty();
     if went_well && request.write_table {
         guarantees::write(root, &suite.table(&reports)?)?;
-        println!("README.md and docs/guarantees.md have their tables as these runs found them");
+        println!("README.md and docs/guarantees.md now have their tables from these runs");
     }
     Ok(went_well)
 }
 
 impl Suite {
-    /// Built upon what the tests are built upon.
+    /// Every backend's program, built with the same dependencies as the tests.
     pub(crate) fn among_all(workspace: &Workspace) -> Result<Self> {
-        Self::build(workspace, &[cargo::AMONG_ALL, &["--bin", PROGRAM], IN_REAL_TIME].concat())
+        let selection = [cargo::AMONG_ALL, &["--bin", PROGRAM, "--test", TARGET], IN_REAL_TIME].concat();
+        let mut suite = Self::empty(workspace)?;
+        suite.build(workspace, &selection, &backend::called("all")?)?;
+        Ok(suite)
     }
 
-    /// With these backends alone, for storms, which go by the boot clock whatever the backend.
+    /// The programs of these backends alone: nothing is built that only another backend needs.
+    fn of(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
+        Self::with(workspace, backends, &[])
+    }
+
+    /// The same for storms, which use the boot clock on every backend.
     pub(crate) fn for_storms(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
-        Self::with(workspace, backends, true)
+        Self::with(workspace, backends, IN_REAL_TIME)
     }
 
-    fn with(workspace: &Workspace, backends: &[&'static Backend], is_in_real_time: bool) -> Result<Self> {
-        let features = backend::features(backends);
-        let profile: &[&str] = if is_in_real_time { IN_REAL_TIME } else { &[] };
-        let selection =
-            QUICK_TO_BUILD.iter().chain(profile).copied().chain(features.iter().map(String::as_str));
-        Self::build(workspace, &selection.collect::<Vec<_>>())
+    fn with(workspace: &Workspace, backends: &[&'static Backend], without_servers: &[&str]) -> Result<Self> {
+        let mut suite = Self::empty(workspace)?;
+        for backend in backends {
+            let own = backend.selection("--test", TARGET);
+            let selection: Vec<&str> = match backend.has_servers() {
+                true => own.iter().map(String::as_str).chain(IN_REAL_TIME.iter().copied()).collect(),
+                false => [QUICK_TO_BUILD, without_servers].concat(),
+            };
+            suite.build(workspace, &selection, &[*backend])?;
+        }
+        Ok(suite)
     }
 
-    fn build(workspace: &Workspace, selection: &[&str]) -> Result<Self> {
-        let built = cargo::build_program(&workspace.root, selection, PROGRAM)?;
+    fn empty(workspace: &Workspace) -> Result<Self> {
         let folder = workspace.target.join("conformance");
         fs::create_dir_all(&folder).when(|| format!("make the folder {}", folder.display()))?;
-        let program = folder.join(built.file_name().unwrap_or_default());
-        let _ = fs::remove_file(&program); // it may be running: then it cannot be written to
-        fs::copy(&built, &program).when(|| format!("write {}", program.display()))?;
-        Ok(Self { program, folder })
+        Ok(Self { programs: BTreeMap::new(), folder })
     }
 
-    pub(crate) fn call(&self) -> Call {
-        Call::new(&self.program)
+    fn build(
+        &mut self,
+        workspace: &Workspace,
+        selection: &[&str],
+        backends: &[&'static Backend],
+    ) -> Result<()> {
+        let built = cargo::build_programs(&workspace.root, selection, |artifact| {
+            [PROGRAM, TARGET].contains(&artifact.target.as_str())
+        })?;
+        for backend in backends {
+            let (package, target) = match backend.has_servers() {
+                true => (backend.package(), TARGET),
+                false => ("tidelock-conformance".to_owned(), PROGRAM),
+            };
+            let folder = &workspace.package(&package)?.dir;
+            let is_it = |artifact: &&Artifact| artifact.target == target && artifact.folder == *folder;
+            let found =
+                built.iter().find(is_it).ok_or_else(|| format!("cargo built no {target} of {package}"))?;
+            let program = self.folder.join(backend.name).with_extension(std::env::consts::EXE_EXTENSION);
+            let _ = fs::remove_file(&program); // a running program cannot be overwritten
+            fs::copy(&found.executable, &program).when(|| format!("write {}", program.display()))?;
+            self.programs.insert(backend.name, program);
+        }
+        Ok(())
     }
 
-    /// A run on a backend that needs no server, or on somebody's own.
-    pub(crate) fn on(&self, backend: &str, url: Option<&str>, report: &Path) -> Call {
-        let _ = fs::remove_file(report); // an older one must not be taken for this run's
+    /// The program of a backend.
+    pub(crate) fn call(&self, backend: &Backend) -> Result<Call> {
+        let program = self.programs.get(backend.name);
+        Ok(Call::new(program.ok_or_else(|| format!("the suite was not built for {}", backend.name))?))
+    }
+
+    /// Any of the programs, for what does not depend on the backend.
+    pub(crate) fn any(&self) -> Result<Call> {
+        Ok(Call::new(self.programs.values().next().ok_or("the suite was built for no backend")?))
+    }
+
+    /// A run on a backend without a server, or on the user's own server.
+    pub(crate) fn on(&self, backend: &Backend, url: Option<&str>, report: &Path) -> Result<Call> {
+        let _ = fs::remove_file(report); // an old report must not be taken for this run's
         let url = url.map(|url| ["--url", url]).into_iter().flatten();
-        self.call().args(["--backend", backend]).args(url).arg("--report").arg(report)
+        Ok(self.call(backend)?.args(url).arg("--report").arg(report))
     }
 
-    /// A run on servers of ours: with them goes the way to stop, pause and start them.
-    pub(crate) fn on_loan(&self, backend: &str, loan: &Loan, report: &Path) -> Result<Call> {
-        let call = self.on(backend, Some(loan.url()), report);
+    /// A run on servers started here. The call also gets the program that stops, pauses and starts them.
+    pub(crate) fn on_loan(&self, backend: &Backend, loan: &Loan, report: &Path) -> Result<Call> {
+        let call = self.on(backend, Some(loan.url()), report)?;
         let call = call.arg("--control").arg(place::own_program()?);
         Ok(call.args(["--deployment", loan.name()]))
     }
 
-    /// Where the report of a run goes.
+    /// The path of a run's report.
     pub(crate) fn report(&self, run: &str) -> PathBuf {
         self.folder.join(format!("{run}.json"))
     }
 
-    /// The tables of guarantees that these reports make, each between its markers.
+    /// The tables of guarantees from these reports, each between its markers.
     pub(crate) fn table(&self, reports: &[PathBuf]) -> Result<String> {
-        Ok(self.call().arg("--table").args(reports).run()?.required()?.stdout)
+        Ok(self.any()?.arg("--table").args(reports).run()?.required()?.stdout)
     }
 }
 
@@ -219,13 +264,14 @@ impl Request {
             return if is_whole {
                 backend::called("all")
             } else {
-                Err("the tables are written from whole runs on all backends: give --write-table alone".into())
+                Err("the tables need whole runs on all backends: use --write-table without other flags"
+                    .into())
             };
         }
         let found = backend::called(self.backend.as_deref().unwrap_or("memory"))?;
         match &self.url {
             Some(_) if self.backend.as_deref() == Some("all") => {
-                Err("a URL is one server's: say which --backend it is for".into())
+                Err("a URL belongs to one backend: name it with --backend".into())
             }
             _ => Ok(found),
         }
@@ -233,7 +279,7 @@ impl Request {
 }
 
 impl<'a> Run<'a> {
-    /// All runs of a backend: on the server of the request, on every deployment of its own, or on none.
+    /// All runs of a backend: on the server of the request, on every deployment, or on none.
     fn of(suite: &'a Suite, request: &'a Request, backend: &'static Backend) -> Vec<Self> {
         let run = |deployment| Run { suite, request, backend, deployment };
         match backend.deployments {
@@ -248,7 +294,7 @@ impl<'a> Run<'a> {
         self.deployment.unwrap_or(self.backend.name)
     }
 
-    /// Where its report goes; one of several has its name in it.
+    /// The path of its report. With several runs, it contains the run's name.
     fn report(&self, is_one_of_several: bool) -> PathBuf {
         match &self.request.report {
             None => self.suite.report(self.name()),
@@ -260,12 +306,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Says what it came to: `HELD`, `BROKEN`, or that it could not be tried.
+    /// Runs the suite. Returns `HELD`, `BROKEN`, or another code if it could not be tested.
     fn play(&self, report: &Path) -> Result<Option<i32>> {
         let loan = self.deployment.map(Loan::of).transpose()?;
         let call = match &loan {
-            Some(loan) => self.suite.on_loan(self.backend.name, loan, report)?,
-            None => self.suite.on(self.backend.name, self.request.url.as_deref(), report),
+            Some(loan) => self.suite.on_loan(self.backend, loan, report)?,
+            None => self.suite.on(self.backend, self.request.url.as_deref(), report)?,
         };
         call.args(&self.request.others).interactive_code()
     }

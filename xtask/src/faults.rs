@@ -1,13 +1,13 @@
-//! Reads the lists of seeded faults: `fault check` on each line, `#` begins a comment.
+//! Reads the lists of seeded faults: `fault check` on each line; `#` begins a comment.
 //!
-//! A fault is a value of `--cfg tidelock_fault="…"`; the other word names what must catch it.
+//! A fault is a value of `--cfg tidelock_fault="…"`. The second word names the check that must catch it.
 
 use std::fs;
 use std::path::Path;
 
 use crate::trouble::{Result, While};
 
-/// One seeded fault and what is meant to catch it.
+/// One seeded fault, and the check that must catch it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) name: String,
@@ -20,7 +20,7 @@ pub(crate) fn load(file: &Path) -> Result<Vec<Fault>> {
         .map_err(|line| format!("{}, line {line}: expected two words, `fault check`", file.display()).into())
 }
 
-/// The faults, or the number of the first line that is not one.
+/// The faults, or the number of the first bad line.
 fn parse(text: &str) -> std::result::Result<Vec<Fault>, usize> {
     let mut faults = Vec::new();
     for (i, line) in text.lines().enumerate() {

@@ -1,5 +1,5 @@
-//! The tables of guarantees in README.md and docs/guarantees.md: what the reports say, and not a word more. Each stands
-//! between two markers that are part of it.
+//! The tables of guarantees in README.md and docs/guarantees.md, each between two markers that are part of it. They
+//! contain what the reports say, and nothing else.
 
 use std::fs;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use std::path::Path;
 
 use crate::trouble::{Result, Trouble, While};
 
-const REMEDY: &str = "`cargo xtask conformance --write-table` writes it";
+const REMEDY: &str = "update it with `cargo xtask conformance --write-table`";
 
-/// Where a table goes.
+/// A page with a table, and the table's markers.
 struct Page {
     file: &'static str,
     begin: &'static str,
@@ -21,12 +21,12 @@ const PAGES: [Page; 2] = [
     Page { file: "docs/guarantees.md", begin: "<!-- guarantees -->", end: "<!-- /guarantees -->" },
 ];
 
-/// Whether the pages have exactly these tables.
+/// Checks that the pages have exactly these tables.
 pub(crate) fn check(root: &Path, tables: &str) -> Result<()> {
     PAGES.iter().try_for_each(|page| page.check(root, tables))
 }
 
-/// Puts these tables in place of those that are there.
+/// Replaces the tables in the pages with these.
 pub(crate) fn write(root: &Path, tables: &str) -> Result<()> {
     PAGES.iter().try_for_each(|page| page.write(root, tables))
 }
@@ -41,7 +41,7 @@ impl Page {
             );
         }
         if old != new {
-            return Err(format!("{file}'s table of guarantees is of another length; {REMEDY}").into());
+            return Err(format!("{file}'s table of guarantees has missing or extra lines; {REMEDY}").into());
         }
         Ok(())
     }
@@ -56,15 +56,15 @@ impl Page {
         fs::read_to_string(root.join(self.file)).when(|| format!("read {}", self.file))
     }
 
-    /// Where the table stands on the page, its markers included.
+    /// The range of the table on the page, markers included.
     fn place(&self, page: &str) -> Result<Range<usize>> {
         self.marked(page).ok_or_else(|| {
             let Self { file, begin, end } = self;
-            format!("{file} has no lines `{begin}` and `{end}` for its table of guarantees").into()
+            format!("{file} has no place for its table: add the lines `{begin}` and `{end}`").into()
         })
     }
 
-    /// This page's table among all, its markers included.
+    /// This page's table among all tables, markers included.
     fn table<'a>(&self, tables: &'a str) -> Result<&'a str> {
         let place = self.marked(tables).ok_or_else(|| {
             Trouble::from(format!("the conformance suite has printed no table `{}`", self.begin))

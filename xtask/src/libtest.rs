@@ -1,16 +1,16 @@
-//! Reads what Rust's test harness prints.
+//! Reads the output of Rust's test harness.
 //!
-//! Every test binary ends with `test result: ok. 3 passed; 0 failed; 1 ignored; …`; their sums are the score.
-//! A binary that died before it got there has no such line, so its exit code must be looked at as well.
+//! Every test binary ends with `test result: ok. 3 passed; 0 failed; 1 ignored; …`; the score is the sum of these
+//! lines. A binary that dies earlier prints no such line, so its exit code must be checked too.
 
 use crate::call::Outcome;
 use crate::tally::Tally;
 use crate::trouble::Result;
 
-/// The reason that a test gives for being ignored where no server was started for it.
+/// The reason in a test that is ignored because it needs a server.
 const NEEDS_A_SERVER: &str = "... ignored, needs a server";
 
-/// Counts a run of tests. Those that need a server are not skipped: they are run where there is one.
+/// Counts a run of tests. Tests that need a server do not count as skipped: another step runs them.
 pub(crate) fn count(run: &Outcome, tally: &mut Tally) -> Result<()> {
     let counts = counts(&run.text);
     tally.pass(counts.passed);
@@ -29,12 +29,12 @@ pub(crate) fn count(run: &Outcome, tally: &mut Tally) -> Result<()> {
     if counts.failed == 0 { Err(run.trouble()) } else { Ok(()) }
 }
 
-/// Whether a line tells how tests went.
+/// Whether a line shows a result of tests.
 pub(crate) fn is_result(line: &str) -> bool {
     line.starts_with("test result: ") || line.ends_with("... FAILED")
 }
 
-/// What it prints of a run in which a test failed, without what tests have said that passed.
+/// The output of a failed run, without the output of tests that passed.
 pub(crate) fn without_successes(output: &str) -> String {
     let mut is_wanted = true;
     let mut wanted = String::new();
@@ -48,7 +48,7 @@ pub(crate) fn without_successes(output: &str) -> String {
     wanted
 }
 
-/// Sums over all summary lines of a run.
+/// The sums over all summary lines of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,

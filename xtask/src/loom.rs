@@ -1,9 +1,9 @@
-//! `cargo xtask loom`: every interleaving of the small scenarios in core and memory, up to a bound.
+//! `cargo xtask loom`: explores every interleaving of small scenarios in core and memory, up to a bound.
 //!
-//! The scenarios are unit tests in modules called `loom`, compiled with `--cfg tidelock_loom` in a target folder
-//! of their own (another RUSTFLAGS would rebuild everything else each time). Each runs as a process of its own,
-//! so that one that does not end takes no other with it, and prints `loom: <scenario>: <n> iterations`. Then each
-//! seeded fault in a crate's `loom-faults.txt` is compiled in, and its scenario must fail.
+//! The scenarios are unit tests in modules called `loom`, compiled with `--cfg tidelock_loom` into a separate target
+//! folder, because other RUSTFLAGS would rebuild everything else each time. Each scenario runs in a process of its own,
+//! so that one that hangs does not stop the others, and prints `loom: <scenario>: <n> iterations`. Then each seeded
+//! fault in a crate's `loom-faults.txt` is compiled in, and its scenario must fail.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,16 +23,16 @@ use crate::workspace::{Package, Workspace};
 use crate::{assembly, cargo, libtest};
 
 const HELP: &str = "\
-Explores the interleavings of core and memory with loom, then proves that it finds the seeded faults.
+Explores the interleavings of core and memory with loom, then checks that it finds the seeded faults.
 
 Usage: cargo xtask loom [--deep] [FILTER]
 
-  --deep   one preemption more: minutes to hours instead of seconds
-  FILTER   only scenarios (and the faults meant for them) whose names contain this";
+  --deep   one more preemption: takes minutes to hours instead of seconds
+  FILTER   only scenarios (and their faults) whose names contain this";
 
-const PACKAGES: [&str; 2] = ["tidelock", "tidelock-memory"];
+const PACKAGES: [&str; 2] = ["tidelock-core", "tidelock-memory"];
 
-/// Fast where the exploring happens; the rest (loom brings a whole regex engine along) is to build fast.
+/// Optimized where the exploring happens; the rest (loom includes a whole regex engine) should build fast.
 const PROFILE: [&str; 6] = [
     "profile.test.debug=0",
     "profile.test.package.'*'.opt-level=0",
@@ -42,7 +42,7 @@ const PROFILE: [&str; 6] = [
     "profile.test.package.tracing-core.opt-level=3",
 ];
 
-/// What one run of loom is asked for.
+/// The options of one loom run.
 pub(crate) struct Exploration<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) deep: bool,
@@ -107,7 +107,7 @@ impl Exploration<'_> {
         Ok(ours.map(|test| Scenario { package, binary: binary.clone(), test }).collect())
     }
 
-    /// All scenarios, as many at a time as there are cores.
+    /// Runs all scenarios, as many at a time as there are cores.
     fn explore(&self, scenarios: &[Scenario<'_>], tally: &mut Tally) {
         let next = AtomicUsize::new(0);
         let (tell, told) = channel();
@@ -170,11 +170,11 @@ impl Exploration<'_> {
         if outcome.timed_out() {
             return Err(outcome.trouble());
         }
-        // A panic while another unwinds aborts before the harness can count: that is a catch as well.
+        // A panic during another panic aborts before the harness can count: that also counts as caught.
         let failed = libtest::counts(&outcome.text).failed == 1 || outcome.text.contains("panicked at");
         match (outcome.success(), failed) {
             (false, true) => Ok(()),
-            _ => Err(format!("`{test}` does not see it:\n{}", outcome.tail(20)).into()),
+            _ => Err(format!("`{test}` does not catch it:\n{}", outcome.tail(20)).into()),
         }
     }
 
@@ -191,13 +191,14 @@ impl Exploration<'_> {
             .without_env("CARGO_ENCODED_RUSTFLAGS")
             .env("RUSTFLAGS", "--cfg tidelock_loom")
             .env("CARGO_TARGET_DIR", self.workspace.target.join("loom"));
-        // In the normal run every scenario takes less than a second, and every mutant must be built.
+        // In the normal run every scenario takes less than a second, and every mutant must be built, so building fast
+        // matters more.
         let ours = if self.deep { "profile.test.opt-level=3" } else { "profile.test.opt-level=0" };
         PROFILE.iter().chain([&ours]).fold(call, |call, setting| call.args(["--config", setting]))
     }
 }
 
-/// A scenario goes by its test's full path or by its last part.
+/// Whether `name` is the full path or the last part of a test.
 fn is_called(test: &str, name: &str) -> bool {
     test == name || test.rsplit("::").next() == Some(name)
 }
@@ -213,7 +214,7 @@ fn judge(scenario: &Scenario<'_>, outcome: Result<Outcome>, took: Duration, tall
         Err(trouble) => return tally.fail(format!("loom scenario {name}: {trouble}")),
     };
     match iterations(&outcome.text) {
-        0 => tally.fail(format!("loom scenario {name} does not say how many iterations it ran")),
+        0 => tally.fail(format!("loom scenario {name} does not report its number of iterations")),
         count => {
             println!("ok {name}: {} iterations, {:.1} s", grouped(count), took.as_secs_f32());
             tally.pass(1);
@@ -236,7 +237,7 @@ fn report(fault: &Fault, verdict: Result<()>, tally: &mut Tally) {
     }
 }
 
-/// The sum over lines like `loom: a_release_meets_a_waker: 1234 iterations`, wherever the harness put them.
+/// The sum over lines like `loom: a_release_meets_a_waker: 1234 iterations`, wherever the harness puts them.
 fn iterations(output: &str) -> u64 {
     let lines = output.lines().filter_map(|line| line.split_once("loom: ").map(|(_, rest)| rest));
     lines.filter_map(|rest| rest.strip_suffix(" iterations")?.rsplit(' ').next()?.parse::<u64>().ok()).sum()

@@ -1,7 +1,7 @@
-//! `cargo xtask …`: everything a developer of Tidelock runs that is no plain cargo command.
+//! `cargo xtask …`: all development tasks that are not plain cargo commands.
 //!
-//! Each subcommand is a module with a `main` of its own that reads its flags and does its work. Trouble of any
-//! kind comes back here as one sentence, goes to stderr, and becomes a non-zero exit.
+//! Each subcommand is a module with its own `main`, which reads its flags and does its work. Every error comes back
+//! here as one sentence, goes to stderr, and makes the exit code non-zero.
 
 mod absent;
 mod assembly;
@@ -37,16 +37,16 @@ Tidelock's tasks.
 Usage: cargo xtask <COMMAND> [--help]
 
 Commands:
-  test         everything, in the order in which failures are cheapest to find
+  test         run all tests and checks, cheapest failures first
   loom         explore the interleavings of core and memory
   setup        install what is missing: toolchains, servers, tools
-  servers      start, stop or look at the servers that the backends are tested with
+  servers      start, stop or show the servers for tests of the backends
   conformance  run the conformance suite on a backend
-  storm        everything at once, by chance, over a backend: for minutes or for nights
-  bench        measure a backend beside its store's bare commands
+  storm        run random load and faults on a backend, for minutes or for a night
+  bench        measure a backend against its store's bare commands
   playground   build the playground
 
-Each command explains itself: cargo xtask <COMMAND> --help";
+Help for a command: cargo xtask <COMMAND> --help";
 
 fn main() -> ExitCode {
     match dispatch(Parser::from_env()) {
@@ -63,7 +63,7 @@ fn dispatch(mut flags: Parser) -> Result<ExitCode> {
         Some(Value(word)) => word.string()?,
         Some(Short('h') | Long("help")) => return Ok(help(HELP)),
         Some(other) => return Err(other.unexpected().into()),
-        None => return Err("which command? `cargo xtask --help` lists them".into()),
+        None => return Err("no command given; `cargo xtask --help` lists them".into()),
     };
     match command.as_str() {
         "test" => test::main(flags),

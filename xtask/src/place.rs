@@ -1,4 +1,4 @@
-//! Where things lie: the workspace, and a folder under the system's temporary one that goes away by itself.
+//! Paths: the workspace, and temporary folders that remove themselves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::trouble::{Result, While};
 
-/// The workspace that this xtask was built from: it moves with the clone, so it is asked for at run time first.
+/// The workspace. The clone may have moved since xtask was built, so the current folder is tried first.
 pub(crate) fn root() -> Result<PathBuf> {
-    let here = std::env::current_dir().when(|| "tell which folder this is".into())?;
+    let here = std::env::current_dir().when(|| "find the current folder".into())?;
     let marked = here.ancestors().find(|dir| dir.join("xtask/Cargo.toml").is_file());
     let root = marked
         .map(Path::to_owned)
@@ -17,15 +17,15 @@ pub(crate) fn root() -> Result<PathBuf> {
         .ok_or_else(|| "run this inside the workspace: no folder above this one holds xtask".into())
 }
 
-/// The program that is running: xtask itself, to be called by others. Cargo may have built another in its place since,
-/// as the tests do with everything; Linux then adds a word to the path, and the new one does as well.
+/// The path of the running xtask, for other programs to call. Cargo may have replaced the file since, as the tests do.
+/// Linux then adds ` (deleted)` to the path; the new file at the old path works as well.
 pub(crate) fn own_program() -> Result<PathBuf> {
-    let path = std::env::current_exe().when(|| "tell where xtask is".into())?;
+    let path = std::env::current_exe().when(|| "find the program xtask".into())?;
     let replaced = path.to_str().and_then(|path| path.strip_suffix(" (deleted)"));
     Ok(replaced.map_or(path.clone(), PathBuf::from))
 }
 
-/// A new folder of our own under the system's temporary one.
+/// Creates a new folder below the system's temporary one.
 pub(crate) fn fresh_folder(purpose: &str) -> Result<PathBuf> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let name = format!("tidelock-{purpose}-{}-{}", std::process::id(), since.as_micros() % 1_000_000_000);
@@ -49,11 +49,11 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // what stays is in the temporary folder, where it harms nobody
+        let _ = fs::remove_dir_all(&self.0); // leftovers in the temporary folder do no harm
     }
 }
 
-/// Writes a file and the folders above it.
+/// Writes a file, and creates the folders above it.
 pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
     if let Some(dir) = file.parent() {
         fs::create_dir_all(dir).when(|| format!("make the folder {}", dir.display()))?;
@@ -61,7 +61,7 @@ pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).when(|| format!("write {}", file.display()))
 }
 
-/// Every file below a folder, in a stable order, without what builds and tools leave there.
+/// Every file below a folder, in a stable order, without the output of builds and tools.
 pub(crate) fn files_below(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();

@@ -8,7 +8,7 @@ pub(crate) struct Score {
 }
 
 impl Score {
-    /// None: the run ended before it could tell.
+    /// None: the run ended before it printed its score.
     pub(crate) fn of(output: &str) -> Option<Self> {
         output.lines().rev().find(|line| !line.trim().is_empty()).and_then(Self::parse)
     }

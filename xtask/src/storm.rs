@@ -1,6 +1,6 @@
-//! `cargo xtask storm`: everything at once, by chance, over one backend on each deployment that it names.
+//! `cargo xtask storm`: random load and faults on one backend or on all, on each deployment it has.
 //!
-//! The storm itself is the suite's; here it gets its servers, and the way to stop, pause and kill them.
+//! The suite runs the storm itself. This command gives it servers, and the way to stop, pause and kill them.
 
 use std::process::ExitCode;
 
@@ -16,22 +16,25 @@ use crate::trouble::Result;
 use crate::workspace::Workspace;
 
 const HELP: &str = "\
-A storm: clients and processes fight for a few names in every way there is, while connections, processes and servers
-fail. Each round has a seed, from which its plan is drawn; everything that happened is checked. Ends at the first
-promise that is broken, and saves the history that shows it.
+A storm: clients and processes use a few names in every possible way, while connections, processes and servers
+fail. Each round's plan is made from a seed, and all its events are checked. The storm ends at the first
+broken promise, and saves the history that shows it.
 
 Usage: cargo xtask storm --backend NAME [--deployment NAME | --url URL] [--seed N] [--for TIME]
 
   --backend NAME     memory, redis, zookeeper, or all
-  --deployment NAME  one of those that the backend names; all of them, one after the other, if it is not said
-  --url URL          a server of yours, which is then not stopped, paused or killed
-  --seed N           the seed of the first round: replays a round that broke something
-  --for TIME         how long, on each deployment: 90s, 20m, 8h; 1m if it is not said";
+  --deployment NAME  one deployment of the backend; default: all of them, one after the other
+  --url URL          your own server, which is then not stopped, paused or killed
+  --seed N           the seed of the first round: replays a failed round
+  --for TIME         how long, on each deployment: 90s, 20m, 8h; default: 1m";
 
-/// How long it lasts if nobody says.
+/// How long a storm lasts without `--for`.
 const USUALLY: &str = "1m";
 
-/// What is asked for.
+/// A storm runs in real time: a backend without a server uses the boot clock too.
+pub(crate) const IN_REAL_TIME: &str = "--real-time";
+
+/// The parsed flags.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     backend: Option<String>,
@@ -41,7 +44,7 @@ struct Request {
     lasts: Option<String>,
 }
 
-/// One storm, over one deployment, somebody's own server, or a backend that needs none.
+/// The target of one storm: a deployment, the user's own server, or nothing for a backend that needs no server.
 #[derive(Debug, PartialEq, Eq)]
 enum Over {
     Nothing,
@@ -54,40 +57,32 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
         return Ok(crate::help(HELP));
     };
     let backends =
-        backend::called(request.backend.as_deref().ok_or("over which backend? give --backend NAME")?)?;
+        backend::called(request.backend.as_deref().ok_or("no backend given; use --backend NAME")?)?;
     let storms = request.storms(&backends)?;
     let suite = Suite::for_storms(&Workspace::load()?, &backends)?;
     let mut went_well = true;
     for (backend, over) in storms {
-        let call = suite.call().args(["--storm", request.lasts.as_deref().unwrap_or(USUALLY)]);
+        let call = suite.call(backend)?.args(["--storm", request.lasts.as_deref().unwrap_or(USUALLY)]);
         let call = match &request.seed {
             Some(seed) => call.args(["--seed", seed.as_str()]),
             None => call,
         };
         went_well &= match over {
-            Over::Nothing => call.args(["--backend", in_real_time(backend)]).interactive()?,
-            Over::Url(url) => call.args(["--backend", backend.name, "--url", &url]).interactive()?,
+            Over::Nothing => call.arg(IN_REAL_TIME).interactive()?,
+            Over::Url(url) => call.args(["--url", &url]).interactive()?,
             Over::Deployment(name) => {
                 let loan = Loan::of(name)?;
-                on_loan(call, backend, &loan)?.interactive()?
+                on_loan(call, &loan)?.interactive()?
             }
         };
     }
     Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A storm on servers of ours: with them goes the way to stop, pause and start them.
-pub(crate) fn on_loan(call: Call, backend: &Backend, loan: &Loan) -> Result<Call> {
-    let call = call.args(["--backend", backend.name, "--url", loan.url(), "--deployment", loan.name()]);
+/// A storm on servers started here. The call also gets the program that stops, pauses and starts them.
+pub(crate) fn on_loan(call: Call, loan: &Loan) -> Result<Call> {
+    let call = call.args(["--url", loan.url(), "--deployment", loan.name()]);
     Ok(call.arg("--control").arg(place::own_program()?))
-}
-
-/// A storm takes its time: a backend without a server goes by the boot clock too.
-pub(crate) fn in_real_time(backend: &Backend) -> &'static str {
-    match backend.name {
-        "memory" => "memory-in-real-time",
-        other => other,
-    }
 }
 
 impl Request {
@@ -109,13 +104,13 @@ impl Request {
         Ok(Some(request))
     }
 
-    /// Every storm that this means, in order.
+    /// All storms of this request, in order.
     fn storms(&self, backends: &[&'static Backend]) -> Result<Vec<(&'static Backend, Over)>> {
         if let Some(url) = &self.url {
             return match backends {
                 [backend] if self.deployment.is_none() => Ok(vec![(*backend, Over::Url(url.clone()))]),
-                [_] => Err("a deployment is ours and a URL is yours: give one of them".into()),
-                _ => Err("a URL is one server's: say which --backend it is for".into()),
+                [_] => Err("use either --deployment or --url, not both".into()),
+                _ => Err("a URL belongs to one backend: name it with --backend".into()),
             };
         }
         let mut storms = Vec::new();
@@ -131,7 +126,8 @@ impl Request {
             (Some(name), true) => {
                 let names: Vec<&str> =
                     backends.iter().flat_map(|backend| backend.deployments).copied().collect();
-                Err(format!("there is no deployment `{name}` of it; there is: {}", names.join(", ")).into())
+                Err(format!("the backend has no deployment `{name}`; choose one of: {}", names.join(", "))
+                    .into())
             }
             _ => Ok(storms),
         }

@@ -1,6 +1,6 @@
-//! Counts what passed, failed and was skipped, and remembers what to say at the end.
+//! Counts passed, failed and skipped units, and collects the lines of the summary.
 //!
-//! A unit is a test, a mutant, an invariant, an example, a block of a page, or a step that is one check.
+//! A unit is a test, a mutant, an invariant, an example, a code block of a page, or a step with a single check.
 
 /// The running score.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ impl Tally {
         self.passed += units;
     }
 
-    /// One unit failed; the sentence comes again in the summary.
+    /// One unit failed; the summary repeats the sentence.
     pub(crate) fn fail(&mut self, sentence: impl Into<String>) {
         self.failures.push(sentence.into());
     }
@@ -28,12 +28,12 @@ impl Tally {
         self.fail(sentence);
     }
 
-    /// Units that could not be tried here; whoever skipped them has said why.
+    /// Units that could not be tested here; the caller has printed why.
     pub(crate) fn skip(&mut self, units: u64) {
         self.skipped += units;
     }
 
-    /// A figure for the summary; the same label adds up.
+    /// A figure for the summary. Figures with the same label are added.
     pub(crate) fn fact(&mut self, label: &'static str, figure: u64) {
         match self.facts.iter_mut().find(|(known, _)| *known == label) {
             Some((_, sum)) => *sum += figure,
@@ -45,12 +45,12 @@ impl Tally {
         self.failures.len() as u64 + self.uncounted_failures
     }
 
-    /// How many units were tried so far.
+    /// How many units were tested so far.
     pub(crate) fn units(&self) -> u64 {
         self.passed + self.failed()
     }
 
-    /// What was measured, then what failed, then the score alone on the last line.
+    /// The figures, then the failures, then the score alone on the last line.
     pub(crate) fn summary(&self) -> String {
         let mut lines = Vec::new();
         for (label, figure) in &self.facts {

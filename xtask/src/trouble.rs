@@ -1,7 +1,7 @@
-//! What went wrong, as one sentence for the person at the keyboard.
+//! An error as one sentence for the user.
 //!
-//! Nothing in xtask decides by the kind of an error, so there are none: whoever meets one adds what was being
-//! done, and `main` prints it.
+//! Nothing in xtask depends on the kind of an error, so there are no kinds. The code that meets an error adds what it
+//! was doing, and `main` prints it.
 
 use std::fmt;
 
@@ -31,11 +31,11 @@ impl From<&str> for Trouble {
 
 impl From<lexopt::Error> for Trouble {
     fn from(error: lexopt::Error) -> Self {
-        Self(format!("{error}; `--help` shows what there is"))
+        Self(format!("{error}; see `--help`"))
     }
 }
 
-/// Says what was being done when an error came.
+/// Adds what was being done when an error occurred.
 pub(crate) trait While<T> {
     fn when(self, doing: impl FnOnce() -> String) -> Result<T>;
 }

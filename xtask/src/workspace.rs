@@ -1,6 +1,6 @@
-//! The workspace as cargo sees it: its packages, what they depend on, where things lie.
+//! The workspace as cargo sees it: its packages, their dependencies, and paths.
 //!
-//! Asked of `cargo metadata` once; everything else reads this.
+//! It is read once, from `cargo metadata`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::trouble::{Result, Trouble, While};
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
-    /// Where cargo puts what it builds, wherever the user has moved it.
+    /// Cargo's target folder, even if the user has moved it.
     pub(crate) target: PathBuf,
     pub(crate) packages: Vec<Package>,
 }
@@ -39,8 +39,6 @@ pub(crate) struct Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) for_tests_only: bool,
-    /// Only a feature brings it in.
-    pub(crate) is_optional: bool,
 }
 
 type Object = HashMap<String, JsonValue>;
@@ -53,8 +51,7 @@ impl Workspace {
         if !text.success() {
             return Err(format!("cargo cannot read the workspace:\n{}", text.tail(20)).into());
         }
-        Self::parse(root, &text.stdout)
-            .ok_or_else(|| "cannot make sense of what `cargo metadata` says".into())
+        Self::parse(root, &text.stdout).ok_or_else(|| "cannot parse the output of `cargo metadata`".into())
     }
 
     pub(crate) fn parse(root: PathBuf, json: &str) -> Option<Self> {
@@ -71,7 +68,7 @@ impl Workspace {
         found.ok_or_else(|| format!("the workspace has no package `{name}`").into())
     }
 
-    /// The crates that others depend on: all that cargo may publish.
+    /// The library crates that may be published.
     pub(crate) fn libraries(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| package.published && package.is_library)
     }
@@ -122,12 +119,12 @@ impl Package {
         self.filled.iter().any(|filled| filled == key)
     }
 
-    /// What it needs outside its tests.
+    /// Its dependencies outside tests.
     pub(crate) fn product_dependencies(&self) -> impl Iterator<Item = &Dependency> {
         self.dependencies.iter().filter(|dependency| !dependency.for_tests_only)
     }
 
-    /// The other packages of this workspace that its users get along with it.
+    /// The other packages of this workspace that its users get with it.
     pub(crate) fn own_dependencies(&self) -> impl Iterator<Item = &str> {
         let names = self.product_dependencies().map(|dependency| dependency.name.as_str());
         names.filter(|name| name.starts_with("tidelock"))
@@ -140,7 +137,6 @@ impl Dependency {
         Some(Self {
             name: text(dependency, "name")?,
             for_tests_only: text(dependency, "kind").as_deref() == Some("dev"),
-            is_optional: *dependency.get("optional")?.get::<bool>()?,
         })
     }
 }

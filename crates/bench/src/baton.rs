@@ -1,7 +1,7 @@
-//! The twin of a hand-off: what a store takes to tell somebody, and nothing else.
+//! The twin of a hand-off: only the store's cost of a signal.
 //!
-//! Two sides, each with a queue of its own. What one gives back goes, by way of the store, to the first who waits on the
-//! other: the line knows no length, and excludes nobody.
+//! There are two sides, each with its own queue. A give-back on one side wakes, through the store, the first waiter on
+//! the other side. The cost does not depend on the length of the line, and nothing is excluded.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,27 +15,28 @@ use crate::Result;
 use crate::exclusion::Exclusion;
 
 /// How one side reaches the other.
-pub(crate) trait Teller: Clone + fmt::Debug + Send + Sync + 'static {
-    /// Tells the other side, by way of the store.
+pub trait Teller: Clone + fmt::Debug + Send + Sync + 'static {
+    /// Signals the other side through the store.
     fn tell(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
+/// One side of a hand-off.
 #[derive(Clone, Debug)]
-pub(crate) struct Baton<T> {
+pub struct Baton<T> {
     teller: T,
     waiters: Waiters,
-    /// The very first has nobody to wait for.
+    /// Whether the first take has happened; it waits for nothing.
     begun: Arc<AtomicBool>,
 }
 
-/// Who waits on one side.
+/// The waiters on one side.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiters(Arc<Mutex<VecDeque<oneshot::Sender<()>>>>);
+pub struct Waiters(Arc<Mutex<VecDeque<oneshot::Sender<()>>>>);
 
 impl<T: Teller> Baton<T> {
-    /// Two sides. `reach` is told which side it is for and which is the other, and wakes whoever waits when it hears
-    /// of it.
-    pub(crate) async fn sides(reach: impl AsyncFn(usize, usize, Waiters) -> Result<T>) -> Result<[Self; 2]> {
+    /// Two sides. `reach` is given the number of its side and that of the other. It must wake a waiter of its side for
+    /// each signal that it receives.
+    pub async fn sides(reach: impl AsyncFn(usize, usize, Waiters) -> Result<T>) -> Result<[Self; 2]> {
         let begun = Arc::<AtomicBool>::default();
         let side = async |own: usize, other: usize| -> Result<Self> {
             let waiters = Waiters::default();
@@ -53,9 +54,10 @@ impl Waiters {
         my_turn
     }
 
-    pub(crate) fn wake_first(&self) {
+    /// Wakes the one who has waited longest.
+    pub fn wake_first(&self) {
         let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let _ = first.map(|turn| turn.send(())); // none: the last of all has given back
+        let _ = first.map(|turn| turn.send(())); // `None` after the last give-back
     }
 }
 
@@ -74,6 +76,6 @@ impl<T: Teller> Exclusion for Baton<T> {
     }
 
     async fn stand(&self, _: usize) -> Result<()> {
-        Ok(()) // whoever was polled stands
+        Ok(()) // a task that was polled stands in line
     }
 }

@@ -1,33 +1,34 @@
-//! What a store was asked and told. Unlike times, these figures are the same on every machine.
+//! The traffic of a store. Unlike times, these figures are the same on every machine.
 
 use std::fmt;
 use std::ops::Sub;
 
-/// Each figure where the store can tell.
+/// Each figure that the store can report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Requests of clients.
-    pub(crate) commands: Option<f64>,
-    /// What the store told by itself.
-    pub(crate) events: Option<f64>,
-    /// Times that it made its disk keep something.
-    pub(crate) disk_writes: Option<f64>,
-    /// Over the wire, both ways.
-    pub(crate) bytes: Option<f64>,
+    pub commands: Option<f64>,
+    /// Signals of the store.
+    pub events: Option<f64>,
+    /// How often the store made its disk keep something.
+    pub disk_writes: Option<f64>,
+    /// Bytes over the wire, in both directions.
+    pub bytes: Option<f64>,
 }
 
 impl Counts {
-    /// For each of so many operations.
-    pub(crate) fn per(self, operations: usize) -> Self {
+    /// The counts for each of this many operations.
+    pub fn per(self, operations: usize) -> Self {
         self.each(|figure| figure / operations as f64)
     }
 
-    pub(crate) fn plus(self, other: Self) -> Self {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
         self.with(other, |a, b| a + b)
     }
 
-    /// Every figure with its name, for a person and for JSON.
-    pub(crate) fn named(self) -> [(&'static str, Option<f64>); 4] {
+    /// Every figure with its name, for people and for JSON.
+    pub fn named(self) -> [(&'static str, Option<f64>); 4] {
         [
             ("commands", self.commands),
             ("events", self.events),

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use tidelock::{Guard, Locks, State};
+use tidelock_core::{Guard, Locks, State};
 use tokio::task::JoinSet;
 
 use crate::Result;
 
-/// So many ask at a time.
+/// This many tasks ask at a time.
 const TASKS: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Crowd(Vec<Guard>);
 
 impl Crowd {
-    /// So many names that begin like this.
+    /// Takes this many names with this prefix.
     pub(crate) async fn take(client: &Arc<dyn Locks>, prefix: &str, names: usize) -> Result<Self> {
         let mut taking: JoinSet<Result<Vec<Guard>>> = JoinSet::new();
         for task in 0..TASKS {
@@ -34,12 +34,12 @@ impl Crowd {
         Ok(Self(all))
     }
 
-    /// How many of them are held no more.
+    /// How many of them are no longer held.
     pub(crate) fn lost(&self) -> usize {
         self.0.iter().filter(|guard| guard.state() == State::Lost).count()
     }
 
-    /// Gives all back, and waits until that is confirmed.
+    /// Gives all names back, and waits until that is confirmed.
     pub(crate) async fn give_back(mut self) -> Result<()> {
         let mut giving: JoinSet<Result<()>> = JoinSet::new();
         let share = self.0.len().div_ceil(TASKS).max(1);

@@ -1,4 +1,4 @@
-//! Processor time: what something costs however busy the machine is besides.
+//! Processor time: the cost of an operation, however busy the machine is otherwise.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -26,7 +26,7 @@ impl Effort {
         Self { here: self.here - earlier.here, at_the_server }
     }
 
-    /// For each of so many operations.
+    /// The effort for each of this many operations.
     pub(crate) fn per(self, operations: f64) -> Self {
         let at_the_server = self.at_the_server.map(|seconds| seconds / operations);
         Self { here: self.here / operations, at_the_server }

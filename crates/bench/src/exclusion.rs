@@ -1,10 +1,10 @@
-//! Something that one task at a time can have: Tidelock's mutex, or a store's bare commands.
+//! A lock that one task at a time can have: Tidelock's mutex, or a store's bare commands.
 
 use crate::Result;
 
 /// One name, as one client reaches it.
-pub(crate) trait Exclusion: Clone + Send + Sync + 'static {
-    /// What whoever took it has in hand.
+pub trait Exclusion: Clone + Send + Sync + 'static {
+    /// What a holder has in hand.
     type Held: Send + 'static;
 
     /// Waits its turn.
@@ -13,6 +13,6 @@ pub(crate) trait Exclusion: Clone + Send + Sync + 'static {
     /// Gives back, and waits until that is confirmed.
     fn give_back(&self, held: Self::Held) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ready when so many stand in line, the holder included. Whoever was polled once must stand by then.
+    /// Ready when this many claims stand in line, the holder included. A task that was polled once must stand by then.
     fn stand(&self, claims: usize) -> impl Future<Output = Result<()>> + Send;
 }

@@ -1,6 +1,6 @@
-//! A figure with its spread, and how people read it.
+//! A figure with its spread, and its form for people.
 
-/// The median of some slices, and how far they were apart.
+/// The median of some slices, with their minimum and maximum.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) slices: Vec<f64>,
@@ -9,21 +9,21 @@ pub(crate) struct Figure {
     pub(crate) most: f64,
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// A second: more is better.
+    /// Per second: more is better.
     Rate,
     /// In seconds: less is better.
     Time,
-    /// One thing over another.
+    /// A ratio of two figures.
     Times,
     /// Of memory: less is better.
     Bytes,
 }
 
 impl Figure {
-    /// None of no slices.
+    /// `None` if there are no slices.
     pub(crate) fn of(slices: impl IntoIterator<Item = f64>) -> Option<Self> {
         let slices: Vec<f64> = slices.into_iter().collect();
         let mut sorted = slices.clone();
@@ -33,12 +33,12 @@ impl Figure {
         Some(Self { slices, least, median: f64::midpoint(low, high), most })
     }
 
-    /// This figure beside another, slice by slice.
+    /// The ratio of this figure to another, slice by slice.
     pub(crate) fn over(&self, other: &Self) -> Option<Self> {
         Self::of(self.slices.iter().zip(&other.slices).map(|(this, that)| this / that))
     }
 
-    /// The median, and from where to where the slices went.
+    /// The median, and the range of the slices.
     pub(crate) fn text(&self, write: impl Fn(f64) -> String) -> (String, String) {
         (write(self.median), format!("{} … {}", write(self.least), write(self.most)))
     }
@@ -54,7 +54,7 @@ impl Unit {
         }
     }
 
-    /// Three digits and a unit that suits them.
+    /// Three digits and a suitable unit.
     pub(crate) fn text(self, figure: f64) -> String {
         let steps: &[(f64, &str)] = match self {
             Self::Rate => &[(1e6, " M/s"), (1e3, " k/s"), (1.0, " /s")],
@@ -62,14 +62,14 @@ impl Unit {
             Self::Times => &[(1.0, " ×")],
             Self::Bytes => &[(1.0, " B")],
         };
-        // 999.9 would be written as 1000.
+        // 999.9 would be printed as 1000.
         let fits = steps.iter().find(|(step, _)| figure >= step * 0.9995);
         let (step, unit) = fits.or(steps.last()).copied().unwrap_or((1.0, ""));
         format!("{}{unit}", digits(figure / step))
     }
 }
 
-/// Three digits, as far as they go.
+/// Up to three digits.
 pub(crate) fn digits(figure: f64) -> String {
     match figure {
         99.95.. => format!("{figure:.0}"),

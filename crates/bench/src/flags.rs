@@ -1,4 +1,4 @@
-//! What is asked for on the command line.
+//! The command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 use crate::Result;
+use crate::place::Place;
 use crate::scenario::{Plan, SCENARIOS};
 use crate::worker::Errand;
 
 pub(crate) const HELP: &str = "\
 Measures Tidelock on a backend, beside the store's bare commands in the same run.
 
-Usage: bench [--backend NAME] [--url URL] [--scenario NAME]… [--slices N] [--short] [--json FILE]
+Usage: bench [--url URL] [--scenario NAME]… [--slices N] [--short] [--json FILE]
 
-  --backend NAME   what to measure: memory (the default), redis, zookeeper
-  --url URL        its server; nobody else should use it meanwhile
-  --namespace NAME keeps what this run writes apart from everything else there. Default tidelock-bench-PID
-  --scenario NAME  this scenario alone; may be given several times
-  --slices N       slices of each side; the figures are their medians. Default 9; five at least, to be believed
-  --short          short slices and small crowds: shows that it runs, and measures little
+  --url URL        the server, if the backend has one; no other program should use it meanwhile
+  --namespace NAME the prefix of everything that this run writes to the store. Default tidelock-bench-PID
+  --scenario NAME  only this scenario; can be given several times
+  --slices N       slices of each side; the figures are their medians. Default 9; use at least 5
+  --short          short slices and small crowds: shows that the program works, and measures little
   --json FILE      also writes every figure of every slice as JSON
 
 Scenarios:
@@ -28,22 +28,21 @@ Scenarios:
   handoff  one gives back while another waits, with none and with 1 000 more in line behind it
   procs    n processes, one name
   sale     10 in stock, 100 000 buyers: read, decrement, write under the lock
-  held     100 000 names held by one client: bytes, renewal, and what that costs whoever takes others
+  held     100 000 names held by one client: bytes, renewal, and the cost for tasks that take other names
 ";
 
-/// A median of fewer says little.
+/// The median of fewer slices says little.
 const SLICES: usize = 9;
 
 #[derive(Debug)]
 pub(crate) struct Flags {
-    pub(crate) backend: String,
     pub(crate) url: Option<String>,
     pub(crate) namespace: String,
     pub(crate) json: Option<PathBuf>,
     pub(crate) short: bool,
     pub(crate) slices: usize,
     pub(crate) help: bool,
-    /// This process is one of those that `procs` starts.
+    /// Set in a process that `procs` or `held` starts.
     pub(crate) worker: Option<Errand>,
     scenarios: Vec<String>,
 }
@@ -51,6 +50,10 @@ pub(crate) struct Flags {
 impl Flags {
     pub(crate) fn read() -> Result<Self> {
         Self::parse(lexopt::Parser::from_env())
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place { url: self.url.clone(), namespace: self.namespace.clone() }
     }
 
     pub(crate) fn wants(&self, scenario: &str) -> bool {
@@ -82,7 +85,6 @@ impl Flags {
 
     fn parse(mut parser: lexopt::Parser) -> Result<Self> {
         let mut flags = Self {
-            backend: "memory".into(),
             url: None,
             namespace: format!("tidelock-bench-{}", std::process::id()),
             json: None,
@@ -94,7 +96,6 @@ impl Flags {
         };
         while let Some(flag) = parser.next()? {
             match flag {
-                Long("backend") => flags.backend = parser.value()?.string()?,
                 Long("url") => flags.url = Some(parser.value()?.string()?),
                 Long("namespace") => flags.namespace = parser.value()?.string()?,
                 Long("scenario") => flags.scenarios.push(known(parser.value()?.string()?)?),
@@ -102,6 +103,7 @@ impl Flags {
                 Long("short") => flags.short = true,
                 Long("json") => flags.json = Some(parser.value()?.into()),
                 Long("worker") => flags.worker = Some(Errand::parse(&parser.value()?.string()?)?),
+                Long("bench") => {} // cargo's own word to every benchmark
                 Long("help") | Short('h') => flags.help = true,
                 other => return Err(format!("{}; `--help` shows what there is", other.unexpected()).into()),
             }

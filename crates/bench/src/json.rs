@@ -51,7 +51,7 @@ fn figure(figure: &Figure) -> Value {
     json!({ "median": figure.median, "least": figure.least, "most": figure.most, "slices": figure.slices })
 }
 
-/// What the store cannot tell is null.
+/// A count that the store cannot report is null.
 fn counts(counts: Counts) -> Value {
     let named = counts.named().into_iter().map(|(name, figure)| (name.replace(' ', "_"), json!(figure)));
     Value::Object(named.collect::<Map<_, _>>())

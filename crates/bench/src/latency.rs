@@ -1,4 +1,4 @@
-//! How long something took, of everything that a slice saw.
+//! How long an operation took, over all samples of a slice.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// None of nothing.
+    /// `None` if there are no samples.
     pub(crate) fn of(mut times: Vec<Duration>) -> Option<Self> {
         times.sort();
         let last = times.len().checked_sub(1)?;

@@ -1,10 +1,10 @@
-//! Tidelock's mutex, as its users have it.
+//! Tidelock's mutex, as its users call it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{Guard, Locks, Mutex};
+use tidelock_core::{Guard, Locks, Mutex};
 
 use crate::Result;
 use crate::exclusion::Exclusion;
@@ -21,13 +21,13 @@ impl Ours {
         Ok(Self { locks: locks.clone(), mutex: locks.mutex(name)? })
     }
 
-    /// One name as so many tasks reach it, shared out among clients.
+    /// One name for this many tasks, which share the clients.
     pub(crate) fn shared(clients: &[Arc<dyn Locks>], name: &str, tasks: usize) -> Result<Vec<Self>> {
         clients.iter().cycle().take(tasks).map(|client| Self::new(client, name)).collect()
     }
 }
 
-/// So many clients of a subject.
+/// This many clients of a subject.
 pub(crate) async fn clients<S: Subject>(subject: &S, count: usize) -> Result<Vec<Arc<dyn Locks>>> {
     let mut clients = Vec::new();
     for _ in 0..count {
@@ -36,7 +36,7 @@ pub(crate) async fn clients<S: Subject>(subject: &S, count: usize) -> Result<Vec
     Ok(clients)
 }
 
-/// Closes them all.
+/// Closes all clients.
 pub(crate) async fn close(clients: Vec<Arc<dyn Locks>>) -> Result<()> {
     for client in clients {
         client.close().await?;

@@ -1,8 +1,8 @@
-//! How many pairs of take and give back some tasks do in a slice.
+//! How many pairs of take and give-back some tasks do in a slice.
 //!
-//! They begin together, and nobody gives back before all have asked: on a store that is quick, the first would
-//! otherwise be done before the last has come, and no line would ever form. They count what they have finished when
-//! the slice is over, and nobody reads a clock in between, which would be much of what is measured.
+//! The tasks begin together, and none gives back before all have asked. Otherwise, on a fast store, the first task
+//! would be done before the last has come, and no line would form. At the end of the slice they count what they have
+//! finished. No task reads a clock in between, because that would be a large part of the measured time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use tokio::task::{JoinSet, yield_now};
 use crate::Result;
 use crate::exclusion::Exclusion;
 
-/// Pairs a second of these tasks together.
+/// Pairs per second of these tasks together.
 pub(crate) async fn pairs_per_second<E: Exclusion>(tasks: &[E], slice: Duration) -> Result<f64> {
     let over = Arc::new(AtomicBool::new(false));
     let (start, mut working) = (Start::of(tasks.len()), JoinSet::<Result<u64>>::new());
@@ -33,7 +33,7 @@ pub(crate) async fn pairs_per_second<E: Exclusion>(tasks: &[E], slice: Duration)
     Ok(pairs as f64 / took.as_secs_f64())
 }
 
-/// The same tasks, each to do so many pairs and no more: for counts.
+/// The same tasks, each doing exactly this many pairs: for counts.
 pub(crate) async fn pairs_each<E: Exclusion>(tasks: &[E], pairs: usize) -> Result<()> {
     let (start, mut working) = (Start::of(tasks.len()), JoinSet::<Result<()>>::new());
     for task in tasks {
@@ -46,7 +46,7 @@ pub(crate) async fn pairs_each<E: Exclusion>(tasks: &[E], pairs: usize) -> Resul
     Ok(())
 }
 
-/// What the tasks of one slice begin by.
+/// How the tasks of one slice begin together.
 struct Start {
     begin: Barrier,
     tasks: usize,
@@ -54,7 +54,7 @@ struct Start {
 }
 
 impl Start {
-    /// For so many tasks and whoever starts them.
+    /// For this many tasks and the caller that starts them.
     fn of(tasks: usize) -> Arc<Self> {
         Arc::new(Self { begin: Barrier::new(tasks + 1), tasks, asked: AtomicUsize::new(0) })
     }

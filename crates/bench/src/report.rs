@@ -1,4 +1,4 @@
-//! Everything that a run found, before anybody decides how it looks.
+//! Everything that a run found, before it is formatted.
 
 use crate::count::Counts;
 use crate::figure::{Figure, Unit};
@@ -23,11 +23,11 @@ pub(crate) struct Section {
     pub(crate) scenario: &'static str,
     pub(crate) about: String,
     pub(crate) rows: Vec<Row>,
-    /// What else there is to say, a sentence each.
+    /// Further remarks, one sentence each.
     pub(crate) notes: Vec<String>,
 }
 
-/// One case: this side, that side, and what it cost the store.
+/// One case: both sides, and the cost for the store.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) case: String,
@@ -71,7 +71,7 @@ impl Row {
         self
     }
 
-    /// Ours beside the twin.
+    /// The ratio of ours to the twin.
     pub(crate) fn ratio(&self) -> Option<Figure> {
         self.ours.as_ref()?.over(self.bare.as_ref()?)
     }

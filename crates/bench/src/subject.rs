@@ -1,18 +1,19 @@
-//! What a backend has to bring to be measured: its clients, and its store's bare commands as the twin.
+//! What a backend needs to be measured: its clients, and its store's bare commands as the twin.
 
 use std::sync::Arc;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use crate::Result;
 use crate::count::Counts;
 use crate::exclusion::Exclusion;
 
-/// A backend, with the bare commands that its figures are set beside.
-pub(crate) trait Subject: Sized + Send + Sync + 'static {
+/// A backend, with the bare commands that its figures are compared with.
+#[allow(async_fn_in_trait)] // only this workspace's programs implement it
+pub trait Subject: Sized + Send + Sync + 'static {
     /// The store's bare commands.
     type Bare: Exclusion;
-    /// The barest way to wake one who waits.
+    /// The barest way to wake a waiter.
     type Baton: Exclusion;
     /// A number in the same store.
     type Stock: Stock;
@@ -20,74 +21,75 @@ pub(crate) trait Subject: Sized + Send + Sync + 'static {
     /// The backend's name, as on the command line.
     fn name(&self) -> &'static str;
 
-    /// What the bare commands are, in a few words for a table's head.
+    /// The bare commands in a few words, for a table's head.
     fn twin(&self) -> &'static str;
 
-    /// What a reader must know of these figures and counts, a sentence each.
+    /// What a reader must know about these figures and counts, one sentence each.
     fn remarks(&self) -> Vec<String>;
 
-    /// The flags by which another process of this program reaches the same store, or why none can.
+    /// The flags with which another process of this program reaches the same store, or why none can.
     fn flags(&self) -> Result<Vec<String>, &'static str>;
 
-    /// One more client, as good as a process of its own.
+    /// One more client, equivalent to a process of its own.
     async fn client(&self) -> Result<Arc<dyn Locks>>;
 
-    /// The twin of so many tasks, each with a name of its own; then whatever else people do instead.
+    /// Twins for this many tasks, each with its own name; then other common ways to do without Tidelock.
     async fn bare_own(&self, tasks: usize) -> Result<Vec<Twin<Self::Bare>>>;
 
-    /// The twin of so many tasks on one name. A store whose bare commands do not queue gives one task's pairs: no
-    /// line can be quicker than nobody waiting.
+    /// The twins of this many tasks on one name. If a store's bare commands do not queue, this is the pairs of one
+    /// task: no line can be faster than a task that never waits.
     async fn bare_hot(&self, tasks: usize) -> Result<Vec<Self::Bare>>;
 
-    /// The two sides of a bare hand-off: what one gives back, one who waits on the other takes.
+    /// The two sides of a bare hand-off: a waiter on one side takes what the other side gives back.
     async fn bare_handoff(&self) -> Result<[Self::Baton; 2]>;
 
-    /// A twin that excludes, so that a sale may be held under it; `None` where bare commands do not.
+    /// A twin that excludes, so that a sale can run under it; `None` if bare commands do not exclude.
     async fn bare_lock(&self) -> Result<Option<Self::Bare>>;
 
     /// A fresh number in the store.
     async fn stock(&self, number: u32) -> Result<Self::Stock>;
 
-    /// The same, but counted. Nothing is timed on it.
+    /// The same subject with counting. Nothing is timed on it.
     async fn counted(&self) -> Result<Self>;
 
-    /// What the store was asked and told so far, by every client of a subject that is counted.
+    /// The traffic of the store so far, for all clients of a counted subject.
     async fn counts(&self) -> Result<Counts>;
 
-    /// What a server says of itself, at little cost; `None` where there is no server.
+    /// The server's own report of its load, at little cost; `None` if there is no server.
     async fn load(&self) -> Result<Option<Load>>;
 
-    /// Takes away what a scenario has left in the store, and nothing that is not this run's own.
+    /// Deletes everything that a scenario has left in the store, and nothing else.
     async fn clean(&self) -> Result<()>;
 }
 
-/// One way to do without Tidelock, as each task has it.
+/// One way to do without Tidelock, for each task.
 #[derive(Debug)]
-pub(crate) struct Twin<B> {
+pub struct Twin<B> {
     /// What it does, in a few words.
-    pub(crate) called: &'static str,
-    pub(crate) tasks: Vec<B>,
+    pub called: &'static str,
+    /// One for each task.
+    pub tasks: Vec<B>,
 }
 
-/// What a server says of itself.
+/// A server's report of its load.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
-    /// Bytes that its data takes.
-    pub(crate) memory: f64,
-    /// Everything that it has done so far, the asking for this included. Only that it grows means something.
-    pub(crate) done: f64,
-    /// Seconds of processor that it has used so far.
-    pub(crate) cpu: f64,
+pub struct Load {
+    /// The bytes of its data.
+    pub memory: f64,
+    /// All work so far, including this request. Only its growth has a meaning.
+    pub done: f64,
+    /// Seconds of processor time so far.
+    pub cpu: f64,
 }
 
-/// A number in a store: what a sale takes from.
-pub(crate) trait Stock: Clone + Send + Sync + 'static {
+/// A number in a store, which a sale decrements.
+pub trait Stock: Clone + Send + Sync + 'static {
     /// One bare read.
     fn read(&self) -> impl Future<Output = Result<u32>> + Send;
 
     /// One bare write.
     fn write(&self, number: u32) -> impl Future<Output = Result<()>> + Send;
 
-    /// The store's own atomic decrement, not below zero. Says whether there was one to take.
+    /// The store's own atomic decrement, not below zero. Returns whether there was one to take.
     fn take_one(&self) -> impl Future<Output = Result<bool>> + Send;
 }

@@ -1,4 +1,4 @@
-//! The report for people: a table for each scenario, its columns as wide as they must be.
+//! The report for people: a table for each scenario, with columns as wide as needed.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use crate::report::{Report, Row, Section};
 
 const GAP: &str = "   ";
 
-/// What stands above all tables.
+/// The text above all tables.
 pub(crate) fn head(report: &Report) -> String {
     let Report { backend, twin, slices, cores, .. } = report;
     let mut text = format!(
@@ -18,12 +18,12 @@ pub(crate) fn head(report: &Report) -> String {
         let _ = writeln!(text, "- {remark}");
     }
     if report.short {
-        text.push_str("- Short slices: this shows that it runs, and measures little.\n");
+        text.push_str("- Short slices: this shows that the program works, and measures little.\n");
     }
     text
 }
 
-/// One scenario's table and what else there is to say of it.
+/// One scenario's table, and its notes.
 pub(crate) fn section(section: &Section, report: &Report) -> String {
     let mut text = format!("{}: {}\n", section.scenario, section.about);
     if !section.rows.is_empty() {
@@ -48,7 +48,7 @@ fn cells(row: &Row) -> [String; 8] {
     [row.case.clone(), ours, from, bare, bare_from, ratio, ratio_from, counts]
 }
 
-/// The first and the last column begin, all others end where they belong.
+/// Aligns the first and the last column left, all others right.
 fn aligned(lines: &[[String; 8]]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 8] = std::array::from_fn(width);

@@ -1,8 +1,10 @@
-//! A process of `procs` or `held`: it does its errand, a step at a time, on command.
+//! A process of `procs` or `held`. It carries out its errand, one step for each command.
 //!
-//! It says `ready` when it has been served once; for each line `go` it does a step and answers with a number; at the
-//! end of its input it ends. So a parent that dies takes its workers along. A step of one that contends is a slice, and
-//! answers its pairs a second. The first step of one that holds takes all of its names and answers how many bytes this
+//! It prints `ready` when it has been served once. For each input line `go` it does a step and answers with a number.
+//! It ends when its input ends, so a parent that dies takes its workers along. A step of a contending worker is a
+//! slice, and the answer is its pairs per second. The first step of a holding worker takes all of its names, and the
+//! answer is the growth of this process in bytes. The answer of each later step is the number of its names that it has
+//! lost.
 //! process has grown by; each later one answers how many of the names it has lost.
 
 use std::fmt;
@@ -11,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use crate::Result;
 use crate::crowd::Crowd;
@@ -21,31 +23,31 @@ use crate::rate::pairs_per_second;
 use crate::resident::resident;
 use crate::subject::Subject;
 
-/// Enough to give back all that one holds.
+/// Enough time to give back all names of a holding worker.
 const CLOSING: Duration = Duration::from_secs(60);
 
-/// What a worker is to do.
+/// The errand of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Errand {
-    /// For one name, a slice at a time.
+    /// Contends for one name, a slice at a time.
     Contend { name: String, slice: Duration },
-    /// So many names, all along.
+    /// Holds this many names, all the time.
     Hold { names: usize },
 }
 
-/// Some workers, as their parent has them.
+/// Some workers, as their parent sees them.
 #[derive(Debug)]
 pub(crate) struct Crew(Vec<Worker>);
 
 #[derive(Debug)]
 struct Worker {
     process: Child,
-    /// Closed before the process is waited for: that ends it.
+    /// Closed before the parent waits for the process, which ends it.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
-/// What a worker does until its input ends.
+/// Runs a worker until its input ends.
 pub(crate) async fn run<S: Subject>(subject: &S, errand: &Errand) -> Result<()> {
     let clients = ours::clients(subject, 1).await?;
     match errand {
@@ -59,7 +61,7 @@ async fn contend(ours: Ours, slice: Duration) -> Result<()> {
     let ours = [ours];
     ours[0].give_back(ours[0].take().await?).await?;
     say("ready")?;
-    // This waits on a thread where nothing else runs: the runtime's workers go on.
+    // This blocks a thread where nothing else runs: the runtime's workers continue.
     for _go in std::io::stdin().lock().lines() {
         say(&pairs_per_second(&ours, slice).await?.to_string())?;
     }
@@ -79,7 +81,7 @@ async fn hold(client: &Arc<dyn Locks>, names: usize) -> Result<()> {
     for _go in orders {
         say(&crowd.lost().to_string())?;
     }
-    drop(crowd); // whoever holds that many gives them back by ending
+    drop(crowd); // a worker with so many names gives them back by ending
     Ok(client.close_within(CLOSING).await?)
 }
 
@@ -90,19 +92,19 @@ fn say(line: &str) -> Result<()> {
 }
 
 impl Crew {
-    /// Starts so many workers; they are ready when this returns.
+    /// Starts this many workers; they are ready when this returns.
     pub(crate) fn start(flags: &[String], errand: &Errand, count: usize) -> Result<Self> {
         let mut crew = Self((0..count).map(|_| Worker::start(flags, errand)).collect::<Result<_>>()?);
         for worker in &mut crew.0 {
             match worker.answer()?.as_str() {
                 "ready" => {}
-                other => return Err(format!("a worker said `{other}`, not that it is ready").into()),
+                other => return Err(format!("a worker printed `{other}` and not `ready`").into()),
             }
         }
         Ok(crew)
     }
 
-    /// One step of all together: what each answers.
+    /// Runs one step of all workers together, and returns their answers.
     pub(crate) fn step(&mut self) -> Result<Vec<f64>> {
         for worker in &mut self.0 {
             worker.order()?;
@@ -110,7 +112,7 @@ impl Crew {
         self.0.iter_mut().map(|worker| Ok(worker.answer()?.parse()?)).collect()
     }
 
-    /// Lets them end, and waits for it.
+    /// Lets the workers end, and waits for that.
     pub(crate) fn end(mut self) -> Result<()> {
         for worker in &mut self.0 {
             worker.orders = None;
@@ -128,19 +130,19 @@ impl Worker {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(flags).args(["--worker", &errand.to_string()]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let answers = BufReader::new(process.stdout.take().ok_or("a worker has no output")?);
+        let answers = BufReader::new(process.stdout.take().ok_or("a worker's standard output is missing")?);
         Ok(Self { orders: process.stdin.take(), process, answers })
     }
 
     fn order(&mut self) -> Result<()> {
-        let orders = self.orders.as_mut().ok_or("a worker takes no orders any more")?;
+        let orders = self.orders.as_mut().ok_or("a worker's standard input is closed")?;
         Ok(orders.write_all(b"go\n")?)
     }
 
     fn answer(&mut self) -> Result<String> {
         let mut line = String::new();
         if self.answers.read_line(&mut line)? == 0 {
-            return Err("a worker has ended".into());
+            return Err("a worker ended without an answer".into());
         }
         Ok(line.trim().to_owned())
     }

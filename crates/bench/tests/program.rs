@@ -1,4 +1,4 @@
-//! The program itself: that it runs, that what it writes can be read, and that a worker does as it is told.
+//! The program itself: it runs, its output can be parsed, and a worker obeys its commands.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};

@@ -1,7 +1,7 @@
 //! A complete backend in one file: Tidelock's model behind a lock, with the conformance suite as its `main`.
 //!
-//! A request takes the lock, lets the time pass that has passed, does its one operation, lets go of the lock, and
-//! tells whoever is to hear of what followed. A store elsewhere does the same on its own side of the network.
+//! A request takes the lock, handles the time that has passed, does its one operation, and releases the lock. Then it
+//! signals the clients that are affected. A remote store does the same on its own side of the network.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -10,20 +10,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Clock, Error, ErrorKind, Grant, Leave, Left, Line, Moment, Name, Options,
-    Patience, Place, Renewal, Reply, Result, Session, SessionId, Shard, Sight, Signals, Stander, Weight,
-};
 use tidelock_conformance::report::Painter;
 use tidelock_conformance::subjects::Seam;
 use tidelock_conformance::{Belief, Mishap, Settings, Subject, run_with};
+use tidelock_core::backend::{
+    Backend, Claim, Clock, Grant, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard,
+    Sight, Signals,
+};
+use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Options, Result, SessionId, Stander, Weight};
 use tidelock_model::{Event, Join, Op, Refusal, World};
 
 fn main() -> ExitCode {
     let subject = Seam::new("own", |time| Arc::new(Own::new(time.clock())))
         .assuming("The clients share one `Own` in one process.")
-        .believing(Mishap::Eviction, Belief::MayOverlap("the evicted learns of it by a signal".into()))
-        .believing(Mishap::StoppedClient, Belief::MayOverlap("the stopped does not look again".into()));
+        .believing(Mishap::Eviction, Belief::MayOverlap("an evicted holder learns of it by a signal".into()))
+        .believing(Mishap::StoppedClient, Belief::MayOverlap("a stopped client does not check again".into()));
     let subject: Arc<dyn Subject> = Arc::new(subject);
     let report = run_with(&subject, &Settings::default(), &mut |verdict| {
         println!("{}", verdict.text(Painter::for_stdout()));
@@ -86,7 +87,7 @@ struct OwnSession {
     namespace: Arc<str>,
 }
 
-/// What has to be told, and to whom, once the lock is let go.
+/// The signals to send, and their receivers, once the lock is released.
 type News = Vec<(Arc<dyn Signals>, Word)>;
 
 enum Word {
@@ -100,7 +101,7 @@ impl OwnSession {
         work(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lets time pass, does `work`, and tells everyone what followed.
+    /// Handles the time that has passed, does `work`, and sends all signals that follow.
     fn act<T>(&self, work: impl FnOnce(&mut Kept) -> (T, News)) -> T {
         let (outcome, news) = self.with(|kept| {
             let passed = self.clock.now().as_nanos().saturating_sub(kept.world.now());
@@ -120,7 +121,7 @@ impl OwnSession {
         outcome
     }
 
-    /// Does one operation, and gives its answer.
+    /// Does one operation, and returns its answer.
     fn step(&self, op: Op<Key>) -> Event<Key> {
         self.act(|kept| {
             let mut events = kept.world.step(op);
@@ -135,7 +136,7 @@ impl OwnSession {
         (self.namespace.clone(), name.clone())
     }
 
-    /// Until when this session lives; an error when it is over.
+    /// When this session ends; an error if it is over.
     fn until(&self) -> Result<Moment> {
         let until = self.with(|kept| kept.world.session(self.id).map(tidelock_model::Session::until));
         until.map(Moment::from_nanos).ok_or_else(over)
@@ -159,7 +160,7 @@ impl Kept {
         news
     }
 
-    /// Somebody else's claim was taken out of the line.
+    /// Another session's claim was taken out of the line.
     fn evicted(&self, answer: &Event<Key>, by: SessionId) -> News {
         match answer {
             Event::Left { id, .. } if id.session != by => {
@@ -171,7 +172,7 @@ impl Kept {
         }
     }
 
-    /// In how long the first of a line's holders ends, unless it renews.
+    /// The time until the first of a line's holders ends, unless it renews.
     fn look_in(&self, key: &Key) -> Duration {
         let claims = self.world.line(key).map_or(&[][..], |line| &line.claims);
         let holders = claims.iter().filter(|claim| claim.token.is_some());
@@ -300,17 +301,17 @@ impl Session for OwnSession {
     }
 }
 
-/// What the model refuses, in the words that core has for it.
+/// The model's refusals, as core's errors.
 fn refused(event: &Event<Key>) -> Error {
     let said = match event {
         Event::Refused { why, .. } => Error::of_refusal(*why),
         _ => None,
     };
-    said.unwrap_or_else(|| Error::new(ErrorKind::Conflict, format!("the model says {event:?}")))
+    said.unwrap_or_else(|| Error::new(ErrorKind::Conflict, format!("the model refused: {event:?}")))
 }
 
 fn over() -> Error {
-    Error::new(ErrorKind::Lost, "its session is over")
+    Error::new(ErrorKind::Lost, "the claim's session is over")
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -1,4 +1,5 @@
-//! What can be done to a server and its clients, by name: a trial says what it needs, a subject what it can.
+//! Names everything that can be done to a server and its clients. A trial says what it needs, a subject says what it
+//! can do.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use std::fmt;
 pub enum Ability {
     /// Requests are refused for a while, renewals too.
     Refuse,
-    /// Requests are carried out, and their replies get lost.
+    /// Requests are carried out, but their replies get lost.
     LoseReplies,
     /// Requests and replies take long.
     Delay,
@@ -16,52 +17,52 @@ pub enum Ability {
     HoldBack,
     /// Everything that concerns one name stalls.
     StallName,
-    /// Nothing that the store tells by itself arrives.
+    /// No signal of the store arrives.
     DropSignals,
-    /// A client dies: nothing of it reaches the store any more, and it gives nothing back.
+    /// A client dies: none of its requests reach the store any more, and it gives nothing back.
     Kill,
     /// The store ends a client's session.
     EndSession,
-    /// A client is stopped for longer than it can bear, and goes on as if nothing had happened.
+    /// A client is stopped for longer than its ttl, and then continues as if nothing had happened.
     Sleep,
-    /// The server is stopped, and started again.
+    /// The server is stopped and started again.
     Restart,
-    /// The server's process stands still for a while.
+    /// The server's process is paused for a while.
     Pause,
-    /// The server forgets everything, and goes on.
+    /// The server forgets everything, and continues.
     Forget,
-    /// A replica takes over from a master, whose last writes it may have missed.
+    /// A replica takes over from a master, and may have missed its last writes.
     FailOver,
-    /// Names lie on several servers, and can be told and moved from one to another.
+    /// Names are on several servers. The suite can find out which server has a name, and can move it to another.
     Spread,
-    /// Several servers agree on everything, and go on without one of them.
+    /// Several servers form a quorum, and continue without one of them.
     Agree,
     /// The server's clock is set to another time.
     StepClock,
     /// Clients whose clocks are hours apart.
     SkewClients,
-    /// Connections are cut, reset, or die without a word.
+    /// Connections are cut, reset, or die silently.
     Cut,
-    /// Of a client's connections, the one that it is told things on is cut.
+    /// Only a client's push connection is cut.
     CutPush,
-    /// The network carries nothing, or carries it late, one way or both.
+    /// The network carries nothing, or carries it late, in one direction or both.
     Stall,
-    /// A client is a process of its own, which is killed and stopped as the system does it.
+    /// A client is a process of its own, which the system can kill and stop.
     Child,
     /// Connecting with a wrong password.
     WrongPassword,
-    /// Connecting as somebody who may log in, and nothing else.
+    /// Connecting as a user who may log in, and nothing else.
     NoPermission,
-    /// Connecting to where no such server is.
+    /// Connecting to an address without such a server.
     WrongAddress,
-    /// Counting what clients send, and what the server tells by itself.
+    /// Counting the commands of clients and the signals of the server.
     Count,
-    /// Listing whatever is left at the server.
+    /// Listing everything that is left at the server.
     Leftovers,
 }
 
 impl Ability {
-    /// Every one of them.
+    /// All abilities.
     pub const ALL: [Self; 26] = [
         Self::Refuse,
         Self::LoseReplies,
@@ -91,26 +92,27 @@ impl Ability {
         Self::Leftovers,
     ];
 
-    /// Whether it befalls, or counts, everyone who uses the server: a trial that needs it has a shared one to itself.
+    /// Whether it affects, or counts, every user of the server. A trial that needs it must have a shared server to
+    /// itself.
     #[must_use]
     pub const fn is_for_everyone(self) -> bool {
         use Ability::{Agree, Count, FailOver, Forget, Pause, Restart, Spread, StepClock};
         matches!(self, Restart | Pause | Forget | FailOver | Spread | Agree | StepClock | Count)
     }
 
-    /// Whether it is done on the way to the server.
+    /// Whether it is done on the network between client and server.
     #[must_use]
     pub const fn is_of_the_network(self) -> bool {
         matches!(self, Self::Cut | Self::CutPush | Self::Stall)
     }
 
-    /// Whether it takes its time: servers that serve together wait before they believe that another is gone, or back.
+    /// Whether it is slow: servers that serve together wait before they decide that another one is gone, or back.
     #[must_use]
     pub const fn is_slow(self) -> bool {
         matches!(self, Self::FailOver | Self::Agree | Self::Restart)
     }
 
-    /// What it is, to finish the sentence "cannot …".
+    /// The phrase for it in the sentence "cannot …".
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -122,7 +124,7 @@ impl Ability {
             Self::DropSignals => "drop signals",
             Self::Kill => "kill a client",
             Self::EndSession => "end a session",
-            Self::Sleep => "stop a client past its ttl",
+            Self::Sleep => "stop a client for longer than its ttl",
             Self::Restart => "stop and start the server",
             Self::Pause => "pause the server",
             Self::Forget => "make the server forget everything",
@@ -130,16 +132,16 @@ impl Ability {
             Self::Spread => "spread names over servers",
             Self::Agree => "take one of several servers away",
             Self::StepClock => "step the server's clock",
-            Self::SkewClients => "set clients' clocks apart",
+            Self::SkewClients => "make clients' clocks differ",
             Self::Cut => "cut connections",
-            Self::CutPush => "cut a push connection alone",
+            Self::CutPush => "cut only the push connection",
             Self::Stall => "stall or slow the network",
             Self::Child => "run a client as a process",
             Self::WrongPassword => "give a wrong password",
             Self::NoPermission => "take a permission away",
-            Self::WrongAddress => "go to a wrong address",
+            Self::WrongAddress => "connect to a wrong address",
             Self::Count => "count commands",
-            Self::Leftovers => "list what is left",
+            Self::Leftovers => "list leftovers",
         }
     }
 }

@@ -1,21 +1,21 @@
-//! What a trial does to the server, or to what lies between it and its clients.
+//! The acts of a trial: faults and changes of the server, or of the network between it and its clients.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::{Ability, Way};
 
-/// Whom an act concerns.
+/// The clients that an act concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whom {
-    /// Every client, and so the server.
+    /// Every client, and with them the server.
     Everyone,
-    /// The client of that label.
+    /// The client with that label.
     Client(String),
 }
 
 impl Whom {
-    /// Whether the client of that label is meant.
+    /// Whether this includes the client with that label.
     #[must_use]
     pub fn is(&self, label: &str) -> bool {
         match self {
@@ -25,12 +25,12 @@ impl Whom {
     }
 }
 
-/// Which of several servers that agree.
+/// A role among several servers that form a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seat {
-    /// Whom the others follow.
+    /// The server that the others follow.
     Leader,
-    /// One that follows.
+    /// A server that follows.
     Follower,
 }
 
@@ -43,84 +43,86 @@ impl fmt::Display for Seat {
     }
 }
 
-/// One thing done to the server, or to a connection. It lasts until [`Act::Heal`], unless it says otherwise.
+/// One act on the server, or on a connection. It lasts until [`Act::Heal`], unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Act {
-    /// Everything is refused.
+    /// Every request is refused.
     Refuse(Whom),
-    /// The next so many replies are lost, though what was asked is done.
+    /// This many replies from now on are lost. Their requests are carried out.
     LoseReplies(Whom, usize),
-    /// Each request and its reply together take so much longer.
+    /// Each request with its reply takes this much longer.
     Delay(Whom, Duration),
-    /// Requests do not arrive before the heal; they do then, even if nobody waits for the reply any more.
+    /// Requests do not arrive before the heal. Then they do, even if the caller is no longer waiting for the reply.
     HoldRequests(Whom),
-    /// Requests arrive, and nothing comes back before the heal.
+    /// Requests arrive, but no reply comes back before the heal.
     HoldReplies(Whom),
-    /// Requests of any client that concern this name do not arrive before the heal.
+    /// Requests of any client about this name do not arrive before the heal.
     StallName(String),
-    /// Nothing is told by itself.
+    /// The store's signals are dropped.
     DropSignals(Whom),
-    /// The client is dead, for good.
+    /// The client dies, for good.
     Kill(Whom),
-    /// The session is over at once.
+    /// The session ends at once.
     EndSession(Whom),
-    /// Clients stand still for so long, as on a machine that sleeps; when they go on, it has passed.
+    /// Clients stand still for this long, as on a machine that sleeps. When they continue, that time has passed.
     Sleep(Duration),
-    /// Every connection is closed, and each new one too.
+    /// Every connection is closed, and so is each new one.
     Cut(Whom),
-    /// Every connection is reset, and each new one too.
+    /// Every connection is reset, and so is each new one.
     Reset(Whom),
-    /// Each time the client's connections to a server have carried so many pieces there, the one that carried the last
-    /// is cut: what was asked arrives, and its reply does not. New ones work.
+    /// Each time the client's connections to a server have carried this many pieces there, the connection that carried
+    /// the last one is cut: the request arrives, its reply does not. New connections work.
     CutAfter(Whom, u64),
-    /// The connections that there are carry nothing any more, for good, and nobody is told. New ones work.
+    /// The existing connections carry nothing any more, for good, and neither side is told. New connections work.
     HalfOpen(Whom),
-    /// The connection that the client is told things on is closed, and each new one too.
+    /// The client's push connection is closed, and so is each new one.
     CutPush(Whom),
-    /// The network carries nothing that way; at the heal it arrives.
+    /// The network carries nothing in that direction; at the heal it arrives.
     Stall(Whom, Way),
-    /// What is sent on the connections that there are stays on its way; at the heal it arrives, even if they were
-    /// given up. New ones work.
+    /// Data sent on the existing connections is held back. At the heal it arrives, even if the client gave these
+    /// connections up. New connections work.
     Strand(Whom),
-    /// What the network carries that way takes so much longer.
+    /// The network takes this much longer in that direction.
     Lag(Whom, Way, Duration),
-    /// The server is stopped in good order, and started again at once.
+    /// The server is shut down cleanly and started again at once.
     Restart,
-    /// The server dies, and is started again at once.
+    /// The server dies and is started again at once.
     Crash,
     /// The server is stopped; it is started at the heal.
     Stop,
-    /// The server's process stands still; it goes on at the heal.
+    /// The server's process is paused; it continues at the heal.
     Pause,
-    /// The server forgets everything it was told.
+    /// The server forgets everything.
     Forget,
-    /// Replicas miss what is written from now on, until one takes over.
+    /// Replicas miss all writes from now on, until one takes over.
     FallBehind,
     /// The server dies, and a replica takes over.
     FailOver,
-    /// The server that has this name gives it to another one. It takes a while, and is over when this returns.
+    /// The server that has this name gives it to another one. This takes a while, and is complete when the call
+    /// returns.
     MoveName(String),
-    /// The server that has this name stands still; it goes on at the heal.
+    /// The server that has this name is paused; it continues at the heal.
     PauseHome(String),
     /// The server that has this name dies; it is started at the heal.
     KillHome(String),
     /// The server in that seat dies; it is started at the heal.
     KillSeat(Seat),
-    /// Between the server in that seat and all others nothing gets through, until the heal. Clients reach it as before.
+    /// Nothing gets through between the server in that seat and all others until the heal. Clients reach it as before.
     CutOff(Seat),
-    /// The server's clock is set so much later, for good.
+    /// The server's clock is set forward by this much, for good.
     StepClock(Duration),
-    /// The server's clock is set so much earlier, for good.
+    /// The server's clock is set back by this much, for good.
     StepClockBack(Duration),
-    /// Each client in a process of its own that connects from now on has a clock that is so much later than the last one's.
+    /// For each client that connects from now on as a process of its own, the clock is this much later than the
+    /// previous client's.
     SkewClients(Duration),
-    /// Everything is as it should be. The dead stay dead.
+    /// Everything works again. Dead clients stay dead.
     Heal,
 }
 
 impl Act {
-    /// What a subject must be able to do for it; healing is for everyone.
+    /// The ability that a subject needs for it. Every subject can heal.
     #[must_use]
     pub fn needs(&self) -> Option<Ability> {
         Some(match self {
@@ -149,7 +151,7 @@ impl Act {
     }
 }
 
-/// As a history tells it.
+/// The text in a history.
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -161,7 +163,7 @@ impl fmt::Display for Act {
             Self::HoldRequests(whom) => write!(f, "requests of {whom} are held back"),
             Self::HoldReplies(whom) => write!(f, "replies to {whom} are held back"),
             Self::StallName(name) => write!(f, "everything about {name:?} stalls"),
-            Self::DropSignals(whom) => write!(f, "nothing is told to {whom} any more"),
+            Self::DropSignals(whom) => write!(f, "signals to {whom} are dropped"),
             Self::Kill(whom) => write!(f, "{whom} dies"),
             Self::EndSession(whom) => write!(f, "the session of {whom} ends"),
             Self::Sleep(by) => write!(f, "clients stand still for {by:?}"),
@@ -170,22 +172,22 @@ impl fmt::Display for Act {
             Self::CutAfter(whom, pieces) => {
                 write!(f, "a connection of {whom} is cut just after each {pieces}th piece that it sends")
             }
-            Self::HalfOpen(whom) => write!(f, "the connections of {whom} die without a word"),
-            Self::CutPush(whom) => write!(f, "the connection that {whom} is told things on is cut"),
+            Self::HalfOpen(whom) => write!(f, "the connections of {whom} die silently"),
+            Self::CutPush(whom) => write!(f, "the push connection of {whom} is cut"),
             Self::Stall(whom, way) => write!(f, "the network of {whom} stalls {way}"),
-            Self::Strand(whom) => write!(f, "what {whom} sends on its connections stays on its way"),
+            Self::Strand(whom) => write!(f, "data that {whom} sends on its connections is held back"),
             Self::Lag(whom, way, by) => write!(f, "the network of {whom} takes {by:?} longer {way}"),
             Self::Restart => f.write_str("the server is restarted"),
             Self::KillSeat(seat) => write!(f, "{seat} dies"),
             Self::CutOff(seat) => write!(f, "{seat} is cut off from the other servers"),
             Self::Crash => f.write_str("the server dies, and is started again"),
             Self::Stop => f.write_str("the server is stopped"),
-            Self::Pause => f.write_str("the server stands still"),
+            Self::Pause => f.write_str("the server is paused"),
             Self::Forget => f.write_str("the server forgets everything"),
-            Self::FallBehind => f.write_str("replicas miss what is written"),
+            Self::FallBehind => f.write_str("replicas miss all writes"),
             Self::FailOver => f.write_str("the server dies, and a replica takes over"),
             Self::MoveName(name) => write!(f, "{name:?} moves to another server"),
-            Self::PauseHome(name) => write!(f, "the server that has {name:?} stands still"),
+            Self::PauseHome(name) => write!(f, "the server that has {name:?} is paused"),
             Self::KillHome(name) => write!(f, "the server that has {name:?} dies"),
             Self::StepClock(by) => write!(f, "the server's clock is set {by:?} forward"),
             Self::StepClockBack(by) => write!(f, "the server's clock is set {by:?} back"),

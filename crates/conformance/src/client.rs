@@ -1,4 +1,4 @@
-//! A trial's client: one `Locks`, every step of which is written down.
+//! A client in a trial: one `Locks`. Every step of it is recorded.
 
 use std::fmt;
 use std::future::Future;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidelock::{ErrorKind, Line, Locks, Result};
+use tidelock_core::{ErrorKind, Line, Locks, Result};
 
 use crate::history::{Author, Recorder, What};
 use crate::hold::{Hold, Kept};
 use crate::want::Want;
 
-/// A client, as good as a process of its own. Clones are the same client.
+/// A client, equivalent to a process of its own. Clones are the same client.
 #[derive(Clone)]
 pub struct Client {
     locks: Arc<dyn Locks>,
@@ -26,13 +26,13 @@ impl Client {
         Self { locks, label: label.into(), recorder }
     }
 
-    /// Its locks, for what is not written down.
+    /// Its locks, for steps that are not recorded.
     #[must_use]
     pub fn locks(&self) -> &Arc<dyn Locks> {
         &self.locks
     }
 
-    /// What it is called.
+    /// Its label.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
@@ -41,7 +41,7 @@ impl Client {
     /// Waits its turn.
     ///
     /// # Errors
-    /// As of the lock's own call.
+    /// As the lock's own call.
     pub async fn take(&self, name: &str, want: Want) -> Result<Hold> {
         self.take_as(self.author(name), want).await
     }
@@ -57,13 +57,13 @@ impl Client {
             };
             kept.map(Some)
         });
-        Ok(held.await?.expect("whoever waits without end is not refused"))
+        Ok(held.await?.expect("a wait without an end is not refused"))
     }
 
     /// Takes it at once, or not at all.
     ///
     /// # Errors
-    /// As of the lock's own call.
+    /// As the lock's own call.
     pub async fn try_take(&self, name: &str, want: Want) -> Result<Option<Hold>> {
         let plain = |guard: Option<_>| guard.map(Kept::Plain);
         self.ask(self.author(name), want, async {
@@ -77,10 +77,10 @@ impl Client {
         .await
     }
 
-    /// Waits its turn for so long.
+    /// Waits its turn for this long.
     ///
     /// # Errors
-    /// As of the lock's own call.
+    /// As the lock's own call.
     pub async fn take_within(&self, name: &str, want: Want, patience: Duration) -> Result<Option<Hold>> {
         let plain = |guard: Option<_>| guard.map(Kept::Plain);
         let write = |guard: Option<_>| guard.map(Kept::Write);
@@ -97,10 +97,10 @@ impl Client {
         .await
     }
 
-    /// Makes the semaphore of that name another size.
+    /// Changes the size of the semaphore with that name.
     ///
     /// # Errors
-    /// As of [`tidelock::Semaphore::resize`].
+    /// As [`tidelock_core::Semaphore::resize`].
     pub async fn resize(&self, name: &str, to: u32) -> Result<()> {
         let author = self.recorder.author(&self.label, name);
         self.recorder.note(&author, What::Resizing { to });
@@ -111,7 +111,7 @@ impl Client {
         match &resized {
             Ok(()) => self.recorder.note(&author, What::Resized { to }),
             Err(error) if is_refusal(error.kind()) => self.recorder.note(&author, What::Refused),
-            Err(_) => {} // it may be made yet
+            Err(_) => {} // it may still be made
         }
         resized
     }
@@ -119,17 +119,17 @@ impl Client {
     /// The line of a name.
     ///
     /// # Errors
-    /// As of [`Locks::inspect`].
+    /// As [`Locks::inspect`].
     pub async fn line(&self, name: &str) -> Result<Line> {
         self.locks.inspect(name).await
     }
 
-    /// How many wait in a line; 0 when it cannot be told.
+    /// How many claims wait in a line; 0 if the line cannot be read.
     pub async fn waiters(&self, name: &str) -> usize {
         self.line(name).await.map_or(0, |line| line.waiters().count())
     }
 
-    /// Whether nobody stands in a line; not when it cannot be told.
+    /// Whether a line has no claims; `false` if it cannot be read.
     pub async fn is_empty(&self, name: &str) -> bool {
         self.line(name).await.is_ok_and(|line| line.claims.is_empty())
     }
@@ -163,15 +163,15 @@ fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, Conflict | InvalidName | InvalidPermits | KindMismatch)
 }
 
-/// A claim that was asked for. Dropped before it is settled, it was cancelled.
+/// A claim that was asked for. If this is dropped before it is settled, the claim was cancelled.
 struct Asking {
     recorder: Arc<Recorder>,
     author: Author,
     is_settled: bool,
 }
 
-/// The asking, and the call that it is about. The fields are dropped in this order: that it gives up is written down
-/// before the call is dropped and the claim leaves, for from then on others may be granted.
+/// A claim that was asked for, with the call that asks. The fields are dropped in this order: the cancellation must be
+/// recorded before the call is dropped and the claim leaves, because from then on others may be granted.
 struct Asked<F> {
     asking: Asking,
     work: Pin<Box<F>>,

@@ -1,4 +1,4 @@
-//! A crowd: many tasks of several clients that take and give back by chance, and write to what they hold.
+//! A crowd: many tasks of several clients that take and give back at random, and write to the resources they hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use crate::client::Client;
 use crate::failure::{Outcome, ensure};
 use crate::{Dice, Resource, Stage, Want};
 
-/// What a crowd does.
+/// The plan of a crowd.
 #[derive(Clone, Debug)]
 pub(crate) struct Crowd {
-    /// What is wanted of each name; a name is one kind.
+    /// The names, each with the wants that tasks choose from; a name has one kind.
     pub(crate) names: Vec<(String, Vec<Want>)>,
     /// How many tasks each client has.
     pub(crate) tasks: usize,
-    /// How often each task takes something.
+    /// How often each task takes a name.
     pub(crate) rounds: usize,
-    /// Whether tasks also try, and give up waiting.
+    /// Whether tasks also try without waiting, and give up waiting.
     pub(crate) is_fickle: bool,
 }
 
 impl Crowd {
-    /// Lets the crowd loose, and counts at the end what every name's exclusive holders have counted.
+    /// Runs the crowd, and checks at the end that every name's counter equals the number of its exclusive holds.
     pub(crate) async fn play(self, stage: &Stage, clients: &[Client]) -> Outcome {
         let resource = |name: &str| Arc::new(Resource::new(stage.recorder(), name));
         let resources: BTreeMap<String, Arc<Resource>> =
@@ -49,14 +49,14 @@ impl Crowd {
             let seen = resources[&name].counted();
             ensure!(
                 seen == times,
-                "{times} exclusive holders of {name:?} counted one more each, and {seen} is left"
+                "{times} exclusive holders of {name:?} added one each, but the counter is {seen}"
             );
         }
         Ok(())
     }
 }
 
-/// One task of it.
+/// One task of the crowd.
 struct One {
     crowd: Crowd,
     client: Client,
@@ -77,7 +77,7 @@ impl One {
         Ok(counted)
     }
 
-    /// Takes it, works, gives it back. Says whether it counted.
+    /// Takes the name, works, and gives it back. Returns whether it counted.
     async fn work(&self, name: &str, want: Want) -> Outcome<bool> {
         let held = match self.dice.below(4) {
             0 if self.crowd.is_fickle => self.client.try_take(name, want).await?,
@@ -98,7 +98,7 @@ impl One {
         let counts = want.is_alone();
         if counts {
             let resource = &self.resources[name];
-            ensure!(resource.write(&hold), "the fence of {name:?} refused a holder in good standing");
+            ensure!(resource.write(&hold), "the fence of {name:?} refused a holder that still holds");
             resource.count(1 + self.dice.below(4)).await;
         } else {
             yields(1 + self.dice.below(4)).await;

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// Why a trial failed: a sentence.
+/// Why a trial failed, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(String);
 
-/// What a trial comes to.
+/// The outcome of a trial.
 pub type Outcome<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure for that reason.
+    /// A failure with that reason.
     #[must_use]
     pub fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
@@ -23,8 +23,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<tidelock::Error> for Failure {
-    fn from(error: tidelock::Error) -> Self {
+impl From<tidelock_core::Error> for Failure {
+    fn from(error: tidelock_core::Error) -> Self {
         Self(error.to_string())
     }
 }
@@ -35,7 +35,7 @@ impl From<tokio::task::JoinError> for Failure {
     }
 }
 
-/// Fails the trial with a sentence unless the condition holds.
+/// Fails the trial with this sentence unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         let holds: bool = $holds;

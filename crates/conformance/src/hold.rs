@@ -1,4 +1,4 @@
-//! What a trial's client holds: a guard whose beginning and end are written down.
+//! A lock held by a trial's client: a guard whose beginning and end are recorded.
 
 use std::fmt;
 use std::future::Future;
@@ -6,11 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidelock::{Guard, Moment, Result, State, Token, WriteGuard};
+use tidelock_core::backend::Moment;
+use tidelock_core::{Guard, Result, State, Token, WriteGuard};
 
 use crate::history::{Author, Recorder, What};
 
-/// A guard, or a writer's.
+/// A guard, or a writer's guard.
 #[derive(Debug)]
 pub(crate) enum Kept {
     Plain(Guard),
@@ -43,7 +44,7 @@ impl Hold {
 
     /// The guard.
     pub fn guard(&self) -> &Guard {
-        self.kept.as_ref().expect("only its end takes it").guard()
+        self.kept.as_ref().expect("only the end of the hold takes it").guard()
     }
 
     /// Its token.
@@ -52,16 +53,16 @@ impl Hold {
         self.guard().token()
     }
 
-    /// How far it can be trusted.
+    /// Whether it can still be trusted.
     #[must_use]
     pub fn state(&self) -> State {
         self.guard().state()
     }
 
-    /// Gives it back, and waits for the store's word.
+    /// Gives it back, and waits for the store's answer.
     ///
     /// # Errors
-    /// As of [`Guard::release`].
+    /// As [`Guard::release`].
     pub async fn release(mut self) -> Result<()> {
         match self.take() {
             Some(Kept::Plain(guard)) => guard.release().await,
@@ -70,17 +71,17 @@ impl Hold {
         }
     }
 
-    /// A writer becomes a reader. What is no writer stays what it is.
+    /// Turns a writer into a reader. Any other hold stays as it is.
     ///
     /// # Errors
-    /// As of [`WriteGuard::downgrade`].
+    /// As [`WriteGuard::downgrade`].
     pub async fn downgrade(mut self) -> Result<Self> {
         let (author, recorder) = (self.author.clone(), self.recorder.clone());
         let since = recorder.now();
         let writer = match self.take_quietly() {
             Some(Kept::Write(writer)) => writer,
             Some(plain) => return Ok(Self::again(plain, author, recorder, since)),
-            None => unreachable!("only its end takes it"),
+            None => unreachable!("only the end of the hold takes it"),
         };
         recorder.note(&author, What::Lightened { weight: 1 });
         let notes = Some((author, recorder));
@@ -89,7 +90,7 @@ impl Hold {
         Ok(Self::again(Kept::Plain(reader), author, recorder, since))
     }
 
-    /// The same claim under another guard.
+    /// The same claim with another guard.
     fn again(kept: Kept, author: Author, recorder: Arc<Recorder>, since: Moment) -> Self {
         let kept = Arc::new(kept);
         recorder.keep(&author, &kept, since);
@@ -105,15 +106,16 @@ impl Hold {
         self.take_quietly()
     }
 
-    /// The recorder looks at a guard only while it writes, so nobody else has it here.
+    /// The recorder looks at a guard only while it records, so this is the only reference here.
     fn take_quietly(&mut self) -> Option<Kept> {
         self.recorder.keep_no_more(&self.author);
         self.kept.take().and_then(Arc::into_inner)
     }
 }
 
-/// A downgrade under way. Given up, the end of the hold is written down before the guard is dropped with the call; when
-/// it fails, as of its beginning: the guard has gone since, and nobody could look at it.
+/// A downgrade under way. If it is dropped, the end of the hold is recorded before the call drops the guard. If it
+/// fails, the end is recorded as of the beginning of the call: the guard is gone since then, and the recorder could
+/// not look at it.
 struct Downgrading<F> {
     notes: Option<(Author, Arc<Recorder>)>,
     since: Moment,
@@ -125,7 +127,7 @@ impl<F: Future<Output = Result<Guard>>> Future for Downgrading<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let reader = std::task::ready!(self.work.as_mut().poll(cx))?;
-        let notes = self.notes.take().expect("it is ready once");
+        let notes = self.notes.take().expect("it is polled to its end only once");
         Poll::Ready(Ok((reader, notes)))
     }
 }

@@ -1,11 +1,11 @@
 //! Tidelock's contract as trials that anyone can run against a backend, and that can fail.
 //!
-//! A [`Subject`] is a backend under trial: how to open clients of it, and what can be done to its server. [`run`]
-//! plays every trial on it and gives a [`Report`]. What happened in a trial is recorded, and checked as a whole:
-//! see [`history`].
+//! A [`Subject`] is a backend under trial: it says how to open clients, and what can be done to its server. [`run`]
+//! plays every trial on it and returns a [`Report`]. Everything that happens in a trial is recorded, and the history
+//! is checked as a whole: see [`history`].
 //!
-//! A backend that works inside one process is a [`Seam`](subjects::Seam): all that goes wrong is done between core
-//! and the backend, and time is turned by hand. So its author has to say only how to make one.
+//! A backend that works inside one process is a [`Seam`](subjects::Seam): all faults are injected between core and the
+//! backend, and time is turned by hand. Its author only has to say how to create one.
 //!
 //! ```
 //! use tidelock_conformance::{Settings, run, subjects};
@@ -24,8 +24,8 @@ mod crowd;
 mod failure;
 pub mod history;
 mod hold;
-mod layer;
 mod lessons;
+pub mod program;
 mod proof;
 mod proxy;
 pub mod report;
@@ -50,7 +50,6 @@ pub use child::{Child, serve_as_child};
 pub use client::Client;
 pub use failure::{Failure, Outcome};
 pub use hold::Hold;
-pub use layer::{Layer, Layered};
 pub use lessons::LESSONS;
 pub use proof::{Proof, prove};
 pub use proxy::{Proxy, Way};

@@ -1,8 +1,8 @@
-//! The suite's own proof: it can fail, and each fault makes the trial fail that is about it.
+//! The suite's own proof: the suite can fail, and each fault makes the trial fail that tests for it.
 //!
-//! Each broken backend is played on by its own trial, which has to fail there and to pass on the sound backend; each
-//! faulty history has to be caught by its own check, and by no other. And a storm, which knows of no fault, has to break
-//! on those of the broken backends that it can.
+//! Each broken backend is played by its own trial, which must fail there and pass on the sound backend. Each faulty
+//! history must be caught by its own check, and by no other. A storm, which knows no particular fault, must also fail
+//! on those broken backends that it can catch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::report::{Ending, Painter, Verdict};
 use crate::runner::{Settings, play_one};
 use crate::{Storm, Subject, broken, storm, subjects, trials};
 
-/// How long a round of a storm lasts that is to find something, and how long the whole storm may.
+/// How long one round of a storm lasts in the proof, and how long the whole storm may last.
 const ROUND: Duration = Duration::from_secs(2);
 const LONGEST_STORM: Duration = Duration::from_secs(180);
 
-/// What the proof came to.
+/// The result of the proof.
 #[derive(Clone, Debug, Default)]
 pub struct Proof {
-    /// Each step of it.
+    /// All its steps.
     pub steps: Vec<Step>,
 }
 
-/// One thing that had to be caught.
+/// One fault that the suite must catch.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What is broken.
+    /// The fault.
     pub what: String,
-    /// The trial, or the check, that has to catch it.
+    /// The trial, or the check, that must catch it.
     pub by: String,
-    /// Whether it was caught, and the sound one was not.
+    /// Whether it was caught, and the sound backend passed.
     pub holds: bool,
-    /// What was said, in the first line, and the history that shows it.
+    /// The first line of what was reported, and the history that shows it.
     pub said: String,
 }
 
@@ -64,19 +64,19 @@ pub fn prove(settings: &Settings, tell: &mut dyn FnMut(&Step)) -> Proof {
 }
 
 impl Proof {
-    /// How many were caught.
+    /// How many faults were caught.
     #[must_use]
     pub fn passed(&self) -> usize {
         self.steps.iter().filter(|step| step.holds).count()
     }
 
-    /// How many were not.
+    /// How many faults were not caught.
     #[must_use]
     pub fn failed(&self) -> usize {
         self.steps.len() - self.passed()
     }
 
-    /// Whether all were.
+    /// Whether all faults were caught.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.failed() == 0 && !self.steps.is_empty()
@@ -84,7 +84,7 @@ impl Proof {
 }
 
 impl Step {
-    /// What is broken, by what it was caught, and what was said.
+    /// The fault, the trial that caught it, and the report.
     #[must_use]
     pub fn text(&self, painter: Painter) -> String {
         let word = if self.holds { painter.good("caught") } else { painter.bad("MISSED") };
@@ -109,16 +109,16 @@ fn catch(broken: &Broken, settings: &Settings, sound: &mut BTreeMap<&'static str
         play_one(&memory, trial, settings)
     });
     if on_sound.ending != Ending::Passed {
-        return step(false, "it fails on the sound backend too".into());
+        return step(false, "the trial fails on the sound backend too".into());
     }
     let subject: Arc<dyn Subject> = Arc::new(broken.subject());
     match play_one(&subject, trial, settings).ending {
         Ending::Failed { why, timeline, .. } => step(true, format!("{why}\n{timeline}")),
-        _ => step(false, "it passes on the broken one".into()),
+        _ => step(false, "the trial passes on the broken backend".into()),
     }
 }
 
-/// Storms mostly wait, so all of them go on at once.
+/// Storms mostly wait, so all of them run at once.
 fn catch_all_weak(is_chosen: &dyn Fn(&str) -> bool, seed: u64) -> Vec<Step> {
     let weak: Vec<Weak> = broken::weak().into_iter().filter(|weak| is_chosen(weak.name)).collect();
     thread::scope(|scope| {

@@ -1,10 +1,11 @@
 //! A TCP proxy in this process that can be made to fail, for subjects with a server.
 //!
-//! Each direction of each connection is a reader and a writer with a queue between them, so that a delay shifts what
-//! is sent and does not throttle it. What is held back waits in the queue and is sent at the heal; a cut or a reset
-//! ends every connection, and newcomers too until the heal; a connection may also be cut by what it carries, just after
-//! it has asked. A connection that has become half open carries nothing any more, heal or not. A connection is known as the one for pushes by something that is said on it. Where servers
-//! tell clients of each other, they are told of proxies instead.
+//! Each direction of each connection is a reader and a writer with a queue between them, so a delay shifts the data
+//! and does not throttle it. Held-back data waits in the queue and is sent at the heal. A cut or a reset ends every
+//! connection, and until the heal every new one too. A connection may also be cut after a number of pieces, just after
+//! a request. A half-open connection carries nothing any more, not even after the heal. A connection is recognized as
+//! a push connection by a mark that the client sends on it. Where servers tell clients each other's addresses, the
+//! proxy replaces these by the addresses of proxies.
 
 use std::fmt;
 use std::io;
@@ -21,14 +22,14 @@ use tokio::time::Instant;
 
 use crate::Retelling;
 
-/// How many pieces may be under way in one direction of one connection.
+/// How many pieces may be queued in one direction of one connection.
 const UNDER_WAY: usize = 4_096;
-/// How long a server is listened to whose client was cut off.
+/// How long to go on reading from a server after its client was cut off.
 const HEARD_OUT: Duration = Duration::from_millis(200);
-/// The largest piece.
+/// The largest piece, in bytes.
 const PIECE: usize = 16 * 1_024;
 
-/// A way to a server that can be made to fail. Dropping it ends every connection.
+/// A route to a server that can be made to fail. Dropping it ends every connection.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -57,22 +58,22 @@ impl fmt::Display for Way {
     }
 }
 
-/// What it is like on the way at the moment.
+/// The current faults of the network.
 #[derive(Clone, Debug, Default)]
 struct Weather {
     there: Direction,
     back: Direction,
-    /// How often something has been done to the connections of that moment.
+    /// Increases with each fault that ends or silences the connections of that moment.
     age: u64,
-    /// Connections that began before this age are ended; newcomers too, if it says how.
+    /// Connections that began before this age are ended; if there is an ending, new ones too.
     cut: (u64, Option<Ending>),
-    /// The same for the connections for pushes alone.
+    /// The same for push connections only.
     push_cut: (u64, Option<Ending>),
     /// Connections that began before this age carry nothing.
     half_open: u64,
-    /// Nor do those before this one, before the heal.
+    /// Connections that began before this age carry nothing until the heal.
     stranded: u64,
-    /// Each time so many pieces have gone to the server, the connection of the last one is ended; never, if 0.
+    /// Each time this many pieces have gone to the server, the connection of the last one is ended; 0 is never.
     cut_after: u64,
 }
 
@@ -95,15 +96,15 @@ impl Proxy {
     /// A proxy to that server, on a free port of this machine.
     ///
     /// # Errors
-    /// When there is no free port.
+    /// If there is no free port.
     pub async fn to(server: SocketAddr) -> io::Result<Self> {
         Self::knowing(server, None).await
     }
 
-    /// The same, and a connection on which a client says `mark`, in whichever case, is known as one for pushes.
+    /// The same. A connection on which a client sends `mark`, in upper or lower case, is a push connection.
     ///
     /// # Errors
-    /// When there is no free port.
+    /// If there is no free port.
     pub async fn knowing(server: SocketAddr, mark: Option<&'static str>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -127,67 +128,67 @@ impl Proxy {
         Ok(Self { address, weather, carried, asked, retelling, listening })
     }
 
-    /// From now on clients are told other words than the server's. It is said once, before any of them connects.
+    /// From now on clients receive other words than the server's. Call this once, before any client connects.
     pub fn retell(&self, retelling: Retelling) {
-        let _ = self.retelling.set(retelling); // said twice, the first counts
+        let _ = self.retelling.set(retelling); // only the first call counts
     }
 
-    /// Where clients connect to.
+    /// The address that clients connect to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many bytes have been carried, both ways.
+    /// How many bytes have been carried, in both directions.
     #[must_use]
     pub fn carried(&self) -> u64 {
         self.carried.load(Ordering::Relaxed)
     }
 
-    /// Nothing gets through that way before the heal, and nothing is lost.
+    /// Holds everything back in that direction until the heal. Nothing is lost.
     pub fn hold(&self, way: Way) {
         self.weather.send_modify(|weather| weather.direction_mut(way).is_held = true);
     }
 
-    /// Everything that way takes so much longer.
+    /// Delays everything in that direction by this much.
     pub fn delay(&self, way: Way, delay: Duration) {
         self.weather.send_modify(|weather| weather.direction_mut(way).delay = delay);
     }
 
-    /// Every connection is closed, and so is each new one, until the heal.
+    /// Closes every connection, and each new one until the heal.
     pub fn cut(&self) {
         self.end(Ending::Closed);
     }
 
-    /// Every connection is reset, and so is each new one, until the heal.
+    /// Resets every connection, and each new one until the heal.
     pub fn reset(&self) {
         self.end(Ending::Reset);
     }
 
-    /// Every connection for pushes is closed, and so is each new one, until the heal.
+    /// Closes every push connection, and each new one until the heal.
     pub fn cut_push(&self) {
         self.weather.send_modify(|weather| weather.push_cut = (weather.next_age(), Some(Ending::Closed)));
     }
 
-    /// The connections that there are carry nothing any more, and nobody is told. New ones do.
+    /// Makes the existing connections carry nothing any more, without telling either side. New connections work.
     pub fn break_quietly(&self) {
         self.weather.send_modify(|weather| weather.half_open = weather.next_age());
     }
 
-    /// What is sent on the connections that there are stays on its way, even if they are given up; at the heal it
-    /// arrives. New connections work.
+    /// Holds back data sent on the existing connections, even if they are given up; at the heal it arrives. New
+    /// connections work.
     pub fn strand(&self) {
         self.weather.send_modify(|weather| weather.stranded = weather.next_age());
     }
 
-    /// Each time so many pieces have gone to the server, until the heal, the connection that carried the last one is
-    /// reset: what was asked arrives, and its reply does not. New ones work.
+    /// Until the heal, each time this many pieces have gone to the server, resets the connection that carried the last
+    /// one: the request arrives, its reply does not. New connections work.
     pub fn cut_after(&self, pieces: u64) {
         self.asked.store(0, Ordering::Relaxed);
         self.weather.send_modify(|weather| weather.cut_after = pieces);
     }
 
-    /// Everything gets through again. Connections that were ended stay so.
+    /// Lets everything through again. Ended connections stay ended.
     pub fn heal(&self) {
         self.weather.send_modify(|weather| {
             (weather.there, weather.back) = Default::default();
@@ -209,7 +210,7 @@ impl Drop for Proxy {
 }
 
 impl Weather {
-    /// From now on: whatever began until now began before it.
+    /// A new age: every connection so far began before it.
     fn next_age(&mut self) -> u64 {
         self.age += 1;
         self.age
@@ -219,7 +220,7 @@ impl Weather {
         !self.direction(way).is_held && self.half_open.max(self.stranded) <= born
     }
 
-    /// How a connection of that age ends now, if it does.
+    /// How a connection of that age must end now, if at all.
     fn ends(&self, born: u64, is_push: bool) -> Option<Ending> {
         let by = |(age, ending): (u64, Option<Ending>)| match ending {
             None => (age > born).then_some(Ending::Closed),
@@ -248,18 +249,18 @@ struct Connection {
     weather: watch::Receiver<Weather>,
     born: u64,
     mark: Option<&'static str>,
-    /// Whether the mark was said.
+    /// Whether the mark was sent on it.
     is_push: watch::Sender<bool>,
-    /// Whether it is to end by what it has carried.
+    /// Whether it must end because of the pieces it carried.
     is_doomed: watch::Sender<bool>,
     carried: Arc<AtomicU64>,
-    /// How many pieces have gone to the server since that counts.
+    /// How many pieces have gone to the server since counting began.
     asked: Arc<AtomicU64>,
     retelling: Arc<OnceLock<Retelling>>,
 }
 
 impl Connection {
-    /// One that begins now.
+    /// A connection that begins now.
     fn another(&self) -> Self {
         let born = self.weather.borrow().age;
         Self {
@@ -274,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// Carries it until both sides have ended it, or the weather does.
+    /// Carries data until both sides have ended the connection, or a fault ends it.
     async fn carry(self, mut client: TcpStream, server: SocketAddr) {
         let at_once = self.weather.borrow().cut.1;
         if let Some(ending) = at_once {
@@ -283,7 +284,7 @@ impl Connection {
         let Ok(mut server) = TcpStream::connect(server).await else {
             return end(client, Ending::Reset); // as the server itself would refuse it
         };
-        let _ = (client.set_nodelay(true), server.set_nodelay(true)); // what is late is late by order
+        let _ = (client.set_nodelay(true), server.set_nodelay(true)); // delays must come from the trial alone
         let ending = {
             let (from_client, to_client) = client.split();
             let (from_server, to_server) = server.split();
@@ -303,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the weather ends it.
+    /// Waits until a fault ends it.
     async fn ended(&self) -> Ending {
         let (mut weather, mut is_push) = (self.weather.clone(), self.is_push.subscribe());
         loop {
@@ -320,7 +321,7 @@ impl Connection {
         }
     }
 
-    /// One direction of it, until its source ends; that end is passed on.
+    /// Carries one direction until its source ends, and passes that end on.
     async fn pump(&self, from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin, way: Way) {
         let (pieces, queue) = mpsc::channel(UNDER_WAY);
         tokio::join!(self.read(from, pieces, way), self.write(queue, to, way));
@@ -346,7 +347,7 @@ impl Connection {
                 return;
             }
         }
-        let _ = pieces.send((Instant::now(), heard)).await; // whoever writes may have ended
+        let _ = pieces.send((Instant::now(), heard)).await; // the writer may have ended
     }
 
     async fn write(
@@ -371,12 +372,12 @@ impl Connection {
                 let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
                 if asked.is_multiple_of(cut_after) {
                     self.is_doomed.send_replace(true);
-                    return std::future::pending().await; // nothing more gets through
+                    return std::future::pending().await; // nothing gets through any more
                 }
             }
         }
         if weather.wait_for(|weather| weather.carries(self.born, way)).await.is_ok() {
-            let _ = to.shutdown().await; // the other side may have gone
+            let _ = to.shutdown().await; // the other side may be gone
         }
     }
 }
@@ -385,17 +386,17 @@ fn says(piece: &[u8], mark: &str) -> bool {
     piece.windows(mark.len()).any(|window| window.eq_ignore_ascii_case(mark.as_bytes()))
 }
 
-/// A server may throw away what it was sent when the connection ends before it has read it: so it is listened to for a
-/// while.
+/// A server may discard data that it has not read when the connection ends. So the connection is kept open, and read,
+/// for a while.
 async fn hear_out(mut server: TcpStream) {
     let mut said = [0; 1024];
     let listening = async { while let Ok(1..) = server.read(&mut said).await {} };
-    let _ = tokio::time::timeout(HEARD_OUT, listening).await; // it has had its time
+    let _ = tokio::time::timeout(HEARD_OUT, listening).await; // it has had enough time
 }
 
 fn end(stream: TcpStream, ending: Ending) {
     if ending == Ending::Reset {
-        let _ = stream.set_zero_linger(); // without it the end is an orderly one, which is an end all the same
+        let _ = stream.set_zero_linger(); // if it fails, the connection ends in the orderly way, which is an end too
     }
     drop(stream);
 }
@@ -407,7 +408,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(50);
     const LONG: Duration = Duration::from_secs(10);
 
-    /// A server that says everything again, and the proxy to it.
+    /// An echo server, and the proxy to it.
     async fn echo() -> Proxy {
         echo_knowing(None).await
     }
@@ -468,7 +469,7 @@ mod tests {
         assert_eq!(&answer(&mut stream).await.unwrap(), b"ping");
         stream.write_all(b"ping").await.unwrap();
         assert!(tokio::time::timeout(LONG, answer(&mut stream)).await.unwrap().is_err());
-        assert_eq!(proxy.carried(), 12, "it has arrived, and its answer has not");
+        assert_eq!(proxy.carried(), 12, "the request has arrived, its reply has not");
         let mut again = connect(&proxy).await;
         again.write_all(b"ping").await.unwrap();
         assert_eq!(&answer(&mut again).await.unwrap(), b"ping");
@@ -520,7 +521,7 @@ mod tests {
         assert!(answer(&mut push).await.is_err());
         let mut again = connect(&proxy).await;
         again.write_all(b"hear").await.unwrap();
-        assert!(answer(&mut again).await.is_err(), "a new one was let through");
+        assert!(answer(&mut again).await.is_err(), "a new connection was let through");
         plain.write_all(b"ping").await.unwrap();
         assert_eq!(&answer(&mut plain).await.unwrap(), b"ping");
         proxy.heal();

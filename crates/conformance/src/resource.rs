@@ -1,9 +1,9 @@
-//! What a lock protects: a resource that remembers the newest token it has seen.
+//! The resource that a lock protects: it remembers the newest token it has seen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidelock::{Fence, Token};
+use tidelock_core::{Fence, Token};
 
 use crate::history::{Author, Recorder, What};
 use crate::hold::Hold;
@@ -18,19 +18,19 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// The resource of that name.
+    /// The resource with that name.
     #[must_use]
     pub fn new(recorder: &Arc<Recorder>, name: &str) -> Self {
         let name = format!("resource {name}");
         Self { recorder: recorder.clone(), name, fence: Fence::new(), counter: AtomicU64::new(0) }
     }
 
-    /// Writes under a hold. Says whether the fence accepted it.
+    /// Writes under a hold. Returns whether the fence accepted it.
     pub fn write(&self, hold: &Hold) -> bool {
         self.write_under(&hold.author().who, hold.token())
     }
 
-    /// Writes under a token that was once somebody's.
+    /// Writes under a token from an earlier hold.
     pub fn write_under(&self, who: &Arc<str>, token: Token) -> bool {
         let author = Author { who: who.clone(), name: self.name.as_str().into(), claim: 0 };
         self.recorder.alone(&author, || {
@@ -39,7 +39,7 @@ impl Resource {
         })
     }
 
-    /// Reads the counter, lets others run, and writes one more: what only a lock makes safe.
+    /// Reads the counter, lets others run, and writes it back plus one: only a lock makes this safe.
     pub async fn count(&self, yields: u64) {
         let read = self.counter.load(Ordering::SeqCst);
         for _ in 0..yields {
@@ -48,7 +48,7 @@ impl Resource {
         self.counter.store(read + 1, Ordering::SeqCst);
     }
 
-    /// What was counted.
+    /// The value of the counter.
     #[must_use]
     pub fn counted(&self) -> u64 {
         self.counter.load(Ordering::SeqCst)

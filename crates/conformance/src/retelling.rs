@@ -1,20 +1,20 @@
-//! Words that a server says, and what its clients are told instead: servers that serve together tell each other's
-//! addresses, and a client that is to stay behind its own proxies has to be told theirs.
+//! Replaces words of a server by others before its client receives them. Servers that serve together tell clients each
+//! other's addresses; a client that must stay behind its own proxies has to receive theirs.
 //!
-//! A phrase is found wherever the network has cut it in two: what may be the beginning of one waits for the rest.
+//! A phrase is found even where the network has cut it in two: bytes that may begin a phrase wait for the rest.
 
-/// Phrases, each with what is said in its place.
+/// Phrases, each with its replacement.
 #[derive(Clone, Debug, Default)]
 pub struct Retelling(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Retelling {
-    /// These phrases. None may be empty, or begin another.
+    /// These phrases. None may be empty, or the beginning of another.
     pub fn new(phrases: impl IntoIterator<Item = (String, String)>) -> Self {
         let bytes = |(from, to): (String, String)| (from.into_bytes(), to.into_bytes());
         Self(phrases.into_iter().map(bytes).filter(|(from, _)| !from.is_empty()).collect())
     }
 
-    /// What is to be said of `heard`, which is emptied but for what may be the beginning of a phrase.
+    /// The text to pass on for `heard`. Only bytes that may begin a phrase stay in `heard`.
     pub(crate) fn tell(&self, heard: &mut Vec<u8>) -> Vec<u8> {
         let (mut said, mut at) = (Vec::with_capacity(heard.len()), 0);
         while let Some(first) = heard.get(at) {

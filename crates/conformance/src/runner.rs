@@ -1,7 +1,7 @@
-//! The runner: each trial on a thread and a runtime of its own, in parallel where that is safe, with a time-out.
+//! The runner: each trial has its own thread and runtime, runs in parallel where that is safe, and has a time-out.
 //!
-//! A trial passes when it says so, when every name it used can be used again after everything was healed, and when
-//! its whole history keeps the contract.
+//! A trial passes if it succeeds, if every name it used can be used again after everything was healed, and if its
+//! whole history keeps the contract.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::history::{History, Recorder, timeline};
 use crate::report::{Ending, Report, Verdict};
 use crate::{Can, Dice, Stage, Subject, Trial};
 
-/// How many trials of a server in real time run side by side: they mostly wait.
+/// How many trials run in parallel on a server in real time: they mostly wait.
 const SIDE_BY_SIDE: usize = 8;
 
 /// How to run.
@@ -25,7 +25,7 @@ pub struct Settings {
     pub filter: Option<String>,
     /// Larger crowds and more rounds.
     pub deep: bool,
-    /// What every random choice comes from.
+    /// The seed of every random choice.
     pub seed: u64,
     /// How long one trial may take, in real time.
     pub time_out: Duration,
@@ -52,7 +52,7 @@ pub fn run(subject: impl Subject, settings: &Settings) -> Report {
     run_with(&subject, settings, &mut |_| {})
 }
 
-/// The same, and tells of each verdict as soon as it is there.
+/// Like [`run`], and calls `tell` with each verdict as soon as it is known.
 #[must_use]
 pub fn run_with(subject: &Arc<dyn Subject>, settings: &Settings, tell: &mut dyn FnMut(&Verdict)) -> Report {
     let chosen =
@@ -63,7 +63,7 @@ pub fn run_with(subject: &Arc<dyn Subject>, settings: &Settings, tell: &mut dyn 
         true => SIDE_BY_SIDE,
         false => thread::available_parallelism().map_or(1, usize::from),
     };
-    // What is done to a shared server would befall the others too.
+    // An act on a shared server would affect other trials too.
     let is_for_everyone = |trial: &Trial| trial.needs.iter().any(|need| need.is_for_everyone());
     let (alone, together): (Vec<Trial>, Vec<Trial>) =
         trials.iter().partition(|trial| subject.is_shared() && is_for_everyone(trial));
@@ -122,7 +122,7 @@ pub(crate) fn play_one(subject: &Arc<dyn Subject>, trial: Trial, settings: &Sett
     Verdict { trial, ending, took: began.elapsed() }
 }
 
-/// How many times as long a trial may take that needs what takes its time.
+/// The factor on the time-out for a trial that needs slow abilities.
 const SLOWER: u32 = 5;
 
 type Notes = Arc<OnceLock<Arc<Recorder>>>;
@@ -141,12 +141,12 @@ fn play_in_thread(
         move || play_here(subject, trial, &settings, &notes, &sender)
     });
     let outcome = match thread {
-        Err(error) => Err(Failure::new(format!("no thread to run it on: {error}"))),
-        // A trial that is stuck for good keeps its thread: nothing can end one from outside.
+        Err(error) => Err(Failure::new(format!("cannot start a thread for the trial: {error}"))),
+        // A trial that is stuck for good keeps its thread: nothing can end it from outside.
         Ok(thread) => match receiver.recv_timeout(time_out) {
             Ok(outcome) => outcome,
             Err(_) if thread.is_finished() => Err(Failure::new(panic_of(thread))),
-            Err(_) => Err(Failure::new(format!("it did not end within {time_out:?}"))),
+            Err(_) => Err(Failure::new(format!("the trial did not end within {time_out:?}"))),
         },
     };
     let history = notes.get().map(|recorder| History {
@@ -174,7 +174,9 @@ fn play_here(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return drop(sender.send(Err(Failure::new(format!("no runtime: {error}"))))),
+        Err(error) => {
+            return drop(sender.send(Err(Failure::new(format!("cannot start a runtime: {error}")))));
+        }
     };
     let outcome = runtime.block_on(async {
         let dice = Dice::new(settings.seed, trial.name);
@@ -187,7 +189,7 @@ fn play_here(
         played?;
         stage.end().await
     });
-    let _ = sender.send(outcome); // unless it came too late
+    let _ = sender.send(outcome); // fails if the time-out was first
     runtime.shutdown_background();
 }
 
@@ -197,16 +199,16 @@ fn first<T>(things: Vec<T>) -> Option<T> {
 
 fn panic_of(thread: thread::JoinHandle<()>) -> String {
     match thread.join() {
-        Ok(()) => "it ended without a word".to_owned(),
+        Ok(()) => "the trial's thread ended without a result".to_owned(),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            format!("it panicked: {}", text.unwrap_or_default())
+            format!("the trial panicked: {}", text.unwrap_or_default())
         }
     }
 }
 
-/// A failure with the window of the history that shows it, saved for whoever wants to see it all.
+/// A failure with the window of the history that shows it. The whole history is saved.
 fn failed(why: &Failure, history: Option<&History>, settings: &Settings) -> Ending {
     let why = why.to_string();
     let Some(history) = history else {

@@ -1,14 +1,15 @@
-//! What a trial plays on: a server of its own, clients by number, time, chance, and the history of it all.
+//! The stage of a trial: a server of its own, numbered clients, time, random choices, and the history of it all.
 //!
-//! A trial never waits for the clock but for a condition, with a bound: `until`. It lets time pass with `pass`, and
-//! `drive` sees a call through that needs time to pass meanwhile.
+//! A trial never waits for the clock. It waits for a condition, with a bound: `until`. It lets time pass with `pass`,
+//! and `drive` runs a call that needs time to pass meanwhile.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{ErrorKind, Kind, Moment, Options};
+use tidelock_core::backend::Moment;
+use tidelock_core::{ErrorKind, Kind, Options};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome, ensure};
@@ -18,21 +19,21 @@ use crate::waiter::Waiter;
 use crate::want::Want;
 use crate::{Ability, Act, Belief, Child, Counts, Dice, Mishap, Seat, Server, Subject, Time, Whom};
 
-/// In how many steps `until` lets its bound pass.
+/// The number of steps in which `until` lets its bound pass.
 const STEPS: u32 = 100;
-/// How often `until` looks before it lets any time pass, and again when all of it has: others may be slow.
+/// How often `until` looks before it lets any time pass, and again after the whole bound: other tasks may be slow.
 const LOOKS: u32 = 4;
 const LAST_LOOKS: u32 = 400;
-/// What passes at most between two polls of what is driven.
+/// The most time that passes between two polls of a driven call.
 const DRIVEN: Duration = Duration::from_millis(20);
 
 /// The number of the client that tries every name again at the end.
 const LAST_CLIENT: usize = 999;
 
-/// The label of the client that looks on, and that no fault meant for another touches.
+/// The label of the client that only observes. Faults for other clients do not affect it.
 pub(crate) const WATCHER: &str = "watcher";
 
-/// What a trial plays on.
+/// The stage that a trial plays on.
 #[derive(Debug)]
 pub struct Stage {
     server: Box<dyn Server>,
@@ -45,7 +46,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage of a subject, for one trial.
+    /// Sets a stage of a subject, for one trial.
     pub(crate) async fn set(
         subject: Arc<dyn Subject>,
         needs: &[Ability],
@@ -65,14 +66,14 @@ impl Stage {
         self.client_with(number, self.options()).await
     }
 
-    /// A new client with options of its own.
+    /// A new client with its own options.
     pub async fn client_with(&self, number: usize, options: Options) -> Outcome<Client> {
         let label = format!("client {number}");
         let locks = self.server.connect(options.label(&label)).await?;
         Ok(Client::new(locks, &label, self.recorder.clone()))
     }
 
-    /// A new client that knows of one server alone.
+    /// A new client that knows only one server.
     pub async fn client_of(&self, seat: Seat, number: usize, options: Options) -> Outcome<Client> {
         let label = format!("client {number}");
         let locks = self.server.connect_to(seat, options.label(&label)).await?;
@@ -95,25 +96,25 @@ impl Stage {
         Child::start(command, &label, self.recorder.clone()).await
     }
 
-    /// What every client's options begin with.
+    /// The options that every client starts from.
     #[must_use]
     pub fn options(&self) -> Options {
         Options::new().ttl(self.subject.ttl())
     }
 
-    /// The client that looks on.
+    /// The client that only observes.
     #[must_use]
     pub fn watcher(&self) -> &Client {
         &self.watcher
     }
 
-    /// What is under trial.
+    /// The subject under trial.
     #[must_use]
     pub fn subject(&self) -> &dyn Subject {
         &*self.subject
     }
 
-    /// Whether two may both believe under that mishap, as the subject has declared.
+    /// Whether two clients may both believe that they hold under that mishap, as the subject has declared.
     #[must_use]
     pub fn may_overlap(&self, mishap: Mishap) -> bool {
         matches!(self.subject.belief(mishap), Belief::MayOverlap(_))
@@ -125,7 +126,7 @@ impl Stage {
         &*self.server
     }
 
-    /// Chance.
+    /// Random choices.
     #[must_use]
     pub fn dice(&self) -> &Dice {
         &self.dice
@@ -143,24 +144,24 @@ impl Stage {
         self.subject.ttl()
     }
 
-    /// What time it is.
+    /// The time now.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.time.now()
     }
 
-    /// The time itself.
+    /// The clock of this stage.
     #[must_use]
     pub fn time(&self) -> &Arc<dyn Time> {
         &self.time
     }
 
-    /// Lets so much time pass, everyone awake.
+    /// Lets this much time pass while everything runs.
     pub async fn pass(&self, by: Duration) {
         self.time.pass(by).await;
     }
 
-    /// Waits until it holds, while at most `within` passes.
+    /// Waits until `holds` returns true, while at most `within` passes.
     pub async fn until(&self, within: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) -> Outcome {
         let began = self.now();
         for _ in 0..LOOKS {
@@ -182,10 +183,11 @@ impl Stage {
                 return Ok(());
             }
         }
-        Err(Failure::new(format!("within {within:?} it did not come true that {what}")))
+        let by = if within.is_zero() { "at once".to_owned() } else { format!("within {within:?}") };
+        Err(Failure::new(format!("this did not happen {by}: {what}")))
     }
 
-    /// Sees `work` through while time passes.
+    /// Runs `work` to its end while time passes.
     pub async fn drive<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -197,7 +199,7 @@ impl Stage {
         }
     }
 
-    /// Does something to the server, and writes that down.
+    /// Carries out an act on the server, and records it.
     pub async fn act(&self, act: Act) -> Outcome {
         match &act {
             Act::Heal => {}
@@ -211,28 +213,28 @@ impl Stage {
         Ok(())
     }
 
-    /// Whoever holds now may go on believing so, as the subject has declared.
+    /// Records that current holders may go on believing that they hold, as the subject has declared.
     pub fn expect_overlap(&self) {
         self.recorder.note_for_all(What::Overlap);
     }
 
-    /// An operator takes whoever holds out of the line. Places in line are not what they were.
+    /// An operator takes a holder out of the line. This may change places in line.
     pub async fn evict(&self, operator: &Client, name: &str) -> Outcome {
         let line = operator.line(name).await?;
         let holder = line.holders().next().ok_or_else(|| Failure::new(format!("nobody holds {name:?}")))?;
         self.recorder
             .note_for_all(What::Fault { act: format!("{:?} is evicted from {name:?}", holder.label) });
         let was_there = operator.locks().evict(name, holder.id).await?;
-        ensure!(was_there, "a holder that the line shows was not there to be evicted");
+        ensure!(was_there, "the line shows a holder, but the eviction did not find it");
         Ok(())
     }
 
-    /// What was sent and told so far.
+    /// The commands and signals so far.
     pub async fn counts(&self) -> Outcome<Counts> {
         Ok(self.server.counts().await?)
     }
 
-    /// Somebody who stands in line, as the store itself shows.
+    /// A waiter whose claim the store's line already shows.
     pub async fn waiter(&self, client: &Client, name: &str, want: Want) -> Outcome<Waiter> {
         let before = self.watcher.waiters(name).await;
         let waiter = Waiter::spawn(client, name, want);
@@ -241,7 +243,7 @@ impl Stage {
         Ok(waiter)
     }
 
-    /// So many who stand in line, in no known order among themselves.
+    /// This many waiters, in no known order among themselves.
     pub async fn waiters(
         &self,
         clients: &[Client],
@@ -257,19 +259,19 @@ impl Stage {
         Ok(waiters)
     }
 
-    /// Waits until so many wait in line.
+    /// Waits until this many claims wait in line.
     pub async fn until_waiting(&self, name: &str, count: usize) -> Outcome {
-        let what = format!("{count} wait for {name:?}");
+        let what = format!("{count} claims wait for {name:?}");
         self.until(self.ttl() / 3, &what, async || self.watcher.waiters(name).await == count).await
     }
 
-    /// Waits until nobody stands in line, for at most a second.
+    /// Waits until the line is empty, for at most a second.
     pub async fn until_empty(&self, name: &str) -> Outcome {
-        let what = format!("nobody stands in the line of {name:?}");
+        let what = format!("the line of {name:?} is empty");
         self.until(Duration::from_secs(1), &what, async || self.watcher.is_empty(name).await).await
     }
 
-    /// Waits for a waiter's turn, which has come or is about to: at most a third of the ttl.
+    /// Waits for a waiter whose turn has come or is about to come: at most a third of the ttl.
     pub async fn turn(&self, waiter: Waiter) -> Outcome<Hold> {
         self.turn_within(self.ttl() / 3, waiter).await
     }
@@ -280,7 +282,7 @@ impl Stage {
         Ok(waiter.hold().await?)
     }
 
-    /// The end of a trial: everything is healed, and every name that was used can be used again.
+    /// Ends a trial: everything is healed, and every name that was used must be usable again.
     pub(crate) async fn end(&self) -> Outcome {
         self.act(Act::Heal).await?;
         let last = self.client(LAST_CLIENT).await?;
@@ -289,7 +291,7 @@ impl Stage {
             let by = self.now() + bound;
             let taken = loop {
                 match self.drive(last.take_within(&name, want, bound)).await {
-                    // Who stood in it as another kind may still be leaving.
+                    // A claim of another kind may still be leaving the line.
                     Err(error) if error.kind() == ErrorKind::KindMismatch && self.now() < by => {
                         self.time.breathe(DRIVEN).await;
                     }
@@ -298,7 +300,7 @@ impl Stage {
             };
             ensure!(
                 taken.is_some(),
-                "{name:?} cannot be used again within a ttl and a tenth after everything was healed"
+                "{name:?} was still unusable a ttl and a tenth after everything was healed"
             );
         }
         let last = last.locks().clone();
@@ -306,16 +308,16 @@ impl Stage {
         Ok(())
     }
 
-    /// The end of a trial that failed: others may use the same server.
+    /// Ends a trial that failed: other trials may use the same server.
     pub(crate) async fn mend(&self) {
-        let _ = self.server.act(Act::Heal).await; // what the trial failed for is said already
+        let _ = self.server.act(Act::Heal).await; // the trial's own failure is already known
     }
 
     pub(crate) fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
     }
 
-    /// A few of the names that were used, each with what excludes everyone.
+    /// Some of the names that were used, each with a want that excludes every other.
     fn used(&self) -> Vec<(String, Want)> {
         const FEW: usize = 12;
         let mut used: Vec<(String, Want)> = Vec::new();
@@ -323,7 +325,7 @@ impl Stage {
             if let What::Asked { kind, capacity, .. } = event.what
                 && used.len() < FEW
                 && !used.iter().any(|(name, _)| **name == *event.name)
-                && tidelock::Name::new(&event.name).is_ok()
+                && tidelock_core::Name::new(&event.name).is_ok()
             {
                 let want = match kind {
                     Kind::Mutex => Want::Lock,
@@ -337,7 +339,7 @@ impl Stage {
     }
 }
 
-/// The client of that number, for an act.
+/// The client with that number, for an act.
 pub(crate) fn client(number: usize) -> Whom {
     Whom::Client(format!("client {number}"))
 }

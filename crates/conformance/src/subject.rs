@@ -1,7 +1,7 @@
-//! What the suite is given: a backend, how to open clients of it, and what can be done to its server.
+//! The suite's input: a backend, how to open clients of it, and what can be done to its server.
 //!
-//! Nothing is optional in silence: an ability that is absent, and a fault under which two may both believe that they
-//! hold, are declared with a reason that people will read.
+//! Nothing is silently optional. A missing ability must be declared with a reason that people will read; so must a
+//! fault under which two clients may both believe that they hold.
 
 use std::fmt;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Locks, Options, Result};
+use tidelock_core::{Locks, Options, Result};
 
 use crate::history::Witness;
 use crate::{Ability, Act, Seat, Time};
@@ -17,68 +17,69 @@ use crate::{Ability, Act, Seat, Time};
 /// A backend under trial.
 #[async_trait]
 pub trait Subject: fmt::Debug + Send + Sync + 'static {
-    /// What it is called in reports: `memory`, `redis sentinel`.
+    /// The name in reports: `memory`, `redis sentinel`.
     fn name(&self) -> &str;
 
-    /// What its promises rest on, a sentence each.
+    /// The assumptions behind its promises, one sentence each.
     fn assumptions(&self) -> Vec<String>;
 
-    /// Whether it can do that; if not, why.
+    /// Whether it has that ability; if not, why.
     fn can(&self, ability: Ability) -> Can;
 
-    /// Whether two guards may both be believed under that mishap.
+    /// Whether two guards may both be trusted under that mishap.
     fn belief(&self, mishap: Mishap) -> Belief;
 
-    /// How long its claims live in the trials. A server in real time takes a short one, of 1 to 2 s.
+    /// How long its claims live in the trials. For a server in real time this is short, 1 to 2 s.
     fn ttl(&self) -> Duration;
 
-    /// What its operations cost.
+    /// The cost of its operations.
     fn cost(&self) -> Cost;
 
-    /// Whether its stages share one server, so that a trial that does something to it has to run alone.
+    /// Whether its stages share one server, so that a trial that acts on the server must run alone.
     fn is_shared(&self) -> bool;
 
-    /// A server for one trial that needs these, on which nobody else's names are: a fresh one, or a fresh namespace.
+    /// A server for one trial that needs these abilities. It has no names of other trials: it is new, or its namespace
+    /// is.
     async fn server(&self, needs: &[Ability]) -> Result<Box<dyn Server>>;
 }
 
-/// What one trial plays on.
+/// The server of one trial.
 #[async_trait]
 pub trait Server: fmt::Debug + Send + Sync + 'static {
-    /// The time that its leases go by.
+    /// The clock of its leases.
     fn time(&self) -> Arc<dyn Time>;
 
-    /// One more client, as good as a process of its own. Acts find it by the options' label; a namespace that the
-    /// options name lies within the stage's own.
+    /// Opens one more client, equivalent to a process of its own. Acts find it by the label in the options. A
+    /// namespace in the options lies within the stage's own.
     async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>>;
 
-    /// The same, for a client that knows of one server alone, the one in that seat.
+    /// The same, for a client that knows only one server, the one in that seat.
     async fn connect_to(&self, seat: Seat, options: Options) -> Result<Arc<dyn Locks>>;
 
-    /// The same with something wrong about it. What comes of it is the trial's.
+    /// The same with something wrong. The trial judges the result.
     async fn connect_wrongly(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>>;
 
-    /// From now on, that witness hears what new clients are told of their claims.
+    /// From now on, that witness receives what new clients are told of their claims.
     fn listen(&self, witness: Arc<Witness>);
 
-    /// What runs one more client in a process of its own: it does what [`serve_as_child`](crate::serve_as_child) is
-    /// told.
+    /// The command that runs one more client in a process of its own. It does what
+    /// [`serve_as_child`](crate::serve_as_child) is told.
     fn program(&self, options: Options) -> Result<Command>;
 
-    /// Does something to the server, or to what lies between it and its clients.
+    /// Carries out an act on the server, or on the network between it and its clients.
     async fn act(&self, act: Act) -> Result<()>;
 
-    /// Which server has each of these names, by whatever it is called.
+    /// The server that has each of these names, under any name for it.
     async fn homes(&self, names: &[String]) -> Result<Vec<String>>;
 
-    /// What was sent and told so far.
+    /// The commands and signals so far.
     async fn counts(&self) -> Result<Counts>;
 
-    /// Whatever is left of the names and clients of this trial, a line each; nothing, when all is clean.
+    /// What is left of the names and clients of this trial, one line each; empty if all is clean.
     async fn leftovers(&self) -> Result<Vec<String>>;
 }
 
-/// Whether a subject can do something.
+/// Whether a subject has an ability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Can {
     /// It can.
@@ -87,24 +88,24 @@ pub enum Can {
     No(String),
 }
 
-/// What is wrong about the way a client connects.
+/// What is wrong with a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wrong {
-    /// The password, of somebody whom the server knows. It has `wrong-password` in it.
+    /// The password of a user whom the server knows. It contains `wrong-password`.
     Password,
-    /// The permissions: whoever it connects as may log in, and nothing else.
+    /// The permissions: the user may log in, and nothing else.
     Permission,
-    /// The address: nobody is there.
+    /// The address: nothing listens there.
     Address,
-    /// The address: something else answers there.
+    /// The address: another kind of server answers there.
     Stranger,
-    /// The address: something takes the connection, and says nothing.
+    /// The address: a server accepts the connection and never answers.
     Mute,
 }
 
 impl Wrong {
-    /// What a subject must be able to do for it.
+    /// The ability that a subject needs for it.
     #[must_use]
     pub const fn needs(self) -> Ability {
         match self {
@@ -115,13 +116,13 @@ impl Wrong {
     }
 }
 
-/// What happens outside the assumptions of most stores.
+/// Events outside the assumptions of most stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Mishap {
     /// An operator takes a holder out of the line.
     Eviction,
-    /// A client is stopped past its ttl between looking at its guard and writing.
+    /// A client is stopped for longer than its ttl between checking its guard and writing.
     StoppedClient,
     /// The server is restarted.
     Restart,
@@ -129,12 +130,12 @@ pub enum Mishap {
     Forgetting,
     /// A replica takes over that missed the grant.
     FailOver,
-    /// The server's clock is stepped forward.
+    /// The server's clock is set forward.
     ClockStep,
 }
 
 impl Mishap {
-    /// Every one of them.
+    /// All mishaps.
     pub const ALL: [Self; 6] = [
         Self::Eviction,
         Self::StoppedClient,
@@ -144,50 +145,50 @@ impl Mishap {
         Self::ClockStep,
     ];
 
-    /// What happens.
+    /// The mishap in words.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Eviction => "an eviction",
-            Self::StoppedClient => "a client stopped past its ttl",
-            Self::Restart => "a restart of the server",
-            Self::Forgetting => "an operator who makes the server forget everything",
+            Self::StoppedClient => "a client pause longer than its ttl",
+            Self::Restart => "a server restart",
+            Self::Forgetting => "an operator command that deletes the server's data",
             Self::FailOver => "a failover that missed the grant",
             Self::ClockStep => "a step of the server's clock",
         }
     }
 }
 
-/// Whether two may both believe that they hold.
+/// Whether two clients may both believe that they hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Belief {
     /// Never: a trial shows that they do not.
     NeverOverlaps,
-    /// They may, for this reason: a trial forces it and shows that the fence refuses the older one.
+    /// They may, for this reason. A trial forces it and shows that the fence refuses the older one.
     MayOverlap(String),
     /// The mishap cannot happen to this backend, for this reason.
     CannotHappen(String),
 }
 
-/// What a store's operations cost, in commands.
+/// The cost of a store's operations, in commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// To take what is free.
+    /// To take a free name.
     pub acquire: u64,
     /// To give it back.
     pub release: u64,
-    /// To pass it on to a waiter: commands, without the release itself.
+    /// To pass it on to a waiter, without the release itself.
     pub hand_off: u64,
-    /// To keep one more name alive, each time.
+    /// Each renewal of one more name.
     pub renewal: u64,
 }
 
-/// What was sent and told.
+/// The traffic of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests of clients.
     pub commands: u64,
-    /// What the server told by itself.
+    /// Signals of the server.
     pub signals: u64,
 }
 

@@ -1,34 +1,35 @@
-//! Time as a trial spends it: turned by hand over a backend in memory, real over a server.
+//! Time in a trial: turned by hand for a backend in memory, real for a server.
 //!
-//! A trial says how much time may pass and what has to come true meanwhile; it never sleeps and hopes. So the same
-//! trial takes milliseconds on a clock that is turned, and a few short ttls on a server.
+//! A trial says how much time may pass and which condition must hold by then; it never sleeps and hopes. So the same
+//! trial takes milliseconds on a clock turned by hand, and a few short ttls on a server.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, Clock, Moment, boot_clock};
+use tidelock_core::backend::{Backend, Clock, Moment, boot_clock};
 use tidelock_memory::Store;
 
-/// How much passes at once on a clock that is turned: whoever is woken in between shall have set its next alarm.
+/// How much time passes in one step on a clock turned by hand: a task woken in between must have time to set its next
+/// alarm.
 const STRIDE: Duration = Duration::from_millis(250);
-/// How long the others get, in real time, to do what they were woken for.
+/// How long other tasks get, in real time, to react after they were woken.
 const BREATH: Duration = Duration::from_millis(1);
 
-/// The time that a server's leases go by.
+/// The clock of a server's leases.
 #[async_trait]
 pub trait Time: fmt::Debug + Send + Sync + 'static {
-    /// What it is now.
+    /// The time now.
     fn now(&self) -> Moment;
 
-    /// Lets so much pass while everyone is awake.
+    /// Lets this much time pass while everything runs.
     async fn pass(&self, by: Duration);
 
-    /// Lets so much pass while this thread is stuck and everything else is awake.
+    /// Lets this much time pass while this thread is blocked and everything else runs.
     fn stick(&self, by: Duration);
 
-    /// Lets the others do something, and at most `step` pass.
+    /// Lets other tasks run, and at most `step` pass.
     async fn breathe(&self, step: Duration);
 }
 
@@ -54,13 +55,13 @@ impl ManualTime {
         self.store.clock()
     }
 
-    /// The memory backend's store that goes by this time.
+    /// A store of the memory backend with this clock.
     #[must_use]
     pub fn store(&self) -> Store {
         self.store.clone()
     }
 
-    /// Jumps: nobody is awake meanwhile.
+    /// Jumps forward: nothing runs meanwhile.
     pub fn jump(&self, by: Duration) {
         self.clock.advance(by);
     }
@@ -101,7 +102,7 @@ impl Time for ManualTime {
     }
 }
 
-/// Everybody's time.
+/// Real time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealTime;
 

@@ -1,4 +1,4 @@
-//! A trial: a name that says which promise it would break, what it needs, and what it does.
+//! A trial: a name that says which promise it would break, the abilities it needs, and its body.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use crate::failure::Outcome;
 use crate::{Ability, Stage};
 
-/// What a trial does.
+/// The body of a trial.
 type Play = for<'a> fn(&'a Stage) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
 /// One trial.
@@ -15,13 +15,13 @@ type Play = for<'a> fn(&'a Stage) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>
 pub struct Trial {
     /// The promise that it would break.
     pub name: &'static str,
-    /// The points of the contract that it is about.
+    /// The points of the contract that it tests.
     pub points: &'static [u8],
-    /// What others got wrong, by its number in [`LESSONS`](crate::LESSONS).
+    /// The mistakes of other libraries that it tests for, by their numbers in [`LESSONS`](crate::LESSONS).
     pub lessons: &'static [u8],
-    /// What the subject has to be able to do.
+    /// The abilities that the subject needs.
     pub needs: &'static [Ability],
-    /// What it does.
+    /// Its body.
     pub(crate) play: Play,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Trial {
     }
 }
 
-/// A table of trials: `name: points [..], lessons [..], needs [..];` for functions of these names.
+/// A table of trials: `name: points [..], lessons [..], needs [..];` for functions with these names.
 macro_rules! trials {
     ($($name:ident: points $points:expr, lessons $lessons:expr, needs [$($need:ident),*];)*) => {
         pub(super) const TRIALS: &[$crate::Trial] = &[$($crate::Trial {

@@ -1,6 +1,6 @@
 //! A task of a client that waits its turn. Dropping it cancels the wait.
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
@@ -8,7 +8,7 @@ use crate::history::{Author, Recorder, What};
 use crate::hold::Hold;
 use crate::want::Want;
 
-/// Somebody who waits in a task of its own.
+/// A waiter in a task of its own.
 #[derive(Debug)]
 pub struct Waiter {
     author: Author,
@@ -32,16 +32,17 @@ impl Waiter {
         self.task.is_finished()
     }
 
-    /// What it came to.
+    /// Its result.
     ///
     /// # Errors
-    /// As of the lock's own call.
+    /// As the lock's own call.
     pub async fn hold(mut self) -> Result<Hold> {
-        let panicked = |panic| Error::new(ErrorKind::Protocol, "a waiter panicked").because(panic);
+        let panicked =
+            |panic| Error::new(ErrorKind::Protocol, "the task of a waiter panicked").because(panic);
         (&mut self.task).await.map_err(panicked)?
     }
 
-    /// The store's line shows it.
+    /// Records that the store's line shows it.
     pub(crate) fn stands(&self, recorder: &Recorder) {
         recorder.note(&self.author, What::Stands);
     }

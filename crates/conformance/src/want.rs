@@ -1,10 +1,10 @@
-//! What a trial's client asks of a name.
+//! How a trial's client wants a name.
 
 use std::fmt;
 
-use tidelock::Kind;
+use tidelock_core::Kind;
 
-/// What is asked of a name.
+/// How a name is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// To lock it.
@@ -13,15 +13,15 @@ pub enum Want {
     Read,
     /// To write.
     Write,
-    /// So many permits of so many.
+    /// This many permits of this many.
     Permits(u32, u32),
 }
 
 impl Want {
-    /// One of each kind that excludes everyone else.
+    /// One want of each kind that excludes every other claim.
     pub const ALONE: [Self; 3] = [Self::Lock, Self::Write, Self::Permits(1, 1)];
 
-    /// The kind of lock the name has to be.
+    /// The kind of lock that the name must be.
     #[must_use]
     pub const fn kind(self) -> Kind {
         match self {
@@ -31,12 +31,12 @@ impl Want {
         }
     }
 
-    /// What it takes of the capacity.
+    /// Its weight.
     #[must_use]
     pub const fn weight(self) -> u32 {
         match self {
             Self::Lock | Self::Read => 1,
-            Self::Write => tidelock::Weight::MAX.get(),
+            Self::Write => tidelock_core::Weight::MAX.get(),
             Self::Permits(n, _) => n,
         }
     }
@@ -46,12 +46,12 @@ impl Want {
     pub const fn capacity(self) -> u32 {
         match self {
             Self::Lock => 1,
-            Self::Read | Self::Write => tidelock::Weight::MAX.get(),
+            Self::Read | Self::Write => tidelock_core::Weight::MAX.get(),
             Self::Permits(_, of) => of,
         }
     }
 
-    /// Whether it keeps everyone else out, so that a fence orders its holds.
+    /// Whether it excludes every other claim, so that a fence orders its holds.
     #[must_use]
     pub const fn is_alone(self) -> bool {
         self.weight() == self.capacity()

@@ -1,23 +1,24 @@
-//! The wire between one client and its store: it counts what goes over it, and can be made to fail.
+//! The wire between one client and its store. It counts requests, and can be made to fail.
 //!
-//! A request goes there, is carried out, and its reply comes back; each way may take long, be held back, or end in
-//! an error. A join that was held back and whose caller has gone still arrives when the wire is healed, as a packet
-//! would. Signals get lost while anything is held back: they are only hints.
+//! A request is sent, is carried out, and its reply comes back. Each direction may be slow, be held back, or end in an
+//! error. If a join was held back and its caller is gone, it still arrives at the heal, as a packet would. Signals get
+//! lost while anything is held back: they are only hints.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Clock, Error, ErrorKind, Grant, Leave, Left, Line, Name, Options, Patience,
-    Place, Renewal, Reply, Result, Session, SessionId, Shard, Sight, Signals, Sleep, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Clock, Grant, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Signals, Sleep,
 };
+use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Options, Result, SessionId, Weight};
 use tokio::sync::watch;
 
-use crate::{Counts, Layer};
+use crate::Counts;
 
-/// A client's way to the store.
+/// A client's connection to the store.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) label: String,
@@ -29,7 +30,7 @@ pub(crate) struct Wire {
     late: Mutex<Vec<LateJoin>>,
 }
 
-/// What is wrong with a wire.
+/// The current faults of a wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trouble {
     pub(crate) is_dead: bool,
@@ -43,7 +44,7 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    /// Whether a request may be on its way for a while.
+    /// Whether a request may be under way for a while.
     fn holds_up(&self) -> bool {
         self.is_dead || self.holds_requests || self.stalled.is_some() || !self.delay.is_zero()
     }
@@ -80,23 +81,23 @@ impl Wire {
         Counts { commands: self.commands.load(Ordering::Relaxed), signals: self.told.load(Ordering::Relaxed) }
     }
 
-    /// Changes what is wrong with it.
+    /// Changes its faults.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Trouble)) {
         self.trouble.send_modify(change);
     }
 
-    /// Everything gets through again, late joins first; the dead stay dead.
+    /// Lets everything through again, late joins first; a dead client stays dead.
     pub(crate) async fn heal(&self) {
         let is_dead = self.trouble.borrow().is_dead;
         if !is_dead {
             let late = std::mem::take(&mut *self.late());
             for LateJoin { session, claim, patience } in late {
-                let _ = session.join(&claim, patience).await; // nobody waits for the reply
+                let _ = session.join(&claim, patience).await; // the caller is no longer waiting for the reply
             }
         }
         let mut late = self.late();
         if !is_dead {
-            late.clear(); // given up while this healed: lost, or it would lie here until the next time
+            late.clear(); // given up during this heal: lost, or it would stay here until the next one
         }
         self.change(|trouble| *trouble = Trouble { is_dead: trouble.is_dead, ..Trouble::default() });
     }
@@ -105,19 +106,19 @@ impl Wire {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the client that its sessions are over, and gives them, to be ended.
+    /// Tells the client that its sessions are over, and returns them so that they can be ended.
     pub(crate) fn give_up_sessions(&self) -> Vec<Arc<dyn Session>> {
         let opened = std::mem::take(&mut *self.opened());
         opened.iter().for_each(|opened| opened.signals.over());
         opened.iter().filter_map(|opened| opened.session.upgrade()).collect()
     }
 
-    /// How many sessions somebody still has.
+    /// How many sessions are still in use.
     pub(crate) fn open_sessions(&self) -> usize {
         self.opened().iter().filter(|opened| opened.session.strong_count() > 0).count()
     }
 
-    /// Which these are.
+    /// The ids of the sessions still in use.
     pub(crate) fn open_ids(&self) -> Vec<SessionId> {
         let opened = self.opened();
         opened.iter().filter(|opened| opened.session.strong_count() > 0).map(|opened| opened.id).collect()
@@ -141,7 +142,7 @@ impl Wire {
         self.wait(delay / 2).await;
         self.commands.fetch_add(1, Ordering::Relaxed); // it has arrived
         if refuses {
-            return Err(Error::new(ErrorKind::Unavailable, "the store refuses to serve, as a trial wished"));
+            return Err(Error::new(ErrorKind::Unavailable, "the trial makes the store refuse this request"));
         }
         Ok(())
     }
@@ -158,7 +159,7 @@ impl Wire {
             false
         });
         if is_lost {
-            return Err(Error::new(ErrorKind::Timeout, "the reply was lost, as a trial wished"));
+            return Err(Error::new(ErrorKind::Timeout, "the trial makes this reply get lost"));
         }
         Ok(())
     }
@@ -175,7 +176,7 @@ impl Wire {
     }
 }
 
-/// A join on its way there. Dropped before it arrived, it arrives late, if anything holds it up.
+/// A join on its way to the store. If it is dropped before it arrived and a fault delays it, it arrives late.
 struct OnItsWay<'a> {
     wire: &'a Wire,
     join: Option<LateJoin>,
@@ -211,7 +212,7 @@ impl Layer for Wire {
     }
 
     async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
-        let sent = self.clock.now(); // the backend counts from when it arrives: by so much too late, and no more
+        let sent = self.clock.now(); // the backend counts from the arrival, which is later by exactly this delay
         let join = LateJoin { session: to.clone(), claim: claim.clone(), patience };
         let mut on_its_way = OnItsWay { wire: self, join: Some(join) };
         let there = self.there(Some(&claim.name)).await;
@@ -242,7 +243,7 @@ impl Layer for Wire {
             self.back().await?;
             left
         });
-        // It starts when it is called: what nothing holds up has arrived when this returns.
+        // A leave starts when it is called: unless a fault delays it, it has arrived when this returns.
         let waker = std::task::Waker::noop();
         match reply.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
             std::task::Poll::Ready(left) => Box::pin(std::future::ready(left)),
@@ -270,7 +271,7 @@ impl Layer for Wire {
         shard: Shard,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
-        let sent = self.clock.now(); // as of a join
+        let sent = self.clock.now(); // as in `join`
         self.there(None).await?;
         let late = self.clock.now().since(sent);
         let renewal = to.renew(shard, standing).await;

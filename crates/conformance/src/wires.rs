@@ -2,28 +2,29 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock::{Backend, Clock, Result, SessionId};
+use tidelock_core::backend::{Backend, Clock, Layered};
+use tidelock_core::{Result, SessionId};
 
 use crate::history::Witness;
 use crate::stage::WATCHER;
 use crate::wire::{Trouble, Wire};
-use crate::{Act, Counts, Layered, Whom};
+use crate::{Act, Counts, Whom};
 
-/// All of them, those of clients that are gone too.
+/// All wires, also those of clients that are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Wires(Mutex<Laid>);
 
 #[derive(Debug, Default)]
 struct Laid {
     wires: Vec<Arc<Wire>>,
-    /// What is wrong for everyone, and so for whoever comes next.
+    /// The faults that apply to all clients, and so to new ones.
     for_everyone: Trouble,
-    /// Who hears what is told to whoever comes next.
+    /// The witness that receives what new clients are told.
     witness: Option<Arc<Witness>>,
 }
 
 impl Wires {
-    /// One more client's.
+    /// Adds the wire of one more client.
     pub(crate) fn add(&self, label: &str, clock: Arc<dyn Clock>) -> Arc<Wire> {
         let mut laid = self.laid();
         let wire = Arc::new(Wire::new(label, clock, laid.for_everyone.clone()));
@@ -31,12 +32,12 @@ impl Wires {
         wire
     }
 
-    /// From now on, that witness hears what new clients are told.
+    /// From now on, that witness receives what new clients are told.
     pub(crate) fn listen(&self, witness: Arc<Witness>) {
         self.laid().witness = Some(witness);
     }
 
-    /// A new client's backend, and whoever is to hear what it tells.
+    /// A new client's backend, with the witness in front of it, if there is one.
     pub(crate) fn overheard(&self, backend: Arc<dyn Backend>) -> Arc<dyn Backend> {
         match self.laid().witness.clone() {
             Some(witness) => Arc::new(Layered::new(backend, witness)),
@@ -44,7 +45,7 @@ impl Wires {
         }
     }
 
-    /// Does what is done on wires. Whatever is not is given back.
+    /// Carries out an act on the wires. Any other act is returned.
     pub(crate) async fn act(&self, act: Act) -> Result<Option<Act>> {
         match act {
             Act::Refuse(whom) => self.change(&whom, |trouble| trouble.refuses = true),
@@ -63,7 +64,7 @@ impl Wires {
         Ok(None)
     }
 
-    /// Everything gets through again; the dead stay dead.
+    /// Lets everything through again; dead clients stay dead.
     pub(crate) async fn heal(&self) {
         self.laid().for_everyone = Trouble::default();
         for wire in self.all() {
@@ -71,7 +72,7 @@ impl Wires {
         }
     }
 
-    /// Ends the sessions of these clients. All are told before anyone's place is given away.
+    /// Ends the sessions of these clients. All clients are told before any place is given away.
     pub(crate) async fn end_sessions(&self, whom: &Whom) -> Result<()> {
         let sessions: Vec<_> = self.of(whom).iter().flat_map(|wire| wire.give_up_sessions()).collect();
         for session in sessions {
@@ -80,12 +81,12 @@ impl Wires {
         Ok(())
     }
 
-    /// What the clients have sent and were told. Whoever looks on does not count.
+    /// The commands and signals of the clients, without the watcher.
     pub(crate) fn counts(&self) -> Counts {
         self.clients().iter().fold(Counts::default(), |sum, wire| sum + wire.counts())
     }
 
-    /// The clients that still have a session, a line each.
+    /// The clients that still have a session, one line each.
     pub(crate) fn open_sessions(&self) -> Vec<String> {
         let open = |wire: &Arc<Wire>| match wire.open_sessions() {
             0 => None,
@@ -94,12 +95,12 @@ impl Wires {
         self.clients().iter().filter_map(open).collect()
     }
 
-    /// The sessions that somebody still has, those of whoever looks on too.
+    /// The ids of the sessions still in use, those of the watcher too.
     pub(crate) fn open_ids(&self) -> Vec<SessionId> {
         self.all().iter().flat_map(|wire| wire.open_ids()).collect()
     }
 
-    /// Changes what is wrong with the wires of these clients.
+    /// Changes the faults on the wires of these clients.
     pub(crate) fn change(&self, whom: &Whom, change: impl Fn(&mut Trouble)) {
         if *whom == Whom::Everyone {
             change(&mut self.laid().for_everyone);

@@ -1,13 +1,13 @@
-//! A store that never renews more than two names at a time keeps thirty: whom a renewal did not come to is asked about
-//! again soon, and those whose time ends first come first.
+//! A store that renews at most two names at a time keeps thirty names. Core soon asks again about names that a renewal
+//! did not reach, and claims that end first are renewed first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Name, Options, Renewal, Result, Session, Shard, State};
-use tidelock_conformance::{Layer, Layered};
+use tidelock_core::backend::{Layer, Layered, Renewal, Session, Shard};
+use tidelock_core::{ClaimId, Name, Options, Result, State};
 use tidelock_memory::{Clock, Store};
 
 /// How many names it renews at a time.
@@ -35,7 +35,7 @@ async fn a_store_that_renews_a_few_names_at_a_time_keeps_them_all() -> Result<()
     let clock = Clock::manual();
     let slow = Layered::new(Arc::new(Store::with_clock(&clock)), Arc::new(Slow));
     let ttl = Duration::from_secs(15);
-    let locks = tidelock::connect(Arc::new(slow), Options::new().ttl(ttl)).await?;
+    let locks = tidelock_core::backend::connect(Arc::new(slow), Options::new().ttl(ttl)).await?;
     let mut held = Vec::new();
     for i in 0..30 {
         held.push(locks.mutex(&format!("name {i}"))?.lock().await?);
@@ -46,7 +46,7 @@ async fn a_store_that_renews_a_few_names_at_a_time_keeps_them_all() -> Result<()
     locks.close().await
 }
 
-/// A store that stumbles over one name each time.
+/// A store that fails on one name each time.
 #[derive(Debug, Default)]
 struct Stumbling {
     renewals: AtomicUsize,
@@ -74,9 +74,10 @@ async fn a_name_that_cannot_be_renewed_is_asked_about_less_and_less_often() -> R
     let stumbling = Arc::new(Stumbling::default());
     let store = Layered::new(Arc::new(Store::with_clock(&clock)), stumbling.clone());
     let ttl = Duration::from_secs(30);
-    let locks = tidelock::connect(Arc::new(store), Options::new().ttl(ttl).max_hold(ttl / 2)).await?;
+    let locks =
+        tidelock_core::backend::connect(Arc::new(store), Options::new().ttl(ttl).max_hold(ttl / 2)).await?;
     let good = locks.mutex("good")?.lock().await?;
-    clock.pass(Duration::from_millis(1)).await; // so that its user has to give it up before the other's
+    clock.pass(Duration::from_millis(1)).await; // the caller must give this name up before the other
     let bad = locks.mutex("bad")?.lock().await?;
     clock.pass(ttl / 2 - Duration::from_millis(2)).await;
     assert_eq!(good.state(), State::Held);

@@ -1,11 +1,11 @@
-//! What core costs: acquire + release through all of it on the memory backend, by one task, beside `tokio::sync`.
+//! The cost of core: one task acquires and releases on the memory backend, compared with `tokio::sync`.
 //!
 //! `cargo bench -p tidelock --bench cost`
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::Options;
+use tidelock_core::Options;
 use tidelock_memory::Store;
 
 const SLICES: usize = 9;
@@ -14,7 +14,7 @@ const SLICE: Duration = Duration::from_millis(300);
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let locks = Store::new().connect(Options::new()).expect("the defaults are in range");
+        let locks = Store::new().attach(Options::new()).expect("the defaults are in range");
         let ours = locks.mutex("bench").expect("a good name");
         let bare = Arc::new(tokio::sync::Mutex::new(()));
         let (mut released, mut dropped, mut tokios) = (Vec::new(), Vec::new(), Vec::new());

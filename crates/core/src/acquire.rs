@@ -1,36 +1,35 @@
-//! The way to a grant: enter a claim, join, and wait for its turn.
+//! The way to a grant: enter a claim, join the line, and wait for the turn.
 //!
-//! Whatever is dropped on the way leaves by itself ([`Stake`]). Who loses its session while it only waits stands in
-//! line anew, at the tail.
+//! A claim that is dropped on the way leaves by itself ([`Stake`]). A waiting claim that loses its session joins the
+//! line again, at the tail.
 
 use std::time::Duration;
 
+use crate::backend::{Claim, Moment, Patience, Signals};
 use crate::client::{Client, closed};
 use crate::named_line::Declared;
 use crate::span::Span;
 use crate::stake::{Joined, Stake, Trying};
 use crate::standing::{Loss, Turn};
-use crate::{
-    Claim, ClaimId, Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Signals, Weight, word,
-};
+use crate::{ClaimId, Error, ErrorKind, Guard, Kind, Name, Result, Weight, word};
 
-/// How often in a row a claim may be lost before it waits, until an acquire gives up.
+/// How often in a row a claim may be lost before it has waited, until the acquire gives up.
 const TRIES: u32 = 4;
 
-/// What is asked of a line.
+/// The request of an acquire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want<'a> {
     pub(crate) name: &'a Name,
     pub(crate) kind: Kind,
     pub(crate) weight: Weight,
-    /// Read anew for each claim: one that stands in line after a resize must not bring the size of before.
+    /// Read again for each claim: a claim that joins after a resize must not bring the old size.
     pub(crate) capacity: &'a Declared,
 }
 
-/// What standing in line with one claim has come to.
+/// The outcome of one claim.
 enum Stood {
     Granted(Guard),
-    /// It was not free, or its turn did not come in time.
+    /// The lock was not free, or the turn did not come in time.
     InVain,
     Gone {
         loss: Loss,
@@ -41,7 +40,7 @@ enum Stood {
 }
 
 impl Client {
-    /// Waits for a grant: with patience until `by`, without for the store's one answer.
+    /// Waits for a grant: with patience until `by`, without patience for one answer of the store.
     pub(crate) async fn acquire(
         &self,
         want: Want<'_>,
@@ -62,7 +61,7 @@ impl Client {
 
     async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
         word::asks();
-        // A store that answers at once must not keep a loop from ever yielding.
+        // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
         let (mut lost_in_a_row, mut trying, mut is_too_short) = (0, Trying::default(), None);
         while lost_in_a_row < TRIES {
@@ -71,19 +70,19 @@ impl Client {
                 Stood::InVain => return Ok(None),
                 Stood::TooLate => continue,
                 Stood::Gone { loss: Loss::Closed, .. } => return Err(closed()),
-                // Its user looked too late: this runtime was busy, or it is always too late.
+                // The grant expired before its user looked: the runtime was busy, or max_hold is always too short.
                 Stood::Gone { loss: Loss::MaxHold, .. } => {
                     (lost_in_a_row, trying) = (lost_in_a_row + 1, Trying::default());
                     is_too_short = self.options().max_hold;
                 }
-                // Its session has ended, or its lifetime: it stands in line anew, at the tail.
+                // Its session or its lease has ended: it joins the line again, at the tail.
                 Stood::Gone { had_waited: true, .. } => {
                     (lost_in_a_row, trying) = (0, Trying::default());
                 }
                 Stood::Gone { had_waited: false, loss } => {
                     lost_in_a_row += 1;
                     if loss == Loss::SessionOver {
-                        trying = Trying::default(); // to open the next one has its own deadline
+                        trying = Trying::default(); // opening the next session has its own deadline
                     }
                 }
             }
@@ -91,7 +90,7 @@ impl Client {
         Err(is_too_short.map_or_else(forgets_at_once, outlived))
     }
 
-    /// Stands in line with one claim, until it is over with it one way or another.
+    /// Stands in line with one claim until its outcome is known.
     async fn stand_once(
         &self,
         want: Want<'_>,
@@ -112,7 +111,7 @@ impl Client {
                 (Some(Turn::Held(grant)), false)
             }
             Ok(Joined::Refused) => (None, false),
-            Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // and its stake leaves
+            Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // dropping its stake leaves the line
             Ok(Joined::Waiting) => {
                 word::waits();
                 let turn = stake.turn(by).await;
@@ -137,23 +136,26 @@ impl Client {
         })
     }
 
-    /// Sees to it that what is handed out is held, and was known to be at `known_at`, or is only now. Says why it is
-    /// gone, if so.
+    /// Makes sure that the grant that is handed out is held. It was known to be at `known_at`; without that, it is
+    /// only known now. Returns why it is gone, if it is.
     async fn freshen(&self, stake: &Stake, known_at: Option<Moment>, by: Moment) -> Option<Loss> {
         let at = known_at.unwrap_or_else(|| stake.live.clock.now());
         let loss = stake.freshen(at, by).await;
-        // The grant may have come long before its user looks.
+        // The grant may have come long before its user polls.
         loss.or_else(|| self.options().max_hold.and_then(|_| stake.loss()))
     }
 }
 
 fn forgets_at_once() -> Error {
-    Error::new(ErrorKind::Unavailable, "the store ends every session, or forgets every claim, at once")
+    Error::new(
+        ErrorKind::Unavailable,
+        "the store ends every session or forgets every claim at once; see its own log",
+    )
 }
 
 fn outlived(max_hold: Duration) -> Error {
     let wrong = format!(
-        "max_hold, which is {max_hold:?}, ends every grant before it can be handed out; the store, or this program, takes longer for that"
+        "max_hold ({max_hold:?}) ended every grant before it could be handed out: the store or this program is slower than that; raise max_hold"
     );
     Error::new(ErrorKind::Lost, wrong)
 }

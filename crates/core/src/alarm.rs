@@ -1,8 +1,8 @@
-//! Alarms: who wants to be woken, and when.
+//! Alarms: which tasks want to be woken, and when.
 //!
-//! A clock keeps one list of alarms, ordered by their moment, and rings those that are due. A [`Sleep`] is one entry
-//! of that list; dropping it takes the entry out. Nothing here depends on an async runtime, so a wait works
-//! wherever a future is polled.
+//! A clock keeps one list of alarms, ordered by their moments, and rings those that are due. A [`Sleep`] is one entry
+//! of that list; dropping it removes the entry. Nothing here depends on an async runtime, so a wait works wherever a
+//! future is polled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,15 +12,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::{Clock, Moment, shield};
+use crate::backend::{Clock, Moment};
+use crate::shield;
 
 /// The alarms of one clock.
 #[derive(Debug, Default)]
 pub struct Alarms {
     list: Mutex<List>,
-    /// Told when the first alarm has changed, and when the last rung one was seen.
+    /// Notified when the first alarm has changed, and when the last rung alarm was seen.
     changed: Condvar,
-    /// Told when an alarm is set that comes before the end of a `sleep`.
+    /// Notified when an alarm is set that is due before the end of a `sleep`.
     roused: Condvar,
 }
 
@@ -30,7 +31,7 @@ struct List {
     next_number: u64,
     /// Until when the thread that drives the clock sleeps.
     sleeps_until: Option<Moment>,
-    /// Rung, but whoever set them has not let go of them: it is still busy with what was due.
+    /// Alarms that have rung, and whose owner has not dropped them yet: it is still busy with the work that was due.
     unseen: BTreeSet<(Moment, u64)>,
 }
 
@@ -41,17 +42,17 @@ impl Alarms {
         self.list().alarms.keys().next().map(|(at, _)| *at)
     }
 
-    /// Wakes everyone whose alarm is due at `now`.
+    /// Wakes the tasks whose alarms are due at `now`.
     pub fn ring(&self, now: Moment) {
         let mut list = self.list();
         let later = list.alarms.split_off(&(now, u64::MAX));
         let due = std::mem::replace(&mut list.alarms, later);
         list.unseen.extend(due.keys());
-        drop(list); // a waker may run anything, and anything may set an alarm
+        drop(list); // a waker may run any code, and that code may set an alarm
         due.into_values().for_each(shield::wake);
     }
 
-    /// Blocks until the first alarm has changed, or for as long as `rest` says of the first alarm there is.
+    /// Blocks until the first alarm has changed, or for the time that `rest` returns for the current first alarm.
     pub fn wait(&self, rest: impl FnOnce(Option<Moment>) -> Option<Duration>) {
         let list = self.list();
         let first = list.alarms.keys().next().copied();
@@ -62,8 +63,8 @@ impl Alarms {
         }
     }
 
-    /// Blocks until the first alarm is due, or `longest` has passed since `now`. Whoever sets a later alarm than that
-    /// does not disturb it.
+    /// Blocks until the first alarm is due, or `longest` has passed since `now`. An alarm that is set for later than
+    /// that does not interrupt it.
     pub(crate) fn sleep(&self, now: Moment, longest: Duration) {
         let mut list = self.list();
         let first = list.alarms.keys().next().map(|(at, _)| *at);
@@ -80,8 +81,8 @@ impl Alarms {
         list.sleeps_until = None;
     }
 
-    /// Blocks until everyone who was rung has dealt with it, at most for `longest`. Says whether they have; who has not by
-    /// then is not waited for again.
+    /// Blocks until all tasks that were woken have dealt with their alarms, for `longest` at most. Returns whether
+    /// they have. Those that have not are not waited for again.
     pub fn wait_until_seen(&self, longest: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.list(), longest, |list| !list.unseen.is_empty());
         let (mut list, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +111,7 @@ impl Alarms {
     fn reset(&self, key: (Moment, u64), waker: &Waker) {
         let waker = waker.clone();
         let before = self.list().alarms.get_mut(&key).map(|old| std::mem::replace(old, waker));
-        drop(before); // the last of a task, perhaps, which may hold another alarm of this list
+        drop(before); // may be the last handle of a task, which may hold another alarm of this list
     }
 
     fn clear(&self, key: (Moment, u64)) {
@@ -125,7 +126,7 @@ impl Alarms {
     }
 }
 
-/// A future that is ready when its clock has reached a moment.
+/// A future that is ready when its clock has reached a given moment.
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     clock: Arc<dyn Clock>,
@@ -134,7 +135,7 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// Sleeps until `clock` says `at`. [`Moment::NEVER`] never comes.
+    /// Sleeps until `clock` reaches `at`. [`Moment::NEVER`] is never reached.
     pub fn until(clock: &Arc<dyn Clock>, at: Moment) -> Self {
         Self { clock: clock.clone(), at, key: None }
     }
@@ -154,7 +155,8 @@ impl Future for Sleep {
             Some(key) => self.clock.alarms().reset(key, cx.waker()),
             None => self.key = Some(self.clock.alarms().set(self.at, cx.waker().clone())),
         }
-        // The clock may have rung between the look above and the setting, and woken nobody, or whoever polled before.
+        // The clock may have rung between the check above and setting the alarm, and woken nobody or the previous
+        // waker.
         if self.clock.now() >= self.at { Poll::Ready(()) } else { Poll::Pending }
     }
 }
@@ -179,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock that moves on, and rings, just after it was looked at.
+    /// A clock that moves on, and rings, right after it was read.
     #[derive(Debug, Default)]
     struct MovesOn {
         now: AtomicU64,
@@ -208,6 +210,6 @@ mod tests {
         let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
         assert!(poll().is_pending());
         clock.moves_to.store(10, Ordering::SeqCst);
-        assert!(poll().is_ready(), "it was rung for another waker, and nobody rings again");
+        assert!(poll().is_ready(), "it rang for another waker, and does not ring again");
     }
 }

@@ -1,7 +1,7 @@
 //! The client behind every `Locks`: one session at a time over one backend.
 //!
-//! A session opens at first use, and anew when the store has ended the last one: once for everyone who asks for it
-//! meanwhile. When the client is closed no other opens.
+//! A session opens at first use, and again when the store has ended the last one. All callers that need it in the
+//! meantime share one opening. Once the client is closed no other session opens.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::backend::{Backend, Clock, Moment, Sleep};
 use crate::deadline;
 use crate::live::Live;
 use crate::pledge::Pledge;
-use crate::{Backend, Clock, Error, ErrorKind, Line, Moment, Name, Options, Result, Sleep, word};
+use crate::{Error, ErrorKind, Line, Name, Options, Result, word};
 
-/// How soon after a failure a newcomer has an opening tried again, at most.
+/// After a failed opening, a new caller starts the next one after at most this pause.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// A cheap handle to one client; the last one that goes ends its session.
+/// A cheap handle to one client. The session ends with the last handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Client(Arc<Shared>);
 
@@ -39,15 +40,15 @@ enum Slot {
     Closing(Closing),
 }
 
-/// A session that is being opened, after a rest.
+/// A session that is being opened, after a pause.
 #[derive(Clone, Debug)]
 struct Opening {
     pledge: Pledge<Arc<Live>>,
     resting: Arc<Resting>,
 }
 
-/// A rest, and the opening that comes behind it. A newcomer cuts it short: whoever comes now is not to wait for what
-/// others have met.
+/// A pause before an opening. A new caller cuts it short: it must not wait because of failures that earlier callers
+/// met.
 #[derive(Debug)]
 struct Resting {
     is_over: AtomicBool,
@@ -70,7 +71,7 @@ impl Resting {
     }
 
     async fn until(&self, clock: &Arc<dyn Clock>, rest: Rest, least: Duration) {
-        let soonest = clock.now() + least; // newcomers may come by the thousand
+        let soonest = clock.now() + least; // thousands of new callers may come at once
         let cut_short = async {
             self.newcomer.notified().await;
             Sleep::until(clock, soonest).await;
@@ -83,7 +84,8 @@ impl Resting {
     }
 }
 
-/// Until when nobody opens a session again whose acquire goes on trying, and how long to rest if that fails too.
+/// Until when acquires that keep trying do not open a session again, and how long to pause if the next opening fails
+/// too.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     until: Moment,
@@ -91,13 +93,13 @@ struct Rest {
 }
 
 impl Rest {
-    /// An opening has failed at `now`, and it is rested for so long before the next.
+    /// The pause of this length after an opening that failed at `now`.
     fn of(length: Duration, now: Moment, options: &Options) -> Self {
         Self { until: now + length, next: (length * 2).min(options.longest_pause) }
     }
 }
 
-/// The end of a session, and the session itself, once it is open, for as long as the store has not confirmed it.
+/// The end of a session. It keeps the session, once open, until the store has confirmed the end.
 #[derive(Clone, Debug)]
 struct Closing {
     end: Pledge<()>,
@@ -105,25 +107,25 @@ struct Closing {
 }
 
 impl Closing {
-    /// There is nothing to end.
+    /// There is no session to end.
     fn done() -> Self {
         Self { end: Pledge::kept(()), of: None }
     }
 
-    /// The session that is to be ended; what was given up while it was being opened is none.
+    /// The session that is to be ended. `None` if its opening was given up.
     fn has_left_open(&self) -> Option<Arc<Live>> {
         self.of.as_ref()?.outcome()
     }
 }
 
-/// Whether an end has been begun by who asks for it, or by another before.
+/// Whether the end of a session was begun by this caller or by another one before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BegunBy {
     Asker,
     Another,
 }
 
-/// Whether an opening that has failed is asked for again by who heard of that.
+/// Whether this caller has heard of the failed opening, and asks for the next one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
     No,
@@ -142,12 +144,12 @@ impl Client {
         Ok(Self(Arc::new(Shared { backend, options: Arc::new(options), slot: Mutex::default() })))
     }
 
-    /// Which store, and which part of it, in the same words in every process.
+    /// The store and the namespace, in the same words in every process.
     pub(crate) fn store(&self) -> (&str, &str) {
         (self.0.backend.store(), &self.0.options.namespace)
     }
 
-    /// Tells backends of this process apart, also those that call their stores the same.
+    /// Tells the backends of this process apart, also those whose stores have the same name.
     pub(crate) fn backend_address(&self) -> usize {
         Arc::as_ptr(&self.0.backend).addr()
     }
@@ -161,17 +163,17 @@ impl Client {
         self.clock().now() + longest
     }
 
-    /// The session in use; opens one if there is none, and waits for that until `by`.
+    /// The session in use. If there is none, opens one and waits for it until `by`.
     pub(crate) async fn live(&self, by: Moment) -> Result<Arc<Live>> {
         match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
-            // Boxed, because it is rare, and every acquire's future would be as large.
+            // Boxed because it is rare: otherwise every acquire's future would be as large.
             Current::Opening(pledge) => Box::pin(self.opened(pledge, by)).await,
         }
     }
 
-    /// The session in use, for an acquire. Where none can be opened now, it is tried again for as long as one command may
-    /// take: by one for all who acquire, who rest together in between.
+    /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
+    /// All acquires share the retries and the pauses between them.
     pub(crate) async fn live_after_outage(&self, by: Moment) -> Result<Arc<Live>> {
         match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
@@ -194,19 +196,24 @@ impl Client {
             };
             match deadline::by(&clock, |_| give_up, self.outcome(next)).await {
                 Some(outcome) => opened = outcome,
-                None => break, // the last trouble says more than that there was no time
+                None => break, // the last error says more than "no time left"
             }
         }
         opened
     }
 
     async fn opened(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
-        let late = || Err(Error::new(ErrorKind::Timeout, "the store did not open a session in time"));
+        let late = || {
+            Err(Error::new(
+                ErrorKind::Timeout,
+                "the store did not open a session in time; check that it is up and can be reached",
+            ))
+        };
         deadline::by(&self.clock(), |_| by, self.outcome(pledge)).await.unwrap_or_else(late)
     }
 
     async fn outcome(&self, pledge: Pledge<Arc<Live>>) -> Result<Arc<Live>> {
-        // Whoever closes gives up what is still being opened, and says nothing else of it.
+        // A close gives up the opening, whose own error then says nothing useful.
         pledge.result().await.map_err(|error| if self.0.is_closing() { closed() } else { error })
     }
 
@@ -235,15 +242,17 @@ impl Client {
         Ok(Current::Opening(pledge))
     }
 
-    /// Ends its session, and every other that could be opened. Whoever closes it too waits for the same end, each no
-    /// longer than it wanted to; and who has time left when that fails, because another had less, asks for it once more.
+    /// Ends the session, and any other that could still be opened. Several callers of close wait for the same end,
+    /// each up to its own deadline. If that end fails because another caller gave it less time, a caller with time
+    /// left begins the end again.
     pub(crate) async fn close(&self, longest: Duration) -> Result<()> {
         let (clock, by) = (self.clock(), self.after(longest));
-        let asked_by = self.after(longest - longest / 10); // so that it hears what has come of it
+        let asked_by = self.after(longest - longest / 10); // leaves time to hear the result
         loop {
             let (end, begun_by) = self.begin_closing(asked_by)?;
             let Some(ended) = deadline::by(&clock, |_| by, end.result()).await else {
-                let still = "it is still being closed, by somebody who gave it more time: what its leases keep is not free yet";
+                let still =
+                    "another close with a longer deadline is still under way; the locks are not free yet";
                 return Err(Error::new(ErrorKind::Timeout, still));
             };
             if ended.is_ok() || begun_by == BegunBy::Asker || clock.now() >= asked_by {
@@ -262,7 +271,7 @@ impl Client {
                 return Ok((end, BegunBy::Another));
             }
             Slot::Closing(closing) => match closing.has_left_open() {
-                // The store may be back.
+                // Try again: the store may be back.
                 Some(live) => Closing { end: self.begin_end(async move { live.end(by).await })?, ..closing },
                 None => Closing::done(),
             },
@@ -272,7 +281,7 @@ impl Client {
                 Closing { end: self.begin_end(async move { session.close(by).await })?, of }
             }
             Slot::Opening(opening) if !opening.resting.is_over.load(Ordering::Acquire) => {
-                opening.pledge.give_up(); // nothing is asked for yet
+                opening.pledge.give_up(); // no request is sent yet
                 Closing::done()
             }
             Slot::Opening(Opening { pledge, .. }) => {
@@ -285,7 +294,8 @@ impl Client {
         Ok((end, BegunBy::Asker))
     }
 
-    /// Ends a session. Once that is confirmed nobody keeps it, nor its connections, however long handles live.
+    /// Ends a session. Once the end is confirmed, the client drops the session and its connections, even if handles
+    /// live on.
     fn begin_end(&self, ending: impl Future<Output = Result<()>> + Send + 'static) -> Result<Pledge<()>> {
         let shared = self.0.clone();
         Pledge::begin(async move {
@@ -297,21 +307,21 @@ impl Client {
         })
     }
 
-    /// Closes what is being opened as soon as it is open; what takes too long for that is given up.
+    /// Closes the session that is being opened as soon as it is open. If that takes too long, gives the opening up.
     async fn close_opening(clock: Arc<dyn Clock>, opening: Pledge<Arc<Live>>, by: Moment) -> Result<()> {
         match deadline::by(&clock, |_| by, opening.clone().result()).await {
             Some(Ok(live)) => live.close(by).await,
-            Some(Err(_)) => Ok(()), // there is nothing to close
+            Some(Err(_)) => Ok(()), // there is no session to close
             None => {
                 opening.give_up();
-                let wrong = "the session that was being opened was not open in time, and is given up; nothing was \
-                             locked in it, and if the store has it, its lease will end it";
+                let wrong = "the session was still being opened, and is given up; no lock was taken in it, and if the \
+                             store has it, it ends with its lease";
                 Err(Error::new(ErrorKind::Timeout, wrong))
             }
         }
     }
 
-    /// Another client of the same store, with a session of its own.
+    /// Another client of the same store, with its own session.
     pub(crate) fn sibling(&self, ttl: Duration) -> Result<Self> {
         match &*self.0.slot() {
             Slot::Closing(_) => Err(closed()),
@@ -323,7 +333,7 @@ impl Client {
         &self.0.options
     }
 
-    /// The line of a name as it is now.
+    /// The line of a name at the moment.
     pub(crate) async fn line(&self, name: &Name) -> Result<Line> {
         let live = self.live(Moment::NEVER).await?;
         live.ask(live.session.line(name)).await
@@ -331,7 +341,7 @@ impl Client {
 }
 
 impl Shared {
-    /// Opens a session after a rest, unless the client is gone by then.
+    /// Opens a session after a pause, unless the client is gone by then.
     async fn open_rested(
         shared: Weak<Self>,
         clock: Arc<dyn Clock>,
@@ -347,8 +357,8 @@ impl Shared {
             Slot::Closing(_) => return Err(closed()),
             _ => resting.is_over.store(true, Ordering::Release),
         }
-        // The rests of a newcomer begin with the shortest one, whatever others have met before it came: what is left of its
-        // time may be short.
+        // For a new caller the pauses begin with the shortest one again, whatever earlier callers met: it may have
+        // little time left.
         let next = |now| {
             let grown = rest.filter(|_| !resting.has_newcomer.load(Ordering::Acquire));
             let length = grown.map_or(shared.options.first_pause, |rest| rest.next);
@@ -357,12 +367,12 @@ impl Shared {
         Self::open(&shared, next).await
     }
 
-    /// Opens a session and puts it where everyone finds it; or else the rest that is next.
+    /// Opens a session and puts it where all callers find it; after a failure, the next pause instead.
     async fn open(shared: &Arc<Self>, next: impl FnOnce(Moment) -> Rest) -> Result<Arc<Live>> {
         let clock = shared.backend.clock();
         let opened = Live::open(shared.backend.clone(), shared.options.clone()).await;
         match (&mut *shared.slot(), &opened) {
-            (Slot::Closing(_), Ok(live)) => live.registry.begin_closing(), // whoever closes it waits for it
+            (Slot::Closing(_), Ok(live)) => live.registry.begin_closing(), // the caller of close waits for it
             (Slot::Closing(_), Err(_)) => {}
             (slot, Ok(live)) => *slot = Slot::Open(live.clone()),
             (slot, Err(_)) => *slot = Slot::Failed(next(clock.now())),
@@ -370,13 +380,13 @@ impl Shared {
         opened
     }
 
-    /// Its end is confirmed.
+    /// The end of the session is confirmed.
     fn forget_session(&self) {
         let session = match &mut *self.slot() {
             Slot::Closing(closing) => closing.of.take(),
             _ => None,
         };
-        drop(session); // without the lock: it may run anything
+        drop(session); // outside the lock: dropping it may run any code
     }
 
     fn is_closing(&self) -> bool {
@@ -389,7 +399,7 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// Nobody is left who could use what would be opened after a rest.
+    /// Nobody is left to use a session that would be opened after a pause.
     fn drop(&mut self) {
         if let Slot::Opening(opening) = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner) {
             opening.pledge.give_up();
@@ -397,7 +407,7 @@ impl Drop for Shared {
     }
 }
 
-/// Nothing can be asked of this client any more.
+/// The error for every request to a closed client.
 pub(crate) fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "its Locks was closed")
+    Error::new(ErrorKind::Closed, "this Locks was closed")
 }

@@ -1,8 +1,8 @@
-//! Time as Tidelock counts it: since boot, and on through a suspended machine.
+//! Time as Tidelock counts it: since boot, including the time that the machine is suspended.
 //!
-//! A lease runs on at the server while this machine sleeps, so a guard's deadline must too. The boot clock reads
-//! `CLOCK_BOOTTIME` where there is one; its alarm thread sleeps on a clock that may stand still in suspend, so it
-//! looks at the boot clock at least every 100 ms while anyone waits for it.
+//! A lease at the server runs on while this machine sleeps, so a guard's deadline must run on too. The boot clock
+//! reads `CLOCK_BOOTTIME` where that exists. Its alarm thread sleeps on a clock that may stand still during suspend,
+//! so it checks the boot clock at least every 100 ms while any alarm is set.
 
 use std::fmt;
 use std::io;
@@ -12,17 +12,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::Alarms;
+use crate::backend::Alarms;
 
-/// How long the alarm thread trusts a clock that may have stood still.
+/// How long the alarm thread trusts a clock that may stand still.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A moment of one [`Clock`]. Moments of different clocks have nothing to do with each other.
+/// A moment of one [`Clock`]. Moments of different clocks cannot be compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// A moment that has always passed.
+    /// A moment that is always in the past.
     pub const START: Self = Self(0);
     /// A moment that never comes.
     pub const NEVER: Self = Self(u64::MAX);
@@ -39,7 +39,7 @@ impl Moment {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// The time from `earlier` to this moment; zero if this moment is not later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -69,27 +69,26 @@ impl fmt::Debug for Moment {
     }
 }
 
-/// What a backend counts deadlines with. [`boot_clock`] is the one to use wherever time is real.
+/// The clock for a backend's deadlines. Use [`boot_clock`] wherever time is real.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The present moment.
+    /// The current moment.
     fn now(&self) -> Moment;
-    /// Who waits for a moment of this clock; whoever drives the clock rings them.
+    /// The alarms on this clock. The code that drives the clock has to ring them.
     fn alarms(&self) -> &Alarms;
 }
 
-/// This process's boot clock: it never steps, and runs on while the machine sleeps.
+/// This process's boot clock. It never jumps, and runs on while the machine sleeps.
 #[must_use]
 pub fn boot_clock() -> Arc<dyn Clock> {
     if let Err(error) = drive_boot_clock() {
-        crate::unharmed(
-            || tracing::error!(%error, "no thread for the clock: waits of this process will not end by themselves"),
+        crate::backend::unharmed(
+            || tracing::error!(%error, "cannot start the clock thread: timeouts in this process will not fire until it starts"),
         );
     }
     the_boot_clock()
 }
 
-/// Sees to it that somebody rings the boot clock's alarms; tried again by whoever comes next, where no thread is to be
-/// had.
+/// Starts the thread that rings the boot clock's alarms. If no thread is available, the next caller tries again.
 pub(crate) fn drive_boot_clock() -> io::Result<()> {
     let clock = the_boot_clock();
     if clock.is_driven.load(Ordering::Acquire) {
@@ -141,7 +140,7 @@ fn read_boot_clock() -> Moment {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let id = rustix::time::ClockId::Boottime;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let id = rustix::time::ClockId::Monotonic; // on macOS this one runs on in sleep, and std's Instant does not
+    let id = rustix::time::ClockId::Monotonic; // on macOS it runs on during sleep; std's Instant does not
     let time = rustix::time::clock_gettime(id);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Moment(seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)))
@@ -149,7 +148,7 @@ fn read_boot_clock() -> Moment {
 
 #[cfg(not(unix))]
 fn read_boot_clock() -> Moment {
-    // On Windows std's Instant is the performance counter, which runs on in sleep.
+    // On Windows, std's Instant is the performance counter, which runs on during sleep.
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     Moment::START + START.get_or_init(std::time::Instant::now).elapsed()
 }
@@ -157,7 +156,7 @@ fn read_boot_clock() -> Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sleep;
+    use crate::backend::Sleep;
 
     #[tokio::test]
     async fn a_sleep_ends_at_its_moment_and_not_before() {

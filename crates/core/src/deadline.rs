@@ -1,4 +1,4 @@
-//! A bound on how long something may take, on the backend's own clock.
+//! A time limit for a future, on the backend's own clock.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::{Clock, Error, ErrorKind, Moment, Result, Sleep};
+use crate::backend::{Clock, Moment, Sleep};
+use crate::{Error, ErrorKind, Result};
 
-/// What the future gives, or `None` when `clock` says `at` first.
+/// The future's output, or `None` if `clock` reaches `at` first.
 ///
-/// The clock is read, and an alarm set, only if the future is not ready at once: most stores in a process's own
-/// memory are, and neither is free.
+/// The clock is read and an alarm set only if the future is not ready at once. Most in-memory stores are ready at
+/// once, and both cost something.
 pub(crate) async fn by<F: Future>(
     clock: &Arc<dyn Clock>,
     at: impl FnOnce(Moment) -> Moment,
@@ -32,7 +33,7 @@ pub(crate) async fn by<F: Future>(
     .await
 }
 
-/// The store's answer, or an error that it did not come within `longest`.
+/// The store's answer, or a timeout error after `longest`.
 pub(crate) async fn answer_within<T>(
     clock: &Arc<dyn Clock>,
     longest: Duration,
@@ -41,12 +42,12 @@ pub(crate) async fn answer_within<T>(
     by(clock, |now| now + longest, answer).await.unwrap_or_else(|| Err(no_answer()))
 }
 
-/// The store has not answered in time.
+/// The error for a store that has not answered in time.
 pub(crate) fn no_answer() -> Error {
-    Error::new(ErrorKind::Timeout, "the store did not answer in time")
+    Error::new(ErrorKind::Timeout, "the store did not answer in time; check that it is up and can be reached")
 }
 
-/// What the future gives, if it gives it at once. Otherwise somebody has to poll it again.
+/// The future's output if it is ready at once. Otherwise somebody has to poll it again.
 pub(crate) fn at_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

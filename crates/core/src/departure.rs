@@ -1,31 +1,32 @@
-//! A leave under way, between the user who waits for its answer and the keeper who sees it through.
+//! A leave under way, shared by the user that waits for its answer and the keeper that sees it through.
 //!
-//! Its user polls it, and lays it down here in between. A user who has not come back when its time was over may never
-//! do so: the keeper takes it up at its next round, and tells what has come of it to a user who comes back after all.
+//! The user polls the leave, and puts it here between polls. A user that has not come back when its time is over may
+//! never do so. The keeper then takes the leave over at its next round, and reports the result to the user if it does
+//! come back.
 
 use std::task::{Context, Poll, Waker};
 
+use crate::backend::{Left, Reply};
 use crate::sync::Cell;
-use crate::{Left, Reply, Result, deadline, shield};
+use crate::{Result, deadline, shield};
 
-/// Empty while there is no leave yet, or whoever sent it is just polling it. Most claims never have more here, so that is
-/// elsewhere.
+/// Empty while there is no leave yet, or while its sender is polling it. Most claims never have one, so it is boxed.
 pub(crate) struct Departure(Cell<Option<Box<Course>>>);
 
 enum Course {
-    /// Its user waits to be woken.
+    /// The user waits to be woken.
     LaidDown(Reply<Left>, Waker),
     /// The keeper sees it through.
     TakenUp(Option<Waker>),
-    /// What the keeper has heard.
+    /// The result that the keeper has heard.
     Told(Result<Left>),
 }
 
-/// A leave that its user waits for no more.
+/// A leave that its user no longer waits for.
 pub(crate) enum GivenUp {
     /// The keeper has it.
     TakenUp,
-    /// Nobody has it: as it is on its way, unless it has failed.
+    /// Nobody has it. Here it is if it is still under way; `None` if it has failed.
     Alone(Option<Reply<Left>>),
 }
 
@@ -34,7 +35,8 @@ impl Departure {
         Self(Cell::new(None))
     }
 
-    /// Polls a leave for its user, the one that was laid down before if none is given. It lies here until the next poll.
+    /// Polls a leave for its user; without `reply`, the one that was put here before. It lies here until the next
+    /// poll.
     pub(crate) fn poll(&self, reply: Option<Reply<Left>>, cx: &mut Context<'_>) -> Poll<Result<Left>> {
         let mut reply = match reply.map_or_else(|| self.pick_up(cx), Ok) {
             Ok(reply) => reply,
@@ -48,14 +50,14 @@ impl Departure {
         answer
     }
 
-    /// The leave that its user has laid down; or what the keeper, who has it, has told.
+    /// The leave that its user has put here; or, if the keeper has it, what the keeper has heard.
     fn pick_up(&self, cx: &Context<'_>) -> Result<Reply<Left>, Poll<Result<Left>>> {
         let own = cx.waker().clone(); // before the lock: it may run anything
         let mut course = self.0.lock();
         let before = match course.take().map(|course| *course) {
             Some(Course::LaidDown(reply, before)) => {
                 drop(course);
-                drop(before); // the last of a task, perhaps, with whatever that task holds
+                drop(before); // may be the last handle of a task and drop all that the task holds
                 return Ok(reply);
             }
             Some(Course::Told(answer)) => {
@@ -71,7 +73,7 @@ impl Departure {
         Err(Poll::Pending)
     }
 
-    /// Its user waits for it no more.
+    /// The user no longer waits for it.
     pub(crate) fn give_up(&self) -> GivenUp {
         let mut course = self.0.lock();
         let before = course.take().map(|course| *course);
@@ -86,7 +88,7 @@ impl Departure {
         }
     }
 
-    /// The keeper takes it up, where its user has laid it down.
+    /// Hands the leave to the keeper, if its user has put it here.
     pub(crate) fn take_up(&self) -> Option<Reply<Left>> {
         let mut course = self.0.lock();
         let (before, reply) = match course.take().map(|course| *course) {
@@ -97,7 +99,7 @@ impl Departure {
         reply
     }
 
-    /// The keeper has heard of it. The first word counts, and only a leave that it has taken up is told of.
+    /// The keeper has heard the answer. The first answer counts, and only if the keeper has taken the leave over.
     pub(crate) fn tell(&self, answer: &Result<Left>) {
         let mut course = self.0.lock();
         let Some(Course::TakenUp(waker)) = course.as_deref_mut() else { return };
@@ -110,7 +112,7 @@ impl Departure {
     }
 }
 
-/// While the keeper sees a leave through. However that ends, its user does not wait for nothing.
+/// Exists while the keeper sees a leave through. However that ends, the user does not wait in vain.
 pub(crate) struct SeenThrough<'a>(pub(crate) &'a Departure);
 
 impl Drop for SeenThrough<'_> {

@@ -1,4 +1,4 @@
-//! The one error type: what kind of trouble, during what, on which name, and whether trying again can help.
+//! The one error type: which kind of trouble, in which operation, on which name, and whether a retry can help.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,14 +8,14 @@ use tidelock_model::Refusal;
 
 use crate::Name;
 
-/// What every fallible call of Tidelock returns.
+/// The result of every fallible call of Tidelock.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, as a sentence that helps. Contention is never an error.
+/// An error, with a message that helps. Contention is never an error.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use tidelock::ErrorKind;
+/// use tidelock_core::ErrorKind;
 /// let locks = tidelock_memory::connect();
 /// let error = locks.mutex("").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::InvalidName);
@@ -36,38 +36,39 @@ struct Trouble {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// The kinds of trouble that a caller may want to tell apart.
+/// The kinds of error that a caller may want to tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The store cannot be reached, or refuses to serve now.
+    /// The store cannot be reached, or refuses to serve at the moment.
     Unavailable,
-    /// The store did not answer in time. What was asked may or may not have happened; core cleans up after it.
+    /// The store did not answer in time. The request may or may not have been carried out; core cleans up after it.
     Timeout,
     /// The claim, or the session it belonged to, is over.
     Lost,
     /// This `Locks` was closed.
     Closed,
-    /// The name is empty, too long, or holds a control character.
+    /// The name is empty, too long, or contains a control character.
     InvalidName,
-    /// No permits were asked for, or more than the line can ever give.
+    /// The request is for no permits, or for more than the line can ever give.
     InvalidPermits,
-    /// An option is out of its range.
+    /// An option is out of range.
     InvalidOption,
     /// The name is in use as another kind of lock.
     KindMismatch,
-    /// Somebody else changed it meanwhile.
+    /// Somebody else changed it in the meantime.
     Conflict,
     /// This store, or this version of it, cannot do that.
     Unsupported,
-    /// The store refused for want of a permission or a password.
+    /// The store refused because a permission or a password is missing.
     Denied,
-    /// The other side does not speak as expected: another server, another version, another's key in the way.
+    /// The other side does not speak the expected protocol: another kind of server, another version, or a foreign key
+    /// under our name.
     Protocol,
 }
 
 impl ErrorKind {
-    /// What a refusal of the rule's is to whoever asked. `None` for those that are answers: busy, void, and no line.
+    /// The error kind of a refusal by the rule. `None` for refusals that are answers: busy, void, and no line.
     #[must_use]
     pub const fn of_refusal(why: Refusal) -> Option<Self> {
         match why {
@@ -81,7 +82,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// An error of `kind`. The message finishes the sentence "cannot lock "stock:42": …" and says what to do.
+    /// An error of `kind`. The message completes the sentence "cannot lock "stock:42": …" and says what to do.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let retry = matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Conflict);
@@ -96,35 +97,36 @@ impl Error {
         }))
     }
 
-    /// Says what was being done, as a verb: "lock", "resize". The first one said stands.
+    /// Adds the operation, as a verb: "lock", "resize". The first call wins.
     #[must_use]
     pub fn during(mut self, operation: &'static str) -> Self {
         self.0.operation.get_or_insert(operation);
         self
     }
 
-    /// Says on which name.
+    /// Adds the name of the lock. The first call wins.
     #[must_use]
     pub fn on(mut self, name: &Name) -> Self {
         self.0.name.get_or_insert_with(|| name.clone());
         self
     }
 
-    /// Keeps what the store's client library said. It must not hold a password.
+    /// Adds the error of the store's client library. It must not contain a password.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(Arc::from(source.into()));
         self
     }
 
-    /// Says, for backends, that the store may have done what was asked, although it says no. It is taken back then.
+    /// For backends: the store may have carried out the request although it reported an error. Core then takes it
+    /// back.
     #[must_use]
     pub fn perhaps_done(mut self) -> Self {
         self.0.perhaps_done = true;
         self
     }
 
-    /// Says that the same call can succeed later, although others of this kind cannot.
+    /// Marks this error as worth a retry although others of its kind are not.
     pub(crate) fn can_succeed_later(mut self) -> Self {
         self.0.retry = true;
         self
@@ -134,25 +136,25 @@ impl Error {
         self.0.perhaps_done
     }
 
-    /// What kind of trouble it is.
+    /// The kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the same call can succeed later without anything being changed.
+    /// Whether the same call can succeed later without any change by the caller.
     #[must_use]
     pub fn can_retry(&self) -> bool {
         self.0.retry
     }
 
-    /// What was being done.
+    /// The operation that failed.
     #[must_use]
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation
     }
 
-    /// The name it was done on.
+    /// The name of the lock that it failed on.
     #[must_use]
     pub fn name(&self) -> Option<&Name> {
         self.0.name.as_ref()

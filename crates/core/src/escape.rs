@@ -1,11 +1,11 @@
-//! Text for stores that are picky about names: what they forbid is written as `%` and two hex digits for each byte.
+//! Escapes text for stores that forbid some characters: each forbidden byte becomes `%` and two hex digits.
 //!
-//! It is reversible, two texts never become one, and a text that a store has nothing against stays as it is.
+//! It is reversible and never maps two texts to one. A text without forbidden characters and `%` stays as it is.
 
-/// `text` with every `%`, and every character that `is_forbidden`, written in hex.
+/// `text` with every `%`, and every character for which `is_forbidden` is true, written in hex.
 ///
 /// ```
-/// use tidelock::{escape, unescape};
+/// use tidelock_core::backend::{escape, unescape};
 /// let key = escape("50% of {é}", |c| "{}".contains(c));
 /// assert_eq!(key, "50%25 of %7Bé%7D");
 /// assert_eq!(unescape(&key).as_deref(), Some("50% of {é}"));
@@ -27,7 +27,7 @@ pub fn escape(text: &str, is_forbidden: impl Fn(char) -> bool) -> String {
     escaped
 }
 
-/// What [`escape`] was given; `None` for what it cannot have made.
+/// The text that was given to [`escape`]; `None` if `escape` cannot have produced this.
 #[must_use]
 pub fn unescape(escaped: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(escaped.len());

@@ -1,4 +1,4 @@
-//! A client as its users see it: the factory of locks.
+//! The factory of locks: a client as its users see it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,27 +6,25 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::backend::{Backend, Leave, Left, Moment, Signals, unharmed};
 use crate::client::Client;
 use crate::named_line::NamedLine;
-use crate::{
-    Backend, ClaimId, Error, Guards, Kind, Leave, Left, Line, Locks, Moment, Name, Options, Result, RwLock,
-    Semaphore, Signals, Weight, unharmed,
-};
+use crate::{ClaimId, Error, Guards, Kind, Line, Locks, Name, Options, Result, RwLock, Semaphore, Weight};
 
-/// The locks of a backend, its session opened now: what a server is asked here shows whether it will serve.
+/// The locks of a backend. The session is opened now, so the requests to the server show whether it will serve.
 ///
 /// # Errors
-/// What [`Options::check`] refuses, and whatever keeps the session from being opened.
+/// The errors of [`Options::check`], and every reason why the session cannot be opened.
 pub async fn connect(backend: Arc<dyn Backend>, options: Options) -> Result<Arc<dyn Locks>> {
     let client = Client::new(backend, options)?;
     client.live(Moment::NEVER).await.map_err(|error| error.during("connect"))?;
     Ok(Arc::new(Factory(client)))
 }
 
-/// The locks of a backend, its session opened at first use.
+/// The locks of a backend. The session is opened at first use.
 ///
 /// # Errors
-/// What [`Options::check`] refuses.
+/// The errors of [`Options::check`].
 pub fn attach(backend: Arc<dyn Backend>, options: Options) -> Result<Arc<dyn Locks>> {
     Ok(Arc::new(Factory(Client::new(backend, options)?)))
 }
@@ -75,27 +73,29 @@ impl Locks for Factory {
         let evicted = async {
             let live = self.0.live(Moment::NEVER).await?;
             let (session, of) = (live.session.clone(), name.clone());
-            // Begun on the keeper's runtime: ours may be blocked before the answer comes, and the first one counts.
+            // Runs on the keeper's runtime: the caller's may block before the answer comes, and only the first answer
+            // counts.
             let left = live.tell(async move {
-                // A claim that stands nowhere is not made void: a wrong number may be one that its client has yet to use.
-                // Of one that does, no join that is asked again, or comes late, may have it stand there anew. That goes
-                // with its leave, for who has no answer to that may never ask again.
+                // A claim that is not in line is not made void: a mistyped number may be one that its client has yet
+                // to use. A claim that is in line is made void in the same request as its leave, so that no repeated
+                // or late join makes it stand there anew. A later request could be too late: without an answer to the
+                // leave the caller may never call again.
                 let stands = session.line(&of).await?.claims.iter().any(|stander| stander.id == claim);
                 let how = if stands { Leave::Void } else { Leave::Done };
                 let left = session.leave(&of, claim, how).await?;
                 if how == Leave::Done && left != Left::Absent {
-                    session.leave(&of, claim, Leave::Void).await?; // it has come in between
+                    session.leave(&of, claim, Leave::Void).await?; // it joined in between
                 }
                 Ok(left)
             });
             let left = left.await?;
             if left != Left::Absent {
-                live.registry.gone(claim); // if it was one of this client's own, it hears at once
+                live.registry.gone(claim); // if it was one of this client's own, its user learns at once
             }
             Ok(left)
         };
         let left = evicted.await.map_err(|error: Error| error.during("evict from").on(&name))?;
-        unharmed(|| tracing::warn!(lock.name = %name, %claim, ?left, "a claim was evicted by hand"));
+        unharmed(|| tracing::warn!(lock.name = %name, %claim, ?left, "an operator evicted a claim"));
         Ok(left != Left::Absent)
     }
 
@@ -104,7 +104,7 @@ impl Locks for Factory {
     }
 
     async fn ping(&self) -> Result<()> {
-        // A read of a line is what every store can do, and needs the same permissions as a lock.
+        // Every store can read a line, and it needs the same permissions as a lock.
         let name = Name::new("tidelock ping")?;
         self.0.line(&name).await.map(drop).map_err(|error| error.during("ping"))
     }
@@ -125,7 +125,7 @@ impl Factory {
     }
 
     fn mutexes(&self, names: &[&str]) -> Result<Vec<Arc<dyn crate::Mutex>>> {
-        let names: BTreeSet<&str> = names.iter().copied().collect(); // of one client: a name is a lock
+        let names: BTreeSet<&str> = names.iter().copied().collect(); // one client: same name, same lock
         names.into_iter().map(|name| self.mutex(name)).collect()
     }
 }

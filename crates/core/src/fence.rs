@@ -1,27 +1,27 @@
-//! The resource's side of fencing.
+//! Fencing on the side of the resource.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Error, ErrorKind, Result, Token};
 
-/// Refuses whoever shows an older token than the newest one seen: the late write of a holder that was paused, cut
-/// off or evicted, and does not know yet that the lock has moved on.
+/// Refuses a token that is older than the newest one seen: the late write of a holder that was paused, cut off or
+/// evicted, and does not know yet that it has lost the lock.
 ///
-/// For exclusive holds: of a mutex, or to write. The same token is accepted again, so a holder may write twice.
-/// Whoever reads, thinks, and then writes has to show the token at the read too: otherwise an older holder's late
-/// write can slip in between.
+/// It is for exclusive holds: of a mutex, or of a read-write lock for writing. The same token is accepted again, so a
+/// holder may write twice. A caller that reads, computes and then writes has to show the token at the read too.
+/// Otherwise an older holder's late write can slip in between.
 ///
-/// Where the resource is a store of its own, one line of it does the same:
+/// If the resource is a store itself, one line of it does the same:
 ///
-/// | resource | the line |
+/// | resource | line |
 /// |----------|----------|
 /// | SQL      | `UPDATE stock SET n = n - 1, fence = :token WHERE id = 42 AND fence <= :token` |
 /// | Redis    | in Lua: `if tonumber(redis.call('HGET', key, 'fence') or 0) > token then return 0 end` |
 /// | etcd     | a transaction that compares the fence key's value before it puts |
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
-/// use tidelock::Fence;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+/// use tidelock_core::Fence;
 /// # let locks = tidelock_memory::connect();
 /// let fence = Fence::new();
 /// let mutex = locks.mutex("ledger")?;
@@ -60,7 +60,7 @@ impl Fence {
             return Ok(());
         }
         let message = format!(
-            "token {token} is older than {newest}, which this resource has seen: the lock has moved on"
+            "token {token} is older than {newest}, which this resource has seen: the lock has a newer holder; do not write"
         );
         Err(Error::new(ErrorKind::Lost, message))
     }

@@ -1,4 +1,4 @@
-//! What a user holds: the proof of a grant, and the duty to give it back.
+//! The guard: the proof of a grant, and the duty to give it back.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -7,19 +7,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::backend::Grant;
 use crate::span::Span;
 use crate::stake::Stake;
 use crate::standing::{Standing, next_listener};
-use crate::{ClaimId, Error, ErrorKind, Grant, Name, Result, Token, Weight};
+use crate::{ClaimId, Error, ErrorKind, Name, Result, Token, Weight};
 
-/// A grant. Dropping it gives it back in the background; [`release`](Guard::release) does so and waits.
+/// A lock that is held. Dropping it gives the lock back in the background; [`release`](Guard::release) does the same
+/// and waits for it.
 ///
-/// It belongs to whoever has it: it may move between threads and tasks, and be shared in an `Arc`. While it lives its
-/// keeper renews the claim, and it tells when that fails: [`state`](Guard::state), [`lost`](Guard::lost).
+/// It may move between threads and tasks, and be shared in an `Arc`. While it lives, the keeper renews its claim.
+/// [`state`](Guard::state) and [`lost`](Guard::lost) tell you if that fails.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
-/// use tidelock::State;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+/// use tidelock_core::State;
 /// # let locks = tidelock_memory::connect();
 /// let guard = locks.mutex("report")?.lock().await?;
 /// assert_eq!(guard.state(), State::Held);
@@ -32,18 +34,18 @@ use crate::{ClaimId, Error, ErrorKind, Grant, Name, Result, Token, Weight};
 pub struct Guard {
     stake: Stake,
     grant: Grant,
-    /// Lasts as long as the hold.
+    /// The span of the hold.
     hold: Span,
 }
 
-/// How far a guard can be trusted, the better first.
+/// How far a guard can be trusted, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// The last renewal succeeded.
     Held,
-    /// The last renewal failed, and the claim's lifetime is not over: it still excludes others.
+    /// The last renewal failed, but the claim's lease has not ended: it still excludes others.
     Jeopardy,
-    /// It may no longer be trusted, and never will be again.
+    /// The guard must not be trusted any more. This state is final.
     Lost,
 }
 
@@ -52,8 +54,8 @@ impl Guard {
         Self { stake, grant, hold: Span::none() }
     }
 
-    /// The hold's span begins, behind that of its acquire and not inside it: a child would keep that one open, and its
-    /// user's own, for as long as the lock is held.
+    /// Begins the span of the hold. It follows from the span of the acquire and is not its child: a child would keep
+    /// that span, and the user's own, open for as long as the lock is held.
     pub(crate) fn begin_span(&mut self, acquire: &Span) {
         self.hold = Span::debug(
             || tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get()),
@@ -73,13 +75,13 @@ impl Guard {
         &self.stake.standing.claim.name
     }
 
-    /// The claim it holds: what operators see in [`Locks::inspect`](crate::Locks::inspect), and may evict.
+    /// The claim of this guard. Operators see it in [`Locks::inspect`](crate::Locks::inspect), and may evict it.
     #[must_use]
     pub fn claim(&self) -> ClaimId {
         self.stake.standing.claim.id
     }
 
-    /// For how long it can still be trusted if no renewal succeeds; zero once it is lost.
+    /// How long the guard can still be trusted if no renewal succeeds. Zero once it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.stake.loss() {
@@ -88,7 +90,7 @@ impl Guard {
         }
     }
 
-    /// Whether it can be trusted now, by this process's own clock; nothing is sent.
+    /// Whether the guard can be trusted now, by this process's own clock. Nothing is sent.
     #[must_use]
     pub fn state(&self) -> State {
         match self.stake.loss() {
@@ -98,24 +100,25 @@ impl Guard {
         }
     }
 
-    /// Ready when the guard is lost, or given back. It may outlive the guard, and is not what keeps it.
+    /// A future that is ready when the guard is lost or given back. It may outlive the guard, and does not keep the
+    /// lock.
     #[must_use = "futures do nothing unless polled"]
     pub fn lost(&self) -> Lost {
         Lost { standing: self.stake.standing.clone(), listener: next_listener() }
     }
 
-    /// Runs `work` until it is done or the guard is lost; then `work` is dropped where it stands.
+    /// Runs `work` until it is done or the guard is lost. When the guard is lost, `work` is dropped where it is.
     ///
     /// # Errors
     /// [`Lost`](ErrorKind::Lost) when the guard was lost first.
     ///
     /// # Cancel safety
-    /// Dropping the future drops `work`, and nothing else: the guard is still held.
+    /// Dropping the future drops `work` and nothing else: the guard still holds the lock.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output> {
         let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
         poll_fn(|cx| {
-            // Loss first: what could be done by now must not be begun under a lock that is gone.
-            let _ = lost.as_mut().poll(cx); // registers, so that a loss after the look below is not missed
+            // Check for loss first: no step of the work may begin under a lock that is gone.
+            let _ = lost.as_mut().poll(cx); // registers, so that a loss after the check below is not missed
             if let Some(loss) = self.stake.loss() {
                 let message = format!("the lock was lost: {}", loss.reason());
                 return Poll::Ready(Err(Error::new(ErrorKind::Lost, message)
@@ -127,14 +130,14 @@ impl Guard {
         .await
     }
 
-    /// Gives it back, and waits until the store has confirmed it: one round trip.
+    /// Gives the lock back and waits until the store has confirmed it: one round trip.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when it was lost before: something else may have held the lock meanwhile. After any
-    /// other error the keeper goes on giving it back.
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost before: another client may have held it in the meantime. After
+    /// any other error the keeper continues to give it back.
     ///
     /// # Cancel safety
-    /// It is given back all the same, also when the future is polled once and then neither polled nor dropped.
+    /// The lock is given back in any case, also if the future is polled once and then neither polled nor dropped.
     pub async fn release(self) -> Result<()> {
         self.stake.release().await.map_err(|error| error.during("release").on(self.name()))
     }
@@ -151,7 +154,7 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// A guard of a writer, which may become a reader's.
+/// The guard of a writer. It can become a reader's guard.
 #[must_use = "the lock is given back as soon as the guard is dropped; bind it to a variable"]
 #[derive(Debug)]
 pub struct WriteGuard(Guard);
@@ -161,11 +164,11 @@ impl WriteGuard {
         Self(guard)
     }
 
-    /// Becomes a reader's: it keeps its place and its token, lets waiting readers in at once, and lets no other
-    /// writer in between.
+    /// Turns the writer's guard into a reader's. It keeps its place and its token, and lets waiting readers in at
+    /// once. No other writer gets in between.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when it was lost before. After any other error the lock is given back.
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost before. After any other error the lock is given back.
     ///
     /// # Cancel safety
     /// Dropping the future gives the lock back.
@@ -179,7 +182,7 @@ impl WriteGuard {
         let session = guard.stake.live.session.clone();
         let lightened = guard.stake.live.tell(async move { session.lighten(&claim, Weight::ONE).await });
         let lost = |error: Error| match error.kind() {
-            // The store has nothing to lighten: the claim went in between.
+            // The store has nothing to lighten: the claim was lost in between.
             ErrorKind::Conflict => Error::new(ErrorKind::Lost, "the lock was lost before").because(error),
             _ => error,
         };
@@ -187,7 +190,7 @@ impl WriteGuard {
         Ok(guard)
     }
 
-    /// The guard as any other, without the way to downgrade it.
+    /// The same guard without the way to downgrade it.
     pub fn into_guard(self) -> Guard {
         self.0
     }
@@ -198,7 +201,7 @@ impl WriteGuard {
     /// As there.
     ///
     /// # Cancel safety
-    /// It is given back all the same.
+    /// The lock is given back in any case.
     pub async fn release(self) -> Result<()> {
         self.0.release().await
     }

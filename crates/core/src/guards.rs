@@ -1,12 +1,13 @@
 //! Several locks at once: in one global order, with one deadline, all or nothing.
 //!
-//! Everybody takes them by name first, then by store, so no two can wait for each other in a circle. A lock that is
-//! named twice is taken once. What a store is called does not tell which lock it is: two stores may be called the same,
-//! and one may be called by two names. The lock's own line tells: a claim of ours stands in it, or does not.
+//! All callers take the locks by name first, then by store, so no two can wait for each other in a circle. A lock
+//! that is named twice is taken once. The name of a store does not tell whether two locks are the same: two stores
+//! may have the same name, and one store may have two names. The lock's own line tells: either a claim of ours stands
+//! in it or not.
 //!
-//! Two stores that are called the same, under one namespace, have an order within a process alone, and there only if each
-//! has one client (and its siblings): another process may take locks of the same name in them the other way round.
-//! Different namespaces give them an order everywhere.
+//! Two stores with the same name, under one namespace, have an order within one process only, and even there only if
+//! each has one client (and its siblings). Another process may take locks of the same name in them the other way
+//! round. Different namespaces give them an order everywhere.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -15,19 +16,20 @@ use std::sync::{Arc, Mutex as Cell, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Moment, Mutex, Result, State, Token, deadline};
+use crate::backend::Moment;
+use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Mutex, Result, State, Token, deadline};
 
-/// Locks every one of `mutexes`, of one store or of several, or none.
+/// Locks all of `mutexes`, of one store or of several, or none.
 ///
-/// Everyone takes them in one order, so that nobody waits in a circle. Where stores are called the same (two sentinel
-/// deployments whose masters are both `mymaster`) and locks in them too, give each store another
-/// [`namespace`](crate::Options::namespace): what else there is to order them by is known to this process alone.
+/// All callers take them in one order, so that no two wait for each other in a circle. If two stores have the same
+/// name (two sentinel deployments whose masters are both `mymaster`) and the locks in them do too, give each store
+/// its own [`namespace`](crate::Options::namespace): otherwise only this process knows in which order to take them.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// # let locks = tidelock_memory::connect();
 /// let accounts = [locks.mutex("account:7")?, locks.mutex("account:3")?];
-/// let both = tidelock::lock_all(&accounts).await?;
+/// let both = tidelock_core::lock_all(&accounts).await?;
 /// assert!(both.token("account:3").is_some());
 /// both.release().await?;
 /// locks.close().await?;
@@ -35,10 +37,10 @@ use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Moment, Mutex, Result, State
 /// ```
 ///
 /// # Errors
-/// The first error of any of them; then none is held.
+/// The first error of any of them; then no lock is held.
 ///
 /// # Cancel safety
-/// Dropping the future gives back whatever was granted, and leaves every line.
+/// Dropping the future gives back all that was granted, and leaves every line.
 pub async fn lock_all(mutexes: &[Arc<dyn Mutex>]) -> Result<Guards> {
     let mut taking = Taking::default();
     for mutex in in_order(mutexes) {
@@ -50,21 +52,21 @@ pub async fn lock_all(mutexes: &[Arc<dyn Mutex>]) -> Result<Guards> {
     taking.all_or_nothing()
 }
 
-/// The same, with one deadline for all: `None` when it passes, and then none is held. Each store counts on its own
-/// clock. Without any patience each is tried once.
+/// Like [`lock_all`], with one deadline for all. `None` if it passes; then no lock is held. Each store counts on its
+/// own clock. With zero patience each lock is tried once.
 ///
 /// # Errors
-/// The first error of any of them; then none is held.
+/// The first error of any of them; then no lock is held.
 ///
 /// # Cancel safety
-/// Dropping the future gives back whatever was granted, and leaves every line.
+/// Dropping the future gives back all that was granted, and leaves every line.
 pub async fn lock_all_within(mutexes: &[Arc<dyn Mutex>], patience: Duration) -> Result<Option<Guards>> {
     let until = |mutex: &Arc<dyn Mutex>| mutex.clock().now() + patience;
     let mutexes: Vec<_> = in_order(mutexes).into_iter().map(|mutex| (mutex, until(mutex))).collect();
     let mut taking = Taking::default();
     for (mutex, by) in mutexes {
         let have = taking.unless_lost(taking.guards.have(&**mutex));
-        // Without any patience it is still asked once, as a try is.
+        // With zero patience it is still asked once, like a try.
         let no_later = |_| if patience.is_zero() { Moment::NEVER } else { by };
         match deadline::by(&mutex.clock(), no_later, have).await.transpose()? {
             Some(true) => continue,
@@ -83,30 +85,30 @@ pub async fn lock_all_within(mutexes: &[Arc<dyn Mutex>], patience: Duration) -> 
     taking.all_or_nothing().map(Some)
 }
 
-/// What [`lock_all`] holds, given back together.
+/// The guards of [`lock_all`], given back together.
 #[derive(Debug, Default)]
 #[must_use = "the locks are given back as soon as this is dropped; bind it to a variable"]
 pub struct Guards(Vec<Guard>);
 
 impl Guards {
-    /// The token of the lock of that name: of the first one, if stores share the name.
+    /// The token of the lock of that name; if several stores share the name, of the first one.
     #[must_use]
     pub fn token(&self, name: &str) -> Option<Token> {
         self.iter().find(|guard| guard.name().as_str() == name).map(Guard::token)
     }
 
-    /// Each guard, in the order in which they were taken.
+    /// The guards, in the order in which they were taken.
     pub fn iter(&self) -> impl Iterator<Item = &Guard> {
         self.0.iter()
     }
 
-    /// How far all of them can be trusted together: as far as the least.
+    /// How far all of them can be trusted together: as far as the worst one.
     #[must_use]
     pub fn state(&self) -> State {
         self.iter().map(Guard::state).max().unwrap_or(State::Held)
     }
 
-    /// Ready when the first of them is lost.
+    /// A future that is ready when the first of them is lost.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut lost: Vec<_> = self.iter().map(Guard::lost).collect();
         poll_fn(move |cx| match lost.iter_mut().any(|lost| Pin::new(lost).poll(cx).is_ready()) {
@@ -115,17 +117,17 @@ impl Guards {
         })
     }
 
-    /// Gives all of them back, the last taken first, and waits until the stores have confirmed it.
+    /// Gives all of them back, the last one first, and waits until the stores have confirmed it.
     ///
     /// # Errors
-    /// The first error; the others are given back all the same.
+    /// The first error; the other locks are given back in any case.
     ///
     /// # Cancel safety
-    /// They are given back all the same.
+    /// The locks are given back in any case.
     pub async fn release(self) -> Result<()> {
         let begin = |guard: Guard| (Box::pin(guard.release()), None);
         let mut releases: Vec<_> = self.0.into_iter().rev().map(begin).collect();
-        // Each begins now: a future of this that is left lying holds none of them.
+        // All releases begin now, so that none is kept back if this future is then left unpolled.
         poll_fn(|cx| {
             for (release, released) in &mut releases {
                 *released = match release.as_mut().poll(cx) {
@@ -149,21 +151,23 @@ impl Guards {
 }
 
 impl Guards {
-    /// Whether one of these holds this very lock. They were taken by name, so only the last ones can be of its name.
+    /// Whether one of these guards holds this very lock. Locks were taken by name, so only the last guards can have
+    /// its name.
     async fn have(&self, mutex: &dyn Mutex) -> Result<bool> {
         let of_its_name = self.0.iter().rev().take_while(|guard| guard.name() == mutex.name());
         let ours: Vec<ClaimId> = of_its_name.map(Guard::claim).collect();
         if ours.is_empty() {
-            return Ok(false); // the usual case, and nothing has to be asked
+            return Ok(false); // the usual case: nothing has to be asked
         }
         let line = mutex.line().await?;
         Ok(line.claims.iter().any(|stander| ours.contains(&stander.id)))
     }
 
     fn one_lost(&self) -> Error {
-        let lost = Error::new(ErrorKind::Lost, "it was lost while the others were waited for")
-            .during("lock all")
-            .can_succeed_later(); // none is held any more, and all are asked for anew
+        let lost =
+            Error::new(ErrorKind::Lost, "it was lost while waiting for the other locks; none is held now")
+                .during("lock all")
+                .can_succeed_later(); // no lock is held any more, and a retry asks for all again
         match self.iter().find(|guard| guard.state() == State::Lost) {
             Some(guard) => lost.on(guard.name()),
             None => lost,
@@ -171,7 +175,7 @@ impl Guards {
     }
 }
 
-/// What was taken so far. Each guard is listened to once, however many come after it.
+/// The guards taken so far. Each one is listened to once, however many come after it.
 #[derive(Default)]
 struct Taking {
     guards: Guards,
@@ -179,7 +183,7 @@ struct Taking {
     alarm: Arc<Alarm>,
 }
 
-/// Set off when one of them is lost.
+/// Set off when one of the guards is lost.
 #[derive(Default)]
 struct Alarm {
     is_off: AtomicBool,
@@ -194,10 +198,10 @@ impl Taking {
             waker.wake();
         }
         self.guards.0.push(guard);
-        self.lost.push(lost); // it listens for as long as it lives
+        self.lost.push(lost); // listens for as long as it lives
     }
 
-    /// Waits for one more, unless one of those that are held is lost meanwhile.
+    /// Waits for the next one, unless one of the held guards is lost first.
     async fn unless_lost<T>(&self, next: impl Future<Output = Result<T>>) -> Result<T> {
         let mut next = pin!(next);
         poll_fn(|cx| match self.alarm.poll(cx) {
@@ -233,7 +237,7 @@ impl Wake for Alarm {
     }
 }
 
-/// In the order that everyone shares. The same value twice is surely one lock.
+/// The mutexes in the order that all callers share. The same value twice is surely one lock.
 fn in_order(mutexes: &[Arc<dyn Mutex>]) -> Vec<&Arc<dyn Mutex>> {
     let mut ordered: Vec<_> = mutexes.iter().collect();
     ordered.sort_by_key(|mutex| mutex.place());

@@ -1,8 +1,9 @@
-//! Work that several ask for, done once at a time: polled by each of them that is polled.
+//! Work that several callers ask for, done once at a time, and polled by each of them that is polled.
 //!
-//! So a future that nobody polls any more keeps nobody from what it has begun, nor from what has come of it. It goes on
-//! for as long as anybody asks, whoever began it. Who finds it done has what came of it; its trouble is told to everyone
-//! who asked before it was begun, and who came later may begin it anew. No async runtime has a say in any of this.
+//! So a future that nobody polls any more does not keep other callers from the work or its result. The work goes on
+//! for as long as any caller asks for it, whichever one began it. The caller that finds it done gets the result. An
+//! error goes to all callers that asked before the work was begun; a caller that came later may begin it again. None
+//! of this depends on an async runtime.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +23,7 @@ pub(crate) struct Joint<T> {
 
 struct State<T> {
     next_number: u64,
-    /// Who asks, each with the trouble that it is to hear of.
+    /// The callers, each with the error that it is to hear of.
     asking: BTreeMap<u64, Option<Error>>,
     stage: Stage<T>,
 }
@@ -30,7 +31,7 @@ struct State<T> {
 enum Stage<T> {
     Idle,
     Lies(Begun<T>),
-    /// Somebody polls it; and perhaps another wanted to, meanwhile.
+    /// A caller polls it. Another caller may have wanted to in the meantime.
     InHand {
         was_missed: bool,
     },
@@ -38,22 +39,22 @@ enum Stage<T> {
 
 struct Begun<T> {
     work: Work<T>,
-    /// Whoever asks under a lower number has asked since before.
+    /// Callers with a lower number asked before the work was begun.
     first_later: u64,
 }
 
-/// What there is for one that asks.
+/// What a caller finds.
 pub(crate) enum Found<'a, T> {
-    /// It is its turn to poll.
+    /// It is this caller's turn to poll.
     Work(Hand<'a, T>),
-    /// This has come of the work.
+    /// The work ended with this error.
     Trouble(Error),
-    /// Another polls it just now.
+    /// Another caller is polling it.
     InHand,
 }
 
 impl<T> Joint<T> {
-    /// Asks for it, until that is dropped.
+    /// Asks for the work, until the result is dropped.
     pub(crate) fn ask(&self) -> Asking<'_, T> {
         let mut state = self.state();
         let number = state.next_number;
@@ -62,7 +63,7 @@ impl<T> Joint<T> {
         Asking { joint: self, number }
     }
 
-    /// Has everyone who asks look again.
+    /// Makes all callers look again.
     pub(crate) fn ring(&self) {
         self.bell.ring();
     }
@@ -72,18 +73,18 @@ impl<T> Joint<T> {
     }
 }
 
-/// One that asks.
+/// A caller that asks for the work.
 pub(crate) struct Asking<'a, T> {
     joint: &'a Joint<T>,
     number: u64,
 }
 
 impl<'a, T> Asking<'a, T> {
-    /// To be called before anything is looked at: what changes from here on wakes.
+    /// Call this before looking at anything: changes from now on wake the caller.
     pub(crate) fn listen(&self, cx: &Context<'_>) {
         let own = cx.waker().clone(); // before the lock: it may run anything
         let before = self.joint.bell.rope().wakers.insert(self.number, own);
-        drop(before); // the last of a task, perhaps, with whatever that task holds
+        drop(before); // may be the last handle of a task and drop all that the task holds
     }
 
     pub(crate) fn find(&self) -> Found<'a, T> {
@@ -108,14 +109,14 @@ impl<T> Drop for Asking<'_, T> {
         let waker = self.joint.bell.rope().wakers.remove(&self.number);
         let mut state = self.joint.state();
         let told = state.asking.remove(&self.number);
-        // Nobody has it in hand where nobody asks.
+        // If no caller is left, none is polling it.
         let unwanted = state.asking.is_empty().then(|| std::mem::replace(&mut state.stage, Stage::Idle));
         drop(state);
-        drop((waker, told, unwanted)); // without a lock: they may run anything
+        drop((waker, told, unwanted)); // outside the lock: they may run any code
     }
 }
 
-/// The work, in the hand of one that asks: begun when it is polled, and put back unless it is done by then.
+/// The work in the hands of one caller. It is begun when it is polled, and put back unless it is done by then.
 pub(crate) struct Hand<'a, T> {
     joint: &'a Joint<T>,
     begun: Option<Begun<T>>,
@@ -126,10 +127,10 @@ impl<T> Hand<'_, T> {
         self.begun.is_some()
     }
 
-    /// Ready with `None` after trouble, which whoever asked before it was begun finds next.
+    /// Ready with `None` after an error; callers that asked before the work was begun find that error next.
     pub(crate) fn poll(&mut self, begin: impl FnOnce() -> Work<T>) -> Poll<Option<T>> {
         let everyone = Waker::from(self.joint.bell.clone());
-        let mut begun = self.begun.take().unwrap_or_else(|| self.begin(begin)); // what panics is not put back
+        let mut begun = self.begun.take().unwrap_or_else(|| self.begin(begin)); // work that panics is not put back
         self.joint.bell.rope().was_pulled = false;
         match begun.work.as_mut().poll(&mut Context::from_waker(&everyone)) {
             Poll::Pending => {
@@ -160,23 +161,24 @@ impl<T> Drop for Hand<'_, T> {
         let was_pulled = self.joint.bell.rope().was_pulled;
         state.stage = self.begun.take().map_or(Stage::Idle, Stage::Lies);
         drop(state);
-        // Who missed it was woken for nothing if the work has moved on since it was polled: that poll has not seen it, and
-        // who polled may not come back. If it has not, there is nothing to do until it wakes everyone; to wake them now
-        // would have them miss it again, by each other, for ever.
+        // A caller that missed the work was woken for nothing if the work moved on during this poll: this poll has
+        // not seen it, and the caller that polled may not come back. So all are woken. If the work has not moved on,
+        // there is nothing to do until it wakes them; waking them now would make them miss it again, because of each
+        // other, for ever.
         if is_over || (was_missed && was_pulled) {
             self.joint.ring();
         }
     }
 }
 
-/// The wakers of all who ask.
+/// The wakers of all callers.
 #[derive(Default)]
 struct Bell(Mutex<Rope>);
 
 #[derive(Default)]
 struct Rope {
     wakers: BTreeMap<u64, Waker>,
-    /// By the work, since somebody began to poll it.
+    /// Whether the work has rung since the current poll began.
     was_pulled: bool,
 }
 
@@ -186,7 +188,7 @@ impl Bell {
     }
 
     fn ring(&self) {
-        let wakers = std::mem::take(&mut self.rope().wakers); // who is woken listens anew
+        let wakers = std::mem::take(&mut self.rope().wakers); // a caller that is woken listens again
         wakers.into_values().for_each(shield::wake);
     }
 }
@@ -227,7 +229,8 @@ mod tests {
         }
     }
 
-    /// How often one who finds the work in another's hand is woken, while that one polls it and `happens` with its waker.
+    /// How often a caller is woken that finds the work in another caller's hands, while that one polls it and
+    /// `happens` is called with the work's waker.
     fn woken_after_missing_it(happens: fn(&Waker)) -> u32 {
         let joint = Arc::new(Joint::<()>::default());
         let woken = Arc::new(Woken::default());
@@ -237,9 +240,9 @@ mod tests {
                 let other = joint.ask();
                 other.listen(&Context::from_waker(&waker));
                 happens(work);
-                other.listen(&Context::from_waker(&waker)); // as if woken, it comes once more
+                other.listen(&Context::from_waker(&waker)); // if it was woken, it looks once more
                 assert!(matches!(other.find(), Found::InHand));
-                std::mem::forget(other); // it goes on asking
+                std::mem::forget(other); // it keeps asking
             }
         };
         let polls = joint.ask();

@@ -1,8 +1,8 @@
-//! What gathers: requests that come while an answer is awaited wait for it, and go out together when it comes.
+//! A lane gathers requests: those that come while an answer is awaited go out together when the answer comes.
 //!
-//! A single caller pays no delay; a crowd pays one round trip and one disk write together. Leaves go first, and never
-//! wait for joins to be let in. Two joins of one name never go into one transaction, where their tokens would be equal:
-//! the later ones go out right behind it, each by itself, and nobody passes anybody of the same name.
+//! A single caller pays no delay; a crowd shares one round trip and one disk write. Leaves go first, and never wait
+//! for joins to be let in. Two joins of one name never go into one transaction, because their tokens would be equal.
+//! The later join goes out right behind that transaction, by itself, so no claim overtakes another of the same name.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -10,28 +10,28 @@ use std::fmt;
 use crate::Name;
 use crate::sync::Cell;
 
-/// A request that may go out with others.
+/// A request that may go out together with others.
 pub trait Errand {
-    /// The name that it is about.
+    /// The name of the lock that it is about.
     fn name(&self) -> &Name;
 
-    /// Whether it makes a claim, and so a token.
+    /// Whether it creates a claim, and so a token.
     fn is_join(&self) -> bool;
 
-    /// Whether anybody still wants it done. Who does not want it any more has to [`Lane::retract`] it, to be sure.
+    /// Whether anybody still wants it. To be sure that it is not sent, a caller has to [`Lane::retract`] it.
     fn is_wanted(&self) -> bool;
 }
 
-/// What goes out at once: one transaction, and what has to go behind it in this order.
+/// The requests that go out at once: one transaction, and the requests that must follow it in this order.
 #[derive(Debug)]
 pub struct Batch<E> {
-    /// Any of them may be done with any other.
+    /// Requests that may be carried out together.
     pub together: Vec<E>,
-    /// Each by itself.
+    /// Requests that must be sent one by one.
     pub apart: Vec<E>,
 }
 
-/// One batch of requests is under way at a time.
+/// Gathers requests. One batch is under way at a time.
 pub struct Lane<E> {
     most: usize,
     queue: Cell<Queue<E>>,
@@ -44,15 +44,15 @@ struct Queue<E> {
 }
 
 impl<E: Errand> Lane<E> {
-    /// So many go out at once, at most.
+    /// A lane that sends at most `most` requests at once.
     #[must_use]
     pub fn new(most: usize) -> Self {
         let queue = Queue { is_under_way: false, leaves: VecDeque::new(), joins: VecDeque::new() };
         Self { most, queue: Cell::new(queue) }
     }
 
-    /// Takes this along. `send` is called at once if nothing is under way, and whatever it begins is under way then,
-    /// until [`Lane::go_on`]. It may not wait.
+    /// Adds a request. If nothing is under way, `send` is called at once; what it begins is then under way until
+    /// [`Lane::go_on`]. `send` must not block.
     pub fn enter<S>(&self, errand: E, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
         let mut queue = self.queue.lock();
         match errand.is_join() {
@@ -65,14 +65,16 @@ impl<E: Errand> Lane<E> {
         queue.send(self.most, send)
     }
 
-    /// What was under way is answered: what came meanwhile is sent. None: nothing came, and nothing is under way.
+    /// The batch under way was answered: sends what came in the meantime. `None` if nothing came; then nothing is
+    /// under way.
     ///
-    /// Sending happens under the lane's lock, so that whoever retracts knows: it was sent before, or never will be.
+    /// `send` is called under the lane's lock, so a caller of [`Lane::retract`] knows that its request either was
+    /// sent before or never will be.
     pub fn go_on<S>(&self, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
         self.queue.lock().send(self.most, send)
     }
 
-    /// What was under way has failed as a whole. What of it is still wanted is sent again, each by itself.
+    /// The batch under way failed as a whole. Sends those of its requests that are still wanted again, one by one.
     pub fn again<S>(&self, failed: Vec<E>, send: impl FnOnce(Batch<E>) -> S) -> S {
         let queue = self.queue.lock();
         let apart = failed.into_iter().filter(Errand::is_wanted).collect();
@@ -81,11 +83,11 @@ impl<E: Errand> Lane<E> {
         sent
     }
 
-    /// Takes back what was not sent yet. After this it has been sent already, or never will be.
+    /// Takes back what was not sent yet. After this call a request either was sent before or never will be.
     pub fn retract(&self, is_it: impl Fn(&E) -> bool) {
         let mut queue = self.queue.lock();
         let is_another = |errand: &E| !is_it(errand);
-        // Dropping one wakes whoever waits for it, so it is done behind the lock.
+        // Dropping a request wakes the task that waits for it, so it is done outside the lock.
         let joins = std::mem::take(&mut queue.joins);
         let (others, retracted): (VecDeque<E>, VecDeque<E>) = joins.into_iter().partition(is_another);
         queue.joins = others;
@@ -126,7 +128,7 @@ impl<E> fmt::Debug for Lane<E> {
 }
 
 #[cfg(all(test, not(tidelock_loom)))]
-#[allow(clippy::unwrap_used)] // its helpers are tests too
+#[allow(clippy::unwrap_used)] // the helpers are tests too
 mod tests {
     use super::*;
 
@@ -165,7 +167,7 @@ mod tests {
         (numbers(batch.together), numbers(batch.apart))
     }
 
-    /// A lane on which something is under way.
+    /// A lane with a request under way.
     fn busy(most: usize) -> Lane<Asked> {
         let lane = Lane::new(most);
         assert_eq!(lane.enter(join(0, "first"), numbers), Some((vec![0], vec![])));

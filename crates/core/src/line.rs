@@ -1,19 +1,19 @@
-//! A line as operators see it: who holds, who waits, since when.
+//! A line as operators see it: holders and waiters, with their times in line.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::{ClaimId, Kind, Token, Weight};
 
-/// One name's line at one moment.
+/// The line of one name at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Line {
-    /// The kind of lock it is; `None` when nobody stands in it.
+    /// The kind of lock; `None` if no claim is in line.
     pub kind: Option<Kind>,
-    /// Its capacity; `None` when nobody stands in it.
+    /// Its capacity; `None` if no claim is in line.
     pub capacity: Option<Weight>,
-    /// Who stands in it, in order: those who hold first.
+    /// The claims in line, in order: holders first.
     pub claims: Vec<Stander>,
 }
 
@@ -21,15 +21,15 @@ pub struct Line {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stander {
-    /// Whose claim it is; what [`Locks::evict`](crate::Locks::evict) takes.
+    /// The claim's id, for [`Locks::evict`](crate::Locks::evict).
     pub id: ClaimId,
-    /// How much of the capacity it takes.
+    /// The part of the capacity that it takes.
     pub weight: Weight,
-    /// Its token when it is held; `None` while it waits.
+    /// Its token if it is held; `None` while it waits.
     pub token: Option<Token>,
-    /// What its client calls itself.
+    /// The label of its client: see [`Options::label`](crate::Options::label).
     pub label: String,
-    /// For how long it has been standing there, by the store's clock; `None` where the store cannot tell.
+    /// How long it has been in line, waiting included, by the store's clock; `None` if the store cannot tell.
     pub since: Option<Duration>,
 }
 
@@ -40,12 +40,12 @@ impl Line {
         Self { kind: Some(kind), capacity: Some(capacity), claims }
     }
 
-    /// Those who hold.
+    /// The holders.
     pub fn holders(&self) -> impl Iterator<Item = &Stander> {
         self.claims.iter().filter(|stander| stander.is_held())
     }
 
-    /// Those who wait, the next one first.
+    /// The waiters, the next one first.
     pub fn waiters(&self) -> impl Iterator<Item = &Stander> {
         self.claims.iter().filter(|stander| !stander.is_held())
     }
@@ -64,7 +64,7 @@ impl Stander {
         Self { id, weight, token, label, since }
     }
 
-    /// Whether it has its turn.
+    /// Whether it holds.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.token.is_some()

@@ -1,17 +1,18 @@
-//! A session as this client uses it: the store's side, the table of its claims, and the way to its keeper.
+//! A session as this client uses it: the store's side, the table of its claims, and the channel to its keeper.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::backend::{Backend, Clock, Moment, Session, Signals};
 use crate::deadline;
 use crate::keeper::{self, Errand, Keeper, ttl_of};
 use crate::pledge::failed_inside;
 use crate::registry::Registry;
-use crate::{Backend, Clock, Error, ErrorKind, Moment, Options, Result, Session, SessionId, Signals, shield};
+use crate::{Error, ErrorKind, Options, Result, SessionId, shield};
 
-/// A session in use. When the last of these is dropped, its keeper gives back what is left and closes the session.
+/// A session in use. When its last handle is dropped, the keeper gives back what is left and closes the session.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) session: Arc<dyn Session>,
@@ -22,10 +23,11 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Opens a session, and gives it a keeper. To be polled on the keeper's runtime.
+    /// Opens a session and starts its keeper. It must be polled on the keeper's runtime.
     pub(crate) async fn open(backend: Arc<dyn Backend>, options: Arc<Options>) -> Result<Arc<Self>> {
-        let no_entropy =
-            |error| Error::new(ErrorKind::Unavailable, "the system gives no random numbers").because(error);
+        let no_entropy = |error| {
+            Error::new(ErrorKind::Unavailable, "the operating system gave no random numbers").because(error)
+        };
         let id = SessionId::from_bits(getrandom::u64().map_err(no_entropy)?);
         let clock = backend.clock();
         let registry = Arc::new(Registry::new(id, clock.clone(), &options));
@@ -39,14 +41,14 @@ impl Live {
         Ok(Arc::new(Self { session, registry, clock, options, keeper }))
     }
 
-    /// How long an answer about a claim is waited for: one that comes when its lifetime is over is of no use.
+    /// How long to wait for an answer about a claim: after its lease it is of no use.
     pub(crate) fn claim_deadline(&self) -> Duration {
         self.options.command_deadline.min(ttl_of(&*self.session))
     }
 
-    /// The answer to a question, within the deadline of one command.
+    /// The answer to a request, within the deadline of one command.
     pub(crate) async fn ask<T>(&self, question: impl Future<Output = Result<T>>) -> Result<T> {
-        // A store that answers at once must not keep a loop from ever yielding.
+        // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
         self.ask_within(self.options.command_deadline, question).await
     }
@@ -60,7 +62,7 @@ impl Live {
         answer.inspect_err(|error| self.heed(error))
     }
 
-    /// Sees an order through on the keeper's runtime, even if nobody waits for the answer.
+    /// Sees a request through on the keeper's runtime, even if nobody waits for the answer.
     pub(crate) async fn tell<T: Send + 'static>(
         &self,
         order: impl Future<Output = Result<T>> + Send + 'static,
@@ -72,20 +74,20 @@ impl Live {
         answer.inspect_err(|error| self.heed(error))
     }
 
-    /// Whoever hears first that the session is over tells everyone.
+    /// The first caller that learns that the session is over tells all others.
     fn heed(&self, error: &Error) {
         if error.kind() == ErrorKind::Lost {
             self.registry.over();
         }
     }
 
-    /// Ends the session once more, which takes every claim along. Its keeper has given up before.
+    /// Tries once more to end the session, which ends every claim in it. Its keeper has given up before.
     pub(crate) async fn end(&self, by: Moment) -> Result<()> {
         let ended = deadline::by(&self.clock, |_| by, self.session.close()).await;
         ended.unwrap_or_else(|| Err(deadline::no_answer()))
     }
 
-    /// Gives every claim back and ends the session; waits until the store has confirmed it, until `by` at most.
+    /// Gives back every claim and ends the session. Waits until the store has confirmed it, until `by` at most.
     pub(crate) async fn close(&self, by: Moment) -> Result<()> {
         let (done, closed) = oneshot::channel();
         if self.keeper.send(Errand::Close { by, done }).is_err() {

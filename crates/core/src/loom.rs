@@ -1,4 +1,4 @@
-//! Every order of what can happen to a claim at once, explored by loom: `cargo xtask loom`.
+//! Explores every order of concurrent events around a claim with loom: `cargo xtask loom`.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,13 +9,11 @@ use std::time::Duration;
 use loom::future::block_on;
 use loom::thread;
 
+use crate::backend::{Claim, Grant, Left, Moment, Reply, Shard, Signals, boot_clock};
 use crate::departure::Departure;
 use crate::registry::Registry;
 use crate::standing::{Footing, Loss, Standing, Turn, next_listener};
-use crate::{
-    Claim, Grant, Kind, Left, Moment, Name, Options, Reply, SessionId, Shard, Signals, Token, Weight,
-    boot_clock,
-};
+use crate::{Kind, Name, Options, SessionId, Token, Weight};
 
 #[test]
 fn a_grant_wakes_a_waiter_that_is_registering() {
@@ -38,7 +36,7 @@ fn a_grant_pushed_before_the_joins_answer_stays() {
         registry.wait(&standing, Duration::from_secs(60));
         assert_eq!(block_on(poll_fn(|cx| standing.poll_turn(cx))), Turn::Held(grant()));
         pushing.join().unwrap();
-        assert!(registry.due_looks(Moment::NEVER).is_empty(), "nobody waits, so nobody is looked for");
+        assert!(registry.due_looks(Moment::NEVER).is_empty(), "no claim waits, so no look is due");
     });
 }
 
@@ -62,7 +60,7 @@ fn a_loss_reaches_whoever_waits_for_its_joins_answer() {
         let standing = enter(&registry);
         let id = standing.claim.id;
         let losing = thread::spawn(move || {
-            registry.held(id, grant()); // it has its turn before it hears where it stands
+            registry.held(id, grant()); // it is granted before the answer to its join comes
             registry.gone(id);
         });
         let lost = standing.listen();
@@ -80,7 +78,7 @@ fn one_of_release_and_loss_gives_the_claim_back() {
         let kept = standing.clone();
         let keeper = thread::spawn(move || kept.lose(Loss::Deadline).is_some());
         let user = standing.lose(Loss::Left).is_some();
-        assert!(keeper.join().unwrap() ^ user, "a claim is given back by exactly one");
+        assert!(keeper.join().unwrap() ^ user, "exactly one of them gives the claim back");
     });
 }
 
@@ -94,8 +92,8 @@ fn a_cancelled_claim_is_left_however_far_its_grant_has_come() {
         registry.remove(id.number);
         pushing.join().unwrap();
         assert!(matches!(footing, Some(Footing::Waiting | Footing::Held)), "there is a claim to give back");
-        assert_eq!(standing.stands(), None, "a late grant brings nothing back");
-        assert!(registry.roll(|_| Shard(0)).is_empty(), "and nobody renews it");
+        assert_eq!(standing.stands(), None, "a late grant revives nothing");
+        assert!(registry.roll(|_| Shard(0)).is_empty(), "and it is not renewed");
     });
 }
 
@@ -105,7 +103,7 @@ fn a_claim_entered_while_the_session_ends_is_told() {
         let registry = registry();
         let ender = registry.clone();
         let ending = thread::spawn(move || ender.over());
-        // Refused, or swept: nobody stays behind in a session that is over.
+        // It is either refused or swept: no claim stays behind in a session that is over.
         let entered = registry.enter(claim(&registry));
         ending.join().unwrap();
         let loss = entered.map_or_else(Some, |standing| standing.loss());
@@ -117,9 +115,9 @@ fn a_claim_entered_while_the_session_ends_is_told() {
 fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
     explore("the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes", || {
         let registry = registry();
-        registry.hold(&enter(&registry), grant()); // so that there is something to reckon with
+        registry.hold(&enter(&registry), grant()); // gives the keeper a deadline to watch
         let _ = crate::deadline::at_once(std::pin::pin!(registry.nudged()));
-        let standing = enter(&registry); // its join is answered with a grant, while the keeper reckons
+        let standing = enter(&registry); // its join is answered with a grant while the keeper computes its next deadline
         let (holder, soon) = (registry.clone(), standing.clone());
         registry.keeper_sleeps_until(Moment::NEVER);
         let holding = thread::spawn(move || holder.hold(&soon, grant()));
@@ -128,7 +126,7 @@ fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
         let wake = registry.keeper_sleeps_until(Moment::NEVER);
         holding.join().unwrap();
         let nudged = crate::deadline::at_once(std::pin::pin!(registry.nudged())).is_some();
-        assert!(nudged || wake <= standing.until(), "nobody will see it end");
+        assert!(nudged || wake <= standing.until(), "the keeper will not see it end");
     });
 }
 
@@ -142,7 +140,7 @@ fn a_user_hears_of_a_leave_that_the_keeper_takes_up() {
         let taken_up = departure.clone();
         let keeper = thread::spawn(move || {
             while taken_up.take_up().is_none() {
-                thread::yield_now(); // its user is just polling it
+                thread::yield_now(); // the user is polling it
             }
             taken_up.tell(&Ok(Left::Held));
         });

@@ -1,4 +1,4 @@
-//! One holder at a time.
+//! A lock with one holder at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::backend::Clock;
 use crate::named_line::NamedLine;
-use crate::{Clock, Guard, Line, Name, Result, Weight};
+use crate::{Guard, Line, Name, Result, Weight};
 
 /// A distributed mutex: first come, first served, with a fencing token on every grant.
 ///
-/// There is no poisoning: a task that panics gives the lock back, because what it left half done is in the store that
-/// the lock protects, where the next holder has to look anyway.
+/// There is no poisoning. A task that panics gives the lock back: work that it left half done is in the data that the
+/// lock protects, and the next holder has to check that data anyway.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// # let locks = tidelock_memory::connect();
 /// let mutex = locks.mutex("stock:42")?;
 /// let guard = mutex.lock().await?;
@@ -26,16 +27,16 @@ use crate::{Clock, Guard, Line, Name, Result, Weight};
 /// ```
 #[async_trait]
 pub trait Mutex: fmt::Debug + Send + Sync + 'static {
-    /// The name it locks.
+    /// The name of the lock.
     fn name(&self) -> &Name;
 
-    /// Where it comes among all locks of all stores, for whoever takes several.
+    /// Its place in the one order of all locks of all stores, for callers that take several.
     fn place(&self) -> LockPlace<'_>;
 
-    /// The clock that its waits are counted on: its store's.
+    /// The clock that times its waits: its store's clock.
     fn clock(&self) -> Arc<dyn Clock>;
 
-    /// Its line as it is now: who holds, who waits, as [`Locks::inspect`](crate::Locks::inspect) shows it.
+    /// Its line at the moment, with holders and waiters, as [`Locks::inspect`](crate::Locks::inspect) returns it.
     ///
     /// # Errors
     /// Trouble with the store.
@@ -45,52 +46,54 @@ pub trait Mutex: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`KindMismatch`](crate::ErrorKind::KindMismatch) while the name is in use as another kind of lock,
-    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed; else trouble with the store: whether this
-    /// claim was granted is then unknown, and it is given back in the background.
+    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed. All other errors are trouble with the
+    /// store: it is unknown whether this claim was granted, and it is given back in the background.
     ///
     /// # Cancel safety
-    /// Dropping the future at any moment leaves the line: within a second while the process lives, else within a ttl.
-    /// Asking again stands in line anew, at the tail.
+    /// You can drop the future at any moment. Its claim then leaves the line: within a second while the process
+    /// lives, otherwise within a ttl. A new call joins the line again, at the tail.
     async fn lock(&self) -> Result<Guard>;
 
-    /// Held at once, or `None`. It never waits in line.
+    /// Takes the lock if it is free, otherwise `None`. It never waits in line.
     ///
     /// # Errors
-    /// `KindMismatch` and `Closed` as above; else trouble with the store: whether the lock is free is then unknown.
+    /// `KindMismatch` and `Closed` as above. All other errors are trouble with the store: it is unknown whether the
+    /// lock is free.
     ///
     /// # Cancel safety
     /// Dropping the future gives back what it may have been granted.
     async fn try_lock(&self) -> Result<Option<Guard>>;
 
-    /// Waits its turn for at most `patience`, and leaves the line with `None` when that is over.
+    /// Waits its turn for at most `patience`. After that it leaves the line and returns `None`.
     ///
     /// # Errors
-    /// `KindMismatch` and `Closed` as above; else trouble with the store, also when it did not answer within `patience`
-    /// at all.
+    /// `KindMismatch` and `Closed` as above. All other errors are trouble with the store, for example if it did not
+    /// answer at all within `patience`.
     ///
     /// # Cancel safety
-    /// As of [`lock`](Mutex::lock).
+    /// As for [`lock`](Mutex::lock).
     async fn lock_within(&self, patience: Duration) -> Result<Option<Guard>>;
 }
 
-/// Where a lock comes among all locks of all stores. The order is the same in every process, so that whoever takes
-/// several locks takes them in this order. It is an order and no more: two stores may be called the same, and one may be
-/// called by two names. Which of two that are called the same comes first is the same within a process, and no further.
+/// The place of a lock in the one order of all locks of all stores. The order is the same in every process, so
+/// callers that take several locks take them in this order. It does not decide whether two locks are the same: two
+/// stores may have the same name, and one store may have two names. The order of two stores with the same name is the
+/// same within one process only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct LockPlace<'a> {
-    /// The name, first in the order: it is what processes surely spell alike.
+    /// The name of the lock. It comes first in the order, because all processes surely spell it alike.
     pub name: &'a str,
-    /// The store, as the backend calls it.
+    /// The name of the store, as the backend gives it.
     pub store: &'a str,
-    /// The namespace there.
+    /// The namespace in that store.
     pub namespace: &'a str,
-    /// Which of the backends of this process that are called the same.
+    /// Tells apart the backends of this process whose stores have the same name.
     backend: usize,
 }
 
 impl<'a> LockPlace<'a> {
-    /// The place of a lock of one's own making.
+    /// The place of a lock that you implement yourself.
     #[must_use]
     pub fn new(name: &'a str, store: &'a str, namespace: &'a str) -> Self {
         Self { name, store, namespace, backend: 0 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The name of a lock. Two names are the same lock exactly when their bytes are the same.
+/// The name of a lock. Two names are the same lock if and only if their bytes are the same.
 ///
 /// ```
-/// use tidelock::Name;
+/// use tidelock_core::Name;
 /// let name = Name::new("stock/42 {eu} 🚂")?;
 /// assert_eq!(&*name, "stock/42 {eu} 🚂");
 /// assert!(Name::new("two\nlines").is_err());
-/// # Ok::<(), tidelock::Error>(())
+/// # Ok::<(), tidelock_core::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
@@ -31,9 +31,9 @@ impl Name {
         let wrong = if name.is_empty() {
             "a lock's name cannot be empty".to_owned()
         } else if name.len() > Self::MAX_BYTES {
-            format!("a lock's name has at most {} bytes, this one has {}", Self::MAX_BYTES, name.len())
+            format!("a lock's name must have at most {} bytes, this one has {}", Self::MAX_BYTES, name.len())
         } else if let Some(at) = name.find(char::is_control) {
-            format!("a lock's name has no control characters, {name:?} has one at byte {at}")
+            format!("a lock's name must not have control characters; {name:?} has one at byte {at}")
         } else {
             return Ok(Self(name.into()));
         };

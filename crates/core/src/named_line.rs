@@ -1,6 +1,6 @@
-//! What every kind of lock is underneath: a name, a kind and a capacity.
+//! The base of all kinds of lock: a name, a kind and a capacity.
 //!
-//! | what people ask for        | weight | capacity |
+//! | request                    | weight | capacity |
 //! |----------------------------|--------|----------|
 //! | mutex                      | 1      | 1        |
 //! | read                       | 1      | MAX      |
@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::acquire::Want;
+use crate::backend::{Moment, Patience, unharmed};
 use crate::client::Client;
-use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Patience, Result, Weight, unharmed};
+use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
 
 #[derive(Debug)]
 pub(crate) struct NamedLine {
@@ -24,12 +25,12 @@ pub(crate) struct NamedLine {
     told_of_other_size: AtomicBool,
 }
 
-/// What this handle takes the capacity to be while nobody stands in line: what it was made with, or what the last resize
-/// has made it. The last one is the one that was sent last, whenever it is answered.
+/// What this handle takes for the capacity while nobody stands in line: the number that it was made with, or that of
+/// its last resize. The last resize is the one that was sent last, in whatever order they are answered.
 #[derive(Debug)]
 pub(crate) struct Declared {
     sent: AtomicU64,
-    /// The number of that resize, and behind it, in 32 bits, the capacity.
+    /// The number of the last resize in the upper 32 bits, the capacity in the lower ones.
     last: AtomicU64,
 }
 
@@ -43,13 +44,13 @@ impl Declared {
         u32::try_from(capacity).ok().and_then(Weight::new).unwrap_or(Weight::ONE)
     }
 
-    /// The number of a resize that knows what it changes, and is about to be sent. The store takes it only if nothing has
-    /// changed since it was known, so their numbers are in the order in which they take effect.
+    /// The number of a resize that knows the size it changes and is about to be sent. The store accepts it only if
+    /// the size has not changed since, so the numbers are in the order in which the resizes take effect.
     pub(crate) fn next_resize(&self) -> u64 {
         self.sent.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// That resize has succeeded.
+    /// The resize with this number has succeeded.
     pub(crate) fn resized(&self, number: u64, to: Weight) {
         self.last.fetch_max(number << 32 | u64::from(to.get()), Ordering::AcqRel);
     }
@@ -72,12 +73,12 @@ impl NamedLine {
     /// Stands in line for at most `patience`.
     pub(crate) async fn wait_within(&self, weight: Weight, patience: Duration) -> Result<Option<Guard>> {
         match patience.is_zero() {
-            true => self.try_now(weight).await, // no time to wait is no reason not to ask
+            true => self.try_now(weight).await, // with no time to wait it still asks once
             false => self.acquire(weight, Patience::Wait, self.client.after(patience)).await,
         }
     }
 
-    /// Held at once, or not at all.
+    /// Takes the lock at once, or not at all.
     pub(crate) async fn try_now(&self, weight: Weight) -> Result<Option<Guard>> {
         self.acquire(weight, Patience::Now, Moment::NEVER).await
     }
@@ -91,13 +92,13 @@ impl NamedLine {
         Ok(guard)
     }
 
-    /// A line has one size, the first comer's: another one is worth a word, but no outage.
+    /// A line has one size, that of the first client in line. Another size is worth a warning, but must be no outage.
     fn compare(&self, capacity: Weight) {
         let own = self.declared.get();
         if capacity != own && !self.told_of_other_size.swap(true, Ordering::AcqRel) {
             let name = &self.name;
             unharmed(
-                || tracing::warn!(lock.name = %name, %own, line = %capacity, "this semaphore has another size in use; served under that"),
+                || tracing::warn!(lock.name = %name, %own, line = %capacity, "semaphore {name:?} already exists with {capacity} permits; this client asked for {own} and uses {capacity}"),
             );
         }
     }

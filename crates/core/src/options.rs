@@ -1,15 +1,15 @@
-//! The options that every backend has.
+//! The options that all backends share.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::{Error, ErrorKind, Result};
 
-/// How long claims live, how long calls may take, and what operators see.
+/// Lease times, time limits, and what operators see.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidelock::Options;
+/// use tidelock_core::Options;
 ///
 /// let options = Options::new().ttl(Duration::from_secs(30)).label("checkout worker 7");
 /// assert_eq!(options.ttl, Duration::from_secs(30));
@@ -17,53 +17,56 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long a claim outlives its client: 1 s to 24 h. Default 15 s.
+    /// The lease time: how long a claim outlives its client. 1 s to 24 h. Default 15 s.
     pub ttl: Duration,
-    /// The longest that anything may be held, however healthy its keeper is. Default: no limit.
+    /// The longest time that a lock may be held, however healthy its keeper is. Default: no limit.
     ///
-    /// It counts from when this process hears of the grant, also while nobody polls the acquire. An acquire whose grants it
-    /// ends four times in a row, before they can be handed out, is an error of kind [`ErrorKind::Lost`].
+    /// It counts from the moment this process hears of the grant, even if nobody polls the acquire. If it ends the
+    /// grants of one acquire four times in a row, before they can be handed out, that acquire fails with
+    /// [`ErrorKind::Lost`].
     pub max_hold: Option<Duration>,
     /// How long one command to the store may take; a join is repeated within that time. Default 2 s.
     ///
-    /// An acquire goes on trying through an outage of that length, also where it finds no session and none can be opened;
-    /// so it may be longer than the ttl. One answer about a
-    /// claim is waited for no longer than the ttl, since it is of no use after that: a join is asked again. A release
-    /// ends with it, and one renewal or look takes no longer than a third of it.
+    /// An acquire keeps trying through an outage of this length, also if there is no session and none can be opened.
+    /// So it may be longer than the ttl. A single answer about a claim is awaited for a ttl at most, because after
+    /// that it is of no use: the join is then sent again. A release is awaited no longer than this. One renewal or
+    /// look takes at most a third of the ttl.
     pub command_deadline: Duration,
     /// How long connecting may take. Default 5 s.
     pub connect_deadline: Duration,
-    /// The first pause before something is tried again; it doubles from there. Default 20 ms.
+    /// The first pause before a retry. Each further pause is twice as long. Default 20 ms.
     pub first_pause: Duration,
-    /// The longest such pause. Default 1 s. What keeps a claim, or gives it back, pauses for a tenth of the ttl at most.
+    /// The longest pause before a retry. Default 1 s. Requests that keep a claim or give it back pause for a tenth of
+    /// the ttl at most.
     pub longest_pause: Duration,
-    /// After how long a wait is worth a warning, and again at every doubling. Default 30 s.
+    /// How long a wait may take before it is logged as a warning; it is logged again each time the wait has doubled.
+    /// Default 30 s.
     pub warn_after: Duration,
-    /// What keeps the names of different users of one store apart. Default `tidelock`.
+    /// Keeps the names of different users of one store apart. Default `tidelock`.
     pub namespace: Arc<str>,
-    /// What operators see beside a claim. Default: host name and process id.
+    /// The label that operators see beside a claim. Default: host name and process id.
     pub label: Arc<str>,
-    /// On how many replicas a grant has to be before it counts. Default: none. A store without replicas to wait for
-    /// refuses it as [`ErrorKind::Unsupported`].
+    /// How many replicas must have a grant before it counts. Default: none. A store that cannot wait for replicas
+    /// refuses this option with [`ErrorKind::Unsupported`].
     pub replicas: Option<Replicas>,
 }
 
-/// How many replicas have to know of a grant, and how long they may take to say so.
+/// How many replicas must confirm a grant, and how long they may take.
 ///
-/// It counts for grants alone: renewals and leaves are not waited for. A grant that too few know of in time is given
-/// back, and its claim stands in line again, at the tail; without patience, as in `try_lock`, it is tried again for as
-/// long as one command may take, and then is an error of kind [`ErrorKind::Unavailable`].
+/// This is for grants only: renewals and leaves do not wait for replicas. If too few replicas confirm a grant in
+/// time, it is given back, and the acquire stands in line again, at the tail. Without patience, as in `try_lock`, it
+/// is retried for as long as one command may take, and then fails with [`ErrorKind::Unavailable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// So many at least: 1 to 1000.
+    /// The least number of replicas: 1 to 1000.
     pub count: u32,
-    /// 1 ms to half of [`Options::command_deadline`], and of the ttl; a grant may wait for as long again until its turn to be asked
-    /// about comes.
+    /// From 1 ms to half of [`Options::command_deadline`] and half of the ttl. A grant may wait for the same time
+    /// again until it is its turn to be checked.
     pub within: Duration,
 }
 
 impl Options {
-    /// The defaults.
+    /// The default options.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -136,21 +139,21 @@ impl Options {
         self
     }
 
-    /// Sets [`Options::replicas`]: a grant counts only when `count` replicas have it, `within` that time.
+    /// Sets [`Options::replicas`]: a grant counts only when `count` replicas have confirmed it `within` that time.
     #[must_use]
     pub fn replicas(mut self, count: u32, within: Duration) -> Self {
         self.replicas = Some(Replicas { count, within });
         self
     }
 
-    /// Refuses what no store could serve. Every backend's `connect` calls it first.
+    /// Refuses options that no store could serve. Every backend's `connect` calls it first.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] names the option and its range.
+    /// [`ErrorKind::InvalidOption`]; the message names the option and its range.
     pub fn check(&self) -> Result<()> {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let between = |what: &str, value: Duration, least: Duration, most: Duration| {
-            let wrong = format!("{what} is {value:?}, and has to be between {least:?} and {most:?}");
+            let wrong = format!("{what} is {value:?}, but must be between {least:?} and {most:?}");
             if (least..=most).contains(&value) {
                 Ok(())
             } else {
@@ -169,7 +172,7 @@ impl Options {
         }
         if let Some(Replicas { count, within }) = self.replicas {
             if !(1..=1_000).contains(&count) {
-                let wrong = format!("replicas is {count}, and has to be between 1 and 1000");
+                let wrong = format!("replicas is {count}, but must be between 1 and 1000");
                 return Err(Error::new(ErrorKind::InvalidOption, wrong));
             }
             let longest = self.command_deadline.min(self.ttl) / 2;
@@ -191,7 +194,7 @@ fn plain(what: &str, text: &str, bytes: std::ops::RangeInclusive<usize>) -> Resu
         return Ok(());
     }
     let (least, most) = bytes.into_inner();
-    let wrong = format!("{what} has to have {least} to {most} bytes and no control characters");
+    let wrong = format!("{what} must have {least} to {most} bytes and no control characters");
     Err(Error::new(ErrorKind::InvalidOption, wrong))
 }
 

@@ -1,20 +1,23 @@
 //! What a client knows of its own claims in a line that its store shows, and what it watches for them.
 //!
-//! Whoever stands behind the first of ours that waits cannot be held before that one, so one watch serves all of them.
-//! Where it would be on a claim of our own nothing is watched in the store: that one's leave passes by here anyway.
+//! A claim behind our first waiting claim cannot be held before that one, so one watch serves all our claims. If the
+//! claim to be watched is our own, nothing is watched in the store: its leave passes through here anyway.
 //!
-//! Lists arrive in any order and of any age, while our own claims leave, become lighter and stand in line anew. So all
-//! of it is under one lock, and each call decides by what is known then: [`OwnLine::stamp`] is read before a list is
-//! sent, and a list that was sent before a claim of ours changed says nothing about waiting for that one. What others do
-//! between a list and a watch, the watch finds out: it is set by a read, which is compared with what was seen. How often
-//! a claim was touched no list shows; so what such a read finds is news, and no older list is believed after it.
+//! Lists arrive in any order and at any age, while our own claims leave, become lighter and stand in line anew. So
+//! all of this is under one lock, and each call decides by what is known at that time. [`OwnLine::stamp`] is read
+//! before a list is requested. A list that was requested before one of our claims changed cannot tell whether to wait
+//! for that claim. What other clients do between a list and a watch is found out by the watch: it is set by a read,
+//! which is compared with what the list showed. No list shows how often a claim was touched. So what such a read
+//! finds is news, and no older list is believed after it.
 //!
-//! A list shows a claim where it stood when the list was made. So a turn is one *in a place*, and nobody has it from a
-//! place where it does not stand any more: those who stand there now may have been let in meanwhile.
+//! A list shows a claim where it stood when the list was made. So a turn belongs to a *place*: a claim has no turn
+//! from a place where it no longer stands, because the claims that stand there now may have been let in since.
 //!
-//! Who joins behind one of ours that waits and is watched for need not look: that watch stands until somebody looks.
+//! A claim that joins behind one of our waiting claims with a watch need not look: that watch stands until somebody
+//! looks.
 //!
-//! A client that shares the lock with whatever else it knows of the line decides nothing between two calls.
+//! If a client keeps this under the same lock as all else that it knows of the line, no decision falls between two
+//! calls.
 
 #[cfg(all(test, not(tidelock_loom)))]
 mod explored;
@@ -29,72 +32,73 @@ use crate::{ClaimId, SessionId};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnLine {
     session: SessionId,
-    /// How often a claim of ours has changed.
+    /// How often one of our claims has changed.
     stamp: u64,
     claims: BTreeMap<u64, Own>,
-    /// Those of them that wait.
+    /// Those of our claims that wait.
     waiting: BTreeSet<u64>,
     armed: Option<Armed>,
     last_serial: u64,
-    /// Of others' claims that were found to have been touched: how often, and the stamp of when that was found.
+    /// Claims of other clients that were found touched: how often, and the stamp when that was found.
     touched: BTreeMap<ClaimId, (u64, u64)>,
 }
 
-/// One claim of ours.
+/// One of our claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Own {
-    /// The stamp of when it last changed.
+    /// The stamp of its last change.
     changed: u64,
-    /// Where it stands, by the store's own order. None: the store has not answered yet.
+    /// Its place in the store's order. `None`: the store has not answered yet.
     place: Option<u64>,
-    /// It was asked for in another place, and that is not answered.
+    /// Whether another place was requested for it and not answered yet.
     is_moving: bool,
 }
 
-/// What is watched for the first of ours that waits.
+/// The watch for our first waiting claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Armed {
-    /// Which watch: each has another.
+    /// The number of the watch. No two are equal.
     pub serial: u64,
-    /// For whom.
+    /// The claim that it is for.
     pub first: u64,
-    /// What.
+    /// What is watched.
     pub what: Watch,
 }
 
-/// What a client has to do when it has seen a line.
+/// What a client has to do after it has seen a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// Nothing: nobody of ours waits, or what is watched is worth it still, or is a claim of our own.
+    /// Nothing: none of our claims waits, or the current watch is still right, or the claim to watch is our own.
     Kept,
-    /// This is to be watched in the store, and nothing else any more.
+    /// Watch this in the store, and nothing else.
     Watch(Armed),
-    /// The list is too old to tell.
+    /// Look again: the list is too old to tell.
     Look,
 }
 
 impl OwnLine {
-    /// The line of a client that has no claim in it yet. No list that was sent for an earlier one of that name may have a
-    /// stamp as high as this.
+    /// The line of a client that has no claim in it yet. `stamp` must be higher than that of any list that was
+    /// requested for an earlier line of this name.
     #[must_use]
     pub fn new(session: SessionId, stamp: u64) -> Self {
         let (claims, waiting, touched) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
         Self { session, stamp, claims, waiting, armed: None, last_serial: 0, touched }
     }
 
-    /// To be read before a list is sent.
+    /// The stamp. Read it before you request a list.
     #[must_use]
     pub fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// A claim of ours asks for its place.
+    /// One of our claims asks for its place.
     pub fn comes(&mut self, number: u64) {
         self.claims.insert(number, Own { changed: self.stamp, place: None, is_moving: false });
         self.waiting.insert(number);
     }
 
-    /// The store has answered where it stands. Says whether to look: it stood elsewhere, and somebody waited for it there.
+    /// The store has answered where the claim stands. Returns whether to look: the claim stood elsewhere before, and
+    /// another of our claims waited for it there.
     #[must_use]
     pub fn stands(&mut self, number: u64, place: u64) -> bool {
         let Some(own) = self.claims.get_mut(&number) else { return false };
@@ -103,14 +107,15 @@ impl OwnLine {
         stood.is_some_and(|stood| stood != place) && self.changed(number)
     }
 
-    /// It is asked for in another place: until that is answered, nobody knows where it stands.
+    /// Another place was requested for the claim: until the answer nobody knows where it stands.
     pub fn moves(&mut self, number: u64) {
         if let Some(own) = self.claims.get_mut(&number) {
             own.is_moving = true;
         }
     }
 
-    /// A list shows it held in that place. False: it does not stand there any more, and that list says nothing of it.
+    /// A list shows the claim held in this place. Returns `false` if it no longer stands there; then that list says
+    /// nothing about it.
     #[must_use]
     pub fn holds(&mut self, number: u64, place: u64) -> bool {
         let is_there = |own: &Own| !own.is_moving && own.place == Some(place);
@@ -122,18 +127,18 @@ impl OwnLine {
         believed
     }
 
-    /// It is held, or on its way out: nothing is watched for it any more.
+    /// The claim is held or on its way out: nothing is watched for it any more.
     pub fn waits_no_more(&mut self, number: u64) {
         self.waiting.remove(&number);
     }
 
-    /// Whether it is on its way to its turn, and not on its way out.
+    /// Whether the claim is on its way to its turn, and not on its way out.
     #[must_use]
     pub fn is_waiting(&self, number: u64) -> bool {
         self.waiting.contains(&number)
     }
 
-    /// Whether any of ours is.
+    /// Whether any of our claims is waiting.
     #[must_use]
     pub fn is_waited_in(&self) -> bool {
         !self.waiting.is_empty()
@@ -145,27 +150,28 @@ impl OwnLine {
         self.claims.is_empty()
     }
 
-    /// Whether that claim of ours has not left yet.
+    /// Whether this claim of ours has not left yet.
     #[must_use]
     pub fn has(&self, number: u64) -> bool {
         self.claims.contains_key(&number)
     }
 
-    /// Those of ours that wait.
+    /// Those of our claims that wait.
     #[must_use]
     pub fn waiting(&self) -> &BTreeSet<u64> {
         &self.waiting
     }
 
-    /// What is watched.
+    /// The current watch.
     #[must_use]
     pub fn armed(&self) -> Option<&Armed> {
         self.armed.as_ref()
     }
 
-    /// The line was seen as this, in a list that was sent when the stamp was that.
+    /// Takes in a list of the line that was requested at this stamp.
     ///
-    /// Whoever of ours is held there is told so first; whoever has to stand elsewhere is passed over.
+    /// First report those of our claims that the list shows as held, by [`OwnLine::holds`]. Claims that have to stand
+    /// elsewhere are passed over.
     pub fn seen(&mut self, line: &ShownLine, stamp: u64) -> Aim {
         self.touched.retain(|id, _| line.claim(*id).is_some());
         let is_passed = |place| matches!(place, Place::Held | Place::Stranded | Place::AnotherSize(_));
@@ -194,7 +200,7 @@ impl OwnLine {
         }
     }
 
-    /// Watches that in the store, unless it does already.
+    /// Watches this in the store, unless it is watched already.
     pub fn aim(&mut self, first: u64, what: Watch) -> Aim {
         let is_it = |armed: &Armed| armed.first == first && armed.what == what;
         match self.armed.filter(is_it) {
@@ -203,14 +209,15 @@ impl OwnLine {
         }
     }
 
-    /// Nothing was learnt, and this is worth waiting for all the same: a claim of our own that is there.
+    /// Sets the watch without a list: nothing was learnt, and this is worth waiting for all the same, a claim of our
+    /// own that is there.
     pub fn arm(&mut self, first: u64, what: Watch) -> Armed {
         self.last_serial += 1;
         *self.armed.insert(Armed { serial: self.last_serial, first, what })
     }
 
-    /// The watch of that number, on another's claim, is set, and the claim was touched so often. False: that is news, and
-    /// somebody has to look.
+    /// The watch with this number, on another client's claim, is set, and the claim was touched this many times.
+    /// Returns `false` if that is news: then look again.
     #[must_use]
     pub fn is_set(&mut self, serial: u64, touches: u64) -> bool {
         let watched = self.armed.filter(|armed| armed.serial == serial).map(|armed| armed.what);
@@ -225,7 +232,7 @@ impl OwnLine {
         false
     }
 
-    /// What was watched under this number has stirred, or cannot be watched.
+    /// The watch with this number has fired, or cannot be set.
     pub fn fired(&mut self, serial: u64) {
         self.armed.take_if(|armed| armed.serial == serial);
     }
@@ -235,7 +242,7 @@ impl OwnLine {
         self.armed = None;
     }
 
-    /// A claim of ours has left. Says whether to look: somebody of ours waited for it, or it was the first.
+    /// One of our claims has left. Returns whether to look: another of our claims waited for it, or it was the first.
     #[must_use]
     pub fn left(&mut self, number: u64) -> bool {
         self.claims.remove(&number);
@@ -243,7 +250,7 @@ impl OwnLine {
         self.stirs(number)
     }
 
-    /// A claim of ours is lighter, or is asked for again. Says whether to look.
+    /// One of our claims became lighter, or was requested again. Returns whether to look.
     #[must_use]
     pub fn changed(&mut self, number: u64) -> bool {
         self.stamp += 1;
@@ -268,7 +275,7 @@ impl OwnLine {
             && !cfg!(tidelock_fault = "an_older_list_than_a_touch_is_believed")
     }
 
-    /// Whether it has changed, or left, since the stamp was this.
+    /// Whether the claim has changed or left since this stamp.
     fn has_changed_since(&self, number: u64, stamp: u64) -> bool {
         let has_left = !cfg!(tidelock_fault = "a_leave_of_ones_own_is_forgotten");
         self.claims.get(&number).map_or(has_left, |own| own.changed > stamp)

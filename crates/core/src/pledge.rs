@@ -1,7 +1,7 @@
-//! Something that is done once, on the keeper's runtime, for everyone who asks for it meanwhile.
+//! Work that is done once, on the keeper's runtime, for all callers that ask for it in the meantime.
 //!
-//! Whoever asked first may lose interest: it is done all the same, and the others are not kept waiting by a future
-//! that nobody polls.
+//! The first caller may lose interest: the work is done all the same, and a future that nobody polls does not delay
+//! the other callers.
 
 use std::future::Future;
 
@@ -29,7 +29,7 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
         Ok(Self { told, work: Some(task.abort_handle()) })
     }
 
-    /// What needs no work.
+    /// A result that needs no work.
     pub(crate) fn kept(result: T) -> Self {
         Self { told: watch::channel(Some(Ok(result))).1, work: None }
     }
@@ -42,7 +42,7 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
         }
     }
 
-    /// What it has come to, if that is no error.
+    /// The result, if it is there and not an error.
     pub(crate) fn outcome(&self) -> Option<T> {
         self.told.borrow().clone()?.ok()
     }
@@ -52,12 +52,12 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
         self.told.borrow().is_none() && self.told.has_changed().is_ok()
     }
 
-    /// Whether it has come to an error, or to nothing.
+    /// Whether it ended with an error or without a result.
     pub(crate) fn has_failed(&self) -> bool {
         !self.is_under_way() && !matches!(&*self.told.borrow(), Some(Ok(_)))
     }
 
-    /// Drops the work where it stands.
+    /// Cancels the work.
     pub(crate) fn give_up(&self) {
         if let Some(work) = &self.work {
             work.abort();
@@ -65,7 +65,7 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
     }
 }
 
-/// A backend has panicked.
+/// The error for a backend that has panicked.
 pub(crate) fn failed_inside() -> Error {
-    Error::new(ErrorKind::Protocol, "the backend failed inside; that is a defect of it")
+    Error::new(ErrorKind::Protocol, "the backend panicked; this is a bug in the backend")
 }

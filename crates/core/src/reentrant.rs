@@ -1,14 +1,14 @@
 //! A mutex that its owner may lock again.
 //!
-//! For each owner there is one cell: a weak link to the guard that the owner's holds share, and the acquire that is under
-//! way for all of them. Whoever finds the guard alive shares it; whoever does not polls that acquire, so that an owner
-//! stands in line once, a future of its that nobody polls keeps no other from the lock, and its place is kept while
-//! any of them has patience. The acquire itself has patience without end, and each who polls it its own. The depth is the
-//! number of shares: when the last one goes, so does the guard.
+//! Each owner has one cell: a weak link to the guard that the owner's holds share, and the one acquire that is under
+//! way for all of them. A caller that finds the guard alive shares it. Any other caller polls that acquire. So an
+//! owner stands in line once, a future that nobody polls keeps no other caller of the owner from the lock, and the
+//! place in line is kept while any of them has patience. The acquire itself waits without limit; each caller that
+//! polls it has its own limit. The depth is the number of shares: when the last one goes, the guard goes too.
 //!
-//! What polling cannot replace is the runtime on which the acquire was begun: a backend may send through a connection that
-//! only that runtime serves. If it stands still before the store has answered, its owner gets no answer elsewhere
-//! either, until that request is given up: after `command_deadline` or a ttl, whichever is less.
+//! Polling cannot replace the runtime on which the acquire was begun: a backend may send through a connection that
+//! only that runtime serves. If that runtime stands still before the store has answered, callers elsewhere get no
+//! answer either until the request is given up: after `command_deadline` or a ttl, whichever is less.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -19,9 +19,10 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::backend::{Moment, Sleep};
 use crate::joint::{Found, Joint, Work};
 use crate::word::Word;
-use crate::{Error, ErrorKind, Guard, Moment, Mutex, Result, Sleep, State};
+use crate::{Error, ErrorKind, Guard, Mutex, Result, State};
 
 #[derive(Debug, Default)]
 struct Cell {
@@ -33,16 +34,16 @@ struct Cell {
 
 /// A mutex that the same [`Owner`] may lock again while it holds it: the token stays the same.
 ///
-/// Another task of the same process is another owner, unless it was given the owner. However many tasks of an owner wait,
-/// it stands in line once, from when the first of them asked until the last has it or gives up.
+/// Another task of the same process is another owner, unless it was given the same `Owner`. However many tasks of an
+/// owner wait, the owner stands in line once: from the first request until the last task has the lock or gives up.
 ///
-/// Tasks of one owner best run on one runtime. Where they do not, and the runtime of the one that asked first stands still
-/// before the store has answered it, the others have to wait for that request to be given up, though the lock may be
-/// free: for `command_deadline` or a ttl, whichever is less.
+/// Run the tasks of one owner on one runtime if you can. If they are on several, and the runtime of the first task
+/// stands still before the store has answered it, the other tasks wait until that request is given up, even if the
+/// lock is free: for `command_deadline` or a ttl, whichever is less.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
-/// use tidelock::{Owner, Reentrant};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+/// use tidelock_core::{Owner, Reentrant};
 /// # let locks = tidelock_memory::connect();
 /// let mutex = Reentrant::new(locks.mutex("order:7")?);
 /// let me = Owner::new();
@@ -61,11 +62,11 @@ pub struct Reentrant {
 #[derive(Debug, Default)]
 struct Cells {
     of: HashMap<Owner, Arc<Cell>>,
-    /// How many there are when it is time to forget those that nobody uses.
+    /// The number of cells at which it is time to forget the unused ones.
     prune_at: usize,
 }
 
-/// Whoever may lock again what it has locked: a request, a job, a unit of work.
+/// Identifies the holder that may lock again what it has locked: a request, a job, a unit of work.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u64);
 
@@ -74,7 +75,7 @@ tokio::task_local! {
 }
 
 impl Owner {
-    /// An owner unlike any other in this process.
+    /// An owner that differs from every other in this process.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "two new owners differ, two defaults should not")]
     pub fn new() -> Self {
@@ -87,7 +88,7 @@ impl Owner {
         CURRENT.scope(self.clone(), work).await
     }
 
-    /// The owner that this task runs as.
+    /// The owner of the current scope: see [`scope`](Owner::scope).
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
@@ -95,32 +96,35 @@ impl Owner {
 }
 
 impl Reentrant {
-    /// Makes `mutex` re-entrant for whoever locks it through this one value: share it.
+    /// Makes `mutex` re-entrant for all callers that lock it through this one value: share it.
     #[must_use]
     pub fn new(mutex: Arc<dyn Mutex>) -> Self {
         Self { mutex, cells: std::sync::Mutex::default() }
     }
 
-    /// Waits its turn, unless `owner` holds it already.
+    /// Waits its turn, unless `owner` already holds the lock.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when the owner's hold was lost and its guards are still about; else as of
+    /// [`Lost`](ErrorKind::Lost) if the owner's hold was lost and some of its guards still exist; otherwise as for
     /// [`Mutex::lock`].
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`].
+    /// As for [`Mutex::lock`].
     pub async fn lock(&self, owner: &Owner) -> Result<ReentrantGuard> {
         let acquired = self.acquire(owner, Moment::NEVER).await?;
-        acquired.ok_or_else(|| Error::new(ErrorKind::Protocol, "a lock without a bound came to its end"))
+        acquired.ok_or_else(|| {
+            Error::new(ErrorKind::Protocol, "a wait without a time limit ended without the lock")
+        })
     }
 
-    /// Held at once, or `None`: also while another acquire of the same owner stands in line.
+    /// Takes the lock if that is possible at once, otherwise `None`, also while another acquire of the same owner
+    /// stands in line.
     ///
     /// # Errors
-    /// As of [`lock`](Reentrant::lock).
+    /// As for [`lock`](Reentrant::lock).
     ///
     /// # Cancel safety
-    /// As of [`Mutex::try_lock`].
+    /// As for [`Mutex::try_lock`].
     pub async fn try_lock(&self, owner: &Owner) -> Result<Option<ReentrantGuard>> {
         let cell = self.cell(owner);
         if let Some(again) = self.share(&cell)? {
@@ -135,25 +139,26 @@ impl Reentrant {
                 cell.acquire.ring();
                 Ok(Some(first))
             }
-            None => self.share(&cell), // it may be another acquire of this owner that has it by now
+            None => self.share(&cell), // another acquire of this owner may have it by now
         }
     }
 
-    /// Waits its turn for at most `patience`, unless `owner` holds it already.
+    /// Waits its turn for at most `patience`, unless `owner` already holds the lock.
     ///
     /// # Errors
-    /// As of [`lock`](Reentrant::lock).
+    /// As for [`lock`](Reentrant::lock).
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`].
+    /// As for [`Mutex::lock`].
     pub async fn lock_within(&self, owner: &Owner, patience: Duration) -> Result<Option<ReentrantGuard>> {
         match patience.is_zero() {
-            true => self.try_lock(owner).await, // no time to wait is no reason not to ask
+            true => self.try_lock(owner).await, // with no time to wait it still asks once
             false => self.acquire(owner, self.mutex.clock().now() + patience).await,
         }
     }
 
-    /// Shares the owner's hold, or polls until `by` the acquire that will give it one, and begins it if there is none.
+    /// Shares the owner's hold, or polls the acquire that will give it one until `by`. Begins the acquire if there is
+    /// none.
     async fn acquire(&self, owner: &Owner, by: Moment) -> Result<Option<ReentrantGuard>> {
         let cell = self.cell(owner);
         if let Some(again) = self.share(&cell)? {
@@ -172,7 +177,7 @@ impl Reentrant {
                     Found::InHand => {}
                     Found::Work(mut hand) => match hand.poll(|| self.begin(&cell)) {
                         Poll::Ready(Some(guard)) => {
-                            return Poll::Ready(Ok(Some(cell.first(guard)))); // and then everyone else is woken
+                            return Poll::Ready(Ok(Some(cell.first(guard)))); // then all others are woken
                         }
                         Poll::Ready(None) => continue,
                         Poll::Pending => {}
@@ -189,13 +194,14 @@ impl Reentrant {
         Box::pin(cell.word.of(async move { mutex.lock().await }))
     }
 
-    /// What came of waiting as long as one wanted to: it is another's, if the store has said so.
+    /// The result when the time is over: another owner holds the lock if the store has said so, otherwise the store's
+    /// error.
     fn in_vain(&self, cell: &Cell) -> Result<Option<ReentrantGuard>> {
         let trouble = cell.word.trouble().map(|error| error.during("lock").on(self.mutex.name()));
         trouble.map_or(Ok(None), Err)
     }
 
-    /// What was granted to an acquire of this owner that nobody has polled since.
+    /// The grant of an acquire of this owner that nobody has polled since it came.
     fn unseen(&self, cell: &Cell) -> Option<ReentrantGuard> {
         let asking = cell.acquire.ask();
         let Found::Work(mut hand) = asking.find() else {
@@ -213,7 +219,7 @@ impl Reentrant {
     fn cell(&self, owner: &Owner) -> Arc<Cell> {
         let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
         if cells.of.len() >= cells.prune_at {
-            // Owners come and go: a cell that nobody uses, and whose guard is gone, is forgotten.
+            // Owners come and go: forget the cells that nobody uses and whose guard is gone.
             cells.of.retain(|_, cell| Arc::strong_count(cell) > 1 || cell.held().strong_count() > 0);
             cells.prune_at = 2 * cells.of.len().max(16);
         }
@@ -244,28 +250,28 @@ impl Cell {
 }
 
 fn lost() -> Error {
-    Error::new(ErrorKind::Lost, "this owner's hold was lost; drop its guards and start over")
+    Error::new(ErrorKind::Lost, "this owner's hold was lost; drop all its guards, then lock again")
 }
 
-/// One of an owner's holds; the lock is given back with the last of them.
+/// One of an owner's holds. The lock is given back with the last of them.
 #[derive(Debug)]
 #[must_use = "the hold ends as soon as the guard is dropped; bind it to a variable"]
 pub struct ReentrantGuard(Arc<Guard>);
 
 impl ReentrantGuard {
-    /// How many holds of its owner share the lock.
+    /// How many holds of the owner share the lock.
     #[must_use]
     pub fn depth(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 
-    /// Ends this hold; if it is the last one, gives the lock back and waits until the store has confirmed it.
+    /// Ends this hold. If it is the last one, gives the lock back and waits until the store has confirmed it.
     ///
     /// # Errors
-    /// As of [`Guard::release`].
+    /// As for [`Guard::release`].
     ///
     /// # Cancel safety
-    /// It is given back all the same.
+    /// The hold ends in any case.
     pub async fn release(self) -> Result<()> {
         let (name, state) = (self.name().clone(), self.state());
         match Arc::into_inner(self.0) {

@@ -1,12 +1,11 @@
-//! What users are told of a mistake, in the same words by every backend.
+//! The error messages for refusals, the same in every backend.
 
 use tidelock_model::Refusal;
 
 use crate::{ClaimId, Error, ErrorKind, Kind, Weight};
 
 impl Error {
-    /// What a refusal of the rule's is to whoever asked, in words. `None` for those that are answers: busy, void, and no
-    /// line.
+    /// The error for a refusal by the rule. `None` for refusals that are answers: busy, void, and no line.
     #[must_use]
     pub fn of_refusal(why: Refusal) -> Option<Self> {
         match why {
@@ -20,51 +19,52 @@ impl Error {
         }
     }
 
-    /// The session is not there any more.
+    /// The session has ended.
     #[must_use]
     pub fn session_over() -> Self {
-        Self::new(ErrorKind::Lost, "its session is over: it was not renewed in time, or was closed")
+        Self::new(ErrorKind::Lost, "its session has ended: it was not renewed in time, or was closed")
     }
 
-    /// The name is in use as this kind of lock.
+    /// The name is in use as another kind of lock: this one.
     #[must_use]
     pub fn other_kind(used: Kind) -> Self {
-        let wrong = format!("this name is in use as a {used}, and can be nothing else until nobody uses it");
+        let wrong =
+            format!("this name is in use as a {used}; use another name, or wait until nobody uses it");
         Self::new(ErrorKind::KindMismatch, wrong)
     }
 
-    /// More was asked for than the line can ever give.
+    /// The request is for more than the line can ever give.
     #[must_use]
     pub fn too_heavy(all: Weight) -> Self {
-        let wrong = format!("more permits were asked for than there are: it has {all} in all");
+        let wrong = format!("the request is for more permits than there are: the semaphore has {all}");
         Self::new(ErrorKind::InvalidPermits, wrong)
     }
 
-    /// A resize was based on another size than the line has.
+    /// The line no longer has the size that a resize was based on.
     #[must_use]
     pub fn other_size(now: Weight) -> Self {
-        let wrong = format!("it has been resized meanwhile: it has {now} permits now");
+        let wrong = format!("it was resized in the meantime, and has {now} permits now");
         Self::new(ErrorKind::Conflict, wrong)
     }
 
-    /// After the resize somebody who waits could never have their turn.
+    /// After the resize a waiter could never get its turn.
     #[must_use]
     pub fn strands() -> Self {
-        let wrong = "somebody waits for more permits than that, and would wait for ever";
+        let wrong = "a waiter needs more permits than that, and would wait for ever";
         Self::new(ErrorKind::InvalidPermits, wrong)
     }
 
-    /// The claim weighs less than it was to be made.
+    /// The claim is already lighter than the request would make it.
     #[must_use]
     pub fn heavier(weighs: Weight) -> Self {
-        let wrong = format!("the claim weighs {weighs}, so it cannot be made lighter to more than that");
+        let wrong = format!("the claim weighs {weighs}, and cannot be made heavier");
         Self::new(ErrorKind::InvalidPermits, wrong)
     }
 
-    /// The claim that this is about has left the line, or its lifetime is over there.
+    /// The claim of the request has left the line, or its lease has ended.
     #[must_use]
     pub fn not_in_line(claim: ClaimId) -> Self {
-        Self::new(ErrorKind::Conflict, format!("claim {claim} is not in line any more"))
+        Self::new(ErrorKind::Conflict, format!("claim {claim} is no longer in line"))
     }
 }
 

@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use crate::named_line::NamedLine;
 use crate::{Guard, Name, Result, Weight, WriteGuard};
 
-/// A distributed read-write lock. One line for both: a writer is never starved by readers that come after it, and
-/// readers who stand together enter together.
+/// A distributed read-write lock. Readers and writers share one line: readers that come later never starve a writer,
+/// and readers that stand next to each other enter together.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// # let locks = tidelock_memory::connect();
 /// let prices = locks.rwlock("prices")?;
 /// let writing = prices.write().await?;
@@ -24,24 +24,24 @@ use crate::{Guard, Name, Result, Weight, WriteGuard};
 /// ```
 #[async_trait]
 pub trait RwLock: fmt::Debug + Send + Sync + 'static {
-    /// The name it locks.
+    /// The name of the lock.
     fn name(&self) -> &Name;
 
-    /// Waits its turn to read, among other readers.
+    /// Waits its turn to read. Other readers may hold at the same time.
     ///
     /// # Errors
     /// [`KindMismatch`](crate::ErrorKind::KindMismatch) while the name is in use as another kind of lock,
-    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed; else trouble with the store: whether this
-    /// claim was granted is then unknown, and it is given back in the background.
+    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed. All other errors are trouble with the
+    /// store: it is unknown whether this claim was granted, and it is given back in the background.
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    /// As for [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
     async fn read(&self) -> Result<Guard>;
 
-    /// Reads at once, or `None`.
+    /// Takes the lock for reading if that is possible at once, otherwise `None`.
     ///
     /// # Errors
-    /// `KindMismatch` and `Closed` as above; else trouble with the store.
+    /// `KindMismatch` and `Closed` as above. All other errors are trouble with the store.
     ///
     /// # Cancel safety
     /// Dropping the future gives back what it may have been granted.
@@ -50,28 +50,28 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn to read for at most `patience`.
     ///
     /// # Errors
-    /// `KindMismatch` and `Closed` as above; else trouble with the store, also when it did not answer within `patience`
-    /// at all.
+    /// `KindMismatch` and `Closed` as above. All other errors are trouble with the store, for example if it did not
+    /// answer at all within `patience`.
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    /// As for [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
     async fn read_within(&self, patience: Duration) -> Result<Option<Guard>>;
 
     /// Waits its turn to write, alone.
     ///
     /// # Errors
     /// [`KindMismatch`](crate::ErrorKind::KindMismatch) while the name is in use as another kind of lock,
-    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed; else trouble with the store: whether this
-    /// claim was granted is then unknown, and it is given back in the background.
+    /// [`Closed`](crate::ErrorKind::Closed) after its `Locks` was closed. All other errors are trouble with the
+    /// store: it is unknown whether this claim was granted, and it is given back in the background.
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    /// As for [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
     async fn write(&self) -> Result<WriteGuard>;
 
-    /// Writes at once, or `None`.
+    /// Takes the lock for writing if that is possible at once, otherwise `None`.
     ///
     /// # Errors
-    /// `KindMismatch` and `Closed` as above; else trouble with the store.
+    /// `KindMismatch` and `Closed` as above. All other errors are trouble with the store.
     ///
     /// # Cancel safety
     /// Dropping the future gives back what it may have been granted.
@@ -80,11 +80,11 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn to write for at most `patience`.
     ///
     /// # Errors
-    /// `KindMismatch` and `Closed` as above; else trouble with the store, also when it did not answer within `patience`
-    /// at all.
+    /// `KindMismatch` and `Closed` as above. All other errors are trouble with the store, for example if it did not
+    /// answer at all within `patience`.
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    /// As for [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
     async fn write_within(&self, patience: Duration) -> Result<Option<WriteGuard>>;
 }
 

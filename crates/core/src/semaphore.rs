@@ -1,22 +1,23 @@
-//! A number of permits.
+//! A lock with a number of permits.
 
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::backend::Moment;
 use crate::named_line::NamedLine;
-use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Result, Weight};
+use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
 
-/// A distributed semaphore. Permits have an owner and a lease: those of a client that died come back. Whoever waits
-/// for many permits is not passed by those who want few.
+/// A distributed semaphore. Permits have an owner and a lease: those of a client that died come back. A request for
+/// many permits is not overtaken by smaller ones.
 ///
-/// Its size is the line's: what the first comer said, or what [`resize`](Semaphore::resize) made it. A client that
-/// opened it with another size is served under the line's size, and told so by [`size`](Semaphore::size) and one
-/// warning, so that rolling out a new size is no outage.
+/// The size belongs to the line: it is what the first client in line asked for, or what [`resize`](Semaphore::resize)
+/// made it. A client that opened the semaphore with another size uses the line's size. It learns that from
+/// [`size`](Semaphore::size) and from one warning, so that rolling out a new size is no outage.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
 /// # let locks = tidelock_memory::connect();
 /// let calls = locks.semaphore("calls to the slow service", 3)?;
 /// let two = calls.acquire(2).await?;
@@ -29,23 +30,24 @@ use crate::{Error, ErrorKind, Guard, Kind, Moment, Name, Result, Weight};
 /// ```
 #[async_trait]
 pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
-    /// The name it locks.
+    /// The name of the lock.
     fn name(&self) -> &Name;
 
-    /// Waits its turn for `permits` permits. They come and go together.
+    /// Waits its turn for `permits` permits. They are granted together and given back together.
     ///
     /// # Errors
-    /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or more than the line can ever give; else trouble with
-    /// the store: whether this claim was granted is then unknown, and it is given back in the background.
+    /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or more than the line can ever give; `KindMismatch` and
+    /// `Closed` as for [`Mutex::lock`](crate::Mutex::lock). All other errors are trouble with the store: it is unknown
+    /// whether this claim was granted, and it is given back in the background.
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    /// As for [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
     async fn acquire(&self, permits: u32) -> Result<Guard>;
 
-    /// Takes `permits` permits at once, or `None`.
+    /// Takes `permits` permits if they are free, otherwise `None`.
     ///
     /// # Errors
-    /// As of [`acquire`](Semaphore::acquire).
+    /// As for [`acquire`](Semaphore::acquire).
     ///
     /// # Cancel safety
     /// Dropping the future gives back what it may have been granted.
@@ -54,38 +56,42 @@ pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
     /// Waits its turn for `permits` permits for at most `patience`.
     ///
     /// # Errors
-    /// As of [`acquire`](Semaphore::acquire), also when the store did not answer within `patience` at all.
+    /// As for [`acquire`](Semaphore::acquire), also if the store did not answer at all within `patience`.
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
+    /// As for [`Mutex::lock`](crate::Mutex::lock): dropping the future leaves the line.
     async fn acquire_within(&self, permits: u32, patience: Duration) -> Result<Option<Guard>>;
 
-    /// How many permits there are in all, held or not.
+    /// The total number of permits, held or not.
     ///
     /// # Errors
-    /// `KindMismatch` and `Closed` as above; else trouble with the store.
+    /// `KindMismatch` and `Closed` as for [`Mutex::lock`](crate::Mutex::lock). All other errors are trouble with the
+    /// store.
     async fn size(&self) -> Result<u32>;
 
-    /// Changes the number of permits, for everyone who stands in line or will. Nothing is taken back from a holder.
+    /// Changes the number of permits, for all claims that are in line or will be. Nothing is taken back from a
+    /// holder.
     ///
-    /// Of several that are asked for at the same moment each takes effect, one after the other, and the last one stays.
+    /// If several resizes are requested at the same moment, each takes effect, one after the other, and the last one
+    /// stays.
     ///
-    /// While nobody stands in line there is no size to change in the store: it is then what the next comer says, and
-    /// this handle says `permits`.
+    /// While nobody is in line the store has no size to change. The size is then what the next client in line asks
+    /// for, and this handle asks for `permits`.
     ///
-    /// After an error of which [`Error::can_retry`](crate::Error::can_retry) says so, its outcome is not known: it may
-    /// have taken effect, or do so later. Later means after another resize too, if the size is then what it was when
-    /// this one was asked for.
+    /// After an error for which [`Error::can_retry`](crate::Error::can_retry) is true the outcome is unknown: the
+    /// resize may have taken effect, or may do so later. Later can be after another resize too, if the size is then
+    /// what it was when this one was requested.
     ///
     /// # Errors
-    /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or while a claim waits that could then never fit;
-    /// [`Conflict`](ErrorKind::Conflict) when others have resized it again and again for as long as a command may take.
+    /// [`InvalidPermits`](ErrorKind::InvalidPermits) for none, or if a waiting claim could then never fit;
+    /// [`Conflict`](ErrorKind::Conflict) if other clients resized it again and again for as long as a command may
+    /// take.
     async fn resize(&self, permits: u32) -> Result<()>;
 }
 
-/// A number of permits, if it is one.
+/// Checks a number of permits.
 pub(crate) fn permits(n: u32) -> Result<Weight> {
-    let wrong = || format!("a semaphore has, and gives, 1 to {} permits, not {n}", Weight::MAX);
+    let wrong = || format!("the number of permits must be between 1 and {}, not {n}", Weight::MAX);
     Weight::new(n).ok_or_else(|| Error::new(ErrorKind::InvalidPermits, wrong()))
 }
 
@@ -134,7 +140,7 @@ impl NamedLine {
         let by = self.client.after(self.client.options().command_deadline);
         loop {
             match self.resize_once(to).await {
-                // Somebody else resized it in between, so it goes on: the last one to ask has the last word.
+                // Another client resized it in between, so try again: the last resize to be requested wins.
                 Err(error)
                     if error.kind() == ErrorKind::Conflict && self.client.after(Duration::ZERO) < by => {}
                 answer => return answer,
@@ -147,7 +153,7 @@ impl NamedLine {
         let (live, name) = (self.client.live(Moment::NEVER).await?, self.name.clone());
         let (session, declared) = (live.session.clone(), self.declared.clone());
         let number = declared.next_resize();
-        // It is seen through although nobody waits for the answer, and then this handle knows of it too.
+        // It is seen through even if nobody awaits the answer, so that this handle learns of the new size too.
         live.tell(async move {
             session.resize(&name, from, to).await?;
             declared.resized(number, to);

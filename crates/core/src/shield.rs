@@ -1,5 +1,5 @@
-//! Users' code that runs on threads of ours: their wakers, and what listens to their tracing. It may panic, and must
-//! end nothing but itself: on the same thread everyone's alarms are rung, and everyone's sessions renewed.
+//! Users' code on Tidelock's threads: wakers and tracing subscribers. It may panic, and such a panic must end nothing
+//! else, because the same threads ring everyone's alarms and renew everyone's sessions.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,33 +9,33 @@ use std::task::{Context, Wake, Waker};
 
 use crate::deadline;
 
-/// Wakes, whatever that does. No lock of ours may be held.
+/// Wakes, and survives a panic of the waker. None of Tidelock's locks may be held.
 pub(crate) fn wake(waker: Waker) {
     unharmed(|| waker.wake());
 }
 
-/// Runs users' code to its end, or to its panic: for backends, what listens to their tracing on threads of ours.
+/// Runs users' code and survives a panic in it. Backends call it around tracing events on Tidelock's threads.
 ///
 /// ```
-/// tidelock::unharmed(|| panic!("the collector is full"));
+/// tidelock_core::backend::unharmed(|| panic!("the collector is full"));
 /// ```
 pub fn unharmed(work: impl FnOnce()) {
     if cfg!(tidelock_loom) {
-        return work(); // loom says by a panic what it has found
+        return work(); // loom reports its findings by panics
     }
-    // The hook has told of it, as of any panic. Nothing of ours is left half done: none of it was inside.
+    // The panic hook has reported it like any panic. No state of ours is left half changed: none was inside.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work))
         && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
     {
-        std::mem::forget(another); // what it panicked with panics when it is dropped, and so on perhaps
+        std::mem::forget(another); // the payload panics when dropped, and so may the next one
     }
 }
 
-/// What the future gives. It wakes its user from another thread, perhaps from inside a library that a panic would
-/// leave half done, so it is given a waker that does not panic.
+/// The future's output. The future may wake its user from another thread, perhaps from inside a library that a panic
+/// would leave in a broken state, so it gets a waker that does not panic.
 pub(crate) async fn around<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    // Most stores in a process's own memory answer at once, and then there is nobody to wake.
+    // Most in-memory stores answer at once, and then nobody has to be woken.
     if let Some(output) = deadline::at_once(future.as_mut()) {
         return output;
     }

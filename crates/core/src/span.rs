@@ -1,5 +1,5 @@
-//! Spans of users' tracing. What listens to them may panic, also at a span that ends because its user panics, where a
-//! second panic would be the end of the process: here it harms nobody.
+//! Spans in the user's tracing. A subscriber may panic, even at the end of a span while its user is panicking, where
+//! a second panic would abort the process. Here such a panic harms nobody.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ impl Span {
         Self(tracing::Span::none())
     }
 
-    /// The span that `make` makes, of the level `DEBUG`.
+    /// The span that `make` creates, if the level `DEBUG` is enabled.
     pub(crate) fn debug(make: impl FnOnce() -> tracing::Span) -> Self {
         let mut made = Self::none();
         if LevelFilter::current() >= LevelFilter::DEBUG {
@@ -67,8 +67,8 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// A future inside a span. It is boxed, because this moves the whole of it, and nobody should pay for that who does not
-/// trace.
+/// A future inside a span. It is boxed because `around` moves all of it, and programs that do not trace should not
+/// pay for that.
 pub(crate) struct Inside<'a, F> {
     span: &'a Span,
     future: Option<Pin<Box<F>>>,

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::backend::{Claim, Grant, Leave, Left, Moment, Patience, Place};
 use crate::deadline;
 use crate::keeper::{Leaving, renewals_take, ttl_of};
 use crate::live::Live;
 use crate::registry::Wish;
 use crate::standing::{Footing, Listening, Loss, Standing, Turn};
-use crate::{
-    Claim, Error, ErrorKind, Grant, Leave, Left, Moment, Options, Patience, Place, Result, shield, word,
-};
+use crate::{Error, ErrorKind, Options, Result, shield, word};
 
-/// What has become of a join.
+/// The outcome of a join.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Joined {
     Held {
@@ -26,22 +25,23 @@ pub(crate) enum Joined {
     Waiting,
     Refused,
     Gone(Loss),
-    /// No answer came while the claim surely lived. It is to leave, and another to be asked for.
+    /// No answer came while the claim surely lived. It leaves, and the acquire joins with another claim.
     TooLate,
 }
 
 impl Joined {
-    /// It was lost before the answer to its join came. By the clock only because that took too long, or its user did.
+    /// The claim was lost before the answer to its join came. If it was lost by the clock, the answer or its user was
+    /// too slow.
     fn lost(loss: Loss) -> Self {
         if loss == Loss::Deadline { Self::TooLate } else { Self::Gone(loss) }
     }
 }
 
-/// How often in one acquire its user may be away for longer than a command may take. A runtime on which everything is
-/// that late is not to wait for a dead store for ever.
+/// How often in one acquire the user may be away for longer than a command may take. Without this limit, an acquire
+/// on a runtime that is always that late would wait for a dead store for ever.
 const MOST_ABSENCES: u32 = 8;
 
-/// What an acquire remembers of joins without an answer, from one claim to the next.
+/// What an acquire remembers of unanswered joins, from one claim to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Trying {
     give_up: Option<Moment>,
@@ -51,15 +51,16 @@ pub(crate) struct Trying {
 }
 
 impl Trying {
-    /// How long to wait this time: twice as long as before.
+    /// How long to pause this time. Each pause is twice as long as the one before.
     fn pause(&mut self, options: &Options) -> Duration {
         let pause = self.pause.unwrap_or(options.first_pause);
         self.pause = Some((pause * 2).min(options.longest_pause));
         pause
     }
 
-    /// Its user has come so late after it was to be woken. That time does not count: it was the user who was away, and not
-    /// the store. Of a longer absence nobody knows when it began, so the store has its time anew.
+    /// The user came this late after it was to be woken. That time does not count, because the user was away and not
+    /// the store. If it was away for longer than a command may take, nobody knows since when, so the store gets its
+    /// full time again.
     fn heed(&mut self, late: Duration, live: &Live) {
         if late >= live.claim_deadline() && self.absences < MOST_ABSENCES {
             let trouble = self.trouble.take();
@@ -73,7 +74,7 @@ impl Trying {
 /// A join under way.
 type Joining<'a> = Pin<Box<dyn Future<Output = Result<Place>> + Send + 'a>>;
 
-/// One claim of ours, and the duty to give it back.
+/// One claim of this client, and the duty to give it back.
 #[derive(Debug)]
 pub(crate) struct Stake {
     pub(crate) live: Arc<Live>,
@@ -87,7 +88,7 @@ impl Stake {
         Ok(Self { live, standing })
     }
 
-    /// Stands in line. What got no answer is asked again, until `by` or the deadline of one command.
+    /// Joins the line. A join without an answer is repeated, until `by` or the deadline of one command.
     pub(crate) async fn join(&self, patience: Patience, by: Moment, trying: &mut Trying) -> Result<Joined> {
         let asked = self.live.clock.now();
         self.standing.is_over_at(asked + ttl_of(&*self.live.session));
@@ -95,12 +96,12 @@ impl Stake {
         let mut joining = self.live.session.join(&self.standing.claim, patience);
         match deadline::at_once(joining.as_mut()) {
             Some(Ok(place)) => Ok(self.joined(place, asked)),
-            // Boxed, so that who gets an answer at once does not pay for all that can happen to the others.
+            // Boxed, so that an acquire that is answered at once does not pay for all that can happen to the others.
             answer => Box::pin(self.join_in_time(asked, (joining, answer), patience, by, trying)).await,
         }
     }
 
-    /// The same, where the first answer was not there at once, or was trouble.
+    /// Continues a join whose first answer did not come at once, or was an error.
     async fn join_in_time<'a>(
         &'a self,
         asked: Moment,
@@ -110,8 +111,9 @@ impl Stake {
         trying: &mut Trying,
     ) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
-        // By then its lifetime may have ended in the store, and to ask once more would have it stand there anew: what was
-        // granted to it before, and told late, would be taken for what it has now. So that is done under another id.
+        // After this moment the claim's lease may have ended in the store. Another join would make it stand there
+        // anew, and a late report of its earlier grant would be taken for the new one. So the acquire then uses
+        // another id.
         let first_over = asked + ttl_of(&*live.session);
         let ttl = || ttl_of(&*live.session); // which may change
         let over = || first_over.min(asked + ttl());
@@ -139,7 +141,7 @@ impl Stake {
                 Some(Ok(Ok(_))) => return Ok(Joined::TooLate),
                 Some(Ok(Err(error))) => error,
                 Some(Err(gone)) => return Ok(gone),
-                // What the last answer said is worth more to its user than that there was none now.
+                // Prefer the previous error over "no answer": it says more.
                 None => trying.trouble.take().unwrap_or_else(deadline::no_answer),
             };
             if !is_unknown(&error) {
@@ -148,7 +150,7 @@ impl Stake {
                 return Err(error);
             }
             if let Some(loss) = self.standing.loss() {
-                return Ok(Joined::lost(loss)); // its session ended meanwhile, or is being closed
+                return Ok(Joined::lost(loss)); // its session ended in the meantime, or is being closed
             }
             let again_at = clock.now() + trying.pause(&live.options);
             if !error.can_retry() || again_at >= trying.give_up.unwrap_or(by).min(by) {
@@ -156,7 +158,7 @@ impl Stake {
             }
             let name = &self.standing.claim.name;
             shield::unharmed(
-                || tracing::debug!(lock.name = %name, %error, "a join got no answer, and is asked again"),
+                || tracing::debug!(lock.name = %name, %error, "could not join the line of this lock, retrying"),
             );
             word::had(&error);
             trying.trouble = Some(error);
@@ -165,7 +167,7 @@ impl Stake {
             (begun, is_repeated) = (clock.now(), true);
             trying.heed(begun.since(wake_at), live);
             if let Some(loss) = lost {
-                return Ok(Joined::lost(loss)); // it was evicted meanwhile, or is being closed
+                return Ok(Joined::lost(loss)); // it was evicted in the meantime, or is being closed
             }
             if begun >= over() {
                 return Ok(Joined::TooLate);
@@ -175,15 +177,15 @@ impl Stake {
         }
     }
 
-    /// What the join gives, or why nobody is to wait for it any more. A user who comes back to it late does not poll it
-    /// any more: that could send it, or have its way to the store carry on with it, after its leave.
+    /// The result of the join, or why nobody must wait for it any more. A user that comes back late does not poll the
+    /// join again: that could send it, or continue its way to the store, after its leave.
     async fn unless_gone<T>(
         &self,
         over: impl Fn() -> Moment,
         join: impl Future<Output = T>,
     ) -> Result<T, Joined> {
         let mut join = pin!(join);
-        let mut lost: Option<Listening<'_>> = None; // there is none while a store answers at once
+        let mut lost: Option<Listening<'_>> = None; // not needed while a store answers at once
         poll_fn(|cx| {
             if lost.is_some() {
                 if let Some(loss) = self.standing.loss() {
@@ -204,23 +206,23 @@ impl Stake {
         .await
     }
 
-    /// Waits until `at`, and says why it is lost if it is before that.
+    /// Waits until `at`. Returns why the claim is lost, if that happens earlier.
     async fn lost_by(&self, at: Moment) -> Option<Loss> {
         let lost = self.standing.listen();
         deadline::by(&self.live.clock, |_| at, poll_fn(|cx| lost.poll(cx))).await
     }
 
-    /// Its turn, or its end; `None` when `by` comes first.
+    /// The claim's turn, or its end; `None` if `by` comes first.
     pub(crate) async fn turn(&self, by: Moment) -> Option<Turn> {
         deadline::by(&self.live.clock, |_| by, poll_fn(|cx| self.standing.poll_turn(cx))).await
     }
 
-    /// At `at` its grant's deadline may be nearly over, because the answer came late or the store was away: then it is
-    /// renewed before it is handed out, if that can be before `by` and in the time of a renewal. Says why it is gone, if
-    /// so.
+    /// Renews a grant before it is handed out at `at`, if its deadline is nearly over because the answer came late or
+    /// the store was away. It waits no longer than `by` and the time limit of a renewal. Returns why the claim is
+    /// gone, if it is.
     pub(crate) async fn freshen(&self, at: Moment, by: Moment) -> Option<Loss> {
         match self.live.registry.is_nearly_over(&self.standing, at) {
-            true => Box::pin(self.freshened(by)).await, // rare, and every acquire's future would be as large
+            true => Box::pin(self.freshened(by)).await, // boxed because it is rare: see `Client::live`
             false => None,
         }
     }
@@ -242,7 +244,7 @@ impl Stake {
         self.loss()
     }
 
-    /// Why it cannot be trusted any more, if so. Once it is lost by the clock it stays lost.
+    /// Why it cannot be trusted any more, if so. A claim that is lost by the clock stays lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.lapse(self.live.clock.now());
         self.standing.loss()
@@ -261,7 +263,7 @@ impl Stake {
         let mut leaving = Leaving::start(&self.live, &self.standing);
         let left = match leaving.answer_at_once() {
             Some(left) => left,
-            // Boxed, so that who gets an answer at once does not pay for it.
+            // Boxed, so that a release that is answered at once does not pay for it.
             None => Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await?,
         };
         match left {
@@ -270,7 +272,7 @@ impl Stake {
         }
     }
 
-    /// By `now` it may be over: then it is lost, and given back.
+    /// If the claim's time is over at `now`, it is lost and given back.
     fn lapse(&self, now: Moment) {
         if self.standing.until() <= now && self.standing.lose(self.standing.why_overdue(now)).is_some() {
             drop(Leaving::start(&self.live, &self.standing));
@@ -301,7 +303,7 @@ impl Stake {
         }
     }
 
-    /// Nothing of it is in the store, unless an earlier join of it got no answer.
+    /// Forgets a claim of which nothing is in the store. If an earlier join of it got no answer, this does nothing.
     fn forget(&self) {
         if self.standing.how_to_leave() == Leave::Done {
             self.live.registry.remove(self.standing.claim.id.number);
@@ -319,8 +321,8 @@ impl Drop for Stake {
                 }
                 drop(Leaving::start(&self.live, &self.standing));
             }
-            // Whoever lost it before has dealt with its leave. But a join that was still on its way may have come after
-            // that; from here on no other does.
+            // Its leave was handled when it was lost. But a join that was still on its way may have arrived after
+            // that leave; from now on no other join can.
             None if self.standing.loss() != Some(Loss::Left)
                 && self.standing.how_to_leave() == Leave::Void =>
             {
@@ -331,7 +333,7 @@ impl Drop for Stake {
     }
 }
 
-/// Whether the store may have done what was asked.
+/// Whether the store may have carried out the request.
 fn is_unknown(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) || error.is_perhaps_done()
 }

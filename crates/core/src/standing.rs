@@ -1,35 +1,36 @@
-//! One claim of ours, from before its join is sent until it has left.
+//! One claim of this client, from before its join is sent until it has left.
 //!
-//! joining → waiting → held → gone, and never back. Join's reply, a pushed grant, a look, a renewal and the keeper's
-//! deadline all report here in any order; the first word that moves it on counts, and `gone` is the last.
-//! Its deadline is kept apart, as a number that anyone reads without a lock.
+//! The stages are joining → waiting → held → gone, and never back. The join's reply, a pushed grant, a look, a
+//! renewal and the keeper's deadline all report here, in any order. The first report that moves the claim on counts,
+//! and `gone` is final. The deadline is kept apart, as a number that can be read without a lock.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use crate::backend::{Claim, Grant, Leave, Left, Moment, Place, Reply};
 use crate::departure::Departure;
 use crate::sync::Cell;
-use crate::{Claim, ClaimId, Grant, Kind, Leave, Left, Moment, Name, Place, Reply, Token, Weight, shield};
+use crate::{ClaimId, Kind, Name, Token, Weight, shield};
 
 pub(crate) struct Standing {
     pub(crate) claim: Claim,
-    /// How often its line had been hinted at when it was entered.
+    /// The number of hints for its line when it was entered.
     pub(crate) heard: u32,
-    /// Since when it waits.
+    /// When it began to wait.
     since: AtomicU64,
-    /// Until when the store keeps it, less the margin for clocks that drift apart.
+    /// Until when the store keeps it, less the margin for clock drift.
     until: AtomicU64,
-    /// Until when its user may hold it at most: `max_hold`.
+    /// Until when its user may hold it: `max_hold`.
     latest: AtomicU64,
     jeopardy: AtomicBool,
-    /// When nobody waits for the answer to its join any more, or to its leave; 0 before it is asked for.
+    /// When its user stops waiting for the answer to its join or its leave; 0 before the join is sent.
     over: AtomicU64,
-    /// How many joins were sent, and how many of them answered.
+    /// How many joins were sent, and how many of them were answered.
     asked: AtomicU32,
     answered: AtomicU32,
-    /// It was lost while a join was being sent, or about to be.
+    /// It was lost while a join was being sent or about to be sent.
     lost_joining: AtomicBool,
     stage: Cell<Stage>,
     /// Its leave, while its user waits for the answer.
@@ -43,17 +44,17 @@ enum Stage {
     Gone(Loss),
 }
 
-/// What a waiting claim is told.
+/// The news for a waiting claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Held(Grant),
     Gone(Loss),
 }
 
-/// Why a claim is no longer ours.
+/// Why a claim is no longer held or waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// Its user let it go.
+    /// Its user gave it back.
     Left,
     /// The store does not know it any more.
     NotInLine,
@@ -68,12 +69,12 @@ pub(crate) enum Loss {
 }
 
 impl Loss {
-    /// The reason, to finish a sentence about the claim.
+    /// The reason, as the end of a sentence about the lock.
     pub(crate) fn reason(self) -> &'static str {
         match self {
-            Self::Left => "it was let go",
-            Self::NotInLine => "the store has it no more: it was evicted, or its lifetime ended there",
-            Self::Deadline => "no renewal reached the store before its lifetime could end there",
+            Self::Left => "it was given back",
+            Self::NotInLine => "the store no longer has it: it was evicted, or its lease ended there",
+            Self::Deadline => "no renewal reached the store before its lease could end there",
             Self::MaxHold => "it was held for longer than max_hold allows",
             Self::SessionOver => "the store ended the session it belonged to",
             Self::Closed => "its Locks was closed",
@@ -99,35 +100,35 @@ impl Standing {
         }
     }
 
-    /// A claim that the store has of us, and nobody here remembers: to be given back.
+    /// A claim of this session that the store has and this client does not know. It is to be given back.
     pub(crate) fn stray(id: ClaimId, name: Name) -> Self {
         Self::new(Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE), 0)
     }
 
-    /// Until when it can be trusted: never later than what the store keeps; [`Moment::START`] until that is known.
+    /// Until when it can be trusted, never later than the store keeps it. [`Moment::START`] until that is known.
     pub(crate) fn until(&self) -> Moment {
         Moment::from_nanos(self.until.load(Ordering::Acquire).min(self.latest.load(Ordering::Acquire)))
     }
 
-    /// When it is over if nothing is heard of it before: also where it was granted, and it is not known yet how long the
-    /// store keeps it.
+    /// When it ends if there is no further news. This also works for a claim that was granted before it is known how
+    /// long the store keeps it.
     pub(crate) fn due(&self) -> Moment {
         let latest = Moment::from_nanos(self.latest.load(Ordering::Acquire));
         if self.kept_until() == Moment::START { latest } else { self.until() }
     }
 
-    /// It is being asked for, or released, and no answer is waited for after that.
+    /// Its join or its leave is being sent, and its user waits for the answer until `over`.
     pub(crate) fn is_over_at(&self, over: Moment) {
         self.over.store(over.as_nanos(), Ordering::Release);
     }
 
-    /// Its join is over, and its user has not taken that in: a future that nobody polls.
+    /// The time for its join is over, and its user has not noticed: its future is not polled.
     pub(crate) fn is_left_lying(&self, now: Moment) -> bool {
         self.is_waited_for_no_more(now) && self.stands() == Some(Footing::Joining)
     }
 
-    /// Its user would have given up by now, and has not come back: its leave, if it lies there. Before that its user
-    /// may just be waiting to be woken.
+    /// Takes its leave, if its user would have given up by now and has not come back. Before that the user may just
+    /// be waiting to be woken.
     pub(crate) fn take_up_leave(&self, now: Moment) -> Option<Reply<Left>> {
         if self.is_waited_for_no_more(now) { self.departure.take_up() } else { None }
     }
@@ -137,28 +138,28 @@ impl Standing {
         over > 0 && over <= now.as_nanos()
     }
 
-    /// Until when the store keeps it, as far as is known.
+    /// Until when the store keeps it, as far as this client knows.
     pub(crate) fn kept_until(&self) -> Moment {
         Moment::from_nanos(self.until.load(Ordering::Acquire))
     }
 
-    /// The store keeps it until then. Answers that arrive out of order do no harm: each is true by itself.
+    /// The store keeps it until then. Answers that arrive out of order do no harm, because each is true by itself.
     pub(crate) fn extend(&self, until: Moment) {
         self.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// By a renewal the store keeps it until then, whatever it has said before: it may grant less than it did. The answer
-    /// to its join came before it was renewed at all, so nothing newer is overwritten.
+    /// A renewal says that the store keeps it until then. This replaces earlier answers: the store may grant less
+    /// than before. The answer to its join came before its first renewal, so nothing newer is overwritten.
     pub(crate) fn renew(&self, until: Moment) {
         self.until.store(until.as_nanos(), Ordering::Release);
     }
 
-    /// It is kept until then at most, whether it was renewed or not.
+    /// The store keeps it until then at most, whether it was renewed or not.
     pub(crate) fn shorten(&self, until: Moment) {
         self.until.fetch_min(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// The last renewal succeeded, or failed.
+    /// Notes whether the last renewal failed.
     pub(crate) fn set_jeopardy(&self, jeopardy: bool) {
         self.jeopardy.store(jeopardy, Ordering::Release);
     }
@@ -167,7 +168,7 @@ impl Standing {
         self.jeopardy.load(Ordering::Acquire)
     }
 
-    /// Since when it waits.
+    /// When it began to wait.
     pub(crate) fn since(&self) -> Moment {
         Moment::from_nanos(self.since.load(Ordering::Acquire))
     }
@@ -177,7 +178,7 @@ impl Standing {
         count(&self.asked);
     }
 
-    /// That join was answered.
+    /// A join was answered.
     pub(crate) fn answered(&self) {
         count(&self.answered);
     }
@@ -186,14 +187,14 @@ impl Standing {
         self.asked.load(Ordering::Relaxed) == self.answered.load(Ordering::Relaxed)
     }
 
-    /// Its lifetime may have ended in the store, and a join that was still on its way may have come after that.
+    /// Whether its lease may have ended in the store and a late join may have arrived after that.
     pub(crate) fn may_stand_anew(&self, now: Moment) -> bool {
         let until = self.kept_until();
         !self.is_all_answered() && Moment::START < until && until <= now
     }
 
-    /// Under which token it holds, if an older join of it may still be on its way: should the store have forgotten it,
-    /// that one has it stand there anew, where it does not hold, or not by this token.
+    /// Its token, if it holds and an older join of it may still be on its way. If the store has forgotten the claim,
+    /// that join makes it stand there anew, where it does not hold, or holds under another token.
     pub(crate) fn doubtful(&self) -> Option<Token> {
         match &*self.stage.lock() {
             Stage::Held { grant, .. } if !self.is_all_answered() => Some(grant.token),
@@ -201,7 +202,8 @@ impl Standing {
         }
     }
 
-    /// While a join of it could still be on its way, only a void leave keeps that one from coming alive.
+    /// How it has to leave. While one of its joins may still be on its way, only a void leave prevents that join from
+    /// taking effect.
     pub(crate) fn how_to_leave(&self) -> Leave {
         match self.is_all_answered() && !self.lost_joining.load(Ordering::Acquire) {
             true => Leave::Done,
@@ -209,7 +211,7 @@ impl Standing {
         }
     }
 
-    /// Its join was answered: it stands in line. A grant that was pushed before the answer came stays.
+    /// Its join was answered: it waits in line. A grant that was pushed before that answer stays.
     pub(crate) fn wait(&self, now: Moment) {
         self.since.store(now.as_nanos(), Ordering::Release);
         let mut stage = self.stage.lock();
@@ -220,7 +222,7 @@ impl Standing {
         }
     }
 
-    /// A join that was asked again says otherwise than what was pushed before: the grant of then may be over.
+    /// Whether the answer to a repeated join contradicts what was pushed before: that grant may be over.
     pub(crate) fn contradicts(&self, place: &Place) -> bool {
         match (&*self.stage.lock(), place) {
             (Stage::Held { grant: pushed, .. }, Place::Held { grant, .. }) => grant.token != pushed.token,
@@ -229,7 +231,7 @@ impl Standing {
         }
     }
 
-    /// It has its turn, and may be held until `latest`. Says why not, if it is gone.
+    /// It has its turn, and may be held until `latest`. Returns why it is gone, if it is.
     pub(crate) fn hold(&self, grant: Grant, latest: Moment) -> Option<Loss> {
         let mut stage = self.stage.lock();
         #[cfg(tidelock_fault = "a_late_grant_revives")]
@@ -250,7 +252,7 @@ impl Standing {
         None
     }
 
-    /// It is over. Says what it was before, unless it was over already.
+    /// It is over. Returns what it was before, unless it was over already.
     pub(crate) fn lose(&self, loss: Loss) -> Option<Footing> {
         let mut stage = self.stage.lock();
         if matches!(&*stage, Stage::Gone(_)) && !cfg!(tidelock_fault = "two_may_lose_a_claim") {
@@ -277,15 +279,15 @@ impl Standing {
         Some(footing)
     }
 
-    /// Operators hear of every hold that ends against its user's will.
+    /// Logs every hold that ends against its user's will.
     fn tell(&self, footing: Footing, loss: Loss) {
         let (name, reason) = (&self.claim.name, loss.reason());
         match (footing, loss) {
             (Footing::Held, Loss::Closed) => {
-                tracing::debug!(lock.name = %name, reason, "a lock that was held is lost");
+                tracing::debug!(lock.name = %name, reason, "the lock was lost");
             }
-            (Footing::Held, _) => tracing::warn!(lock.name = %name, reason, "a lock that was held is lost"),
-            _ => tracing::debug!(lock.name = %name, reason, "a place in line is lost"),
+            (Footing::Held, _) => tracing::warn!(lock.name = %name, reason, "the lock was lost"),
+            _ => tracing::debug!(lock.name = %name, reason, "the place in line was lost"),
         }
     }
 
@@ -299,11 +301,11 @@ impl Standing {
             Stage::Gone(loss) => return Poll::Ready(Turn::Gone(*loss)),
         };
         drop(stage);
-        drop(before); // the last of a task, perhaps, with whatever that task holds
+        drop(before); // may be the last handle of a task and drop all that the task holds
         Poll::Pending
     }
 
-    /// Ready when it is gone. `listener` is the number of whoever asks, chosen by [`next_listener`].
+    /// Ready when it is gone. `listener` is the caller's number, from [`next_listener`].
     pub(crate) fn poll_lost(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
         let own = cx.waker().clone(); // before the lock: it may run anything
         let mut stage = self.stage.lock();
@@ -311,26 +313,26 @@ impl Standing {
             Stage::Gone(loss) => return Poll::Ready(*loss),
             Stage::Held { lost, .. } => lost.insert(listener, own),
             Stage::Joining(_) if cfg!(tidelock_fault = "a_loss_reaches_no_joiner") => None,
-            Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own), // its one user; a grant wakes it too
+            Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own), // its one user, whom a grant wakes too
         };
         drop(stage);
         drop(before);
         Poll::Pending
     }
 
-    /// That listener is no longer interested.
+    /// This listener is no longer interested.
     pub(crate) fn forget(&self, listener: u64) {
         let mut stage = self.stage.lock();
         let before = match &mut *stage {
             Stage::Held { lost, .. } => lost.remove(&listener),
-            Stage::Joining(waker) => waker.take(), // or its grant would wake the task that has just brought it
+            Stage::Joining(waker) => waker.take(), // otherwise its grant would wake the task that brings that grant
             _ => None,
         };
         drop(stage);
         drop(before);
     }
 
-    /// Listens for its loss, however far it has come, until that is dropped.
+    /// Listens for its loss, in whatever stage it is, until the result is dropped.
     pub(crate) fn listen(&self) -> Listening<'_> {
         Listening { standing: self, listener: next_listener() }
     }
@@ -348,7 +350,7 @@ impl Standing {
         }
     }
 
-    /// What it is now; `None` when it is gone.
+    /// Its stage; `None` when it is gone.
     pub(crate) fn stands(&self) -> Option<Footing> {
         match &*self.stage.lock() {
             Stage::Joining(_) => Some(Footing::Joining),
@@ -359,18 +361,18 @@ impl Standing {
     }
 }
 
-/// Counts what only the owner of a claim counts: nobody else writes here.
+/// Increments a counter that only the owner of the claim writes.
 fn count(counter: &AtomicU32) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// A number for somebody who listens for a loss.
+/// A new number for a listener.
 pub(crate) fn next_listener() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Somebody who listens for the loss of a claim.
+/// A listener for the loss of a claim.
 pub(crate) struct Listening<'a> {
     standing: &'a Standing,
     listener: u64,
@@ -389,7 +391,7 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// How far a claim has come.
+/// The stage of a claim that is not gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Footing {
     Joining,

@@ -1,11 +1,11 @@
-//! Who answers where another server was looked for: a wrong port is found out by the first words that come from it.
+//! Names the server that answers in place of the expected one: its first words give a wrong port away.
 
-/// What says this when it is spoken to: `an etcd`, `a Redis`; `None` if that is nothing known.
+/// The kind of server that says this when spoken to: `an etcd`, `a Redis`; `None` if it is not known.
 ///
-/// Ask with a line that the server you look for understands, and with `GET /version HTTP/1.1` if nothing comes.
+/// Send a request that the expected server understands, then `GET /version HTTP/1.1` if no answer comes.
 #[must_use]
 pub fn stranger(said: &[u8]) -> Option<&'static str> {
-    const GREETING: [u8; 2] = [0, 10]; // of the tenth protocol, behind a length of three bytes
+    const GREETING: [u8; 2] = [0, 10]; // protocol 10, after a length of three bytes
     const ALERT: [u8; 2] = [21, 3];
     let text = String::from_utf8_lossy(said);
     let begins = |words: &[&str]| words.iter().any(|word| text.starts_with(word));

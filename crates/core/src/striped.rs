@@ -1,8 +1,8 @@
 //! One hot name spread over n stripes.
 //!
-//! By key: a key always meets the same stripe, so that different keys seldom wait for each other. By any free stripe:
-//! for stock that is split over n counters, where it does not matter from which one a piece is taken; a stripe that
-//! is sold out is marked, and nobody of this client tries it again.
+//! By key: a key always gets the same stripe, so different keys seldom wait for each other. By any free stripe: this
+//! is for stock that is split over n counters, where a piece may come from any of them. A stripe that is sold out is
+//! marked, and no caller of this client tries it again.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use tokio::sync::Notify;
 
 use crate::{Error, ErrorKind, Guard, Locks, Mutex, Result, shield};
 
-/// More stripes than this are no stripes, but a mistake.
+/// More stripes than this are a mistake.
 const MOST_STRIPES: usize = 1 << 16;
 
 /// n mutexes named `name#0` to `name#n-1`.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
-/// use tidelock::Striped;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+/// use tidelock_core::Striped;
 /// # let locks = tidelock_memory::connect();
 /// let stock = Striped::new(&*locks, "stock:42", 8)?;
 /// let mut left = [3_u32; 8]; // one counter a stripe
@@ -37,7 +37,7 @@ const MOST_STRIPES: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Striped {
     stripes: Vec<Stripe>,
-    /// Where the next one to take any stripe begins; the first one anywhere, so that processes spread.
+    /// Where the next call of `any` begins. The first call begins at a random stripe, so that processes spread.
     next: AtomicUsize,
 }
 
@@ -59,10 +59,11 @@ impl Stripe {
 }
 
 impl Striped {
-    /// Spreads `name` over `stripes` mutexes. Everybody has to say the same number.
+    /// Spreads `name` over `stripes` mutexes. All processes must use the same number.
     ///
     /// # Errors
-    /// [`InvalidName`](ErrorKind::InvalidName); [`InvalidOption`](ErrorKind::InvalidOption) for no stripes, or more than 65 536.
+    /// [`InvalidName`](ErrorKind::InvalidName); [`InvalidOption`](ErrorKind::InvalidOption) for no stripes, or more than
+    /// 65 536.
     pub fn new(locks: &dyn Locks, name: &str, stripes: usize) -> Result<Self> {
         if !(1..=MOST_STRIPES).contains(&stripes) {
             let wrong = format!("a striped lock has 1 to {MOST_STRIPES} stripes, not {stripes}");
@@ -73,7 +74,7 @@ impl Striped {
         Ok(Self { stripes, next: AtomicUsize::new(anywhere()) })
     }
 
-    /// The stripe of a key, the same in every process.
+    /// The stripe of a key. It is the same in every process.
     #[must_use]
     pub fn index_of(&self, key: &[u8]) -> usize {
         let hash = fnv1a(key);
@@ -83,21 +84,21 @@ impl Striped {
     /// Waits its turn on the stripe of `key`.
     ///
     /// # Errors
-    /// As of [`Mutex::lock`].
+    /// As for [`Mutex::lock`].
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`].
+    /// As for [`Mutex::lock`].
     pub async fn by_key(&self, key: &[u8]) -> Result<StripeGuard> {
         self.lock(self.index_of(key)).await
     }
 
-    /// Takes a stripe that is free, else waits its turn on one; `None` when all are marked empty.
+    /// Takes a free stripe; if none is free, waits its turn on one. `None` if all are marked empty.
     ///
     /// # Errors
-    /// As of [`Mutex::lock`].
+    /// As for [`Mutex::lock`].
     ///
     /// # Cancel safety
-    /// As of [`Mutex::lock`].
+    /// As for [`Mutex::lock`].
     pub async fn any(&self) -> Result<Option<StripeGuard>> {
         loop {
             let filled = self.filled();
@@ -119,7 +120,7 @@ impl Striped {
         }
     }
 
-    /// Somebody may have emptied the stripe before this one got it.
+    /// Another caller may have emptied the stripe before this one got it.
     async fn unless_empty(&self, taken: StripeGuard) -> Result<Option<StripeGuard>> {
         if !self.stripes[taken.index].is_empty() {
             return Ok(Some(taken));
@@ -128,8 +129,8 @@ impl Striped {
         Ok(None)
     }
 
-    /// Nobody of this client tries that stripe again; who waits for [any](Striped::any), and for this one now, goes on to
-    /// the others.
+    /// Marks the stripe as empty: no caller of this client tries it again. Callers of [any](Striped::any) that wait
+    /// for it move on to the other stripes.
     pub fn mark_empty(&self, index: usize) {
         if let Some(stripe) = self.stripes.get(index) {
             stripe.empty.store(true, Ordering::Release);
@@ -137,7 +138,7 @@ impl Striped {
         }
     }
 
-    /// The stripe is worth trying again.
+    /// Marks the stripe as worth trying again.
     pub fn mark_filled(&self, index: usize) {
         if let Some(stripe) = self.stripes.get(index) {
             stripe.empty.store(false, Ordering::Release);
@@ -148,10 +149,10 @@ impl Striped {
         Ok(StripeGuard { guard: self.stripes[index].mutex.lock().await?, index })
     }
 
-    /// Waits its turn on a stripe while that is worth it.
+    /// Waits its turn on a stripe, until the stripe is marked empty.
     async fn lock_until_empty(&self, index: usize) -> Result<Option<StripeGuard>> {
         let stripe = &self.stripes[index];
-        let emptied = stripe.emptied.notified(); // hears of it from now on
+        let emptied = stripe.emptied.notified(); // listens from now on
         if stripe.is_empty() {
             return Ok(None);
         }
@@ -162,7 +163,7 @@ impl Striped {
         }
     }
 
-    /// The stripes that are worth trying, from another one each time, so that a crowd spreads.
+    /// The stripes that are worth trying. Each call begins at another one, so that a crowd spreads.
     fn filled(&self) -> Vec<usize> {
         let (all, start) = (self.stripes.len(), self.next.fetch_add(1, Ordering::Relaxed));
         let rotated = (0..all).map(|offset| (start.wrapping_add(offset)) % all);
@@ -179,7 +180,7 @@ pub struct StripeGuard {
 }
 
 impl StripeGuard {
-    /// Which stripe it is.
+    /// The index of the stripe.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -191,7 +192,7 @@ impl StripeGuard {
     /// As there.
     ///
     /// # Cancel safety
-    /// It is given back all the same.
+    /// The lock is given back in any case.
     pub async fn release(self) -> Result<()> {
         self.guard.release().await
     }
@@ -204,7 +205,7 @@ impl Deref for StripeGuard {
     }
 }
 
-/// Where this process begins: another place than others do, or all of them would want the same stripe first.
+/// Where this process begins. It is random: otherwise all processes would want the same stripe first.
 fn anywhere() -> usize {
     getrandom::u32().map_or(0, |random| random as usize)
 }

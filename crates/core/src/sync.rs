@@ -1,4 +1,4 @@
-//! What loom has to see through: a lock and a number, std's, or loom's under `cfg(tidelock_loom)`.
+//! The types that loom has to track: a lock and a number, from std, or from loom under `cfg(tidelock_loom)`.
 
 #[cfg(tidelock_loom)]
 use loom::sync as imp;

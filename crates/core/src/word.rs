@@ -1,6 +1,8 @@
-//! What the store has said so far to an acquire that is under way: for one who waits for it with a patience of its own.
+//! What the store has said so far to an acquire that is under way, for a caller that waits for it with its own time
+//! limit.
 //!
-//! When that ends, `None` is true only if the store has said "wait". The acquire tells whatever future it is polled in.
+//! When that limit is reached, `None` is the right answer only if the store has said "wait". The acquire reports to
+//! the future that it is polled in.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +18,7 @@ pub(crate) struct Word(Arc<Mutex<Said>>);
 
 #[derive(Debug, Default)]
 enum Said {
-    /// Not known: a user's own mutex may lock another one in a task of its own.
+    /// Not known: a user's own mutex may lock another one in a separate task.
     #[default]
     Unheard,
     Nothing,
@@ -25,13 +27,13 @@ enum Said {
 }
 
 impl Word {
-    /// The same acquire, heard from its beginning on.
+    /// Runs the acquire and hears its reports from the beginning.
     pub(crate) fn of<F: Future>(&self, acquire: F) -> impl Future<Output = F::Output> + use<F> {
         *self.said() = Said::Unheard;
         HEARD_BY.scope(self.clone(), acquire)
     }
 
-    /// Why nobody can say now that the lock is another's, if so.
+    /// Why it is not known that another owner holds the lock, if so.
     pub(crate) fn trouble(&self) -> Option<Error> {
         match &*self.said() {
             Said::Unheard | Said::Wait => None,
@@ -45,7 +47,7 @@ impl Word {
     }
 }
 
-/// The acquire that calls this does not know where it stands. What trouble it had says more than that.
+/// The acquire does not know where it stands. An error that it has met says more, and is kept.
 pub(crate) fn asks() {
     tell(|said| {
         if !matches!(said, Said::Trouble(_)) {
@@ -54,12 +56,12 @@ pub(crate) fn asks() {
     });
 }
 
-/// It tries again after this.
+/// The acquire met this error and tries again.
 pub(crate) fn had(trouble: &Error) {
     tell(|said| *said = Said::Trouble(trouble.clone()));
 }
 
-/// It stands in line.
+/// The acquire stands in line.
 pub(crate) fn waits() {
     tell(|said| *said = Said::Wait);
 }

@@ -1,4 +1,4 @@
-//! What acquiring promises, over the memory backend.
+//! The promises about acquiring, over the memory backend.
 
 mod condition;
 
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{ErrorKind, Options, Semaphore};
+use tidelock_core::prelude::*;
+use tidelock_core::{ErrorKind, Options, Semaphore};
 use tidelock_memory::{Clock, Store};
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
-fn line_is_empty(line: &tidelock::Line) -> bool {
+fn line_is_empty(line: &tidelock_core::Line) -> bool {
     line.claims.is_empty()
 }
 
@@ -66,7 +66,7 @@ async fn a_dropped_acquire_leaves_the_line() -> Done {
 #[tokio::test]
 async fn two_clients_of_one_store_exclude_each_other() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     assert!(b.mutex("m")?.try_lock().await?.is_none());
     let waiting = tokio::spawn({
@@ -117,9 +117,9 @@ async fn permits_are_counted_and_a_resize_wakes() -> Done {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_resizes_at_the_same_moment_gets_a_turn() -> Done {
     let store = Store::new();
-    let clients: Vec<_> = (0..4).map(|_| store.connect(Options::new())).collect::<Result<_, _>>()?;
+    let clients: Vec<_> = (0..4).map(|_| store.attach(Options::new())).collect::<Result<_, _>>()?;
     let held = clients[0].semaphore("s", 3)?.acquire(1).await?;
-    store.faults().delay(Duration::from_millis(2)); // so that each is based on what others are changing
+    store.faults().delay(Duration::from_millis(2)); // so that each resize races with the others
     let resizes: Vec<_> = (0..40)
         .map(|n| {
             let semaphore = clients[n % 4].semaphore("s", 3).expect("a good name");
@@ -157,7 +157,7 @@ async fn bad_input_is_a_typed_error_at_once() -> Done {
 #[tokio::test]
 async fn a_semaphore_of_another_size_is_served_under_the_lines() -> Done {
     let store = Store::new();
-    let (old, new) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (old, new) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = old.semaphore("s", 1)?.acquire(1).await?;
     let wider: Arc<dyn Semaphore> = new.semaphore("s", 5)?;
     assert!(wider.try_acquire(1).await?.is_none());
@@ -170,7 +170,7 @@ async fn a_semaphore_of_another_size_is_served_under_the_lines() -> Done {
 #[tokio::test]
 async fn closing_gives_everything_back_and_ends_waits() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     let other = b.mutex("n")?.lock().await?;
     let waiting = tokio::spawn({
@@ -193,10 +193,10 @@ async fn closing_gives_everything_back_and_ends_waits() -> Done {
 async fn a_guard_is_lost_by_its_own_clock_before_the_next_is_granted() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     let lost = held.lost();
-    clock.advance(Duration::from_secs(16)); // as a machine that was asleep
+    clock.advance(Duration::from_secs(16)); // like a machine that was asleep
     assert_eq!(held.state(), State::Lost);
     lost.await;
     let next = b.mutex("m")?.lock().await?;
@@ -230,7 +230,7 @@ async fn a_loop_that_looks_at_a_line_lets_others_run() -> Done {
 async fn a_resize_that_nobody_waits_for_changes_its_handle_too() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let calls = locks.semaphore("calls", 3)?;
     let one = calls.acquire(1).await?;
     store.faults().delay(Duration::from_millis(10));
@@ -244,7 +244,7 @@ async fn a_resize_that_nobody_waits_for_changes_its_handle_too() -> Done {
     store.faults().heal();
     until("what was under way arrives", async || {
         clock.pass(Duration::from_millis(20)).await;
-        line(locks.clone()).await.map(tidelock::Weight::get) == Some(5)
+        line(locks.clone()).await.map(tidelock_core::Weight::get) == Some(5)
     })
     .await;
     one.release().await?;
@@ -257,7 +257,7 @@ async fn an_acquire_goes_on_for_as_long_as_a_command_may_take_whatever_the_ttl()
     for millis in [1_500, 2_500, 3_500] {
         let (clock, ttl) = (Clock::manual(), Duration::from_millis(millis));
         let (store, command) = (Store::with_clock(&clock), ttl * 20);
-        let locks = store.connect(Options::new().ttl(ttl).command_deadline(command))?;
+        let locks = store.attach(Options::new().ttl(ttl).command_deadline(command))?;
         locks.mutex("other")?.lock().await?.release().await?;
         store.faults().refuse_all();
         let (mutex, began) = (locks.mutex("m")?, clock.now());
@@ -276,20 +276,20 @@ async fn an_acquire_goes_on_for_as_long_as_a_command_may_take_whatever_the_ttl()
 async fn the_last_resize_stays_in_its_handle_though_the_one_before_is_answered_later() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let (calls, other) = (locks.semaphore("calls", 3)?, locks.semaphore("other", 1)?);
     let one = calls.acquire(1).await?;
     store.faults().delay(Duration::from_millis(10));
     let mut first = calls.resize(4);
     for _ in 0..3 {
         let _ = first.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
-        tokio::time::sleep(Duration::from_millis(20)).await; // it is sent by a thread that nothing is seen of from here
+        tokio::time::sleep(Duration::from_millis(20)).await; // another thread sends it, and the test cannot see when
         clock.advance(Duration::from_millis(5));
     }
     store.faults().heal();
     condition::until("it has arrived", async || {
         let capacity = locks.inspect("calls").await.ok().and_then(|line| line.capacity);
-        let has_arrived = capacity.map(tidelock::Weight::get) == Some(4);
+        let has_arrived = capacity.map(tidelock_core::Weight::get) == Some(4);
         if !has_arrived {
             let _ = first.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
             clock.advance(Duration::from_millis(1));
@@ -300,7 +300,7 @@ async fn the_last_resize_stays_in_its_handle_though_the_one_before_is_answered_l
     drop(first);
     calls.resize(5).await?;
     clock.pass(Duration::from_secs(1)).await; // only now is the first one answered
-    other.resize(2).await?; // and what it does with the answer is done before this
+    other.resize(2).await?; // by the end of this call the first resize has dealt with its answer
     one.release().await?;
     assert_eq!(calls.size().await?, 5, "what was asked for last");
     Ok(())
@@ -309,7 +309,7 @@ async fn the_last_resize_stays_in_its_handle_though_the_one_before_is_answered_l
 #[tokio::test]
 async fn a_waiter_that_stands_in_line_anew_declares_the_size_of_now() -> Done {
     let store = Store::new();
-    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let (calls, theirs) = (locks.semaphore("calls", 3)?, other.semaphore("calls", 3)?);
     let all = theirs.acquire(3).await?;
     let waits = calls.clone();
@@ -317,7 +317,7 @@ async fn a_waiter_that_stands_in_line_anew_declares_the_size_of_now() -> Done {
     let waiters = async || locks.inspect("calls").await.is_ok_and(|line| line.waiters().count() == 1);
     condition::until("it waits", waiters).await;
     calls.resize(5).await?;
-    store.faults().lose_sessions(); // nobody stands in line any more, so that the next one says how many there are
+    store.faults().lose_sessions(); // empties the line, so that the next claim sets its size
     let held = waiting.await.expect("no panic")?;
     assert_eq!(calls.size().await?, 5);
     drop((all, held));

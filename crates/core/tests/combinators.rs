@@ -1,4 +1,4 @@
-//! Reentrant, lock_all, Striped and Fence, over the memory backend.
+//! Reentrant, lock_all, Striped and Fence over the memory backend.
 
 mod condition;
 
@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{Backend, ErrorKind, Fence, Options, Owner, Reentrant, Session, SessionId, Signals, Striped};
+use tidelock_core::backend::{Backend, Session, Signals};
+use tidelock_core::prelude::*;
+use tidelock_core::{ErrorKind, Fence, Options, Owner, Reentrant, SessionId, Striped};
 use tidelock_memory::{Clock, Store};
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
-/// A store that somebody calls by a name of his own.
+/// A store with a name of the test's choice.
 #[derive(Debug)]
 struct Called {
     name: &'static str,
@@ -24,7 +25,7 @@ struct Called {
 
 #[async_trait]
 impl Backend for Called {
-    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         self.store.clock()
     }
 
@@ -37,13 +38,13 @@ impl Backend for Called {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         self.store.open(id, options, signals).await
     }
 }
 
-fn called(name: &'static str, store: &Store) -> tidelock::Result<Arc<dyn Locks>> {
-    tidelock::attach(Arc::new(Called { name, store: store.clone() }), Options::new())
+fn called(name: &'static str, store: &Store) -> tidelock_core::Result<Arc<dyn Locks>> {
+    tidelock_core::backend::attach(Arc::new(Called { name, store: store.clone() }), Options::new())
 }
 
 async fn until_waiting(locks: &Arc<dyn Locks>, name: &str) {
@@ -90,7 +91,7 @@ async fn the_current_owner_is_the_tasks_own() -> Done {
 #[tokio::test]
 async fn a_lost_hold_is_not_entered_again() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let mutex = Reentrant::new(locks.mutex("m")?);
     let me = Owner::new();
     let held = mutex.lock(&me).await?;
@@ -124,7 +125,7 @@ async fn lock_all_sorts_drops_doubles_and_takes_nothing_when_it_fails() -> Done 
 async fn lock_all_spans_stores() -> Done {
     let (here, there) = (tidelock_memory::connect(), tidelock_memory::connect());
     let mutexes = [there.mutex("m")?, here.mutex("m")?, there.mutex("m")?];
-    let all = tidelock::lock_all(&mutexes).await?;
+    let all = tidelock_core::lock_all(&mutexes).await?;
     assert_eq!(all.iter().count(), 2);
     drop(all);
     here.close().await?;
@@ -134,10 +135,13 @@ async fn lock_all_spans_stores() -> Done {
 #[tokio::test]
 async fn lock_all_skips_no_lock_of_a_store_that_is_called_like_another() -> Done {
     let (here, there) = (called("mymaster", &Store::new())?, called("mymaster", &Store::new())?);
-    let all = tidelock::lock_all(&[here.mutex("m")?, there.mutex("m")?]).await?;
+    let all = tidelock_core::lock_all(&[here.mutex("m")?, there.mutex("m")?]).await?;
     assert_eq!(all.iter().count(), 2);
     assert!(here.mutex("m")?.try_lock().await?.is_none());
-    assert!(there.mutex("m")?.try_lock().await?.is_none(), "it was asked for, so it is locked");
+    assert!(
+        there.mutex("m")?.try_lock().await?.is_none(),
+        "it was among the requested locks, so it is locked"
+    );
     all.release().await?;
     here.close().await?;
     there.close().await
@@ -148,11 +152,11 @@ async fn lock_all_does_not_wait_for_itself_in_a_store_that_has_two_names() -> Do
     let store = Store::new();
     let (one, other) = (called("10.0.0.7:6379", &store)?, called("redis.internal:6379", &store)?);
     let mutexes = [other.mutex("m")?, one.mutex("m")?, one.mutex("n")?, one.mutex("m")?];
-    let locking = tokio::time::timeout(Duration::from_secs(5), tidelock::lock_all(&mutexes));
+    let locking = tokio::time::timeout(Duration::from_secs(5), tidelock_core::lock_all(&mutexes));
     let all = locking.await.expect("it finds out that it holds the lock already")?;
     assert_eq!(all.iter().count(), 2);
     all.release().await?;
-    let all = tidelock::lock_all_within(&mutexes, Duration::from_secs(5)).await?.expect("they are free");
+    let all = tidelock_core::lock_all_within(&mutexes, Duration::from_secs(5)).await?.expect("they are free");
     assert_eq!(all.iter().count(), 2);
     all.release().await?;
     one.close().await?;
@@ -174,14 +178,14 @@ async fn lock_all_without_patience_takes_what_is_free() -> Done {
 async fn lock_all_within_keeps_its_deadline_where_a_name_is_in_two_stores() -> Done {
     for is_open in [true, false] {
         let (quick, still) = (Store::new(), Store::new());
-        let (a, b) = (quick.connect(Options::new())?, still.connect(Options::new())?);
+        let (a, b) = (quick.attach(Options::new())?, still.attach(Options::new())?);
         if is_open {
             b.mutex("other")?.lock().await?.release().await?;
         }
         still.faults().delay(Duration::from_secs(60));
         let both = [a.mutex("m")?, b.mutex("m")?];
         let began = Instant::now();
-        let all = tidelock::lock_all_within(&both, Duration::from_millis(100)).await?;
+        let all = tidelock_core::lock_all_within(&both, Duration::from_millis(100)).await?;
         assert!(all.is_none());
         assert!(began.elapsed() < Duration::from_secs(1), "it took {:?}", began.elapsed());
     }
@@ -190,12 +194,12 @@ async fn lock_all_within_keeps_its_deadline_where_a_name_is_in_two_stores() -> D
 
 #[tokio::test]
 async fn lock_all_of_thousands_costs_each_of_them_once() -> Done {
-    let locks = Store::new().connect(Options::new())?;
+    let locks = Store::new().attach(Options::new())?;
     let names: Vec<String> = (0..8_000).map(|number| format!("name {number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let began = Instant::now();
     locks.lock_all(&names).await?.release().await?;
-    // It had been 20 s where each guard was listened to again for each lock that came after it.
+    // This took 20 s when each guard was listened to again for each lock that came after it.
     assert!(began.elapsed() < Duration::from_secs(4), "it took {:?}", began.elapsed());
     Ok(())
 }
@@ -204,7 +208,7 @@ async fn lock_all_of_thousands_costs_each_of_them_once() -> Done {
 async fn lock_all_within_counts_on_the_clock_of_the_store() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let (a, b) = (other.mutex("a")?.lock().await?, other.mutex("b")?.lock().await?);
     let all = tokio::spawn({
         let locks = locks.clone();
@@ -226,7 +230,7 @@ async fn lock_all_within_counts_on_the_clock_of_the_store() -> Done {
 async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = other.mutex("m")?.lock().await?;
     let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
     let first = tokio::spawn({
@@ -245,9 +249,9 @@ async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
     other.close().await
 }
 
-/// In whatever order they are named: the sessions in which the locks are taken, one after the other.
-async fn order_of(mutexes: &[Arc<dyn Mutex>]) -> tidelock::Result<Vec<SessionId>> {
-    let all = tidelock::lock_all(mutexes).await?;
+/// The sessions in which the locks are taken, one after the other, in whatever order they are named.
+async fn order_of(mutexes: &[Arc<dyn Mutex>]) -> tidelock_core::Result<Vec<SessionId>> {
+    let all = tidelock_core::lock_all(mutexes).await?;
     let order = all.iter().map(|guard| guard.claim().session).collect();
     all.release().await?;
     Ok(order)
@@ -265,7 +269,7 @@ async fn nobody_waits_in_a_circle_for_two_stores_that_are_called_alike() -> Done
     let of_sibling = sibling.mutex("m")?.lock().await?.claim().session;
     let here_first = order_of(&[here.mutex("n")?]).await? == order[..1];
     let by_sibling = order_of(&[m_there, sibling.mutex("m")?]).await?;
-    assert_eq!(by_sibling.first() == Some(&of_sibling), here_first, "a sibling is of the same store");
+    assert_eq!(by_sibling.first() == Some(&of_sibling), here_first, "a sibling belongs to the same store");
     for locks in [here, there, sibling] {
         locks.close().await?;
     }
@@ -310,7 +314,7 @@ async fn any_free_stripe_is_taken_and_an_emptied_one_is_not_tried_again() -> Don
     locks.close().await
 }
 
-/// The stripe that somebody waits for.
+/// The stripe with a waiter.
 async fn waited_for(locks: &Arc<dyn Locks>) -> usize {
     let mut found = None;
     until("it waits for a stripe", async || {
@@ -336,7 +340,7 @@ async fn whoever_waits_for_any_stripe_is_told_when_all_are_sold_out() -> Done {
         async move { stock.any().await.map(|taken| taken.is_none()) }
     });
     let first = waited_for(&locks).await;
-    stock.mark_empty(first); // its holder sold the last piece, and goes on to ship it
+    stock.mark_empty(first); // its holder sold the last piece and is shipping it
     until("it waits for the other one", async || waited_for(&locks).await == 1 - first).await;
     stock.mark_empty(1 - first);
     let told = tokio::time::timeout(Duration::from_secs(5), waits).await.expect("it waits for nobody");
@@ -356,12 +360,12 @@ async fn processes_do_not_all_begin_at_the_same_stripe() -> Done {
     let locks = tidelock_memory::connect();
     let mut first = std::collections::BTreeSet::new();
     for _ in 0..64 {
-        let process = Striped::new(&*locks, "stock", 8)?; // as good as another one
+        let process = Striped::new(&*locks, "stock", 8)?; // stands for another process
         let stripe = process.any().await?.expect("filled");
         first.insert(stripe.index());
         stripe.release().await?;
     }
-    assert!(first.len() > 3, "they begin at {first:?} alone");
+    assert!(first.len() > 3, "all begin at {first:?}");
     locks.close().await
 }
 
@@ -388,14 +392,14 @@ async fn a_future_that_nobody_polls_keeps_no_owner_from_a_free_lock() -> Done {
     let busy = locks.mutex("m")?.lock().await?;
     let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
     let mut first = Box::pin(mutex.lock(&me));
-    let mut lying = Box::pin(mutex.lock(&me)); // it waits until the first one has come to an end
+    let mut lying = Box::pin(mutex.lock(&me)); // it waits until the first one has ended
     let mut user = Context::from_waker(Waker::noop());
     assert!(first.as_mut().poll(&mut user).is_pending() && lying.as_mut().poll(&mut user).is_pending());
     busy.release().await?;
     first.await?.release().await?;
     assert!(locks.inspect("m").await?.claims.is_empty());
     let again = mutex.lock_within(&me, Duration::from_secs(5)).await?;
-    assert!(again.is_some(), "nobody holds it, nobody waits for it, and its owner does not get it");
+    assert!(again.is_some(), "no claim holds or waits, and the owner does not get the lock");
     Ok(())
 }
 
@@ -407,7 +411,7 @@ async fn a_task_that_was_busy_is_not_told_that_a_free_lock_is_held() {
         drop(locks.mutex("m")?.lock().await?);
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
         (0..1_000).for_each(|n| tell.send(n).expect("it listens"));
-        // Without giving way it spends all that tokio allows a task at once.
+        // Without yielding it uses up the budget that tokio gives a task.
         poll_fn(|cx| {
             while told.poll_recv(cx).is_ready() {}
             Poll::Ready(())
@@ -415,7 +419,7 @@ async fn a_task_that_was_busy_is_not_told_that_a_free_lock_is_held() {
         .await;
         assert!(
             mutex.lock_within(&me, Duration::ZERO).await?.is_some(),
-            "nobody holds it, and it was not asked"
+            "the lock is free, and the store was not asked"
         );
         Done::Ok(())
     };
@@ -425,7 +429,7 @@ async fn a_task_that_was_busy_is_not_told_that_a_free_lock_is_held() {
 #[tokio::test]
 async fn lock_all_that_lost_one_can_be_asked_for_again() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new().label("a"))?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new().label("a"))?, store.attach(Options::new())?);
     let held = b.mutex("y")?.lock().await?;
     let loses = a.clone();
     let both = tokio::spawn(async move { loses.lock_all(&["x", "y"]).await.map(drop) });
@@ -442,14 +446,14 @@ async fn a_lock_that_is_free_is_not_kept_from_its_owner_by_a_future_that_nobody_
     const TTL: Duration = Duration::from_secs(15);
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (locks, other) = (store.connect(Options::new().max_hold(TTL * 2))?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new().max_hold(TTL * 2))?, store.attach(Options::new())?);
     let busy = other.mutex("m")?.lock().await?;
     let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
     locks.mutex("warm")?.lock().await?.release().await?;
     let mut lying = Box::pin(mutex.lock(&me));
     assert!(lying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     busy.release().await?;
-    clock.pass(TTL * 4).await; // max_hold has ended what was granted to the one that lies there
+    clock.pass(TTL * 4).await; // max_hold has ended the grant of the future that is not polled
     assert!(locks.inspect("m").await?.claims.is_empty());
     mutex.try_lock(&me).await?.expect("it is free").release().await?;
     tokio::time::timeout(Duration::from_secs(5), mutex.lock(&me))
@@ -488,7 +492,7 @@ async fn what_one_of_an_owner_fails_with_is_its_own() -> Done {
     let busy = locks.mutex("m")?.lock().await?;
     let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
     let (impatient, patient) = tokio::join!(mutex.lock_within(&me, Duration::from_millis(20)), async {
-        let patient = mutex.lock(&me); // behind the other, whose end is not its own
+        let patient = mutex.lock(&me); // behind the other future, whose end does not end this one
         tokio::pin!(patient);
         let early = tokio::time::timeout(Duration::from_millis(60), &mut patient).await;
         assert!(early.is_err(), "it is held");
@@ -510,9 +514,9 @@ fn begin<F: Future>(future: F) -> std::pin::Pin<Box<F>> {
 #[tokio::test]
 async fn a_silent_store_is_no_contention_for_the_second_of_an_owner() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     locks.mutex("warm")?.lock().await?.release().await?;
-    let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new()); // nobody has it, nobody waits for it
+    let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new()); // no claim holds or waits
     store.faults().delay(Duration::from_secs(60));
     let first = begin(mutex.lock(&me));
     let second = mutex.lock_within(&me, Duration::from_millis(100)).await;
@@ -528,7 +532,7 @@ async fn an_unreachable_store_is_no_contention_for_the_second_of_an_owner() -> D
     let store = Store::new();
     for is_open in [false, true] {
         store.faults().heal();
-        let locks = store.connect(Options::new())?;
+        let locks = store.attach(Options::new())?;
         if is_open {
             locks.mutex("warm")?.lock().await?.release().await?;
         }
@@ -548,7 +552,7 @@ async fn an_unreachable_store_is_no_contention_for_the_second_of_an_owner() -> D
 async fn who_waits_behind_an_impatient_one_of_its_owner_keeps_its_place() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (locks, other) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let busy = other.mutex("m")?.lock().await?;
     let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
     let impatient = tokio::spawn({
@@ -575,7 +579,7 @@ async fn who_waits_behind_an_impatient_one_of_its_owner_keeps_its_place() -> Don
 #[tokio::test]
 async fn all_of_an_owner_hear_of_the_trouble_that_all_have_met() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new().command_deadline(Duration::from_millis(300)))?;
+    let locks = store.attach(Options::new().command_deadline(Duration::from_millis(300)))?;
     let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());
     store.faults().refuse_all();
     let began = Instant::now();
@@ -588,6 +592,6 @@ async fn all_of_an_owner_hear_of_the_trouble_that_all_have_met() -> Done {
     for task in tasks {
         assert_eq!(task.await.expect("no panic").unwrap_err().kind(), ErrorKind::Unavailable);
     }
-    assert!(began.elapsed() < Duration::from_secs(3), "one after the other: {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(3), "they ran one after the other: {:?}", began.elapsed());
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! An eviction ends a claim for good: no join of it that is asked again, or comes late, has it stand there anew; and what
-//! was told of it before is believed no more.
+//! An eviction ends a claim for good: no repeated or late join makes it stand there anew, and earlier reports of it
+//! are no longer believed.
 
 mod condition;
 
@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{
-    Backend, Claim, ClaimId, ErrorKind, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Reply,
-    Session, SessionId, Shard, Sight, Signals, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
 };
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
 use tidelock_memory::{Clock, Store};
 use tokio::task::JoinHandle;
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 const TTL: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(300);
@@ -27,17 +27,20 @@ fn options() -> Options {
     Options::new().ttl(TTL).back_off(PAUSE, PAUSE)
 }
 
-fn asking(locks: &Arc<dyn Locks>, name: &str) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
+fn asking(
+    locks: &Arc<dyn Locks>,
+    name: &str,
+) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
     let mutex = locks.mutex(name)?;
     Ok(tokio::spawn(async move { mutex.lock().await }))
 }
 
-/// Asks, and does not hear the first answer.
+/// Acquires, and does not hear the first answer.
 fn asking_in_vain(
     store: &Store,
     locks: &Arc<dyn Locks>,
     name: &str,
-) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
+) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
     let mutex = locks.mutex(name)?;
     let mut asking = Box::pin(async move { mutex.lock().await });
     store.faults().lose_replies(1);
@@ -45,7 +48,7 @@ fn asking_in_vain(
     Ok(tokio::spawn(asking))
 }
 
-/// It opens its session.
+/// Opens the session.
 async fn warm(locks: &Arc<dyn Locks>) -> Done {
     locks.mutex("warm")?.lock().await?.release().await
 }
@@ -54,7 +57,7 @@ async fn warm(locks: &Arc<dyn Locks>) -> Done {
 async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (a, b, c) = (store.connect(options())?, store.connect(options())?, store.connect(options())?);
+    let (a, b, c) = (store.attach(options())?, store.attach(options())?, store.attach(options())?);
     for locks in [&a, &b, &c] {
         warm(locks).await?;
     }
@@ -62,14 +65,14 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     let asking = asking_in_vain(&store, &a, "m")?;
     until("it stands in line", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1))
         .await;
-    first.release().await?; // it has its turn, and is told so
+    first.release().await?; // the other claim is granted, and told so
     let claim = c.inspect("m").await?.holders().next().map(|holder| holder.id).expect("it has its turn");
 
     store.faults().drop_signals();
     assert!(c.evict("m", claim).await?);
     store.faults().heal();
     let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
-    clock.pass(PAUSE * 2).await; // it asks again
+    clock.pass(PAUSE * 2).await; // its join is repeated
     until("it waits", async || c.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
     for _ in 0..3 {
         clock.pass(TTL).await;
@@ -86,7 +89,7 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
 async fn an_eviction_between_two_askings_of_a_join_strands_nothing() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let (a, c) = (store.connect(options())?, store.connect(options())?);
+    let (a, c) = (store.attach(options())?, store.attach(options())?);
     for locks in [&a, &c] {
         warm(locks).await?;
     }
@@ -103,14 +106,14 @@ async fn an_eviction_between_two_askings_of_a_join_strands_nothing() -> Done {
     assert_ne!(held.claim(), claim);
     assert_eq!(held.state(), State::Held);
     held.release().await?;
-    assert!(c.inspect("m").await?.claims.is_empty(), "nothing is left of either");
+    assert!(c.inspect("m").await?.claims.is_empty(), "neither claim is left");
     Ok(())
 }
 
 #[tokio::test]
 async fn evicting_from_a_line_where_the_claim_does_not_stand_changes_nothing() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     for locks in [&a, &b] {
         assert!(!locks.evict("mm", held.claim()).await?);
@@ -124,11 +127,11 @@ async fn evicting_from_a_line_where_the_claim_does_not_stand_changes_nothing() -
 #[tokio::test]
 async fn an_eviction_of_nobody_changes_nothing() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let id = a.mutex("warm")?.lock().await?.claim();
     for locks in [&a, &b] {
         for number in id.number..id.number + 20 {
-            assert!(!locks.evict("m", ClaimId { number, ..id }).await?); // most of them it has yet to use
+            assert!(!locks.evict("m", ClaimId { number, ..id }).await?); // most of these numbers are not used yet
         }
     }
     for _ in 0..8 {
@@ -138,12 +141,12 @@ async fn an_eviction_of_nobody_changes_nothing() -> Done {
     Ok(())
 }
 
-/// A store on the way to which the first join of `m` is held up.
+/// A store that holds up the first join of `m` on its way.
 #[derive(Clone, Debug)]
 struct Late {
     store: Store,
     held_up: Arc<Mutex<HeldUp>>,
-    /// The answer to its next leave of somebody else's claim is lost.
+    /// The answer to the next leave of another session's claim is lost.
     loses_an_eviction: Arc<AtomicBool>,
 }
 
@@ -170,7 +173,7 @@ impl Late {
         self.held_up.lock().expect("no panic")
     }
 
-    /// By which the first join was sent.
+    /// The session by which the first join was sent.
     fn session(&self) -> Arc<dyn Session> {
         match &*self.held_up() {
             HeldUp::UnderWay(session, _) => session.clone(),
@@ -178,7 +181,7 @@ impl Late {
         }
     }
 
-    async fn arrives(&self) -> tidelock::Result<Place> {
+    async fn arrives(&self) -> tidelock_core::Result<Place> {
         let HeldUp::UnderWay(session, claim) = std::mem::replace(&mut *self.held_up(), HeldUp::Arrived)
         else {
             panic!("nothing is under way");
@@ -189,7 +192,7 @@ impl Late {
 
 #[async_trait]
 impl Backend for Late {
-    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         Backend::clock(&self.store)
     }
 
@@ -202,7 +205,7 @@ impl Backend for Late {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         let inner = self.store.open(id, options, signals).await?;
         Ok(Arc::new(LateSession { late: self.clone(), inner }))
     }
@@ -218,15 +221,15 @@ impl Session for LateSession {
         self.inner.shard(name)
     }
 
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
         if &*claim.name == "m" && matches!(*self.late.held_up(), HeldUp::NotYet) {
             *self.late.held_up() = HeldUp::UnderWay(self.inner.clone(), claim.clone());
-            return Err(tidelock::Error::new(ErrorKind::Timeout, "it is held up on its way"));
+            return Err(tidelock_core::Error::new(ErrorKind::Timeout, "it is held up on its way"));
         }
         self.inner.join(claim, patience).await
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock::Result<Sight> {
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
         self.inner.look(name, waiting).await
     }
 
@@ -237,7 +240,7 @@ impl Session for LateSession {
         }
         Box::pin(async move {
             left.await?;
-            Err(tidelock::Error::new(ErrorKind::Timeout, "its answer is lost"))
+            Err(tidelock_core::Error::new(ErrorKind::Timeout, "its answer is lost"))
         })
     }
 
@@ -249,15 +252,15 @@ impl Session for LateSession {
         self.inner.resize(name, from, to).await
     }
 
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
         self.inner.renew(shard, standing).await
     }
 
-    async fn line(&self, name: &Name) -> tidelock::Result<Line> {
+    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
         self.inner.line(name).await
     }
 
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock::Result<Vec<Name>> {
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
         self.inner.names(prefix, after).await
     }
 
@@ -272,8 +275,8 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
         let clock = Clock::manual();
         let store = Store::with_clock(&clock);
         let late = Late::new(&store);
-        let a = tidelock::attach(Arc::new(late.clone()), options())?;
-        let c = store.connect(options())?;
+        let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+        let c = store.attach(options())?;
         warm(&a).await?;
         let asking = asking(&a, "m")?;
         until("the repetition is answered", async || {
@@ -298,8 +301,8 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
     Ok(())
 }
 
-/// What the first copy of a join of `a`'s does not keep it from: it holds by the second.
-async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock::Result<Guard> {
+/// Locks m for `a` by the second copy of its join. The first copy, still on its way, does not prevent that.
+async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock_core::Result<Guard> {
     let asking = asking(a, "m")?;
     until("the repetition is answered", async || {
         clock.pass(PAUSE).await;
@@ -316,9 +319,9 @@ async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
         let store = Store::with_clock(&clock);
         let (late, operators) = (Late::new(&store), Late::new(&store));
         *operators.held_up() = HeldUp::Arrived;
-        let a = tidelock::attach(Arc::new(late.clone()), options())?;
-        let operator = tidelock::attach(Arc::new(operators.clone()), options())?;
-        let d = store.connect(options())?;
+        let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+        let operator = tidelock_core::backend::attach(Arc::new(operators.clone()), options())?;
+        let d = store.attach(options())?;
         warm(&a).await?;
         let held = held_by_a_repetition(&clock, &a).await?;
         if is_word_lost {
@@ -339,20 +342,20 @@ async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
     Ok(())
 }
 
-/// A store may forget: its data are flushed, or a failover loses them. It may have a claim anew then, by a copy of its
-/// join that comes late; and there it waits behind whoever holds now.
+/// A store may forget: its data are flushed, or a failover loses them. A late copy of a join may then make its claim
+/// stand there anew, waiting behind the current holder.
 #[tokio::test]
 async fn a_hold_that_the_store_has_as_a_wait_is_lost_at_the_next_renewal() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
     let late = Late::new(&store);
-    let a = tidelock::attach(Arc::new(late.clone()), options())?;
-    let d = store.connect(options())?;
+    let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+    let d = store.attach(options())?;
     warm(&a).await?;
     let held = held_by_a_repetition(&clock, &a).await?;
     let session = late.session();
     store.faults().drop_signals();
-    session.leave(&Name::new("m")?, held.claim(), Leave::Done).await?; // as if the store had forgotten
+    session.leave(&Name::new("m")?, held.claim(), Leave::Done).await?; // as if the store had forgotten it
     let now = d.mutex("m")?.try_lock().await?.expect("free");
     store.faults().heal();
     assert!(matches!(late.arrives().await?, Place::Waiting { .. }));

@@ -1,4 +1,4 @@
-//! Futures that are polled, and then left lying: what they asked for is held by nobody for ever.
+//! Futures that are polled and then neither polled nor dropped: what they requested must not stay taken for ever.
 
 mod deaf;
 
@@ -9,11 +9,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use deaf::Deaf;
-use tidelock::prelude::*;
-use tidelock::{Backend, Claim, ClaimId, Kind, Name, Options, Patience, Place, Weight};
+use tidelock_core::backend::{Backend, Claim, Patience, Place};
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, Kind, Name, Options, Weight};
 use tidelock_memory::{Clock, Store};
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 const TTL: Duration = Duration::from_secs(15);
 const MAX_HOLD: Duration = Duration::from_secs(2);
@@ -27,18 +28,18 @@ struct Stage {
 }
 
 impl Stage {
-    async fn new() -> tidelock::Result<Self> {
+    async fn new() -> tidelock_core::Result<Self> {
         let clock = Clock::manual();
         let store = Store::with_clock(&clock);
-        let hangs = store.connect(Options::new().ttl(TTL).max_hold(MAX_HOLD))?;
-        let other = store.connect(Options::new().ttl(TTL))?;
+        let hangs = store.attach(Options::new().ttl(TTL).max_hold(MAX_HOLD))?;
+        let other = store.attach(Options::new().ttl(TTL))?;
         for locks in [&hangs, &other] {
             locks.mutex("warm")?.lock().await?.release().await?;
         }
         Ok(Self { clock, store, hangs, other })
     }
 
-    /// Polls it until its request has arrived; and never again, though the answer comes.
+    /// Polls it until its request has arrived, and never again, although the answer comes.
     fn leave_lying<T>(&self, asking: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) {
         self.store.faults().delay(ANSWER_TAKES);
         let mut poll = || asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
@@ -48,8 +49,8 @@ impl Stage {
         self.store.faults().heal();
     }
 
-    /// How long it takes until somebody else has it.
-    async fn free_after(&self, name: &str, step: Duration) -> tidelock::Result<Duration> {
+    /// The time until another client has the lock.
+    async fn free_after(&self, name: &str, step: Duration) -> tidelock_core::Result<Duration> {
         let began = self.clock.now();
         while self.other.mutex(name)?.try_lock().await?.is_none() {
             self.clock.pass(step).await;
@@ -97,9 +98,9 @@ async fn a_join_that_is_polled_after_its_leave_stands_in_nobodys_way() -> Done {
     let mut asking = mutex.lock();
     let mut poll = || asking.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     stage.store.faults().delay(ANSWER_TAKES);
-    assert!(poll().is_pending()); // it is on its way
+    assert!(poll().is_pending()); // the request is on its way
     stage.store.faults().heal();
-    stage.clock.pass(TTL * 4).await; // its leave is done, and nobody remembers that any more
+    stage.clock.pass(TTL * 4).await; // its leave is done and forgotten
     match poll() {
         Poll::Ready(held) => held?.release().await?,
         Poll::Pending => drop(asking),
@@ -118,7 +119,7 @@ async fn what_comes_alive_after_its_leave_is_given_back_with_its_future() -> Don
     assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     stage.store.faults().heal();
     stage.clock.pass(TTL * 4).await;
-    // A connection may have carried it there all the same: as if it had been asked for only now.
+    // A connection may have carried it there all the same: as if it were requested only now.
     let late = stage.store.open(id.session, &Options::new().ttl(TTL), std::sync::Arc::new(Deaf)).await?;
     let id = ClaimId { number: id.number + 1, ..id };
     let claim = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
@@ -138,7 +139,7 @@ async fn a_store_is_not_blamed_for_a_user_who_is_late_again_and_again() -> Done 
         if let Poll::Ready(held) = asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             panic!("turn {turn}: {held:?}");
         }
-        stage.clock.pass(TTL * 2).await; // somebody computes
+        stage.clock.pass(TTL * 2).await; // another task computes
     }
     stage.store.faults().heal();
     let again = stage.clock.clone();
@@ -192,20 +193,21 @@ async fn an_hour_passes_quickly_by_a_future_that_nobody_polls() -> Done {
     Ok(())
 }
 
-/// Locks m on a store that answers within 10 ms, but for one request perhaps; its user is away for so long meanwhile.
+/// Locks m on a store that answers all requests within 10 ms, except perhaps one. Its user is away for this long in
+/// the meantime.
 async fn lock_while_away(away: Duration, is_refused: bool, deadline: Duration) -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new().ttl(TTL).command_deadline(deadline))?;
+    let locks = store.attach(Options::new().ttl(TTL).command_deadline(deadline))?;
     locks.mutex("warm")?.lock().await?.release().await?;
     match is_refused {
-        true => store.faults().refuse_next(1), // and it is asked again after a pause
+        true => store.faults().refuse_next(1), // it is sent again after a pause
         false => store.faults().delay(ANSWER_TAKES),
     }
     let mutex = locks.mutex("m")?;
     let mut asking = Box::pin(async move { mutex.lock().await.map(drop) });
     assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    clock.pass(away).await; // somebody computes
+    clock.pass(away).await; // another task computes
     let asking = tokio::spawn(asking);
     while !asking.is_finished() {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What the keeper promises, over the memory backend with faults and a clock that is turned by hand.
+//! The promises of the keeper, over the memory backend with faults and a clock that is turned by hand.
 
 mod condition;
 mod deaf;
@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use condition::until;
 use deaf::Deaf;
-use tidelock::prelude::*;
-use tidelock::{Backend, Claim, ClaimId, ErrorKind, Kind, Name, Options, Patience, Place, SessionId, Weight};
+use tidelock_core::backend::{Backend, Claim, Patience, Place};
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Options, SessionId, Weight};
 use tidelock_memory::{Clock, Store};
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 const TTL: Duration = Duration::from_secs(15);
 
@@ -21,8 +22,8 @@ fn store() -> (Clock, Store) {
     (clock.clone(), Store::with_clock(&clock))
 }
 
-/// Somebody who locks `name`, in a task of its own.
-fn waiter(locks: &Arc<dyn Locks>, name: &str) -> tokio::task::JoinHandle<tidelock::Result<Guard>> {
+/// Locks `name` in a task of its own.
+fn waiter(locks: &Arc<dyn Locks>, name: &str) -> tokio::task::JoinHandle<tidelock_core::Result<Guard>> {
     let mutex = locks.mutex(name).expect("a good name");
     tokio::spawn(async move { mutex.lock().await })
 }
@@ -40,7 +41,7 @@ async fn until_empty(locks: &Arc<dyn Locks>, name: &str) {
 #[tokio::test]
 async fn renewals_keep_a_hold_for_many_ttls() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     clock.pass(TTL * 10).await;
     assert_eq!(held.state(), State::Held);
@@ -52,7 +53,7 @@ async fn renewals_keep_a_hold_for_many_ttls() -> Done {
 #[tokio::test]
 async fn one_failed_renewal_is_jeopardy_and_not_loss() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     store.faults().refuse_all();
     clock.pass(TTL / 2).await;
@@ -68,7 +69,7 @@ async fn one_failed_renewal_is_jeopardy_and_not_loss() -> Done {
 #[tokio::test]
 async fn loss_is_told_before_the_store_can_have_given_the_place_away() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let before = clock.now();
     let held = locks.mutex("m")?.lock().await?;
     let lost = tokio::spawn(held.lost());
@@ -93,7 +94,7 @@ async fn loss_is_told_before_the_store_can_have_given_the_place_away() -> Done {
 #[tokio::test]
 async fn a_waiter_gets_on_without_any_signal_within_a_third_of_the_ttl() -> Done {
     let (clock, store) = store();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     let waiting = waiter(&b, "m");
     until_waiting(&a, "m", 1).await;
@@ -110,8 +111,8 @@ async fn a_waiter_gets_on_without_any_signal_within_a_third_of_the_ttl() -> Done
 #[tokio::test]
 async fn a_dead_holder_delays_the_line_by_its_ttl_and_a_tenth() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new())?;
-    // A session without a keeper is a client that has died.
+    let locks = store.attach(Options::new())?;
+    // A session without a keeper stands for a client that has died.
     let id = ClaimId { session: SessionId::from_bits(7), number: 1 };
     let dead = store.open(id.session, &Options::new(), Arc::new(Deaf)).await?;
     let claim = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
@@ -130,7 +131,7 @@ async fn a_dead_holder_delays_the_line_by_its_ttl_and_a_tenth() -> Done {
 #[tokio::test]
 async fn a_lost_reply_to_join_strands_nothing_and_is_no_refusal() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     locks.mutex("other")?.lock().await?.release().await?;
     store.faults().lose_replies(usize::MAX);
     let trying = tokio::spawn({
@@ -152,7 +153,7 @@ async fn a_lost_reply_to_join_strands_nothing_and_is_no_refusal() -> Done {
 #[tokio::test]
 async fn a_leave_is_repeated_until_the_store_is_back() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     store.faults().refuse_all();
     drop(held);
@@ -166,7 +167,7 @@ async fn a_leave_is_repeated_until_the_store_is_back() -> Done {
 #[tokio::test]
 async fn max_hold_ends_a_hold_however_healthy_its_keeper() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new().max_hold(Duration::from_secs(3)))?;
+    let locks = store.attach(Options::new().max_hold(Duration::from_secs(3)))?;
     let held = locks.mutex("m")?.lock().await?;
     let waiting = waiter(&locks, "m");
     until_waiting(&locks, "m", 1).await;
@@ -183,8 +184,8 @@ async fn max_hold_ends_a_hold_however_healthy_its_keeper() -> Done {
 #[tokio::test]
 async fn an_ended_session_loses_its_guards_and_its_waiters_stand_in_line_anew() -> Done {
     let (_, store) = store();
-    let a = store.connect(Options::new().label("a"))?;
-    let b = store.connect(Options::new().label("b"))?;
+    let a = store.attach(Options::new().label("a"))?;
+    let b = store.attach(Options::new().label("b"))?;
     let held = a.mutex("m")?.lock().await?;
     let other = b.mutex("n")?.lock().await?;
     let waiting = waiter(&a, "n");
@@ -203,7 +204,7 @@ async fn an_ended_session_loses_its_guards_and_its_waiters_stand_in_line_anew() 
 #[tokio::test]
 async fn an_evicted_holder_is_told_and_its_release_frees_no_successor() -> Done {
     let (_, store) = store();
-    let (a, operator) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, operator) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     let holder = operator.inspect("m").await?.claims[0].id;
     assert!(operator.evict("m", holder).await?);
@@ -222,7 +223,7 @@ async fn an_evicted_holder_is_told_and_its_release_frees_no_successor() -> Done 
 #[tokio::test]
 async fn the_last_handle_that_goes_ends_the_session() -> Done {
     let (_, store) = store();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     let waiting = waiter(&b, "m");
     until_waiting(&a, "m", 1).await;
@@ -236,7 +237,7 @@ async fn the_last_handle_that_goes_ends_the_session() -> Done {
 #[tokio::test]
 async fn run_stops_the_work_when_the_guard_is_lost() -> Done {
     let (_, store) = store();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     assert_eq!(held.run(async { 7 }).await?, 7);
     let (result, _) = tokio::join!(held.run(std::future::pending::<()>()), async {
@@ -250,7 +251,7 @@ async fn run_stops_the_work_when_the_guard_is_lost() -> Done {
 #[tokio::test]
 async fn dropping_an_acquire_after_any_number_of_polls_leaves_nothing() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     locks.mutex("other")?.lock().await?.release().await?;
     for taken in [false, true] {
         let held = match taken {
@@ -321,7 +322,7 @@ async fn a_panicking_holder_gives_back() -> Done {
 #[tokio::test]
 async fn close_says_what_the_store_did_not_confirm() -> Done {
     let (clock, store) = store();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let _held = locks.mutex("m")?.lock().await?;
     store.faults().refuse_all();
     let closing = tokio::spawn(async move { locks.close().await });
@@ -339,18 +340,18 @@ async fn close_says_what_the_store_did_not_confirm() -> Done {
 async fn a_leave_that_failed_once_is_sent_again_soon_however_long_pauses_are() -> Done {
     let (clock, store) = store();
     let pause = TTL * 40;
-    let drops = store.connect(Options::new().back_off(pause, pause))?;
-    let other = store.connect(Options::new())?;
+    let drops = store.attach(Options::new().back_off(pause, pause))?;
+    let other = store.attach(Options::new())?;
     other.mutex("warm")?.lock().await?.release().await?;
     let (guard, kept) = (drops.mutex("m")?.lock().await?, drops.mutex("kept")?.lock().await?);
     store.faults().refuse_all();
     drop(guard);
-    clock.pass(Duration::from_millis(100)).await; // its user's leave fails, and the keeper's
+    clock.pass(Duration::from_millis(100)).await; // the user's leave fails, and so does the keeper's
     store.faults().heal();
     let began = clock.now();
     while other.mutex("m")?.try_lock().await?.is_none() {
         clock.pass(TTL / 30).await;
-        assert!(clock.now().since(began) <= TTL / 5, "nobody holds it, and it is still in the way");
+        assert!(clock.now().since(began) <= TTL / 5, "the lock is free, but a claim is still in the way");
     }
     assert_eq!(kept.state(), State::Held);
     Ok(())

@@ -1,19 +1,19 @@
-//! What listens to tracing panics, on threads of ours too: it ends nothing but itself.
+//! Tracing subscribers that panic, also on Tidelock's threads: such a panic ends nothing else.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidelock::Options;
-use tidelock::prelude::*;
+use tidelock_core::Options;
+use tidelock_core::prelude::*;
 use tidelock_memory::{Clock, Store};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// It panics on the keeper's thread, at each warning.
+/// Panics at each warning on the keeper's thread.
 struct Full;
 
 impl Subscriber for Full {
@@ -42,21 +42,21 @@ impl Subscriber for Full {
 }
 
 #[tokio::test]
-async fn a_listener_that_panics_costs_no_lock() -> tidelock::Result<()> {
+async fn a_listener_that_panics_costs_no_lock() -> tidelock_core::Result<()> {
     tracing::subscriber::set_global_default(Full).expect("the only one");
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
-    store.faults().refuse_next(1); // a renewal: that is worth a warning
+    store.faults().refuse_next(1); // a renewal: its failure is logged as a warning
     clock.pass(Duration::from_secs(10)).await;
-    assert!(PANICS.load(Ordering::SeqCst) > 0, "nothing was told, so nothing is shown");
+    assert!(PANICS.load(Ordering::SeqCst) > 0, "nothing was logged, so this test shows nothing");
     assert_ne!(held.state(), State::Lost);
     held.release().await?;
     locks.close().await
 }
 
-/// Where in the life of a span it panics, in a process of its own.
+/// The point in the life of a span where the subscriber panics, in a process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spoiled {
     New,
@@ -116,8 +116,8 @@ impl Subscriber for Spoiled {
 
 const CHILD: &str = "TIDELOCK_TEST_SPOILED_SPANS";
 
-/// A span ends wherever its guard, or its acquire, is dropped: while its user panics too, and there another panic is the
-/// end of the process.
+/// A span ends where its guard or its acquire is dropped. That may be while its user panics, and then a second panic
+/// aborts the process.
 #[test]
 fn a_listener_that_panics_at_a_span_ends_neither_a_task_nor_the_process() {
     if let Ok(place) = std::env::var(CHILD) {

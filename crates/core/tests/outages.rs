@@ -1,4 +1,4 @@
-//! The store is away while no session is open: who acquires goes on opening one, for as long as a command may take.
+//! The store is away while no session is open: acquires keep trying to open one for as long as a command may take.
 
 mod condition;
 
@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::{Backend, Clock, Error, ErrorKind, Options, Session, SessionId, Signals};
+use tidelock_core::backend::{Backend, Clock, Session, Signals};
+use tidelock_core::{Error, ErrorKind, Options, SessionId};
 use tidelock_memory::Store;
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 const OUTAGE: Duration = Duration::from_millis(300);
 
-/// A store that is away for a while, and counts who comes.
+/// A store that is away for a while, and counts the attempts to open a session.
 #[derive(Debug)]
 struct Away {
     store: Store,
@@ -46,7 +47,7 @@ impl Backend for Away {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         self.opens.fetch_add(1, Ordering::Relaxed);
         match Instant::now() < self.back_at {
             true => Err(Error::new(self.kind, "the store is away")),
@@ -62,7 +63,7 @@ fn patient() -> Options {
 #[tokio::test]
 async fn who_acquires_outlasts_an_outage_before_its_first_session() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let locks = tidelock::attach(away, patient())?;
+    let locks = tidelock_core::backend::attach(away, patient())?;
     locks.mutex("m")?.lock().await?.release().await?;
     locks.close().await
 }
@@ -70,7 +71,7 @@ async fn who_acquires_outlasts_an_outage_before_its_first_session() -> Done {
 #[tokio::test]
 async fn who_waited_when_its_session_ended_outlasts_the_outage() -> Done {
     let store = Store::new();
-    let (holds, waits) = (store.connect(patient())?, store.connect(patient().label("waits"))?);
+    let (holds, waits) = (store.attach(patient())?, store.attach(patient().label("waits"))?);
     let held = holds.mutex("m")?.lock().await?;
     let mutex = waits.mutex("m")?;
     let waiter = tokio::spawn(async move { mutex.lock().await });
@@ -86,7 +87,7 @@ async fn who_waited_when_its_session_ended_outlasts_the_outage() -> Done {
 #[tokio::test]
 async fn a_crowd_opens_one_session_at_a_time_and_pauses_in_between() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let locks = tidelock::attach(away.clone(), patient())?;
+    let locks = tidelock_core::backend::attach(away.clone(), patient())?;
     let mut crowd = tokio::task::JoinSet::new();
     for n in 0..1_000 {
         let mutex = locks.mutex(&format!("m{n}"))?;
@@ -96,9 +97,10 @@ async fn a_crowd_opens_one_session_at_a_time_and_pauses_in_between() -> Done {
         acquired.expect("no panic")?;
     }
     let opens = away.opens.load(Ordering::Relaxed);
-    // After 0, 20, 60, 140 and 300 ms; and where a busy machine has the crowd come bit by bit, once in 20 ms at most.
+    // Attempts come after 0, 20, 60, 140 and 300 ms. If a busy machine starts the crowd bit by bit, at most one in 20
+    // ms.
     let most = 1 + OUTAGE.as_millis() / 20;
-    assert!((2..=most).contains(&(opens as u128)), "{opens} sessions were asked for");
+    assert!((2..=most).contains(&(opens as u128)), "{opens} attempts to open a session");
     locks.close().await
 }
 
@@ -108,7 +110,7 @@ async fn who_comes_when_the_store_is_back_waits_out_nobodys_rest() -> Done {
     for is_ping in [true, false] {
         let away = Away::new(OUTAGE, ErrorKind::Unavailable);
         let options = Options::new().command_deadline(OUTAGE / 6).back_off(rest, rest);
-        let locks = tidelock::attach(away.clone(), options)?;
+        let locks = tidelock_core::backend::attach(away.clone(), options)?;
         while Instant::now() < away.back_at {
             let tried = locks.mutex("m")?.lock_within(OUTAGE * 10).await;
             assert!(tried.map_or_else(|error| error.kind() == ErrorKind::Unavailable, |got| got.is_some()));
@@ -129,18 +131,18 @@ async fn who_comes_when_the_store_is_back_waits_out_nobodys_rest() -> Done {
 async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() -> Done {
     let (first, longest) = (OUTAGE / 15, Duration::from_secs(10));
     let options = || Options::new().command_deadline(OUTAGE * 10).back_off(first, longest);
-    // They have asked, and do so no more.
+    // Earlier callers have asked, and ask no more.
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let locks = tidelock::attach(away, options())?;
+    let locks = tidelock_core::backend::attach(away, options())?;
     for _ in 0..10 {
         locks.ping().await.unwrap_err();
     }
     locks.mutex("m")?.lock().await?.release().await?;
     locks.close().await?;
-    // They rest when it comes, and have done so for long; or ask once more just then.
+    // When the new caller comes, earlier ones are in a long pause, or are just trying once more.
     for is_resting in [true, false] {
         let store = Store::new();
-        let locks = store.connect(options())?;
+        let locks = store.attach(options())?;
         store.faults().refuse_all();
         let mutex = locks.mutex("others")?;
         let others = tokio::spawn(async move { mutex.lock().await?.release().await });
@@ -164,7 +166,7 @@ async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() 
 #[tokio::test]
 async fn newcomers_by_the_thousand_have_a_breath_taken_between_two_tries() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let locks = tidelock::attach(away.clone(), patient())?;
+    let locks = tidelock_core::backend::attach(away.clone(), patient())?;
     let patient = tokio::spawn({
         let mutex = locks.mutex("patient")?;
         async move { mutex.lock().await?.release().await }
@@ -186,7 +188,7 @@ async fn newcomers_by_the_thousand_have_a_breath_taken_between_two_tries() -> Do
         acquired.expect("no panic")?;
     }
     let opens = away.opens.load(Ordering::Relaxed);
-    assert!((2..=60).contains(&opens), "{opens} sessions were asked for by {number}"); // one in 20 ms, or a few
+    assert!((2..=60).contains(&opens), "{opens} attempts to open a session by {number}"); // one in 20 ms, or a few
     locks.close().await
 }
 
@@ -196,7 +198,7 @@ async fn a_client_that_is_dropped_while_it_rests_keeps_nothing_and_opens_nothing
     let rest = Duration::from_secs(60);
     for _ in 0..10 {
         let options = Options::new().command_deadline(OUTAGE / 10).back_off(rest, rest);
-        let locks = tidelock::attach(away.clone(), options)?;
+        let locks = tidelock_core::backend::attach(away.clone(), options)?;
         locks.mutex("m")?.lock().await.unwrap_err();
     }
     let opens = away.opens.load(Ordering::Relaxed);
@@ -208,10 +210,10 @@ async fn a_client_that_is_dropped_while_it_rests_keeps_nothing_and_opens_nothing
 #[tokio::test]
 async fn an_outage_that_is_longer_than_a_command_is_told() -> Done {
     let away = Away::new(Duration::from_secs(60), ErrorKind::Unavailable);
-    let locks = tidelock::attach(away, Options::new().command_deadline(OUTAGE))?;
+    let locks = tidelock_core::backend::attach(away, Options::new().command_deadline(OUTAGE))?;
     let began = Instant::now();
     let error = locks.mutex("m")?.lock().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "the reason, and not that it took too long: {error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "the reason, not that it took too long: {error}");
     assert!((OUTAGE / 2..OUTAGE * 10).contains(&began.elapsed()), "{:?}", began.elapsed());
     let error = locks.mutex("m")?.lock_within(OUTAGE / 10).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -221,7 +223,7 @@ async fn an_outage_that_is_longer_than_a_command_is_told() -> Done {
 #[tokio::test]
 async fn what_no_pause_mends_is_told_at_once() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Denied);
-    let locks = tidelock::attach(away.clone(), patient())?;
+    let locks = tidelock_core::backend::attach(away.clone(), patient())?;
     assert_eq!(locks.mutex("m")?.lock().await.unwrap_err().kind(), ErrorKind::Denied);
     assert_eq!(away.opens.load(Ordering::Relaxed), 1);
     Ok(())
@@ -230,6 +232,6 @@ async fn what_no_pause_mends_is_told_at_once() -> Done {
 #[tokio::test]
 async fn to_connect_is_asked_once() {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let error = tidelock::connect(away.clone(), patient()).await.unwrap_err();
+    let error = tidelock_core::backend::connect(away.clone(), patient()).await.unwrap_err();
     assert_eq!((error.kind(), away.opens.load(Ordering::Relaxed)), (ErrorKind::Unavailable, 1));
 }

@@ -1,4 +1,4 @@
-//! Renewals go by what remains: on a store whose answers come late, prove little, or say less than before.
+//! Renewals go by the time that is left, on a store whose answers come late, prove little, or grant less than before.
 
 mod condition;
 
@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{
-    Backend, Claim, ClaimId, ErrorKind, Grant, Leave, Left, Line, Moment, Name, Options, Patience, Place,
-    Renewal, Reply, Session, SessionId, Shard, Sight, Signals, Sleep, Token, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Grant, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Signals, Sleep,
 };
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Token, Weight};
 use tidelock_memory::{Clock, Store};
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
 const TTL: Duration = Duration::from_secs(15);
 
-/// A store whose sessions are leases that a request only proves for the time of the renewal before it.
+/// A store whose sessions are leases, where a request proves the lease only as of the renewal before it.
 #[derive(Clone, Debug)]
 struct Slow {
     clock: Clock,
@@ -31,12 +32,12 @@ struct How {
     open_takes: Duration,
     join_takes: Duration,
     ttl: Duration,
-    /// What an answer proves: itself, or only the one before.
+    /// What an answer proves: its own request, or only the one before.
     is_proved_late: bool,
     joined: Vec<ClaimId>,
     left: Vec<(ClaimId, Leave)>,
     signals: Option<Arc<dyn Signals>>,
-    /// How many grants are told before their join is answered, by so much.
+    /// How many grants are pushed before their joins are answered, and how long before.
     told_early: (usize, Duration),
     renewals: usize,
 }
@@ -55,7 +56,10 @@ struct Lease {
 }
 
 impl Slow {
-    fn locks(options: Options, change: impl FnOnce(&mut How)) -> tidelock::Result<(Self, Arc<dyn Locks>)> {
+    fn locks(
+        options: Options,
+        change: impl FnOnce(&mut How),
+    ) -> tidelock_core::Result<(Self, Arc<dyn Locks>)> {
         let clock = Clock::manual();
         let (open_takes, join_takes, ttl) = (Duration::ZERO, Duration::ZERO, options.ttl);
         let (joined, left) = (Vec::new(), Vec::new());
@@ -65,7 +69,7 @@ impl Slow {
             How { open_takes, join_takes, ttl, is_proved_late, joined, left, signals, told_early, renewals };
         change(&mut how);
         let slow = Self { store: Store::with_clock(&clock), clock, how: Arc::new(Mutex::new(how)) };
-        Ok((slow.clone(), tidelock::attach(Arc::new(slow), options)?))
+        Ok((slow.clone(), tidelock_core::backend::attach(Arc::new(slow), options)?))
     }
 
     fn how(&self) -> MutexGuard<'_, How> {
@@ -79,7 +83,7 @@ impl Slow {
         }
     }
 
-    /// Lets so much time pass, in small steps, so that whoever was woken in between is served.
+    /// Lets this much time pass, in small steps, so that every task that is woken in between runs.
     async fn pass(&self, time: Duration) {
         const STEP: Duration = Duration::from_millis(100);
         for _ in 0..time.as_millis() / STEP.as_millis() {
@@ -91,7 +95,7 @@ impl Slow {
 
 #[async_trait]
 impl Backend for Slow {
-    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         Backend::clock(&self.store)
     }
 
@@ -104,7 +108,7 @@ impl Backend for Slow {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         let asked = self.clock.now();
         let takes = self.how().open_takes;
         self.sleep(takes).await;
@@ -131,7 +135,7 @@ impl SlowSession {
         self.slow.clock.advance(early);
     }
 
-    /// Until when something lives that was sent then.
+    /// Until when the lease lives if a request was sent then.
     fn until(&self, sent: Moment) -> Moment {
         let from = if self.slow.how().is_proved_late { self.lease().known } else { sent };
         from + self.ttl()
@@ -148,7 +152,7 @@ impl Session for SlowSession {
         self.inner.shard(name)
     }
 
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
         let (sent, takes) = (self.slow.clock.now(), self.slow.how().join_takes);
         self.slow.how().joined.push(claim.id);
         let place = self.inner.join(claim, patience).await?;
@@ -164,7 +168,7 @@ impl Session for SlowSession {
         })
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock::Result<Sight> {
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
         self.inner.look(name, waiting).await
     }
 
@@ -181,7 +185,7 @@ impl Session for SlowSession {
         self.inner.resize(name, from, to).await
     }
 
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
         let sent = self.slow.clock.now();
         self.slow.how().renewals += 1;
         let renewal = self.inner.renew(shard, standing).await?;
@@ -190,11 +194,11 @@ impl Session for SlowSession {
         Ok(Renewal { until: self.until(sent), ..renewal })
     }
 
-    async fn line(&self, name: &Name) -> tidelock::Result<Line> {
+    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
         self.inner.line(name).await
     }
 
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock::Result<Vec<Name>> {
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
         self.inner.names(prefix, after).await
     }
 
@@ -203,7 +207,7 @@ impl Session for SlowSession {
     }
 }
 
-/// Does this while time passes.
+/// Runs `work` while time passes.
 async fn drive<T: Send + 'static>(slow: &Slow, work: impl Future<Output = T> + Send + 'static) -> T {
     let work = tokio::spawn(work);
     until("it is done", async || {
@@ -216,7 +220,7 @@ async fn drive<T: Send + 'static>(slow: &Slow, work: impl Future<Output = T> + S
     work.await.expect("no panic")
 }
 
-async fn lock(slow: &Slow, locks: &Arc<dyn Locks>, name: &str) -> tidelock::Result<Guard> {
+async fn lock(slow: &Slow, locks: &Arc<dyn Locks>, name: &str) -> tidelock_core::Result<Guard> {
     let mutex = locks.mutex(name)?;
     drive(slow, async move { mutex.lock().await }).await
 }
@@ -230,7 +234,7 @@ async fn a_grant_that_comes_late_is_renewed_before_it_is_handed_out() -> Done {
     let options = Options::new().command_deadline(Duration::from_secs(14));
     let (slow, locks) = Slow::locks(options, |how| how.join_takes = Duration::from_secs(12))?;
     let held = lock(&slow, &locks, "m").await?;
-    assert!(held.remaining() > TTL / 2, "it is nearly over: {:?} remain", held.remaining());
+    assert!(held.remaining() > TTL / 2, "only {:?} left", held.remaining());
     slow.pass(TTL * 2).await;
     assert_eq!(held.state(), State::Held);
     held.release().await?;
@@ -246,7 +250,7 @@ async fn a_session_whose_opening_took_long_does_not_begin_with_a_spent_deadline(
             how.is_proved_late = true;
         })?;
         let held = lock(&slow, &locks, "m").await?;
-        assert!(held.remaining() > TTL / 3, "opened after {late} s: {:?} remain", held.remaining());
+        assert!(held.remaining() > TTL / 3, "opened after {late} s: only {:?} left", held.remaining());
         slow.pass(TTL * 2).await;
         assert_eq!(held.state(), State::Held, "opened after {late} s");
         held.release().await?;
@@ -266,19 +270,19 @@ async fn what_is_granted_after_an_outage_stays_held_while_the_store_answers() ->
         slow.pass(outage).await;
         slow.store.faults().heal();
         if before.state() == State::Lost {
-            continue; // nothing more was proved in time
+            continue; // no later lease was proved in time
         }
         let after = lock(&slow, &locks, "n").await?;
         slow.pass(TTL).await;
         assert_eq!(
             before.state(),
             State::Held,
-            "it was held before, and every renewal since was answered: {outage:?}"
+            "it was held before the outage, and every renewal since was answered: {outage:?}"
         );
         assert_eq!(
             after.state(),
             State::Held,
-            "it was granted after, and every renewal since was answered: {outage:?}"
+            "it was granted after the outage, and every renewal since was answered: {outage:?}"
         );
         before.release().await?;
         after.release().await?;
@@ -295,7 +299,7 @@ async fn a_store_that_grants_a_shorter_ttl_at_a_reconnect_is_believed_at_once() 
     assert!(held.remaining() > SHORTER * 3);
     slow.how().ttl = SHORTER;
     let signals = slow.how().signals.clone().expect("it is open");
-    signals.look_everywhere(); // it was connected to again
+    signals.look_everywhere(); // as after a reconnect
     until("it is believed", async || held.remaining() < SHORTER).await;
     for _ in 0..40 {
         slow.pass(Duration::from_millis(500)).await;
@@ -314,7 +318,7 @@ async fn a_join_whose_answer_comes_too_late_is_asked_again_under_another_id() ->
     let options = Options::new().command_deadline(TTL * 4);
     let (slow, locks) = Slow::locks(options, |how| how.join_takes = TTL * 3)?;
     let clock = slow.clone();
-    // The first is sent at 0, and an answer to it would come at 3 ttl. From 1 ttl on the store is quick again.
+    // The first join is sent at 0, and its answer would come at 3 ttl. From 1 ttl on the store is quick again.
     let quick = tokio::spawn(async move {
         let clock_of_store = Backend::clock(&clock);
         Sleep::until(&clock_of_store, clock.clock.now() + TTL / 2).await;
@@ -323,17 +327,17 @@ async fn a_join_whose_answer_comes_too_late_is_asked_again_under_another_id() ->
     let began = slow.clock.now();
     let guard = lock(&slow, &locks, "m").await?;
     let took = slow.clock.now().since(began);
-    assert!(took >= TTL && took < TTL * 3 / 2, "it was waited for for {took:?}");
+    assert!(took >= TTL && took < TTL * 3 / 2, "the wait took {took:?}");
     assert_eq!(guard.state(), State::Held);
     quick.await.expect("no panic");
 
-    // The first claim may have been granted and have ended since: asked for again, it would stand in the store anew, and
-    // a push from before that would be taken for its grant.
+    // The first claim may have been granted and have ended since. A repeated join would make it stand in the store
+    // anew, and an earlier push would be taken for its grant.
     let joined = slow.how().joined.clone();
     let left = slow.how().left.clone();
     let [first, second] = joined[..] else { panic!("asked for twice: {joined:?}") };
-    assert_ne!(first, second, "what may have ended is not asked for again");
-    // By the keeper, by its user who finds it lost, or by both: a join may have come between the two.
+    assert_ne!(first, second, "a claim that may have ended is not requested again");
+    // By the keeper, by the user that finds it lost, or by both: a join may have come between the two.
     assert!(matches!(left.len(), 1 | 2) && left.iter().all(|left| *left == (first, Leave::Void)), "{left:?}");
     let signals = slow.how().signals.clone().expect("it is open");
     let old = Token::from_order(u64::from(u32::MAX)).expect("small enough");
@@ -352,7 +356,7 @@ async fn no_join_is_asked_again_for_longer_than_one_command_may_take() -> Done {
     let refused = lock(&slow, &locks, "m").await.expect_err("no answer came in time");
     assert_eq!(refused.kind(), ErrorKind::Timeout);
     let took = slow.clock.now().since(began);
-    assert!(took >= TTL * 2 && took < TTL * 5 / 2, "it was waited for for {took:?}");
+    assert!(took >= TTL * 2 && took < TTL * 5 / 2, "the wait took {took:?}");
     close(&slow, locks).await
 }
 
@@ -415,13 +419,13 @@ async fn a_max_hold_that_no_grant_outlives_is_called_by_its_name() -> Done {
 #[tokio::test]
 async fn a_store_that_is_away_is_not_asked_for_ever_at_the_first_pause() -> Done {
     let (slow, locks) = Slow::locks(Options::new(), |_| {})?;
-    locks.mutex("m")?.lock().await?.release().await?; // nothing is held, nobody waits
+    locks.mutex("m")?.lock().await?.release().await?; // no claim holds or waits
     slow.store.faults().refuse_all();
     slow.pass(TTL * 2).await;
     let before = slow.how().renewals;
     slow.pass(TTL).await;
     let asked = slow.how().renewals - before;
-    assert!((5..=30).contains(&asked), "it was asked {asked} times in {TTL:?}, and may be once a second");
+    assert!((5..=30).contains(&asked), "{asked} requests in {TTL:?}; about one a second is right");
     slow.store.faults().heal();
     lock(&slow, &locks, "m").await?.release().await?;
     close(&slow, locks).await

@@ -1,4 +1,4 @@
-//! What tracing shows of an acquire and of the hold that follows it.
+//! The tracing spans of an acquire and of the hold that follows it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Counts what is open, as every collector does: a span is closed when its handles are gone, and all of its children.
+/// Counts open spans like every collector does: a span is closed when its handles and all of its children are gone.
 #[derive(Clone, Default)]
 struct Open(Arc<(Mutex<Spans>, AtomicU64)>);
 
@@ -101,7 +101,7 @@ impl Subscriber for Open {
 }
 
 #[tokio::test]
-async fn the_span_of_an_acquire_ends_with_the_acquire_and_not_with_the_hold() -> tidelock::Result<()> {
+async fn the_span_of_an_acquire_ends_with_the_acquire_and_not_with_the_hold() -> tidelock_core::Result<()> {
     let open = Open::default();
     let _default = tracing::subscriber::set_default(open.clone());
     let locks = tidelock_memory::connect();
@@ -110,7 +110,7 @@ async fn the_span_of_an_acquire_ends_with_the_acquire_and_not_with_the_hold() ->
     let held = locks.mutex("m")?.lock().await?;
     drop(entered);
     drop(request);
-    assert_eq!(open.names(), ["hold"], "neither its acquire nor its user's request is kept open");
+    assert_eq!(open.names(), ["hold"], "the spans of the acquire and of the user's request are closed");
     assert_eq!(open.spans().of.values().next().map(|hold| hold.follows.clone()), Some(vec!["acquire"]));
     held.release().await?;
     assert!(open.names().is_empty(), "{:?}", open.names());

@@ -1,9 +1,9 @@
-//! A process that gets no more threads.
+//! A process that cannot start any more threads.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
 
-use tidelock::ErrorKind;
+use tidelock_core::ErrorKind;
 
 const CHILD: &str = "TIDELOCK_TEST_WITHOUT_THREADS";
 
@@ -12,7 +12,7 @@ fn a_keeper_that_gets_no_thread_is_unavailable() {
     if std::env::var_os(CHILD).is_some() {
         return without_threads();
     }
-    // A stack of this size cannot be had, so no thread can.
+    // No thread can have a stack of this size, so no thread can start.
     let child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "a_keeper_that_gets_no_thread_is_unavailable", "--nocapture"])
         .env(CHILD, "1")
@@ -24,7 +24,7 @@ fn a_keeper_that_gets_no_thread_is_unavailable() {
 }
 
 fn without_threads() {
-    assert!(std::thread::Builder::new().spawn(|| {}).is_err(), "there are no threads to be had here");
+    assert!(std::thread::Builder::new().spawn(|| {}).is_err(), "no thread must be able to start here");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let locks = tidelock_memory::connect();

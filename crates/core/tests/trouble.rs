@@ -1,4 +1,4 @@
-//! Backends that hang, panic or end under their users' feet.
+//! Backends that hang, panic or end while they are in use.
 
 mod condition;
 
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{
-    Backend, Claim, ClaimId, Clock, ErrorKind, Leave, Left, Line, Name, Options, Patience, Place, Renewal,
-    Reply, Session, SessionId, Shard, Sight, Signals, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Clock, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
 };
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
 use tidelock_memory::Store;
 use tokio::task::JoinHandle;
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
-/// A store with one thing wrong.
+/// A store with one defect.
 #[derive(Debug)]
 struct Sick {
     store: Store,
@@ -57,7 +57,7 @@ struct SickSession {
 }
 
 impl Sick {
-    fn locks(how: How, options: Options) -> tidelock::Result<(Arc<Self>, Arc<dyn Locks>)> {
+    fn locks(how: How, options: Options) -> tidelock_core::Result<(Arc<Self>, Arc<dyn Locks>)> {
         let sick = Arc::new(Self {
             store: Store::new(),
             how,
@@ -65,7 +65,7 @@ impl Sick {
             closes: Arc::default(),
             gate: tokio::sync::Notify::new(),
         });
-        Ok((sick.clone(), tidelock::attach(sick, options)?))
+        Ok((sick.clone(), tidelock_core::backend::attach(sick, options)?))
     }
 }
 
@@ -84,7 +84,7 @@ impl Backend for Sick {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         self.opens.fetch_add(1, Ordering::Relaxed);
         match self.how {
             How::OpenHangs => std::future::pending().await,
@@ -109,9 +109,9 @@ impl Session for SickSession {
         self.inner.shard(name)
     }
 
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock::Result<Place> {
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
         if self.how == How::ConflictOnJoin {
-            return Err(tidelock::Error::new(ErrorKind::Conflict, "somebody else was quicker"));
+            return Err(tidelock_core::Error::new(ErrorKind::Conflict, "somebody else was quicker"));
         }
         if self.how == How::JoinHangs {
             std::future::pending::<()>().await;
@@ -119,21 +119,21 @@ impl Session for SickSession {
         self.inner.join(claim, patience).await
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock::Result<Sight> {
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
         self.inner.look(name, waiting).await
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        assert_ne!(self.how, How::LeavePanics, "on purpose: a defect of the backend");
+        assert_ne!(self.how, How::LeavePanics, "on purpose: a bug in the backend");
         let before = self.leaves.fetch_add(1, Ordering::Relaxed);
         if self.how == How::LeavesAreDeniedAtFirst && before < 3 {
-            let denied = tidelock::Error::new(ErrorKind::Denied, "somebody edits the permissions");
+            let denied = tidelock_core::Error::new(ErrorKind::Denied, "somebody edits the permissions");
             return Box::pin(std::future::ready(Err(denied)));
         }
         if self.how == How::TheFirstLeaveIsLost && before == 0 {
-            let clock = tidelock::boot_clock();
-            let told = tidelock::Sleep::until(&clock, clock.now() + Duration::from_millis(20));
-            let lost = tidelock::Error::new(ErrorKind::Unavailable, "the connection ended");
+            let clock = tidelock_core::backend::boot_clock();
+            let told = tidelock_core::backend::Sleep::until(&clock, clock.now() + Duration::from_millis(20));
+            let lost = tidelock_core::Error::new(ErrorKind::Unavailable, "the connection ended");
             return Box::pin(async {
                 told.await;
                 Err(lost)
@@ -153,16 +153,16 @@ impl Session for SickSession {
         self.inner.resize(name, from, to).await
     }
 
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock::Result<Renewal> {
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
         assert!(self.how != How::RenewPanics, "on purpose");
         self.inner.renew(shard, standing).await
     }
 
-    async fn line(&self, name: &Name) -> tidelock::Result<Line> {
+    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
         self.inner.line(name).await
     }
 
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock::Result<Vec<Name>> {
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
         self.inner.names(prefix, after).await
     }
 
@@ -172,19 +172,20 @@ impl Session for SickSession {
         }
         let before = self.closes.fetch_add(1, Ordering::Relaxed);
         if self.how == How::OpenWaitsForTheGateAndTheFirstCloseFails && before == 0 {
-            return Err(tidelock::Error::new(ErrorKind::Unavailable, "the store is away"));
+            return Err(tidelock_core::Error::new(ErrorKind::Unavailable, "the store is away"));
         }
         self.inner.close().await
     }
 }
 
-/// An answer that takes longer than it is to the next renewal, by a way that serves nobody but the caller.
-async fn users_own<T>(reply: Reply<T>) -> tidelock::Result<T> {
-    let clock = tidelock::boot_clock();
-    let mut answered = pin!(tidelock::Sleep::until(&clock, clock.now() + Duration::from_millis(400)));
+/// An answer that takes longer than the time to the next renewal, by a way that serves nobody but the caller.
+async fn users_own<T>(reply: Reply<T>) -> tidelock_core::Result<T> {
+    let clock = tidelock_core::backend::boot_clock();
+    let mut answered =
+        pin!(tidelock_core::backend::Sleep::until(&clock, clock.now() + Duration::from_millis(400)));
     std::future::poll_fn(|cx| match std::thread::current().name() {
         Some("tidelock-keeper") => {
-            Poll::Ready(Err(tidelock::Error::new(ErrorKind::Timeout, "the keeper is told nothing here")))
+            Poll::Ready(Err(tidelock_core::Error::new(ErrorKind::Timeout, "the keeper is told nothing here")))
         }
         _ => answered.as_mut().poll(cx).map(Ok),
     })
@@ -202,7 +203,10 @@ async fn a_store_that_does_not_open_keeps_nobody_beyond_their_patience() -> Done
     for wait in waits {
         assert_eq!(wait.await.unwrap_err().kind(), ErrorKind::Timeout);
     }
-    assert!(began.elapsed() < Duration::from_secs(4), "one opening serves all, and each waits for itself");
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "one opening serves all, and each caller waits by itself"
+    );
     assert_eq!(sick.opens.load(Ordering::Relaxed), 1);
     Ok(())
 }
@@ -257,7 +261,7 @@ async fn a_leave_that_was_denied_for_a_moment_is_repeated() -> Done {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_holds_after_close_whatever_was_on_its_way() -> Done {
     for _ in 0..50 {
-        let locks = Store::new().connect(Options::new())?;
+        let locks = Store::new().attach(Options::new())?;
         let crowd: Vec<_> = (0..8)
             .map(|task| {
                 let mutex = locks.mutex(&format!("m{task}")).expect("a good name");
@@ -286,7 +290,7 @@ async fn nobody_holds_after_close_whatever_was_on_its_way() -> Done {
 
 #[tokio::test]
 async fn whoever_closes_second_waits_for_the_same_end() -> Done {
-    let locks = Store::new().connect(Options::new())?;
+    let locks = Store::new().attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     let (first, second) = tokio::join!(locks.close(), locks.close());
     first?;
@@ -299,7 +303,7 @@ async fn whoever_closes_second_waits_for_the_same_end() -> Done {
 #[tokio::test]
 async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
     let store = Store::new();
-    let (locks, other) = (store.connect(Options::new().label("ours"))?, store.connect(Options::new())?);
+    let (locks, other) = (store.attach(Options::new().label("ours"))?, store.attach(Options::new())?);
     let b = other.mutex("b")?.lock().await?;
     let all = tokio::spawn({
         let locks = locks.clone();
@@ -318,15 +322,17 @@ async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
     other.close().await
 }
 
-/// Asks for m, of a store that does not answer that.
-async fn asking_in_vain(locks: &Arc<dyn Locks>) -> tidelock::Result<JoinHandle<tidelock::Result<Guard>>> {
+/// Acquires m from a store that does not answer that.
+async fn asking_in_vain(
+    locks: &Arc<dyn Locks>,
+) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
     let mutex = locks.mutex("m")?;
     let asking = tokio::spawn(async move { mutex.lock().await });
-    tokio::task::yield_now().await; // it is under way
+    tokio::task::yield_now().await; // the request is under way
     Ok(asking)
 }
 
-async fn is_told_that_it_is_closed(asking: JoinHandle<tidelock::Result<Guard>>) {
+async fn is_told_that_it_is_closed(asking: JoinHandle<tidelock_core::Result<Guard>>) {
     let told = tokio::time::timeout(Duration::from_secs(3), asking).await.expect("it is told at once");
     assert_eq!(told.expect("no panic").expect_err("it is closed").kind(), ErrorKind::Closed);
 }
@@ -344,7 +350,7 @@ async fn whoever_waits_for_an_answer_is_told_that_its_locks_is_closed() -> Done 
 #[tokio::test]
 async fn whoever_pauses_before_it_asks_again_is_told_that_its_locks_is_closed() -> Done {
     let (store, long) = (Store::new(), Duration::from_secs(30));
-    let locks = store.connect(Options::new().command_deadline(long * 2).back_off(long, long))?;
+    let locks = store.attach(Options::new().command_deadline(long * 2).back_off(long, long))?;
     locks.ping().await?;
     store.faults().refuse_next(1);
     let asking = asking_in_vain(&locks).await?;
@@ -366,7 +372,7 @@ async fn whoever_waits_for_an_answer_goes_on_as_soon_as_its_session_is_over() ->
     Ok(())
 }
 
-/// Closes, and says whether that kept its deadline, and how it went.
+/// Closes, and returns whether that kept its deadline, and how it ended.
 async fn close_within(locks: &Arc<dyn Locks>, longest: Duration) -> (bool, Done) {
     let began = Instant::now();
     let closed = locks.close_within(longest).await;
@@ -388,11 +394,11 @@ async fn close_within_keeps_its_deadline_while_a_session_is_being_opened() -> Do
     assert_eq!(
         closed.unwrap_err().kind(),
         ErrorKind::Timeout,
-        "it cannot know what the store has made of it"
+        "the client cannot know what the store did with it"
     );
     let began = Instant::now();
     assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
-    assert!(began.elapsed() < Duration::from_secs(1), "the opening is given up with it");
+    assert!(began.elapsed() < Duration::from_secs(1), "the opening is given up too");
     Ok(())
 }
 
@@ -417,7 +423,7 @@ async fn close_within_keeps_its_deadline_behind_another_closer() -> Done {
 #[tokio::test]
 async fn a_close_has_its_own_time_behind_an_impatient_one() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let _held = locks.mutex("m")?.lock().await?;
     store.faults().delay(SHORT);
     let impatient = tokio::spawn({
@@ -467,7 +473,7 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
             closing.await.expect("no panic")?;
             let _ = asking.await.expect("no panic");
         }
-        // A session counts in what it shares with its backend.
+        // A session is counted by what it shares with its backend.
         until("the session has gone", async || Arc::strong_count(&sick.closes) == 1).await;
         drop((mutex, locks));
     }
@@ -495,7 +501,7 @@ async fn a_session_that_opens_while_it_is_closed_is_closed_before_that_returns()
 async fn close_within_all_the_time_there_is_waits_for_the_store() -> Done {
     for is_open in [true, false] {
         let store = Store::new();
-        let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+        let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
         b.mutex("other")?.lock().await?.release().await?;
         if is_open {
             let _held = a.mutex("m")?.lock().await?;
@@ -505,7 +511,7 @@ async fn close_within_all_the_time_there_is_waits_for_the_store() -> Done {
             let mutex = a.mutex("n")?;
             async move { mutex.lock().await.map(drop) }
         });
-        tokio::task::yield_now().await; // it is under way
+        tokio::task::yield_now().await; // the request is under way
         a.close_within(Duration::MAX).await?;
         store.faults().heal();
         assert!(b.mutex("m")?.try_lock().await?.is_some());
@@ -517,23 +523,23 @@ async fn close_within_all_the_time_there_is_waits_for_the_store() -> Done {
 #[tokio::test]
 async fn a_close_that_failed_can_be_asked_for_again() -> Done {
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new())?, store.connect(Options::new())?);
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     b.mutex("other")?.lock().await?.release().await?;
     let _held = a.mutex("m")?.lock().await?;
     store.faults().refuse_all();
     assert!(a.close_within(Duration::from_millis(50)).await.is_err(), "the store is away");
     store.faults().heal();
     a.close_within(Duration::from_secs(10)).await?;
-    assert!(b.mutex("m")?.try_lock().await?.is_some(), "it was confirmed, and m is not free");
+    assert!(b.mutex("m")?.try_lock().await?.is_some(), "the leave was confirmed, and m is not free");
     Ok(())
 }
 
 #[tokio::test]
 async fn one_clock_at_its_end_stops_no_other_session() -> Done {
-    let other = Store::new().connect(Options::new().ttl(Duration::from_secs(1)))?;
+    let other = Store::new().attach(Options::new().ttl(Duration::from_secs(1)))?;
     let held = other.mutex("other")?.lock().await?;
     let clock = tidelock_memory::Clock::manual();
-    let locks = Store::with_clock(&clock).connect(Options::new())?;
+    let locks = Store::with_clock(&clock).attach(Options::new())?;
     let _guard = locks.mutex("m")?.lock().await?;
     clock.advance(Duration::MAX);
     let began = Instant::now();
@@ -551,9 +557,9 @@ async fn a_release_that_nobody_polls_gives_back_though_its_leave_was_lost() -> D
     let guard = locks.mutex("m")?.lock().await?;
     let mut releasing = Box::pin(guard.release());
     assert!(releasing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let other = sick.store.connect(Options::new())?;
+    let other = sick.store.attach(Options::new())?;
     assert!(other.mutex("m")?.lock_within(Duration::from_secs(5)).await?.is_some(), "it is held by nobody");
-    // It is polled again after all: it hears of that first leave.
+    // It is polled again after all: it hears the result of that first leave.
     assert_eq!(releasing.await.unwrap_err().kind(), ErrorKind::Unavailable);
     locks.close().await
 }
@@ -591,7 +597,7 @@ async fn a_close_that_failed_while_a_session_was_being_opened_can_be_asked_for_a
 async fn a_backend_without_a_ttl_stops_no_other_session() -> Done {
     let (_, locks) = Sick::locks(How::NoTtl, Options::new())?;
     let _ = tokio::time::timeout(SHORT, locks.ping()).await;
-    let other = Store::new().connect(Options::new())?;
+    let other = Store::new().attach(Options::new())?;
     let opened = tokio::time::timeout(Duration::from_secs(5), other.ping()).await;
     opened.expect("the keeper has time for it")?;
     other.close().await
@@ -609,13 +615,14 @@ async fn a_backend_that_panics_while_a_user_panics_ends_no_process() -> Done {
     Ok(())
 }
 
-/// A runtime on which another task computes again and again is late at each pause; that is no reason to go on for ever.
+/// On a runtime where another task computes again and again, an acquire is late at each pause. It must not go on for
+/// ever because of that.
 #[tokio::test]
 async fn an_acquire_ends_on_a_busy_runtime_too() -> Done {
     for is_try in [true, false] {
         let store = Store::new();
-        let locks = store.connect(Options::new().command_deadline(Duration::from_millis(500)))?;
-        locks.ping().await?; // its session is open
+        let locks = store.attach(Options::new().command_deadline(Duration::from_millis(500)))?;
+        locks.ping().await?; // opens the session
         let computing = tokio::spawn(async {
             loop {
                 std::thread::sleep(Duration::from_millis(130));

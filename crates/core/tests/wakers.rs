@@ -1,4 +1,4 @@
-//! Users' wakers may do anything, on threads that are not theirs. None of it may cost anybody else a lock.
+//! Users' wakers may do anything, on Tidelock's threads. It must not cost any other task a lock.
 
 mod condition;
 
@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use condition::until;
-use tidelock::prelude::*;
-use tidelock::{Backend, Clock, Options, Session, SessionId, Signals};
+use tidelock_core::backend::{Backend, Clock, Session, Signals};
+use tidelock_core::prelude::*;
+use tidelock_core::{Options, SessionId};
 use tidelock_memory::Store;
 
-type Done = tidelock::Result<()>;
+type Done = tidelock_core::Result<()>;
 
-/// A waker that panics, and counts how often.
+/// A waker that panics, and counts its panics.
 #[derive(Default)]
 struct Panics(AtomicUsize);
 
@@ -29,7 +30,7 @@ impl Wake for Panics {
 }
 
 impl Panics {
-    /// Polls `future` once, so that this is what is woken for it.
+    /// Polls `future` once with this waker.
     fn poll<F: Future + ?Sized>(self: &Arc<Self>, future: Pin<&mut F>) {
         let waker = Waker::from(self.clone());
         assert!(future.poll(&mut Context::from_waker(&waker)).is_pending());
@@ -40,7 +41,7 @@ impl Panics {
     }
 }
 
-/// Fails when it takes longer than anything here may take.
+/// Fails if the work takes longer than anything here may take.
 async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(Duration::from_secs(8), work).await;
     done.unwrap_or_else(|_| panic!("{what}: not within 8 s"))
@@ -66,14 +67,14 @@ async fn a_waker_that_panics_stops_no_clock() -> Done {
 async fn a_waker_that_panics_ends_no_session() -> Done {
     const TTL: Duration = Duration::from_secs(1);
     let store = Store::new();
-    let (a, b) = (store.connect(Options::new().ttl(TTL))?, store.connect(Options::new().ttl(TTL))?);
+    let (a, b) = (store.attach(Options::new().ttl(TTL))?, store.attach(Options::new().ttl(TTL))?);
     let (ahead, other) = (b.mutex("m")?.lock().await?, a.mutex("other")?.lock().await?);
     let panics = Arc::new(Panics::default());
     let mutex = a.mutex("m")?;
     let mut waiting = mutex.lock();
     panics.poll(waiting.as_mut());
     until("it waits", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
-    store.faults().drop_signals(); // so that the keeper is who finds that it has its turn
+    store.faults().drop_signals(); // so that it is the keeper that finds the grant
     ahead.release().await?;
     panics.until_woken().await;
     store.faults().heal();
@@ -89,7 +90,7 @@ async fn a_waker_that_panics_ends_no_session() -> Done {
 #[tokio::test]
 async fn a_waker_that_panics_keeps_no_other_listener_from_hearing_of_a_loss() -> Done {
     let store = Store::new();
-    let locks = store.connect(Options::new())?;
+    let locks = store.attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     let panics = Arc::new(Panics::default());
     let mut lost = held.lost();
@@ -101,7 +102,7 @@ async fn a_waker_that_panics_keeps_no_other_listener_from_hearing_of_a_loss() ->
     locks.close().await
 }
 
-/// A store that opens no session before its gate is open.
+/// A store that opens no session until its gate is open.
 #[derive(Debug)]
 struct Gated {
     store: Store,
@@ -123,7 +124,7 @@ impl Backend for Gated {
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
-    ) -> tidelock::Result<Arc<dyn Session>> {
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
         self.gate.notified().await;
         self.store.open(id, options, signals).await
     }
@@ -132,7 +133,7 @@ impl Backend for Gated {
 #[tokio::test]
 async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done {
     let gated = Arc::new(Gated { store: Store::new(), gate: tokio::sync::Notify::new() });
-    let locks = tidelock::attach(gated.clone(), Options::new())?;
+    let locks = tidelock_core::backend::attach(gated.clone(), Options::new())?;
     let (a, b) = (locks.mutex("a")?, locks.mutex("b")?);
     let panics = Arc::new(Panics::default());
     let (mut first, mut last) = (a.lock(), a.lock());
@@ -150,7 +151,7 @@ async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done 
 async fn a_waker_that_panics_ends_no_other_task_of_its_owner() -> Done {
     let locks = tidelock_memory::connect();
     let ahead = locks.mutex("m")?.lock().await?;
-    let (mutex, me) = (tidelock::Reentrant::new(locks.mutex("m")?), tidelock::Owner::new());
+    let (mutex, me) = (tidelock_core::Reentrant::new(locks.mutex("m")?), tidelock_core::Owner::new());
     let (mut first, mut second) = (Box::pin(mutex.lock(&me)), Box::pin(mutex.lock(&me)));
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let panics = Arc::new(Panics::default());
@@ -162,7 +163,7 @@ async fn a_waker_that_panics_ends_no_other_task_of_its_owner() -> Done {
     held.release().await
 }
 
-/// What a waker panics with, which panics once more when it is dropped.
+/// The payload of a waker's panic. It panics again when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {

@@ -1,7 +1,7 @@
-//! A read-write lock over a cache: readers share it, one writer fills it, and the price is asked for once.
+//! A read-write lock over a cache: readers share it, one writer fills it, and the service is asked for the price once.
 //!
-//! Whoever misses takes the write lock, looks again (somebody may have filled the cache meanwhile), fills it, and
-//! becomes a reader without letting another writer in between.
+//! A reader that misses takes the write lock, looks again (another may have filled the cache meanwhile), fills it,
+//! and becomes a reader again without letting another writer in between.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Prices {
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let prices = Arc::new(Prices::default());
-    let servers = [store.connect(Options::new())?, store.connect(Options::new())?];
+    let servers = [store.connect(Options::new()).await?, store.connect(Options::new()).await?];
 
     let mut requests = JoinSet::new();
     for request in 0..READERS {
@@ -91,7 +91,7 @@ async fn price(prices: Arc<Prices>, lock: Arc<dyn RwLock>) -> tidelock_memory::R
         let price = prices.ask_the_service().await;
         prices.keep(price);
     }
-    let reading = writing.downgrade().await?; // others read from here on, and nobody writes
+    let reading = writing.downgrade().await?; // from here on others can read, and nobody writes
     let price = prices.cached().await.expect("it was filled, and no writer came between");
     reading.release().await?;
     Ok(price)

@@ -1,7 +1,7 @@
-//! A lock let go before the commit: the next holder reads what was there before, and one of the two updates is lost.
+//! A lock released before the commit: the next holder reads the old value, and one of the two updates is lost.
 //!
-//! It is easily done: a guard inside a function whose transaction is committed by its caller, or by a framework when
-//! the request ends. The steps below stand in the order in which they happen.
+//! This happens easily: a guard inside a function whose transaction is committed by its caller, or by a framework
+//! when the request ends. The steps below are in the order in which they happen.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use tidelock_memory::{Fence, Locks, Result, Token};
 
 const START: i64 = 100;
 
-/// A database with one row. What a transaction writes is seen by others when it has committed.
+/// A database with one row. Others see what a transaction writes once it has committed.
 #[derive(Debug)]
 struct Database {
     balance: Mutex<i64>,
@@ -78,15 +78,15 @@ async fn released_before_the_commit(locks: &dyn Locks) -> Result<i64> {
     let guard = account.lock().await?;
     let mut ours = database.begin();
     ours.deposit(10);
-    guard.release().await?; // wrong: nothing of it can be seen yet
+    guard.release().await?; // wrong: nobody can see the deposit yet
 
     let guard = account.lock().await?;
-    let mut theirs = database.begin(); // reads the balance of before
+    let mut theirs = database.begin(); // reads the old balance
     theirs.deposit(10);
     theirs.commit();
     guard.release().await?;
 
-    ours.commit(); // writes over it
+    ours.commit(); // overwrites their deposit
     Ok(database.balance())
 }
 
@@ -102,7 +102,7 @@ async fn released_after_the_commit(locks: &dyn Locks) -> Result<i64> {
     Ok(database.balance())
 }
 
-/// The fence turns a silent loss into an error: whoever was refused starts over.
+/// The fence turns a silent loss into an error: the refused transaction starts over.
 async fn fenced(locks: &dyn Locks) -> Result<i64> {
     let (database, account) = (Database::new(), locks.mutex("account:7")?);
 

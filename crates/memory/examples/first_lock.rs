@@ -1,4 +1,4 @@
-//! A first lock: take it, see another client refused, give it back, take it again under a greater token.
+//! A first lock: take it, see another client refused, release it, take it again with a greater token.
 //!
 //! The two clients stand for two processes; they share one store. `cargo run -p tidelock-memory --example first_lock`
 
@@ -7,8 +7,8 @@ use tidelock_memory::{Options, Result, State, Store};
 #[tokio::main]
 async fn main() -> Result<()> {
     let store = Store::new();
-    let here = store.connect(Options::new().label("here"))?;
-    let there = store.connect(Options::new().label("there"))?;
+    let here = store.connect(Options::new().label("here")).await?;
+    let there = store.connect(Options::new().label("there")).await?;
 
     let guard = here.mutex("stock:42")?.lock().await?;
     println!("here:  {:?} is held under token {}", guard.name(), guard.token());

@@ -1,7 +1,7 @@
 //! A flash sale: 10 in stock, 100 000 buyers in four shops, and exactly 10 are sold.
 //!
-//! The lock makes the sale right. What makes it quick is to look before standing in line: once it is sold out, nobody
-//! needs the lock to hear so.
+//! The lock makes the sale correct. A check before joining the line makes it fast: once the item is sold out, no
+//! buyer needs the lock to find that out.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const SHOPS: usize = 4;
 #[derive(Debug, Default)]
 struct Sale {
     stock: AtomicU32,
-    /// Set once and never taken back: it may be read without the lock.
+    /// Set once and never reset, so it can be read without the lock.
     sold_out: AtomicBool,
     sold: AtomicU32,
     stood_in_line: AtomicUsize,
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let sale = Arc::new(Sale { stock: AtomicU32::new(STOCK), ..Sale::default() });
     let shops = (0..SHOPS)
-        .map(|shop| store.connect(Options::new().label(&format!("shop {shop}"))))
+        .map(|shop| store.attach(Options::new().label(&format!("shop {shop}"))))
         .collect::<Result<Vec<_>, _>>()?;
 
     let began = Instant::now();
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let (sold, in_line) = (sale.sold.load(Ordering::SeqCst), sale.stood_in_line.load(Ordering::SeqCst));
     println!("{BUYERS} buyers, {STOCK} in stock: {sold} sold, in {:?}", began.elapsed());
-    println!("{in_line} stood in line; the others saw first that it was sold out");
+    println!("{in_line} stood in line; the others saw that it was sold out");
     assert_eq!(sold, STOCK);
     assert_eq!(sale.stock.load(Ordering::SeqCst), 0);
 

@@ -1,6 +1,6 @@
 //! The inventory race: read the stock, think, write it back. Without a lock updates are lost; with one they are not.
 //!
-//! In production the race happens now and then. Here everyone reads before anyone writes, so it happens every time.
+//! In production the race happens sometimes. Here everyone reads before anyone writes, so it happens every time.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, yield_now};
 const STOCK: u32 = 100;
 const BUYERS: u32 = 20;
 
-/// A counter in some database: to read it is one round trip, to write it another.
+/// A counter in some database: a read is one round trip, a write another.
 #[derive(Debug)]
 struct Stock(AtomicU32);
 
@@ -33,7 +33,7 @@ impl Stock {
 async fn main() -> Result<(), Box<dyn Error>> {
     let left = without_a_lock().await?;
     println!("without a lock: {BUYERS} bought, and the stock went from {STOCK} to {left}");
-    assert_eq!(left, STOCK - 1, "everyone wrote what the last one would have");
+    assert_eq!(left, STOCK - 1, "all buyers wrote the same value");
 
     let left = with_a_lock().await?;
     println!("with a lock:    {BUYERS} bought, and the stock went from {STOCK} to {left}");
@@ -65,7 +65,7 @@ async fn with_a_lock() -> Result<u32, Box<dyn Error>> {
     let stock = Arc::new(Stock(AtomicU32::new(STOCK)));
     let store = Store::new();
     // Two shops, each a process of its own.
-    let shops = [store.connect(Options::new())?, store.connect(Options::new())?];
+    let shops = [store.connect(Options::new()).await?, store.connect(Options::new()).await?];
     let mut buyers = JoinSet::new();
     for buyer in 0..BUYERS as usize {
         buyers.spawn(buy(stock.clone(), shops[buyer % 2].mutex("stock:42")?));
@@ -86,7 +86,7 @@ async fn buy(stock: Arc<Stock>, mutex: Arc<dyn Mutex>) -> tidelock_memory::Resul
     guard.release().await
 }
 
-/// The honest question first: a decrement that the store can do by itself needs no lock.
+/// Ask first whether a lock is needed: a decrement that the store can do by itself needs none.
 fn with_one_statement() -> u32 {
     let stock = AtomicU32::new(STOCK);
     for _ in 0..BUYERS {

@@ -1,7 +1,7 @@
-//! Leader election: whoever holds the lock leads, and stops leading when the guard is lost.
+//! Leader election: the node that holds the lock leads, and stops leading when the guard is lost.
 //!
-//! `Guard::run` drops the leader's work where it stands as soon as the guard is lost. What was sent before may still
-//! arrive afterwards: the token, shown with every write, is what refuses it.
+//! `Guard::run` drops the leader's work as soon as the guard is lost. What was sent before may still arrive
+//! afterwards: the token, sent with every write, makes the resource refuse it.
 
 use std::error::Error;
 use std::future::pending;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 const ELECTION: &str = "leader:billing";
 const BOUND: Duration = Duration::from_secs(10);
 
-/// What the nodes tell the world.
+/// What the nodes report.
 #[derive(Debug, PartialEq, Eq)]
 enum News {
     Leads(&'static str, Token),
@@ -31,24 +31,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut clients = Vec::new();
     for node in ["node a", "node b"] {
-        let locks = store.connect(Options::new().label(node))?;
+        let locks = store.connect(Options::new().label(node)).await?;
         clients.push(locks.clone());
         tokio::spawn(campaign(node, locks, fence.clone(), tell.clone()));
     }
 
-    let Some(News::Leads(first, old_token)) = news.recv().await else { unreachable!("somebody leads first") };
+    let Some(News::Leads(first, old_token)) = news.recv().await else { unreachable!("a node leads first") };
     println!("{first} leads under token {old_token}");
     timeout(BOUND, somebody_waits(&*clients[0])).await??;
 
     // The leader's session ends: its lease ran out while it was cut off.
     store.faults().lose_sessions_of(first);
 
-    // The old leader stops and the next one begins, each by itself: in either order.
+    // The old leader stops and the next one begins independently, in either order.
     let mut deposed = false;
     let (second, token) = loop {
         match news.recv().await.ok_or("the nodes are gone")? {
             News::Deposed(node) => {
-                println!("{node} leads no more");
+                println!("{node} no longer leads");
                 deposed = true;
             }
             News::Leads(node, token) => break (node, token),
@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     if !deposed {
         assert_eq!(news.recv().await, Some(News::Deposed(first)));
-        println!("{first} leads no more");
+        println!("{first} no longer leads");
     }
     for locks in clients {
         locks.close().await?;
@@ -78,7 +78,7 @@ async fn somebody_waits(locks: &dyn Locks) -> tidelock_memory::Result<()> {
     Ok(())
 }
 
-/// Stands for election, leads, and when the guard is lost stands again at the end of the line.
+/// Joins the line, leads, and when the guard is lost joins again at the end of the line.
 async fn campaign(
     node: &'static str,
     locks: Arc<dyn Locks>,
@@ -98,14 +98,14 @@ async fn campaign(
     }
 }
 
-/// What a leader does for as long as it leads.
+/// The work of a leader, for as long as it leads.
 async fn lead(
     node: &'static str,
     token: Token,
     fence: &Fence,
     tell: &mpsc::UnboundedSender<News>,
 ) -> tidelock_memory::Result<()> {
-    fence.accept(token)?; // the first write of the new leader: from here on older ones are refused
+    fence.accept(token)?; // the first write of the new leader: from here on older tokens are refused
     let _ = tell.send(News::Leads(node, token));
     pending().await
 }

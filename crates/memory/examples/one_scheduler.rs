@@ -1,7 +1,7 @@
 //! A job that only one of many schedulers does: `try_lock`, and a marker that says it was done.
 //!
-//! The lock alone is not enough. A scheduler whose clock is late finds the lock free again, after the job is done:
-//! the marker, looked at under the lock, is what keeps it from doing the job twice.
+//! The lock alone is not enough. A scheduler whose clock is late finds the lock free again after the job is done. The
+//! marker, checked under the lock, keeps it from doing the job twice.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -23,7 +23,7 @@ struct Reports {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Did,
-    /// Another scheduler is at it.
+    /// Another scheduler is doing it.
     Busy,
     /// It was done before.
     Done,
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut schedulers = JoinSet::new();
     for number in 0..SCHEDULERS {
-        let locks = store.connect(Options::new().label(&format!("scheduler {number}")))?;
+        let locks = store.connect(Options::new().label(&format!("scheduler {number}"))).await?;
         let (reports, midnight) = (reports.clone(), midnight.clone());
         schedulers.spawn(async move {
             midnight.wait().await;
@@ -66,10 +66,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let did = outcomes.iter().filter(|outcome| **outcome == Outcome::Did).count();
     assert_eq!(did, 1);
 
-    // One whose clock is late. The lock is free, and the job is done.
-    let late = store.connect(Options::new().label("late scheduler"))?;
+    // A scheduler whose clock is late: the lock is free, and the job is done.
+    let late = store.connect(Options::new().label("late scheduler")).await?;
     let outcome = tick(&*late, &reports, "2031-05-04").await?;
-    println!("one whose clock is late: {outcome:?}");
+    println!("a scheduler whose clock is late: {outcome:?}");
     assert_eq!(outcome, Outcome::Done);
     assert_eq!(*reports.runs.lock().unwrap_or_else(PoisonError::into_inner), 1);
 
@@ -84,7 +84,7 @@ async fn tick(locks: &dyn Locks, reports: &Reports, day: &'static str) -> tidelo
     let outcome = if reports.is_done(day) {
         Outcome::Done
     } else {
-        guard.run(reports.make(day)).await?; // stops, if the lock is lost on the way
+        guard.run(reports.make(day)).await?; // stops if the lock is lost meanwhile
         Outcome::Did
     };
     guard.release().await?;

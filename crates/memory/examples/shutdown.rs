@@ -1,5 +1,5 @@
-//! A clean shutdown on SIGTERM: stop taking work, let what runs finish, close. The next process has the lock at once,
-//! and not a ttl later.
+//! A clean shutdown on SIGTERM: stop taking work, finish the item at hand, close. The next process has the lock at
+//! once, not a ttl later.
 //!
 //! The example sends the signal to itself; where there is no SIGTERM it goes on as if one had come.
 
@@ -14,7 +14,7 @@ const TTL: Duration = Duration::from_secs(15);
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
-    let locks = store.connect(Options::new().ttl(TTL).label("old process"))?;
+    let locks = store.connect(Options::new().ttl(TTL).label("old process")).await?;
     let terminated = terminated()?;
     let (stop, stopping) = watch::channel(false);
 
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("worker: finished the item at hand");
         guard.release().await
     });
-    // Something forgets a guard: closing gives that back too.
+    // A forgotten guard: closing releases that too.
     let forgotten = locks.mutex("shard:2")?.lock().await?;
 
     worker_is_ready.await?;
@@ -42,9 +42,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("main:   closed; a guard that was left says {:?}", forgotten.state());
     assert_eq!(forgotten.state(), tidelock_memory::State::Lost);
 
-    // The process that comes after it.
+    // The next process.
     let began = Instant::now();
-    let next = store.connect(Options::new().label("new process"))?;
+    let next = store.connect(Options::new().label("new process")).await?;
     let both = next.lock_all(&["shard:1", "shard:2"]).await?;
     println!("next:   has both locks after {:?}; the ttl is {TTL:?}", began.elapsed());
     assert!(began.elapsed() < TTL / 3);
@@ -63,7 +63,7 @@ async fn work(mut stopping: watch::Receiver<bool>) {
     }
 }
 
-/// Ready when the process is asked to end. It listens from now on, and not from its first poll.
+/// Ready when the process is asked to end. It listens from the call on, not only from its first poll.
 #[cfg(unix)]
 fn terminated() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

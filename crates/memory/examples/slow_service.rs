@@ -1,7 +1,7 @@
-//! A semaphore that limits how many calls reach a slow service at once, over all processes together.
+//! A semaphore that limits how many calls reach a slow service at once, across all processes.
 //!
-//! A call that needs more of the service takes more permits; it is not passed for ever by those who need few. The
-//! number of permits can be changed while it is in use.
+//! A call that needs more of the service takes more permits, and is not overtaken by calls that need fewer. The
+//! number of permits can be changed while the semaphore is in use.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 const NAME: &str = "calls:reports";
 const CALLS: usize = 24;
 
-/// The service, which counts how much it is asked at the same time.
+/// The service, which counts its concurrent load.
 #[derive(Debug, Default)]
 struct Service {
     now: AtomicU32,
@@ -35,16 +35,16 @@ impl Service {
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let workers = [
-        store.connect(Options::new().label("worker 0"))?,
-        store.connect(Options::new().label("worker 1"))?,
-        store.connect(Options::new().label("worker 2"))?,
+        store.connect(Options::new().label("worker 0")).await?,
+        store.connect(Options::new().label("worker 1")).await?,
+        store.connect(Options::new().label("worker 2")).await?,
     ];
 
     let most = call_all(&workers, 3).await?;
     println!("3 permits, {CALLS} calls from 3 workers: at most {most} at once");
     assert!(most <= 3);
 
-    // The service has got another machine. Whoever stands in line profits at once.
+    // The service has got another machine. Waiting calls profit at once.
     let calls = workers[0].semaphore(NAME, 3)?;
     let busy = calls.acquire(3).await?;
     let next = workers[1].semaphore(NAME, 3)?;
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How much the service was asked at once, at most.
+/// The greatest load on the service at any one time.
 async fn call_all(workers: &[Arc<dyn Locks>], permits: u32) -> Result<u32, Box<dyn Error>> {
     let service = Arc::new(Service::default());
     let mut calls = JoinSet::new();

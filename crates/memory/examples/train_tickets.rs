@@ -1,6 +1,6 @@
-//! Train tickets: one mutex for each train, the seats looked at again under the lock, and bounded patience.
+//! Train tickets: one mutex for each train, the seats checked again under the lock, and a bounded wait.
 //!
-//! A train that is stuck delays nobody who travels by another one.
+//! A train that is stuck delays no booking of another one.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, yield_now};
 const SEATS: usize = 8;
 const PASSENGERS: usize = 30;
 
-/// The seats of each train; whoever books needs that train's lock.
+/// The seats of each train. A booking needs that train's lock.
 #[derive(Debug)]
 struct Trains(Mutex<BTreeMap<&'static str, Vec<usize>>>);
 
@@ -21,7 +21,7 @@ struct Trains(Mutex<BTreeMap<&'static str, Vec<usize>>>);
 enum Booking {
     Seat(usize),
     SoldOut,
-    /// The line did not move in time: ask again later, or take another train.
+    /// The line did not move in time: try again later, or take another train.
     Busy,
 }
 
@@ -49,9 +49,9 @@ impl Trains {
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let trains = Arc::new(Trains(Mutex::default()));
-    let counters = [store.connect(Options::new())?, store.connect(Options::new())?];
+    let counters = [store.connect(Options::new()).await?, store.connect(Options::new()).await?];
 
-    // Someone holds the lock of one train for long: it is being coupled to another.
+    // The lock of one train is held for long: the train is being coupled to another.
     let stuck = counters[0].mutex("train:G3")?.lock().await?;
 
     let mut bookings = JoinSet::new();
@@ -78,7 +78,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let seated = count(|booking| matches!(booking, Booking::Seat(_)));
         let sold_out = count(|booking| *booking == Booking::SoldOut);
         let busy = count(|booking| *booking == Booking::Busy);
-        println!("{train}: {seated} have a seat, {sold_out} found it sold out, {busy} lost patience");
+        println!("{train}: {seated} have a seat, {sold_out} found it sold out, {busy} gave up waiting");
         assert_eq!(seated, trains.passengers(train).len(), "no seat is sold twice");
     }
     assert_eq!(trains.passengers("train:G1").len(), SEATS);
@@ -106,7 +106,7 @@ async fn book(
     let Some(guard) = locks.mutex(train)?.lock_within(patience).await? else {
         return Ok(Booking::Busy);
     };
-    // Under the lock: what was true before the wait may be so no more.
+    // Under the lock: what was true before the wait may have changed.
     let booking = match trains.are_sold_out(train).await {
         true => Booking::SoldOut,
         false => Booking::Seat(trains.seat(train, passenger).await),

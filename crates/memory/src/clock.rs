@@ -1,8 +1,7 @@
-//! A clock that a test turns by hand.
+//! A manual clock, for tests.
 //!
-//! Nothing moves until it is told to. `advance` jumps, as over a machine that slept. `pass` goes from alarm to
-//! alarm instead and lets whoever was woken deal with it before it goes on, so that renewals and looks happen when
-//! they would.
+//! Time stands still until the test moves it. `advance` jumps, as if the machine had slept. `pass` goes from alarm to
+//! alarm, and lets the woken tasks respond before it goes on, so renewals and looks happen when they are due.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -11,19 +10,19 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidelock::{Alarms, Moment};
+use tidelock_core::backend::{Alarms, Moment};
 
 use crate::store::Shared;
 use crate::sync::AtomicU64;
 
-/// Where a clock begins: late enough that whoever reckons back a lease or two does not fall off the start.
+/// The time at which a clock begins: late enough to subtract a lease or two without passing the start.
 const BEGINNING: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long, in real time, `pass` waits for those who were woken.
+/// How long `pass` waits for woken tasks, in real time.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it waits for the others at least, once somebody did not look within that time.
+/// The least that it waits for other tasks, after one did not respond within that time.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(20);
 
-/// A clock that a test turns by hand, for one store or several.
+/// A clock that a test moves by hand, for one store or several.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -43,14 +42,14 @@ pub struct Clock(Arc<Hands>);
 struct Hands {
     now: AtomicU64,
     alarms: Alarms,
-    /// Held while time passes, so that two who let it pass do it one after the other.
+    /// Held while time passes, so two calls of `pass` run one after the other.
     passing: Mutex<()>,
     /// The stores that go by this clock.
     stores: Mutex<Vec<Weak<Shared>>>,
 }
 
 impl Clock {
-    /// A clock that stands still until it is turned.
+    /// A clock that stands still until it is moved.
     #[must_use]
     pub fn manual() -> Self {
         let beginning = Moment::START + BEGINNING;
@@ -62,27 +61,28 @@ impl Clock {
         }))
     }
 
-    /// What it shows.
+    /// The current time of this clock.
     #[must_use]
     pub fn now(&self) -> Moment {
-        tidelock::Clock::now(&*self.0)
+        tidelock_core::backend::Clock::now(&*self.0)
     }
 
-    /// Jumps, as if the machine had been asleep for so long: whatever was due meanwhile is late. Waits for nobody.
+    /// Jumps, as if the machine had slept for this long: everything that was due meanwhile is late. Waits for no
+    /// task.
     pub fn advance(&self, by: Duration) {
         self.0.turn_to(self.now() + by);
     }
 
-    /// Lets so much time pass, as if awake: everyone who set an alarm is woken when it is due, and time stands
-    /// still until they have dealt with it, so renewals and looks happen in between. Real time is spent only on
-    /// that, and at most about a second on somebody who never looks.
+    /// Lets this much time pass, as if the machine were awake: each alarm wakes its task when it is due, and time
+    /// stands still until the task has responded, so renewals and looks happen in between. Real time is spent only on
+    /// that: at most about a second for a task that never responds.
     ///
-    /// Dropped half-way, it goes on by itself.
+    /// If the future is dropped half-way, time goes on passing.
     pub async fn pass(&self, by: Duration) {
         let hands = self.0.clone();
         let done = Arc::new(Mutex::new((false, None::<Waker>)));
         let passed = done.clone();
-        // On a thread of its own: those who were woken may need the one that polls this.
+        // On a thread of its own: the woken tasks may need the thread that polls this.
         let spawned = thread::Builder::new().name("tidelock-pass".into()).spawn(move || {
             hands.pass(by);
             let waker = {
@@ -107,15 +107,15 @@ impl Clock {
     }
 
     /// The same clock, as a store reads it.
-    pub(crate) fn hands(&self) -> Arc<dyn tidelock::Clock> {
+    pub(crate) fn hands(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         self.0.clone()
     }
 
-    /// One more store goes by it.
+    /// Adds a store that goes by this clock.
     pub(crate) fn drive(&self, store: Weak<Shared>) {
         let mut stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
         if stores.len() == stores.capacity() {
-            stores.retain(|store| store.strong_count() > 0); // a clock may outlive many stores, and never be turned
+            stores.retain(|store| store.strong_count() > 0); // a clock may outlive many stores, and never be moved
         }
         stores.push(store);
     }
@@ -123,15 +123,15 @@ impl Clock {
 
 impl Hands {
     fn turn_to(&self, moment: Moment) {
-        // A clock never shows the moment that never comes: whoever waits for that would be rung again and again.
+        // A clock never shows `Moment::NEVER`: an alarm set for that moment would ring again and again.
         let last = Moment::NEVER - Duration::from_nanos(1);
         self.now.fetch_max(moment.min(last).as_nanos(), Ordering::AcqRel);
-        self.alarms.ring(tidelock::Clock::now(self));
+        self.alarms.ring(tidelock_core::backend::Clock::now(self));
     }
 
     fn pass(&self, by: Duration) {
         let _one = self.passing.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = tidelock::Clock::now(self) + by;
+        let end = tidelock_core::backend::Clock::now(self) + by;
         let mut patience = PATIENCE;
         loop {
             if !self.wait_for_renewals(end, patience) {
@@ -140,7 +140,7 @@ impl Hands {
             let next = self.alarms.first().filter(|first| *first <= end);
             self.turn_to(next.unwrap_or(end));
             if !self.alarms.wait_until_seen(patience) {
-                patience = (patience / 2).max(LITTLE_PATIENCE); // they are not waited for again, but another may be slow
+                patience = (patience / 2).max(LITTLE_PATIENCE); // not waited for again; another may be slow
             }
             if next.is_none() && self.alarms.first().is_none_or(|first| first > end) {
                 return;
@@ -148,8 +148,8 @@ impl Hands {
         }
     }
 
-    /// A client that is awake sets an alarm before its lease ends, but perhaps it is just about to: time does not
-    /// run past a lease without having waited for that. Says whether there was no need to, or it helped.
+    /// A client that is awake sets an alarm before its lease ends, but perhaps has not done so yet: time waits for
+    /// that before it runs past a lease. Returns `false` if no such alarm was set in time.
     fn wait_for_renewals(&self, end: Moment, patience: Duration) -> bool {
         let Some(lease_ends) = self.first_lease_end().filter(|at| *at <= end) else {
             return true;
@@ -167,14 +167,14 @@ impl Hands {
     }
 
     fn first_lease_end(&self) -> Option<Moment> {
-        let now = tidelock::Clock::now(self);
+        let now = tidelock_core::backend::Clock::now(self);
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         stores.retain(|store| store.strong_count() > 0);
         stores.iter().filter_map(|store| store.upgrade()?.first_lease_end_after(now)).min()
     }
 }
 
-impl tidelock::Clock for Hands {
+impl tidelock_core::backend::Clock for Hands {
     fn now(&self) -> Moment {
         Moment::from_nanos(self.now.load(Ordering::Acquire))
     }

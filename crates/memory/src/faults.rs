@@ -1,12 +1,12 @@
-//! What a test can make go wrong: lost sessions, refused requests, lost replies, delays, lost signals.
+//! Faults for tests: lost sessions, refused requests, lost replies, delays, lost signals.
 
 use std::time::Duration;
 
-use tidelock::SessionId;
+use tidelock_core::SessionId;
 
 use crate::Store;
 
-/// What a test can make go wrong in a [`Store`]. It acts on every client of the store.
+/// Faults that a test can cause in a [`Store`]. They act on every client of the store.
 ///
 /// ```
 /// use tidelock_memory::Store;
@@ -24,17 +24,17 @@ impl Faults {
     }
 
     /// Ends every session now, as if none had been renewed in time: claims leave, and clients are told.
-    /// Says how many there were.
+    /// Returns how many there were.
     pub fn lose_sessions(&self) -> usize {
         self.lose(|_| true)
     }
 
-    /// Ends the sessions of the clients whose [`label`](tidelock::Options::label) it is. Says how many there were.
+    /// Ends the sessions of the clients with this [`label`](tidelock_core::Options::label). Returns how many there were.
     pub fn lose_sessions_of(&self, label: &str) -> usize {
         self.lose(|of| of == label)
     }
 
-    /// The next `count` requests are refused as [`Unavailable`](tidelock::ErrorKind::Unavailable); they do nothing.
+    /// The next `count` requests are refused as [`Unavailable`](tidelock_core::ErrorKind::Unavailable), and do nothing.
     pub fn refuse_next(&self, count: usize) {
         self.0.mishaps().change(|plan| plan.refuse = count);
     }
@@ -44,19 +44,19 @@ impl Faults {
         self.refuse_next(usize::MAX);
     }
 
-    /// The next `count` requests are carried out, but their replies are lost: whoever asked gets a
-    /// [`Timeout`](tidelock::ErrorKind::Timeout) and cannot know.
+    /// The next `count` requests are carried out, but their replies are lost: the caller gets a
+    /// [`Timeout`](tidelock_core::ErrorKind::Timeout) and cannot know the outcome.
     pub fn lose_replies(&self, count: usize) {
         self.0.mishaps().change(|plan| plan.lose_replies = count);
     }
 
-    /// Every request takes so long on the store's clock, half of it on the way there and half on the way back.
-    /// (A leave arrives at once; its reply takes all of it.)
+    /// Every request takes this long on the store's clock, half of it on the way there and half on the way back. (A
+    /// leave arrives at once; its reply takes the whole delay.)
     pub fn delay(&self, delay: Duration) {
         self.0.mishaps().change(|plan| plan.delay = delay);
     }
 
-    /// Nothing that the store tells by itself arrives any more, until [`Faults::heal`].
+    /// No signal from the store arrives until [`Faults::heal`].
     pub fn drop_signals(&self) {
         self.0.mishaps().change(|plan| plan.drop_signals = true);
     }

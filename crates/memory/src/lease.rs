@@ -1,13 +1,14 @@
-//! What the store keeps of one session: until when it lives, where its claims stand, and which joins came too late.
+//! What the store knows about one session: until when it lives, where its claims stand, and which joins are void.
 //!
-//! A void leave is remembered for one ttl: its join, should it still be under way, arrives within that time or not
-//! at all. What is remembered longer is forgotten at the next void leave or renewal.
+//! A void leave is remembered for one ttl: if its join is still under way, it arrives within that time or not at all.
+//! Older ones are forgotten at the next void leave or renewal.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{Moment, Options, Signals};
+use tidelock_core::Options;
+use tidelock_core::backend::{Moment, Signals};
 
 use crate::row::Row;
 
@@ -47,7 +48,7 @@ impl Lease {
         }
     }
 
-    /// From now on a join of this number comes too late.
+    /// From now on a join with this number is void.
     pub(crate) fn make_void(&mut self, number: u64, now: Moment) {
         self.forget_void(now);
         if self.void.insert(number) {
@@ -59,7 +60,7 @@ impl Lease {
         self.void.contains(&number)
     }
 
-    /// Forgets what cannot arrive any more.
+    /// Forgets the joins that can no longer arrive.
     pub(crate) fn forget_void(&mut self, now: Moment) {
         while let Some((_, number)) = self.void_until.front().filter(|(until, _)| *until <= now) {
             self.void.remove(number);

@@ -1,7 +1,7 @@
 //! Tidelock in the process's own memory: for tests, demos, and everything that fits in one process.
 //!
-//! [`connect`] gives locks over a store of their own. They keep every promise that the other backends keep, in the
-//! same order and with the same tokens, at the price of a few hundred nanoseconds.
+//! [`connect`] returns locks on a store of their own. They keep every promise that the other backends keep, in the
+//! same order and with the same tokens, and cost a few hundred nanoseconds.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
@@ -17,8 +17,8 @@
 //!
 //! # Tests of your own
 //!
-//! A [`Store`] can have several clients, as if each were a process; a [`Clock`] that you turn makes a lease end
-//! without a wait; and [`Faults`] make the store fail in the ways that servers do.
+//! A [`Store`] can have several clients, as if each were a process. A [`Clock`] that you move makes a lease end
+//! without a wait. [`Faults`] make the store fail in the ways that servers do.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
@@ -27,29 +27,30 @@
 //!
 //! let clock = Clock::manual();
 //! let store = Store::with_clock(&clock);
-//! let worker = store.connect(Options::new().label("worker"))?;
+//! let worker = store.connect(Options::new().label("worker")).await?;
 //! let held = worker.mutex("nightly job")?.lock().await?;
 //!
 //! // A worker that is awake renews its session, however long the job takes.
 //! clock.pass(Duration::from_secs(60 * 60)).await;
 //! assert_eq!(held.state(), State::Held);
 //!
-//! // One that slept through its ttl has lost what it held, and somebody else may have it.
+//! // One that slept through its ttl has lost its lock, and another client can take it.
 //! clock.advance(Duration::from_secs(60));
 //! assert_eq!(held.state(), State::Lost);
-//! let other = store.connect(Options::new())?;
+//! let other = store.connect(Options::new()).await?;
 //! assert!(other.mutex("nightly job")?.try_lock().await?.is_some());
 //! # other.close().await?;
 //! # Ok(()) }
 //! ```
 //!
-//! Everything of `tidelock` is exported again here, so this is the one crate to depend on.
+//! This crate re-exports all of `tidelock`, so it is the only one to depend on.
 
 mod clock;
 mod faults;
 mod lease;
 mod line;
 mod mishap;
+mod named;
 mod news;
 mod row;
 mod session;
@@ -66,9 +67,9 @@ use std::sync::Arc;
 pub use clock::Clock;
 pub use faults::Faults;
 pub use store::Store;
-pub use tidelock::*;
+pub use tidelock_core::*;
 
-/// Locks over a fresh store of their own, with the default options. Share them in their `Arc`.
+/// Locks on a new store of their own, with the default options. Share them by cloning the `Arc`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
@@ -82,5 +83,5 @@ pub use tidelock::*;
 /// ```
 #[must_use]
 pub fn connect() -> Arc<dyn Locks> {
-    Store::new().connect(Options::new()).expect("the default options are in their ranges")
+    Store::new().attach(Options::new()).expect("the default options are in their ranges")
 }

@@ -1,12 +1,13 @@
-//! One name's line, quick however many stand in it.
+//! One name's line, fast however many claims stand in it.
 //!
-//! Claims are numbered as they come and kept in that order. Grants go in order too and held is sticky, so those who
-//! hold are always the front: `front` is the number that parts them from those who wait. Joining, leaving anywhere,
-//! granting the next one and asking for the heaviest waiter each take a step or two into an ordered row.
+//! Claims are numbered and kept in order of arrival. Grants follow the same order and held is sticky, so the held
+//! claims are always the front of the line: the number `front` separates them from the waiters. A join, a leave
+//! anywhere, a grant and the search for the heaviest waiter each take a step or two into an ordered row.
 
 use std::ops::Bound;
 
-use tidelock::{ClaimId, Error, Grant, Kind, Left, Moment, Name, Result, Token, Weight};
+use tidelock_core::backend::{Grant, Left, Moment};
+use tidelock_core::{ClaimId, Error, Kind, Name, Result, Token, Weight};
 
 use crate::row::Row;
 
@@ -15,14 +16,14 @@ pub(crate) struct Line {
     name: Name,
     kind: Kind,
     capacity: Weight,
-    /// The weights of all who hold; more than the capacity after a shrink.
+    /// The total weight of the held claims; after a shrink it may exceed the capacity.
     held: u64,
-    /// The number of the next comer.
+    /// The number of the next claim to come.
     next: u64,
-    /// Everyone before it holds, everyone from it on waits.
+    /// All claims before this number hold, all from it on wait.
     front: u64,
     standing: Row<u64, Standing>,
-    /// How many wait, by weight.
+    /// How many claims wait, by weight.
     waiting: Row<Weight, usize>,
 }
 
@@ -62,12 +63,12 @@ impl Line {
         self.standing.get(&order)
     }
 
-    /// Everyone, first come first.
+    /// All claims, in order of arrival.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Standing> {
         self.standing.iter().map(|(_, standing)| standing)
     }
 
-    /// Those who hold, first come first.
+    /// The held claims, in order of arrival.
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Standing> {
         self.all().take_while(|standing| standing.token.is_some())
     }
@@ -83,12 +84,12 @@ impl Line {
         Ok(())
     }
 
-    /// Whether a newcomer of this weight would be held at once.
+    /// Whether a new claim of this weight would be held at once.
     pub(crate) fn fits(&self, weight: Weight) -> bool {
         self.waiting.is_empty() && self.has_room_for(weight)
     }
 
-    /// Puts a claim at the tail, and says which number it got.
+    /// Appends a claim, and returns its number.
     pub(crate) fn push(&mut self, standing: Standing) -> u64 {
         let order = self.next;
         self.next += 1;
@@ -118,7 +119,7 @@ impl Line {
         }
     }
 
-    /// Grants the first who waits, if it fits now. Nobody passes it, however light.
+    /// Grants the first waiter, if it fits now. No claim passes it, however light.
     pub(crate) fn grant_next(&mut self, next_token: impl FnOnce() -> Token) -> Option<(ClaimId, Grant)> {
         if self.waiting.is_empty() {
             return None;
@@ -136,7 +137,7 @@ impl Line {
         Some((id, self.grant(token)))
     }
 
-    /// A grant under this token, as it is told.
+    /// The grant with this token, as clients are told it.
     pub(crate) fn grant(&self, token: Token) -> Grant {
         Grant { token, capacity: self.capacity }
     }
@@ -160,7 +161,7 @@ impl Line {
         Ok(())
     }
 
-    /// Changes the capacity. Whoever holds goes on holding.
+    /// Changes the capacity. Held claims stay held.
     pub(crate) fn resize(&mut self, from: Weight, to: Weight) -> Result<()> {
         if self.kind != Kind::Semaphore {
             return Err(Error::other_kind(self.kind));

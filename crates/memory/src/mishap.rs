@@ -1,6 +1,6 @@
-//! What goes wrong with a request: a plan that a test makes, asked once for every request.
+//! What goes wrong with a request: a plan made by a test, consulted once for every request.
 //!
-//! A flag says whether there is a plan at all, so a store without one pays no more than to read it.
+//! A flag says whether there is a plan at all, so a store without one only pays for reading the flag.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use tidelock::{Clock, Error, ErrorKind, Result, Sleep};
+use tidelock_core::backend::{Clock, Sleep};
+use tidelock_core::{Error, ErrorKind, Result};
 
 #[derive(Debug, Default)]
 pub(crate) struct Mishaps {
@@ -26,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) lose_replies: usize,
     /// How long a request takes, there and back.
     pub(crate) delay: Duration,
-    /// Whether what is pushed gets lost.
+    /// Whether signals are lost.
     pub(crate) drop_signals: bool,
 }
 
@@ -52,7 +53,7 @@ impl Mishaps {
         self.any.load(Ordering::Acquire).then(|| self.change(Plan::next))
     }
 
-    /// Whether what is pushed arrives.
+    /// Whether signals arrive.
     pub(crate) fn let_signals_pass(&self) -> bool {
         !self.any.load(Ordering::Acquire) || self.change(|plan| !plan.drop_signals)
     }
@@ -75,7 +76,7 @@ impl Plan {
 }
 
 impl Mishap {
-    /// A request with which this goes wrong, sent now.
+    /// A request with this mishap, sent now.
     pub(crate) fn send(self, clock: &Arc<dyn Clock>) -> Journey {
         let sent = clock.now();
         Journey {
@@ -87,7 +88,7 @@ impl Mishap {
 }
 
 impl Journey {
-    /// The way there. Both alarms are set at once: whoever lets time pass could run past one that is set later.
+    /// The way there. Both alarms are set at once: `Clock::pass` could run past one that is set later.
     pub(crate) async fn there(&mut self) -> Result<()> {
         poll_fn(|cx| {
             let _ = Pin::new(&mut self.back).poll(cx);
@@ -97,10 +98,10 @@ impl Journey {
         self.arrive()
     }
 
-    /// The end of the way there, without the way.
+    /// The arrival, without the time on the way there.
     pub(crate) fn arrive(&self) -> Result<()> {
         if self.mishap.refuse {
-            let refused = "the store refuses to serve, as a test wished";
+            let refused = "a test made the store refuse this request (`Faults::refuse_next`)";
             return Err(Error::new(ErrorKind::Unavailable, refused));
         }
         Ok(())
@@ -108,17 +109,18 @@ impl Journey {
 
     /// The way back.
     pub(crate) async fn back(&mut self) -> Result<()> {
-        // What it was rung for is done: whoever lets time pass need not wait for this one any more.
+        // This alarm has rung and is dealt with: `Clock::pass` need not wait for it any more.
         drop(self.there.take());
         (&mut self.back).await;
         if self.mishap.lose_reply {
-            return Err(Error::new(ErrorKind::Timeout, "the reply was lost, as a test wished"));
+            let lost = "a test made the store lose this reply (`Faults::lose_replies`)";
+            return Err(Error::new(ErrorKind::Timeout, lost));
         }
         Ok(())
     }
 }
 
-/// One less of what is left; as many as a number can say never run out.
+/// Takes one of what is left, and returns whether there was any. `usize::MAX` never runs out.
 fn count_down(left: &mut usize) -> bool {
     let any = *left > 0;
     if any && *left < usize::MAX {

@@ -1,8 +1,9 @@
-//! What sessions are to hear, kept until the store's lock is let go: whoever hears it may call the store at once.
+//! Signals to sessions, kept until the store's lock is released: their receivers may call the store at once.
 
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Grant, Signals};
+use tidelock_core::ClaimId;
+use tidelock_core::backend::{Grant, Signals};
 
 #[derive(Debug, Default)]
 pub(crate) struct News(Vec<(Arc<dyn Signals>, Word)>);

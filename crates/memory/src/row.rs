@@ -1,7 +1,7 @@
-//! Things in order of their keys, the first of them kept in place.
+//! Things in order of their keys, with the first one stored in place.
 //!
-//! Most lines have one holder and nobody waiting, most sessions one claim, and many a store one name in use: such a
-//! row takes no memory but itself. The others are an ordered map, so in a row of 100 000 everything is a few steps.
+//! Most lines have one holder and no waiter, most sessions one claim, and many stores one name in use: such a row
+//! allocates no memory. The others are in an ordered map, so an entry in a row of 100 000 is a few steps away.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl<K: Ord, T> Row<K, T> {
         }
     }
 
-    /// Puts a thing where it belongs; one that had the key already is replaced.
+    /// Inserts a thing, or replaces the one with this key.
     pub(crate) fn insert(&mut self, key: K, thing: T) {
         match &mut self.first {
             Some((first, _)) if *first < key => drop(self.others.insert(key, thing)),
@@ -75,7 +75,7 @@ impl<K: Ord, T> Row<K, T> {
             Bound::Excluded(start) => key.borrow() > start,
             Bound::Unbounded => true,
         });
-        // Collected here, while `start` is at hand: at most one.
+        // At most one, found here while `start` is borrowed.
         let first = first.map(|(key, thing)| (key, thing)).next();
         first.into_iter().chain(self.others.range::<Q, _>(range))
     }

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result, Session, SessionId,
-    Shard, Sight, Weight,
-};
+use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
+use tidelock_core::{ClaimId, Line, Name, Result, SessionId, Weight};
 
 use crate::Store;
 

@@ -1,4 +1,4 @@
-//! Things that are found by a small index: an index is given at the insert, and again to another after the removal.
+//! Things that are found by a small index. The index of a removed thing is used again.
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
@@ -6,7 +6,7 @@ pub(crate) struct Slab<T> {
     free: Vec<usize>,
 }
 
-/// An emptied slab that was larger than this gives its memory back.
+/// A slab larger than this frees its memory when it becomes empty.
 const KEPT: usize = 1024;
 
 impl<T> Slab<T> {
@@ -35,7 +35,7 @@ impl<T> Slab<T> {
         let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_some()) else {
             return;
         };
-        *slot = None; // dropped in place: a line is worth not moving
+        *slot = None; // dropped in place: a line is costly to move
         self.free.push(index);
         if self.free.len() == self.slots.len() && self.slots.len() > KEPT {
             *self = Self::new();

@@ -1,19 +1,19 @@
-//! The store: one table of lines behind one lock, and as many clients as are connected to it.
+//! The store: one table of lines behind one lock, and any number of connected clients.
 //!
-//! A request takes the lock, ends the leases that are due, does its work, lets go of the lock, and only then tells
-//! whoever is to hear of it. Nothing sleeps and nothing runs by itself: a dead client's claims leave at the first
-//! request after its time, which those who wait for them are asked to make just then.
+//! A request takes the lock, ends the leases that are due, does its work, releases the lock, and only then sends
+//! signals. Nothing sleeps and nothing runs in the background: a dead client's claims leave at the first request
+//! after its lease ends. Waiters are told when to look, so they make such a request at just that time.
 
 use std::future::ready;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Error, ErrorKind, Locks, Moment, Options, Reply, Result, Session, SessionId, Signals, boot_clock,
-};
+use tidelock_core::backend::{Backend, Moment, Reply, Session, Signals, boot_clock};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 
 use crate::mishap::{Mishap, Mishaps};
+use crate::named;
 use crate::session::MemorySession;
 use crate::sync::Cell;
 use crate::table::Table;
@@ -21,15 +21,15 @@ use crate::{Clock, Faults};
 
 /// A store of lines in this process's memory. Clones are the same store.
 ///
-/// Each client that is connected to it is as good as a process of its own: it has its own session, and may die alone.
+/// Each connected client is like a process of its own: it has its own session, and can die alone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
 /// use tidelock_memory::{Options, Store, prelude::*};
 ///
 /// let store = Store::new();
-/// let shop = store.connect(Options::new().label("shop"))?;
-/// let depot = store.connect(Options::new().label("depot"))?;
+/// let shop = store.connect(Options::new().label("shop")).await?;
+/// let depot = store.connect(Options::new().label("depot")).await?;
 ///
 /// let held = shop.mutex("stock:42")?.lock().await?;
 /// assert!(depot.mutex("stock:42")?.try_lock().await?.is_none());
@@ -46,7 +46,7 @@ pub struct Store(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     name: String,
-    clock: Arc<dyn tidelock::Clock>,
+    clock: Arc<dyn tidelock_core::backend::Clock>,
     table: Cell<Table>,
     mishaps: Mishaps,
 }
@@ -58,7 +58,7 @@ impl Store {
         Self::on(boot_clock())
     }
 
-    /// An empty store on a clock that a test turns by hand. Leases end when that clock says so, and not before.
+    /// An empty store on a clock that a test moves by hand. Leases end when that clock says so, and not before.
     #[must_use]
     pub fn with_clock(clock: &Clock) -> Self {
         let store = Self::on(clock.hands());
@@ -66,21 +66,58 @@ impl Store {
         store
     }
 
-    /// One more client of this store, whose session is opened at first use.
+    /// The store of this process that the URL names: `memory://NAME`, or `memory://` for the one without a name. The same
+    /// URL is the same store for as long as anybody has it; the next one after that is empty.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
+    /// use tidelock_memory::{Options, Store, prelude::*};
+    ///
+    /// let shop = Store::open("memory://shop")?.connect(Options::new()).await?;
+    /// let depot = Store::open("memory://shop")?.connect(Options::new()).await?;
+    /// let held = shop.mutex("stock:42")?.lock().await?;
+    /// assert!(depot.mutex("stock:42")?.try_lock().await?.is_none());
+    /// # drop(held); shop.close().await?; depot.close().await }
+    /// ```
     ///
     /// # Errors
-    /// [`InvalidOption`](tidelock::ErrorKind::InvalidOption) names the option that is out of its range.
-    pub fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
-        tidelock::attach(Arc::new(self.clone()), options)
+    /// [`InvalidOption`](tidelock_core::ErrorKind::InvalidOption) if that is not such a URL.
+    pub fn open(url: &str) -> Result<Self> {
+        named::open(url)
     }
 
-    /// What a test can make go wrong here.
+    /// Connects another client to this store, and opens its session now.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](tidelock_core::ErrorKind::InvalidOption) names the option that is out of its range.
+    pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::connect(Arc::new(self.clone()), options).await
+    }
+
+    /// Connects another client to this store. Its session is opened at first use.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](tidelock_core::ErrorKind::InvalidOption) names the option that is out of its range.
+    pub fn attach(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::attach(Arc::new(self.clone()), options)
+    }
+
+    /// The faults that a test can cause in this store.
     #[must_use]
     pub fn faults(&self) -> Faults {
         Faults::new(self.clone())
     }
 
-    fn on(clock: Arc<dyn tidelock::Clock>) -> Self {
+    /// The same store, while anybody else has it.
+    pub(crate) fn again(shared: &Weak<Shared>) -> Option<Self> {
+        shared.upgrade().map(Self)
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.0)
+    }
+
+    fn on(clock: Arc<dyn tidelock_core::backend::Clock>) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         Self(Arc::new(Shared {
             name: format!("memory {}", COUNT.fetch_add(1, Ordering::Relaxed)),
@@ -98,14 +135,14 @@ impl Store {
         &self.0.mishaps
     }
 
-    /// Does something to the table, and tells whoever is to hear of it.
+    /// Runs `work` on the table, then sends the signals that follow from it.
     pub(crate) fn act<T>(&self, work: impl FnOnce(&mut Table) -> T) -> T {
         let now = self.now();
         let mut table = self.0.table.lock();
         table.expire(now);
         let outcome = work(&mut table);
         let news = table.take_news();
-        drop(table); // whoever hears it may call the store at once
+        drop(table); // the receiver of a signal may call the store at once
         if !news.is_empty() && self.0.mishaps.let_signals_pass() {
             news.tell();
         }
@@ -119,7 +156,7 @@ impl Store {
     ) -> Result<T> {
         match self.0.mishaps.next() {
             None => self.act(work),
-            // Boxed, so that a request with which nothing goes wrong is a small future.
+            // Boxed, so that a request without a mishap is a small future.
             Some(mishap) => Box::pin(self.request_with(mishap, work)).await,
         }
     }
@@ -132,7 +169,7 @@ impl Store {
         reply
     }
 
-    /// One request that arrives at once, whatever becomes of its reply.
+    /// One request that arrives at once, whatever happens to its reply.
     pub(crate) fn request_now<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Table) -> Result<T>,
@@ -167,7 +204,7 @@ impl Default for Store {
 
 #[async_trait]
 impl Backend for Store {
-    fn clock(&self) -> Arc<dyn tidelock::Clock> {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
         self.0.clock.clone()
     }
 
@@ -182,7 +219,7 @@ impl Backend for Store {
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
         if options.replicas.is_some() {
-            let wrong = "a process's own memory has no replicas; connect without the option `replicas`";
+            let wrong = "a store in memory has no replicas; connect without the option `replicas`";
             return Err(Error::new(ErrorKind::Unsupported, wrong));
         }
         self.request(|table| table.open(id, options, signals)).await?;

@@ -1,4 +1,4 @@
-//! What loom has to see through, one lock and one number: std's, or loom's under `cfg(tidelock_loom)`.
+//! The types that loom must see, one lock and one number: std's, or loom's under `cfg(tidelock_loom)`.
 
 use std::ops::DerefMut;
 use std::sync::PoisonError;

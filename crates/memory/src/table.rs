@@ -1,19 +1,17 @@
-//! Everything the store knows, and what each request does to it: the rule of `tidelock-model`, made quick.
+//! The store's data, and what each request does to it: the rule of `tidelock-model`, made fast.
 //!
-//! Names lead to lines, one map of them for each namespace; sessions lead to leases, whose ends are kept in order of
-//! time. Every request first ends the leases that are due: all of their claims leave before anyone is granted, so
-//! nobody dead is. Then it does its work, and settles the line it touched: whoever fits is granted, and an empty line
-//! is forgotten. What others must hear of it is put into `news`, to be told when the store's lock is let go.
+//! Each namespace maps names to lines; sessions map to leases, whose ends are kept in order of time. Every request
+//! first ends the leases that are due: all their claims leave before any claim is granted, so no dead claim is
+//! granted. Then it does its work and settles the line that it changed: claims that fit are granted, and an empty
+//! line is forgotten. Signals to other clients go to `news`, and are sent when the store's lock is released.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{
-    Claim, ClaimId, Error, ErrorKind, Leave, Left, Moment, Name, Options, Patience, Place, Renewal, Result,
-    SessionId, Sight, Signals, Stander, Token, Weight,
-};
+use tidelock_core::backend::{Claim, Leave, Left, Moment, Patience, Place, Renewal, Sight, Signals};
+use tidelock_core::{ClaimId, Error, ErrorKind, Name, Options, Result, SessionId, Stander, Token, Weight};
 
 use crate::lease::{Lease, Spot};
 use crate::line::{Line, Standing};
@@ -21,11 +19,11 @@ use crate::news::{News, Word};
 use crate::row::Row;
 use crate::slab::Slab;
 
-/// How many names one page lists.
+/// How many names a page lists.
 const PAGE: usize = 100;
-/// Of how many holders the lifetimes are looked at one by one.
+/// Up to how many holders are checked one by one for their lifetimes.
 const FEW: usize = 8;
-/// A look this long after a lifetime's end surely finds it over.
+/// A look this long after the end of a lifetime surely finds it over.
 const HAIR: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -40,7 +38,7 @@ pub(crate) struct Table {
     news: News,
 }
 
-/// One namespace; it lasts as long as a session uses it.
+/// One namespace; it exists while a session uses it.
 #[derive(Debug)]
 struct Space {
     namespace: Arc<str>,
@@ -63,12 +61,12 @@ impl Table {
         }
     }
 
-    /// What there is to tell since this was last asked.
+    /// Takes the signals to send since the last call.
     pub(crate) fn take_news(&mut self) -> News {
         std::mem::take(&mut self.news)
     }
 
-    /// It is `now`: ends every lease that is due.
+    /// Moves the time to `now`, and ends every lease that is due.
     pub(crate) fn expire(&mut self, now: Moment) {
         self.now = self.now.max(now);
         if !self.is_anybody_due() {
@@ -81,7 +79,7 @@ impl Table {
         self.lose(&due);
     }
 
-    /// Ends these sessions as if their time were over: they are told.
+    /// Ends these sessions as if they had expired, and tells them.
     pub(crate) fn lose(&mut self, sessions: &[SessionId]) {
         let ended: Vec<Lease> = sessions.iter().filter_map(|id| self.take_lease(*id)).collect();
         for lease in &ended {
@@ -97,7 +95,7 @@ impl Table {
         self.leases.iter().map(|(id, lease)| (*id, &*lease.label))
     }
 
-    /// When the first of the leases ends that have not ended by `moment`.
+    /// The first end of a lease after `moment`.
     pub(crate) fn first_end_after(&self, moment: Moment) -> Option<Moment> {
         let later = (Bound::Excluded((moment, SessionId::from_bits(u64::MAX))), Bound::Unbounded);
         self.ends.range(later).next().map(|(until, _)| *until)
@@ -115,7 +113,7 @@ impl Table {
         Ok(())
     }
 
-    /// Ends a session at its own wish: it need not be told.
+    /// Ends a session at its own request: it need not be told.
     pub(crate) fn close(&mut self, id: SessionId) -> Result<()> {
         let ended = self.take_lease(id);
         if !cfg!(tidelock_fault = "close_keeps_claims") {
@@ -253,13 +251,13 @@ impl Table {
         Ok(())
     }
 
-    pub(crate) fn line(&self, id: SessionId, name: &Name) -> Result<tidelock::Line> {
+    pub(crate) fn line(&self, id: SessionId, name: &Name) -> Result<tidelock_core::Line> {
         let index = self.index(self.lease(id)?.space, name);
         let Some(line) = index.and_then(|index| self.lines.get(index)) else {
-            return Ok(tidelock::Line::default());
+            return Ok(tidelock_core::Line::default());
         };
         let standers = line.all().map(|standing| self.stander(standing));
-        Ok(tidelock::Line::new(line.kind(), line.capacity(), standers.collect()))
+        Ok(tidelock_core::Line::new(line.kind(), line.capacity(), standers.collect()))
     }
 
     pub(crate) fn names(&self, id: SessionId, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
@@ -300,7 +298,7 @@ impl Table {
         }
     }
 
-    /// Starts a session's lifetime anew.
+    /// Restarts a session's lifetime.
     fn extend(&mut self, id: SessionId) {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
@@ -335,7 +333,7 @@ impl Table {
         }
     }
 
-    /// Grants whoever fits now and tells them; forgets the line when nobody stands in it.
+    /// Grants the claims that fit now and tells their clients; forgets the line if it is empty.
     fn settle(&mut self, space: usize, index: usize) {
         let Some(line) = self.lines.get_mut(index) else {
             return;
@@ -362,7 +360,7 @@ impl Table {
         self.leases.get(&id).ok_or_else(Error::session_over)
     }
 
-    /// The index of a name's line, if anybody stands in it.
+    /// The index of a name's line, if any claim stands in it.
     fn index(&self, space: usize, name: &Name) -> Option<usize> {
         self.spaces.get(space)?.names.get(name).copied()
     }
@@ -380,11 +378,11 @@ impl Table {
         Ok(self.leases.get(&other).is_some_and(|other| other.space == space))
     }
 
-    /// Where a claim that joined before stands.
+    /// The place of a claim that joined before.
     fn stands(&self, claim: &Claim) -> Result<Place> {
         let lease = self.lease(claim.id.session)?;
         let Some((line, standing)) = self.find(lease, &claim.name, claim.id.number) else {
-            let wrong = format!("claim {} stands in another line already", claim.id);
+            let wrong = format!("claim {} cannot join {:?}: it stands in another line", claim.id, claim.name);
             return Err(Error::new(ErrorKind::Protocol, wrong));
         };
         let until = lease.until;
@@ -394,8 +392,8 @@ impl Table {
         })
     }
 
-    /// In how long a lifetime ends that this line's waiters depend on. For a crowd of holders it may be anybody's:
-    /// never too late, and no crowd is ever walked.
+    /// How long until a lifetime ends that this line's waiters depend on. With many holders it is the first end of
+    /// any lease in the store: that is never too late, and never walks a crowd.
     fn look_in(&self, line: &Line) -> Duration {
         let until = |holder: &Standing| self.leases.get(&holder.id.session).map(|lease| lease.until);
         let first = match line.holders().nth(FEW) {
@@ -413,7 +411,7 @@ impl Table {
     }
 }
 
-/// One counter for all lines: tokens grow although lines come and go.
+/// One counter for all lines, so tokens grow although lines come and go.
 fn next_token(last: &mut u64) -> Token {
     *last += 1;
     Token::from_order(*last).expect("2^48 grants, at a million a second, take nine years")

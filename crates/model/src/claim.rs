@@ -5,7 +5,7 @@ use crate::{ClaimId, Token, Weight};
 /// One place in a [`Line`](crate::Line).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// Who stands here.
+    /// Its id.
     pub id: ClaimId,
     /// How much of the capacity it takes.
     pub weight: Weight,

@@ -1,14 +1,16 @@
-//! A store that keeps lines itself beside the rule, under a clock that is turned by hand.
+//! Compares a store that keeps lines itself with the rule, under a manual clock.
 //!
-//! Lifetimes of holders and of those who wait end independently, in any order, to the tick; joins are asked again, also
-//! after their own lifetime is over, or come late; claims are evicted, and what the store knows may get lost. After each
-//! operation the store's answer, what it told and the line that it shows must be what a [`World`] has.
+//! Lifetimes of holders and of waiters end independently, in any order, exact to the tick. Joins are repeated, even
+//! after the claim's own lifetime is over, or arrive late. Claims are evicted, and the store may lose some of its
+//! data. After each operation the store's answer, what it told its clients and the line that it shows must match a
+//! [`World`].
 //!
-//! Who is dead stays in a store's line until somebody meets it. So the world follows: whoever is not shown any more must
-//! not be surely alive, and leaves the world's line in the same moment, before the operation.
+//! A dead claim stays in a store's line until some request finds it. So the world follows the store: a claim that is
+//! no longer shown must be one that can be dead, and it leaves the world's line in the same moment, before the
+//! operation.
 //!
-//! A store may grant a crowd by and by, each part in an operation of its own. Whom it still owes a grant is the front of
-//! those who wait, and the client of the first of them must have been told to look.
+//! A store may grant a crowd in parts, each part in an operation of its own. The claims that it still owes a grant
+//! are the front of the waiters, and the client of the first one must have been told to look.
 
 mod answer;
 mod book;
@@ -29,37 +31,37 @@ pub use wish::Wish;
 
 use crate::{ClaimId, Event, Join, Leave, Left, Line, Op, Refusal, SessionId, Wishes, World};
 
-/// How many operations are remembered, to be told when one has gone wrong.
+/// How many operations are kept, to be reported when one fails.
 const REMEMBERED: usize = 60;
 
-/// One sequence of operations on some names, drawn by chance, and what a store must make of it. Times are in µs.
+/// One random sequence of operations on some names, and the results that a store must give. Times are in µs.
 ///
-/// For each operation: [`Comparison::turn`] draws what time it is and what is asked; the store is asked, with its clock
-/// turned to that time; [`Comparison::judge`] says what is wrong with its answer.
+/// For each operation: [`Comparison::turn`] draws the time and the operation; the caller sets the store's clock to
+/// that time and sends the operation; [`Comparison::judge`] says what is wrong with the store's answer.
 #[derive(Debug)]
 pub struct Comparison<'a, N> {
     world: World<N>,
     wishes: Wishes<'a, N>,
     mood: Mood,
     now: u64,
-    /// The latest time that it ever was: clocks are also set back.
+    /// The latest time so far: the clock is also set back.
     latest: u64,
     books: BTreeMap<N, Book>,
     joins: BTreeMap<ClaimId, Join<N>>,
     log: VecDeque<String>,
 }
 
-/// What is wrong with an answer.
+/// An error says what is wrong with an answer.
 type Verdict<T = ()> = Result<T, String>;
 
 impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
-    /// On the names of these wishes, by sessions with these ttls (in µs), from that time on. The store is made to lose
-    /// things only if it `can_lose` them.
+    /// A comparison on the names of these wishes, with these sessions and their ttls (in µs), that starts at `now`.
+    /// The store is made to lose data only if `can_lose` is set.
     #[must_use]
     pub fn new(wishes: Wishes<'a, N>, sessions: &[(SessionId, u64)], now: u64, can_lose: bool) -> Self {
         let mut world = World::new();
         for (session, ttl) in sessions {
-            // Its time does not pass: lifetimes are ended claim by claim.
+            // The time of the world does not pass: lifetimes end claim by claim.
             world.step(Op::Open { session: *session, ttl: *ttl });
         }
         let mood = Mood::draw(wishes.dice(), can_lose);
@@ -86,10 +88,10 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         self.world.session(session).map_or(0, crate::Session::ttl)
     }
 
-    /// Takes the store's answer in.
+    /// Compares the store's answer with the rule.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the answer.
     pub fn judge(&mut self, wish: &Wish<N>, answer: &Answer) -> Result<(), String> {
         self.log.push_back(format!("{} {wish:?}: {:?} {:?}", self.now, answer.reply, answer.told));
         if self.log.len() > REMEMBERED {
@@ -115,12 +117,12 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         self.world.line(name).map(|line| &line.claims[..]).unwrap_or_default()
     }
 
-    /// A lifetime of this session's that begins now.
+    /// A lifetime of this session that begins now.
     fn lease(&self, session: SessionId) -> Lease {
         Lease { now: self.now, latest: self.latest, ttl: self.ttl(session) }
     }
 
-    /// Whose lifetimes have ended, by what the store shows: in each way in which that can be understood.
+    /// The claims whose lifetimes have ended, according to the store's answer: one list for each possible reading.
     fn lapsed(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict<Vec<Vec<ClaimId>>> {
         let (name, now) = (wish.name().clone(), self.now);
         let is_shown = |id| answer.shown.claims.iter().any(|stands| stands.id == id);
@@ -136,14 +138,14 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         }
         let gone: Vec<_> = before.iter().copied().filter(|id| !is_shown(*id) && !leaves(*id)).collect();
         if let Some(alive) = gone.iter().find(|id| now < book.surely(**id)) {
-            return Err(format!("{alive} was alive until {}, and is gone", book.surely(*alive)));
+            return Err(format!("{alive} is gone, but lives until {}", book.surely(*alive)));
         }
         let mut ways = Vec::from([gone.clone()]);
         if let Some(me) = me {
             let stood_and_died = before.contains(&me) && book.surely(me) <= now;
             let (may_forget, may_remember) = book.is_void(me, now);
             if matches!(wish, Wish::Join(_)) && answer.reply == Reply::Void && !may_remember {
-                return Err("it was void no more".to_owned());
+                return Err("the join was answered Void, but its void leave is forgotten by now".to_owned());
             }
             if stood_and_died || may_forget && answer.reply != Reply::Void {
                 ways.push(gone.into_iter().chain([me]).collect());
@@ -152,7 +154,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         Ok(ways)
     }
 
-    /// What the world comes to if these lifetimes have ended, unless the store shows something else.
+    /// The world after the operation, if these lifetimes have ended; an error if the store shows anything else.
     fn follow(&self, wish: &Wish<N>, answer: &Answer, lapsed: &[ClaimId]) -> Verdict<World<N>> {
         let (name, mut world) = (wish.name(), self.world.clone());
         let book = self.books.get(name).cloned().unwrap_or_default();
@@ -162,7 +164,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
             let is_held = matches!(answer.reply, Reply::Held { token, .. } if token == *held);
             if !is_held || book.at_most(*id) <= self.now {
                 return Err(format!(
-                    "{id} held by {held} until {}, and not {:?}",
+                    "{id} holds token {held} until {}, but its join was answered {:?}",
                     book.at_most(*id),
                     answer.reply
                 ));
@@ -185,13 +187,15 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
                     answers(event, &answer.reply)?;
                 }
             }
-            // Only who holds and lives is made lighter, dead or not met yet.
+            // Only a holder is made lighter: a live one, or a dead one that no request has found yet.
             Wish::Lighten { id, .. } if answer.reply == Reply::Absent => {
                 let may_be_dead = lapsed.contains(id) || book.surely(*id) <= self.now;
                 let is_right = !book.holds(*id) || may_be_dead;
-                is_right.then_some(()).ok_or_else(|| format!("{id} holds"))?;
+                is_right.then_some(()).ok_or_else(|| format!("{id} holds, but was not lightened"))?;
             }
-            Wish::Lighten { id, .. } if !book.holds(*id) => return Err(format!("{id} does not hold")),
+            Wish::Lighten { id, .. } if !book.holds(*id) => {
+                return Err(format!("{id} does not hold, but the reply is not Absent"));
+            }
             Wish::Lighten { name, id, weight } => {
                 let op = Op::Lighten { name: name.clone(), id: *id, weight: *weight };
                 answers(&world.step(op)[0], &answer.reply)?;
@@ -206,7 +210,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         Ok(world)
     }
 
-    /// What follows from an answer that is right as far as the line goes.
+    /// Checks the rest of an answer whose line is right, and records what follows from it.
     fn note(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict {
         let (name, now) = (wish.name().clone(), self.now);
         self.book(&name).bury(now);
@@ -226,21 +230,24 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         self.note_owed(wish, answer)?;
         let book = self.book(&name);
         let least = answer.shown.claims.iter().map(|stands| book.surely(stands.id)).max().unwrap_or(0);
-        // What a store has lost and makes anew, it may keep until somebody renews.
+        // A store that lost a record and wrote it again may keep it without an end until a client renews.
         let may_be =
             |kept: Option<u64>| kept.is_some_and(|kept| kept >= least) || kept.is_none() && book.is_doubtful;
         if !answer.shown.kept.iter().all(|kept| may_be(*kept)) {
-            return Err(format!("kept until {:?}, though somebody lives until {least}", answer.shown.kept));
+            return Err(format!(
+                "the store keeps its data until {:?}, but a claim lives until {least}",
+                answer.shown.kept
+            ));
         }
         let meets = matches!(wish, Wish::Join(_) | Wish::Look { .. } | Wish::Resize { .. });
         let dead = book.tokens.keys().find(|id| book.at_most(**id) <= now);
         match dead.filter(|_| meets && answer.reply != Reply::Void) {
-            Some(dead) => Err(format!("{dead} is dead since {}, and holds still", book.at_most(*dead))),
+            Some(dead) => Err(format!("{dead} still holds, but died by {}", book.at_most(*dead))),
             None => Ok(()),
         }
     }
 
-    /// Who holds by which token: it stays the same, and is newer than all before.
+    /// Records which claim holds which token: it stays the same, and is newer than all tokens before.
     fn note_tokens(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict {
         let (lease, now) = (|book: &Self, id: ClaimId| book.lease(id.session), self.now);
         let (name, is_set_back) = (wish.name().clone(), self.now < self.latest);
@@ -248,7 +255,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         let stays =
             |stands: &Stands| stands.token.is_some() && book.tokens.get(&stands.id) == stands.token.as_ref();
         if is_set_back && !answer.shown.claims.iter().any(stays) {
-            book.newest = 0; // a store may forget an idle name's token, and then goes by its clock
+            book.newest = 0; // a store may forget an idle name's token, and then go by its clock
         }
         for stands in &answer.shown.claims {
             let (id, Some(token)) = (stands.id, stands.token) else { continue };
@@ -262,9 +269,9 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
             }
             let joins = matches!(wish, Wish::Join(join) if join.id == id);
             if !joins && book.at_most(id) <= now {
-                return Err(format!("{id} is granted, and dead since {}", book.at_most(id)));
+                return Err(format!("{id} was granted, but died by {}", book.at_most(id)));
             }
-            book.forget(id); // if it had died, and stood in line anew
+            book.forget(id); // it may have died and joined again
             if joins {
                 book.waiter_comes(id, own);
             }
@@ -273,7 +280,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         Ok(())
     }
 
-    /// What the answer says of lifetimes, and what it makes of them.
+    /// Checks what the answer says about lifetimes, and records the lifetimes that it begins.
     fn note_lives(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict {
         let (name, now) = (wish.name().clone(), self.now);
         let waiting: Vec<_> = self
@@ -321,20 +328,22 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
             .find(|id| id.session == session)
             .map_or((0, 0), |id| (book.surely(*id), book.at_most(*id)));
         let Reply::Renewed { claims, sum: said, waits } = *reply else {
-            return Err("a renewal is answered otherwise".to_owned());
+            return Err("the reply to a renewal is not Renewed".to_owned());
         };
         if claims > 0 && at_most <= now {
-            return Err(format!("who is dead since {at_most} was renewed"));
+            return Err(format!("claims of {session} were renewed, but died by {at_most}"));
         }
         if (claims, said) != (count, sum) && !(claims == 0 && surely <= now) {
-            return Err(format!("{count} claims hold, of the sum {sum}"));
+            return Err(format!(
+                "{count} claims hold with the sum {sum}, but the reply says {claims} and {said}"
+            ));
         }
         if claims > 0 {
             book.holder_lives(session, lease);
         }
         for id in waiting.iter().filter(|id| id.session == session) {
             if !waits && now < book.surely(*id) {
-                return Err(format!("{id} waits there, and was not renewed"));
+                return Err(format!("{id} waits, but was not renewed"));
             }
             if waits && !book.is_doubtful {
                 book.waiter_lives(*id, lease);
@@ -343,7 +352,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         Ok(())
     }
 
-    /// Whoever fits and was not granted comes next, and somebody was told to look for it.
+    /// A claim that fits but was not granted is next, and its client was told to look.
     fn note_owed(&mut self, wish: &Wish<N>, answer: &Answer) -> Verdict {
         let name = wish.name();
         let Some(line) = self.world.line(name) else { return Ok(()) };
@@ -357,7 +366,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
         };
         match owed.first() {
             Some(first) if looks && !answer.told.contains(&(first.session, Told::Look)) => {
-                Err(format!("{first} fits, and nobody sees to it"))
+                Err(format!("{first} fits but was not granted, and its client was not told to look"))
             }
             _ => Ok(()),
         }
@@ -367,7 +376,7 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
 /// Whether the store answered as the world did.
 fn answers<N: Debug>(event: &Event<N>, reply: &Reply) -> Verdict {
     let is_right = match (event, reply) {
-        // Whoever is owed a grant waits until then.
+        // A claim that is owed a grant waits until then.
         (Event::Held { .. }, Reply::Held { .. } | Reply::Waiting { .. })
         | (Event::Waiting { .. }, Reply::Waiting { .. })
         | (Event::Lightened { .. } | Event::Resized { .. }, Reply::Done)
@@ -385,14 +394,14 @@ fn answers<N: Debug>(event: &Event<N>, reply: &Reply) -> Verdict {
         },
         _ => false,
     };
-    if is_right { Ok(()) } else { Err(format!("{event:?}, and not {reply:?}")) }
+    if is_right { Ok(()) } else { Err(format!("the rule says {event:?}, the store {reply:?}")) }
 }
 
-/// Whether the store shows this line: the same claims in the same order, and nobody holds who does not fit.
+/// Whether the store shows this line: the same claims in the same order, and no holder that does not fit.
 fn agree(line: Option<&Line>, shown: &Shown) -> Verdict {
     let what = line.map(|line| (line.kind, line.capacity));
     if what != shown.line {
-        return Err(format!("{:?} is shown, and not {what:?}", shown.line));
+        return Err(format!("the line is {what:?}, but the store shows {:?}", shown.line));
     }
     let claims = line.map(|line| &line.claims[..]).unwrap_or_default();
     let is_same = |(claim, stands): (&crate::Claim, &Stands)| {
@@ -401,10 +410,14 @@ fn agree(line: Option<&Line>, shown: &Shown) -> Verdict {
             && (stands.token.is_none() || claim.token.is_some())
     };
     let is_right = claims.len() == shown.claims.len() && claims.iter().zip(&shown.claims).all(is_same);
-    if is_right { Ok(()) } else { Err(format!("{:?} is shown, and not {claims:?}", shown.claims)) }
+    if is_right {
+        Ok(())
+    } else {
+        Err(format!("the line is {claims:?}, but the store shows {:?}", shown.claims))
+    }
 }
 
-/// Everyone was told of its grants and of its evictions, and of nothing else.
+/// Whether each client was told of its grants and its evictions, and of nothing else.
 fn told_is_right<N>(wish: &Wish<N>, answer: &Answer, before: &BTreeMap<ClaimId, u64>) -> Verdict {
     let mut right = Vec::new();
     for stands in &answer.shown.claims {
@@ -413,7 +426,7 @@ fn told_is_right<N>(wish: &Wish<N>, answer: &Answer, before: &BTreeMap<ClaimId, 
         };
         let is_answered = matches!(wish, Wish::Join(join) if join.id == id);
         if is_answered && !matches!(answer.reply, Reply::Held { token: told, .. } if told == token) {
-            return Err(format!("{id} was granted {token}, and its join not answered so"));
+            return Err(format!("{id} was granted {token}, but its join was answered otherwise"));
         }
         if before.get(&id) != Some(&token) && !is_answered {
             right.push((id.session, Told::Held { number: id.number, token, capacity }));
@@ -425,7 +438,7 @@ fn told_is_right<N>(wish: &Wish<N>, answer: &Answer, before: &BTreeMap<ClaimId, 
     {
         right.push((id.session, Told::Gone { number: id.number }));
     }
-    // Of its own claim the caller may be told once more.
+    // The caller may be told of its own claim once more.
     let is_own = |(session, told): &(SessionId, Told)| match (wish, told) {
         (Wish::Join(Join { id, .. }), Told::Held { number, .. }) => {
             id.session == *session && id.number == *number
@@ -436,32 +449,32 @@ fn told_is_right<N>(wish: &Wish<N>, answer: &Answer, before: &BTreeMap<ClaimId, 
     let mut told: Vec<_> = others.copied().collect();
     right.sort();
     told.sort();
-    if told == right { Ok(()) } else { Err(format!("{told:?} was told, and not {right:?}")) }
+    if told == right { Ok(()) } else { Err(format!("{right:?} should have been told, but {told:?} was")) }
 }
 
-/// A resize is refused for the sake of somebody who may live.
+/// Whether a resize was refused because of a waiter that may be alive.
 fn strands_who_lives<N>(wish: &Wish<N>, answer: &Answer, book: &Book, now: u64) -> Verdict {
     let (Wish::Resize { to, .. }, Reply::Strands) = (wish, &answer.reply) else { return Ok(()) };
     let is_too_heavy =
         |stands: &&Stands| stands.token.is_none() && stands.weight.is_none_or(|weight| weight > *to);
     match answer.shown.claims.iter().filter(is_too_heavy).any(|stands| book.at_most(stands.id) > now) {
         true => Ok(()),
-        false => Err("only the dead wait for more than that".to_owned()),
+        false => Err("the resize was refused, but only dead claims wait for more".to_owned()),
     }
 }
 
-/// Whether that is when the first of those who hold dies, at the latest.
+/// Whether the look is due no later than the first death of a holder.
 fn is_soon(look_in: u64, book: &Book, now: u64) -> Verdict {
     let latest = book.next_death().map_or(u64::MAX, |death| death.saturating_sub(now) + 2_000);
     match look_in > 0 && look_in <= latest {
         true => Ok(()),
-        false => Err(format!("a look is due in {latest} at the latest, and not in {look_in}")),
+        false => Err(format!("a look is due within {latest} µs, but the reply says {look_in}")),
     }
 }
 
 fn look_is_right(session: SessionId, numbers: &[u64], reply: &Reply, shown: &Shown) -> Verdict {
     let Reply::Seen { is_in_use, held, gone, strays, .. } = reply else {
-        return Err("a look is answered otherwise".to_owned());
+        return Err("the reply to a look is not Seen".to_owned());
     };
     let find = |number| shown.claims.iter().find(|stands| stands.id == ClaimId { session, number });
     let holds = |number| find(number).and_then(|stands| stands.token).map(|token| (number, token));
@@ -475,6 +488,6 @@ fn look_is_right(session: SessionId, numbers: &[u64], reply: &Reply, shown: &Sho
     let right = (shown.line.is_some(), &right_held, &right_gone, &right_strays);
     match (*is_in_use, held, gone, &strays) == right {
         true => Ok(()),
-        false => Err(format!("a look sees {right:?}, and not {reply:?}")),
+        false => Err(format!("a look should see {right:?}, but the reply is {reply:?}")),
     }
 }

@@ -1,13 +1,13 @@
-//! Chance that can be replayed: SplitMix64, from a seed and the name of what is played.
+//! Random choices that can be replayed: SplitMix64, seeded with a number and the name of the game.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Weight;
 
-/// The odd constant by which SplitMix64 goes on.
+/// The increment of SplitMix64.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A source of choices. The same seed and name give the same ones.
+/// A source of random choices. The same seed and name give the same choices.
 #[derive(Debug)]
 pub struct Dice(AtomicU64);
 
@@ -25,24 +25,24 @@ impl Dice {
         scatter(state) % sides.max(1)
     }
 
-    /// Whether the one case in `many` came up.
+    /// True in one case out of `many`.
     pub fn one_in(&self, many: u64) -> bool {
         self.below(many) == 0
     }
 
-    /// One of these, of which there must be one.
+    /// One of `things`, which must not be empty.
     pub fn pick<'a, T>(&self, things: &'a [T]) -> &'a T {
         let index = usize::try_from(self.below(things.len() as u64)).unwrap_or(0);
         &things[index]
     }
 
-    /// A weight of one to `most`.
+    /// A weight from 1 to `most`.
     pub fn weight(&self, most: u32) -> Weight {
         let n = u32::try_from(self.below(most.into())).unwrap_or(0) + 1;
         Weight::new(n).unwrap_or(Weight::MAX)
     }
 
-    /// Dice for a player of its own.
+    /// New dice for another player.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self(AtomicU64::new(self.below(u64::MAX)))

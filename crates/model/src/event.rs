@@ -1,19 +1,19 @@
-//! What an operation brought about. The first event answers the operation; the others are what followed from it.
+//! The results of an operation. The first event answers the operation; the others are its consequences.
 
 use crate::{ClaimId, Left, Refusal, SessionId, Token, Weight};
 
-/// One thing that an [`Op`](crate::Op) brought about.
+/// One result of an [`Op`](crate::Op).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Event<N> {
-    /// The session lives until then, unless it is renewed: the answer to opening and to renewing.
+    /// The session lives until then, unless it is renewed: the answer to an open or a renewal.
     Lives {
         /// Which session.
         session: SessionId,
         /// When it will end.
         until: u64,
     },
-    /// The session is not open: it was closed, or its time ran out, or it never was.
+    /// The session is not open: it was closed, it expired, or it was never opened.
     Over {
         /// Which session.
         session: SessionId,
@@ -27,14 +27,14 @@ pub enum Event<N> {
         /// The token of its grant.
         token: Token,
     },
-    /// The claim waits its turn.
+    /// The claim waits for its turn.
     Waiting {
         /// In which line.
         name: N,
         /// Which claim.
         id: ClaimId,
     },
-    /// There is no such claim to look at or to lighten.
+    /// There is no such claim: the answer to a look or a lighten.
     Absent {
         /// In which line.
         name: N,
@@ -48,13 +48,13 @@ pub enum Event<N> {
         /// Why.
         why: Refusal,
     },
-    /// The claim left the line, or was not there: the answer to a leave, or what a session's end brings about.
+    /// The claim left the line, or was not there: the answer to a leave, or a consequence of a session's end.
     Left {
         /// Which line.
         name: N,
         /// Which claim.
         id: ClaimId,
-        /// How it stood until now.
+        /// How it stood before.
         left: Left,
     },
     /// The claim was made lighter.
@@ -63,7 +63,7 @@ pub enum Event<N> {
         name: N,
         /// Which claim.
         id: ClaimId,
-        /// What it weighs now.
+        /// Its weight now.
         weight: Weight,
     },
     /// The line has this capacity now.

@@ -2,7 +2,7 @@
 
 use crate::{Kind, Line, Weight};
 
-/// Whether someone who does not fit is passed by those behind who do.
+/// Whether a claim that does not fit is passed by claims behind it that do.
 pub(crate) fn is_passed(kind: Kind) -> bool {
     match kind {
         Kind::Semaphore => cfg!(tidelock_fault = "small_passes_large"),
@@ -11,13 +11,13 @@ pub(crate) fn is_passed(kind: Kind) -> bool {
     }
 }
 
-/// Whether a claim waits for those behind it.
+/// Whether a claim waits for claims behind it.
 pub(crate) fn waits_for_later(kind: Kind, weight: Weight, behind: usize) -> bool {
     let writer = kind == Kind::RwLock && weight == Weight::MAX;
     cfg!(tidelock_fault = "writer_waits_for_later_readers") && writer && behind > 0
 }
 
-/// Takes the hold back from those who do not fit any more.
+/// Takes the hold back from claims that no longer fit.
 pub(crate) fn take_back(line: &mut Line) {
     let mut sum = 0;
     for claim in &mut line.claims {

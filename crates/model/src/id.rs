@@ -1,10 +1,10 @@
-//! Who stands in line: a session is one client's lease, a claim is one place that it asked for.
+//! Ids: a session is one client's lease, a claim is one place that it asked for in a line.
 
 use core::fmt;
 
-/// One client's lease on the places it stands at. Chosen by the client before any I/O.
+/// One client's lease, which covers all of its places. The client chooses the id before any I/O.
 ///
-/// At most 63 bits, so that a store that numbers leases with a signed integer can carry it as it is.
+/// At most 63 bits, so a store that numbers leases with a signed integer can use it unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(u64);
 
@@ -37,7 +37,7 @@ impl fmt::Debug for SessionId {
 /// One claim: the session it belongs to, and its number there. A number is never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId {
-    /// Whose claim it is.
+    /// The session it belongs to.
     pub session: SessionId,
     /// Which of that session's claims.
     pub number: u64,

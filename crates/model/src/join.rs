@@ -1,20 +1,20 @@
-//! A wish to stand in line.
+//! A request to join a line.
 
 use crate::{ClaimId, Kind, Patience, Weight};
 
-/// A wish to stand in line: the claim, and what the line is to be if this is its first comer.
+/// A request to join a line: the claim, and the kind and capacity of the line if this claim is its first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Join<N> {
     /// Which line.
     pub name: N,
-    /// Who joins. Repeated with an id that stands there already, a join only says where that stands.
+    /// The claim that joins. If it stands in the line already, the join only reports its place.
     pub id: ClaimId,
-    /// What the name is used as; refused if it is in use as another kind.
+    /// The kind of lock; refused if the name is in use as another kind.
     pub kind: Kind,
-    /// How much of the capacity it wants; refused if that is more than all of it.
+    /// How much of the capacity the claim takes; refused if that exceeds the whole capacity.
     pub weight: Weight,
-    /// The capacity of the line, if nobody stands in it yet; otherwise the line's own counts.
+    /// The capacity of the line if it is empty; otherwise the line keeps its own.
     pub capacity: Weight,
-    /// Whether it may wait.
+    /// Whether the claim may wait.
     pub patience: Patience,
 }

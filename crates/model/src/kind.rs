@@ -1,4 +1,4 @@
-//! What a line is used as. The rule does not ask; it only keeps a name from being two kinds at once.
+//! The kinds of lock. The kind decides nothing about grants; a name is only kept from being two kinds at once.
 
 use core::fmt;
 
@@ -8,14 +8,15 @@ use core::fmt;
 pub enum Kind {
     /// One holder: weight 1, capacity 1.
     Mutex,
-    /// Many readers or one writer: weight 1 or [`Weight::MAX`](crate::Weight::MAX), capacity [`Weight::MAX`](crate::Weight::MAX).
+    /// Many readers or one writer: weight 1 or [`Weight::MAX`](crate::Weight::MAX), capacity
+    /// [`Weight::MAX`](crate::Weight::MAX).
     RwLock,
     /// N permits: weight n, capacity N.
     Semaphore,
 }
 
 impl Kind {
-    /// The word people use for it.
+    /// Its usual name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 //! **The line is the lock.** Each name has one ordered [`Line`] of weighted claims. A claim is *held* when it and
 //! everything ahead of it fit the capacity; otherwise it waits. That is the whole rule.
 //!
-//! | what people ask for | weight | capacity |
+//! | request | weight | capacity |
 //! |---|---|---|
 //! | mutex | 1 | 1 |
 //! | read | 1 | [`Weight::MAX`] |
@@ -12,23 +12,24 @@
 //!
 //! What follows from it:
 //!
-//! - First come, first served: nobody passes, so a large request is not starved by small ones, nor a writer by
-//!   readers; and readers who stand together enter together.
-//! - Held is sticky: nothing that comes later takes it back, a semaphore that becomes smaller included. (It is
-//!   refused to become so small that somebody who waits could never be held.)
-//! - Each grant carries a [`Token`], greater than that of every earlier grant, also when the line was empty in
-//!   between: a resource that remembers the newest token it saw can refuse an older holder.
-//! - A client keeps its claims alive with one session. When that ends, its claims leave the line, and no other does.
+//! - First come, first served: no claim passes another, so small requests do not starve a large one, and readers do
+//!   not starve a writer. Readers that stand together enter together.
+//! - Held is sticky: nothing that comes later takes it back, not even a resize to a smaller semaphore. (A resize is
+//!   refused if a waiting claim could then never be held.)
+//! - Each grant carries a [`Token`] greater than that of every earlier grant, even if the line was empty in between:
+//!   a resource that remembers the newest token it saw can refuse an older holder.
+//! - A client keeps its claims alive with one session. When the session ends, its claims leave the line, and no
+//!   others do.
 //!
-//! A [`World`] is every line and session together. It is moved on by one [`Op`] at a time, time included, and answers
-//! with [`Event`]s; it is what the playground runs, and what every backend is compared with.
+//! A [`World`] holds every line and every session. It takes one [`Op`] at a time, time included, and answers with
+//! [`Event`]s. The playground runs it, and every backend is compared with it.
 //!
-//! Stores that show their line to the client have the client apply the rule to a [`ShownLine`], in which claims may stand
-//! that should not: [`place()`] says whether a claim is held, [`watch()`] names the one thing worth waiting for if it is
-//! not, and [`touches()`] says when to tell the next in line.
+//! Some stores show their line to the client. There the client applies the rule to a [`ShownLine`], which may contain
+//! claims that should not stand there. [`place()`] says whether a claim is held, [`watch()`] names the one thing to
+//! wait for if it is not, and [`touches()`] says when to tell the next claim in line.
 //!
-//! Whoever compares a store with a [`World`] has [`Wishes`] drawn, and asks the same of both. A [`comparison`] does so
-//! under a clock that is turned by hand.
+//! To compare a store with a [`World`], draw operations with [`Wishes`] and send each one to both. A [`comparison`]
+//! does so under a manual clock.
 #![no_std]
 
 extern crate alloc;

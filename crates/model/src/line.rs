@@ -1,8 +1,8 @@
-//! The line of one name: claims in the order in which they came.
+//! The line of one name: claims in order of arrival.
 //!
-//! A claim *fits* when its weight and the weights of everyone ahead of it are together at most the capacity. Sums
-//! only grow towards the tail, so those who fit are the front of the line. A claim that fits is held, and stays held
-//! until it leaves, whatever becomes of the capacity.
+//! A claim *fits* when its weight and the weights of all claims ahead of it add up to at most the capacity. Sums only
+//! grow towards the tail, so the claims that fit are the front of the line. A claim that fits is held, and stays held
+//! until it leaves, whatever happens to the capacity.
 
 use alloc::vec::Vec;
 
@@ -11,19 +11,19 @@ use crate::{Claim, ClaimId, Kind, Token, Weight, fault};
 /// The line of one name, as a store shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
-    /// What the name is used as.
+    /// The kind of lock.
     pub kind: Kind,
-    /// How much weight may be held at once: the first comer's, or what a resize made it.
+    /// How much weight may be held at once: what the first claim declared, or what a resize set.
     pub capacity: Weight,
     /// When the capacity last became smaller. Claims with a lower [`order`](Claim::order) may be held although they
-    /// do not fit any more.
+    /// no longer fit.
     pub shrunk_at: Option<u64>,
-    /// Everyone who stands here, first come first.
+    /// All claims, in order of arrival.
     pub claims: Vec<Claim>,
 }
 
 impl Line {
-    /// A line that nobody stands in yet.
+    /// An empty line.
     #[must_use]
     pub const fn new(kind: Kind, capacity: Weight) -> Self {
         Self { kind, capacity, shrunk_at: None, claims: Vec::new() }
@@ -35,23 +35,23 @@ impl Line {
         self.claims.iter().find(|claim| claim.id == id)
     }
 
-    /// How many stand ahead of this claim.
+    /// How many claims stand ahead of this one.
     #[must_use]
     pub fn position(&self, id: ClaimId) -> Option<usize> {
         self.claims.iter().position(|claim| claim.id == id)
     }
 
-    /// Those who hold, first come first: they are [known to](Claim::token), or they fit.
+    /// The held claims, in order of arrival: those with a [token](Claim::token), and those that fit.
     pub fn held(&self) -> impl Iterator<Item = &Claim> {
         self.each().filter(|(_, held)| *held).map(|(claim, _)| claim)
     }
 
-    /// Everyone else, first come first.
+    /// All other claims, in order of arrival.
     pub fn waiting(&self) -> impl Iterator<Item = &Claim> {
         self.each().filter(|(_, held)| !*held).map(|(claim, _)| claim)
     }
 
-    /// The first claim that waits and could never be held if the capacity became `to`: the reason to refuse that.
+    /// The first waiting claim that could never be held with capacity `to`: the reason to refuse such a resize.
     ///
     /// ```
     /// use tidelock_model::{Claim, ClaimId, Kind, Line, SessionId, Weight};
@@ -68,13 +68,13 @@ impl Line {
         self.waiting().find(|claim| claim.weight > to).map(|claim| claim.id)
     }
 
-    /// Whether a newcomer of this weight would be held at once.
+    /// Whether a new claim of this weight would be held at once.
     pub(crate) fn has_room(&self, weight: Weight) -> bool {
         let everyone: u64 = self.claims.iter().map(|claim| u64::from(claim.weight.get())).sum();
         fit(everyone + u64::from(weight.get()), self.capacity)
     }
 
-    /// Grants everyone who fits now, each with the next token: from the front, until one does not fit.
+    /// Grants the claims that fit now, each with the next token: from the front, until one does not fit.
     pub(crate) fn grant(&mut self, mut next: impl FnMut() -> Token) -> Vec<(ClaimId, Token)> {
         let mut granted = Vec::new();
         let mut sum = 0;
@@ -83,14 +83,14 @@ impl Line {
             sum += u64::from(claim.weight.get());
             behind -= 1;
             if claim.token.is_some() {
-                continue; // sticky: whoever was granted once stays so
+                continue; // sticky: a granted claim stays granted
             }
             if !fit(sum, self.capacity) || fault::waits_for_later(self.kind, claim.weight, behind) {
                 if fault::is_passed(self.kind) {
                     sum -= u64::from(claim.weight.get());
                     continue;
                 }
-                break; // nobody passes, however light: first come, first served
+                break; // no claim passes it, however light: first come, first served
             }
             let token = next();
             claim.token = Some(token);
@@ -99,7 +99,7 @@ impl Line {
         granted
     }
 
-    /// Each claim, and whether it is held: known to be, or fitting.
+    /// Each claim, and whether it is held: it has a token, or it fits.
     fn each(&self) -> impl Iterator<Item = (&Claim, bool)> {
         let mut sum = 0;
         self.claims.iter().map(move |claim| {

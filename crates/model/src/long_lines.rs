@@ -1,4 +1,4 @@
-//! Random histories on long lines, where exhaustion cannot reach: the same checks, many claims.
+//! Random histories on long lines, too long to explore exhaustively: the same checks, many claims.
 
 use std::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::{
     ClaimId, Join, Kind, Leave, Line, Op, Patience, Place, SessionId, ShownLine, Weight, World, place,
 };
 
-/// How much a semaphore of these histories may hold, and the most that one claim asks of it.
+/// The largest capacity of a semaphore in these histories, and the largest weight of a claim.
 const MOST: u32 = 12;
 
 proptest! {
@@ -133,7 +133,7 @@ impl Move {
             What::Lighten => Op::Lighten { name, id, weight: weight(self.weight) },
             What::Resize => {
                 let now = world.line(&name).map_or(capacity, |line| line.capacity);
-                let from = if self.number == 1 { weight(self.weight) } else { now }; // now and then a wrong one
+                let from = if self.number == 1 { weight(self.weight) } else { now }; // sometimes a wrong one
                 Op::Resize { name, from, to: weight(self.to) }
             }
         }
@@ -173,14 +173,14 @@ fn everyone_looks(crowd: &mut Crowd) {
     }
 }
 
-/// The line as a store shows it that keeps no mark of who was granted.
+/// The line as shown by a store that keeps no mark of granted claims.
 fn without_marks(line: &Line) -> ShownLine {
     let mut shown = shown(line);
     shown.claims.iter_mut().for_each(|claim| claim.token = None);
     shown
 }
 
-/// Who stands there, with what weight, and whether it holds; and the capacity.
+/// The capacity, and each claim with its weight and whether it holds.
 fn stands(line: &Line) -> (Weight, Vec<(ClaimId, Weight, bool)>) {
     let each = line.claims.iter().map(|claim| (claim.id, claim.weight, claim.token.is_some()));
     (line.capacity, each.collect())

@@ -1,4 +1,4 @@
-//! What can be done to a [`World`](crate::World): one operation at a time, time itself included.
+//! The operations on a [`World`](crate::World). The passing of time is one of them.
 
 use alloc::vec::Vec;
 
@@ -8,28 +8,28 @@ use crate::{ClaimId, Join, Leave, SessionId, Weight};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op<N> {
-    /// Opens a session that lives for `ttl` after each renewal (zero counts as one). Opened again, it is renewed.
+    /// Opens a session that lives for `ttl` after each renewal (zero counts as one). If it is open, renews it.
     Open {
-        /// Whose.
+        /// Which session.
         session: SessionId,
         /// How long it lives without a renewal.
         ttl: u64,
     },
-    /// Starts the session's lifetime anew.
+    /// Restarts the session's lifetime.
     Renew(SessionId),
     /// Ends the session now; its claims leave their lines.
     Close(SessionId),
-    /// Lets time pass. Sessions whose lifetime is over end, all of them before anyone is granted.
+    /// Lets time pass. Sessions whose lifetime is over end, all of them before any claim is granted.
     Pass(u64),
-    /// Ends the lifetimes of these claims alone, all of them before anyone is granted, and forgets that their joins
-    /// were void: for stores in which claims do not live and die with a session as a whole.
+    /// Ends the lifetimes of these claims alone, all of them before any claim is granted, and forgets that their
+    /// joins were void. For stores in which a session's claims do not live and die together.
     Lapse {
         /// In which line.
         name: N,
         /// Which claims.
         ids: Vec<ClaimId>,
     },
-    /// Stands in line, at the tail. The only operation that creates a line.
+    /// Joins a line at the tail. No other operation creates a line.
     Join(Join<N>),
     /// Asks where a claim stands. Changes nothing.
     Look {
@@ -38,7 +38,7 @@ pub enum Op<N> {
         /// Which claim.
         id: ClaimId,
     },
-    /// Takes one claim out of the line, wherever it stands: its own client's wish, or an operator's eviction.
+    /// Takes one claim out of the line, wherever it stands: a leave by its own client, or an eviction by an operator.
     Leave {
         /// From which line.
         name: N,
@@ -53,16 +53,16 @@ pub enum Op<N> {
         name: N,
         /// Which claim.
         id: ClaimId,
-        /// What it weighs from now on.
+        /// Its new weight.
         weight: Weight,
     },
     /// Changes the capacity of a semaphore's line, if it is `from` now.
     Resize {
         /// Which line.
         name: N,
-        /// What the caller believes the capacity to be.
+        /// The capacity that the caller expects.
         from: Weight,
-        /// What it shall be.
+        /// The new capacity.
         to: Weight,
     },
 }

@@ -1,9 +1,9 @@
-//! Where a claim stands in a line that is shown: held, when it and everyone ahead of it fit, all of them of one type.
+//! The place of a claim in a shown line: it is held when it and all claims ahead of it fit, all of one type.
 //!
-//! This is for stores that show their line and keep no mark of who was granted (etcd, ZooKeeper). Held is sticky, and
-//! only the holder itself remembers it: once told, it need not ask again, or says so in [`ShownClaim::token`]. A claim
-//! that fitted, but did not look before the capacity became smaller, just goes on waiting; nobody behind it can be
-//! told "held" before it, for a sum only grows towards the tail.
+//! For stores that show their line and keep no mark of granted claims (etcd, ZooKeeper). Held is sticky, and only the
+//! holder remembers it: once told, the client need not ask again, or it says so in [`ShownClaim::token`]. A claim
+//! that fitted, but did not look before the capacity became smaller, goes on waiting. No claim behind it can be told
+//! "held" earlier, because sums only grow towards the tail.
 //!
 //! [`ShownClaim::token`]: crate::ShownClaim::token
 
@@ -14,19 +14,20 @@ use crate::{ClaimId, Kind, ShownClaim, ShownLine, Weight};
 /// Where a claim stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// It is its turn, and stays so until it leaves.
+    /// It is held, and stays held until it leaves.
     Held,
-    /// Someone ahead must go first, or be lightened, or the capacity must grow.
+    /// A claim ahead must leave or be lightened first, or the capacity must grow.
     Waiting,
-    /// The semaphore is in use in this other size: it should leave, and stand in line anew as one of that size, as long
-    /// as the one that stands first does. Until then it waits for all who stand ahead.
+    /// The semaphore is in use with this other size. The claim should leave and join again with that size, provided
+    /// that the claim that is first now still stands there. Until then it waits for all claims ahead.
     AnotherSize(Weight),
-    /// The name is in use as this other kind, and nobody of its own stands ahead. If it has just come it should leave,
-    /// and say so; if it waits already it goes on waiting for all who stand ahead.
+    /// The name is in use as this other kind, and no claim of its own kind stands ahead. A claim that has just come
+    /// should leave and report this; one that already waits goes on waiting for all claims ahead.
     AnotherKind(Kind),
-    /// It alone outweighs its capacity: it did not look between its turn and a resize. It should leave, and say so.
+    /// Its weight alone exceeds the capacity: it did not look between its turn and a resize. It should leave and
+    /// report this.
     Stranded,
-    /// It does not stand here.
+    /// It does not stand in this line.
     Absent,
 }
 
@@ -41,21 +42,21 @@ pub enum Place {
 ///     let (kind, declared) = (Kind::RwLock, Weight::MAX);
 ///     line.claims.push(ShownClaim { id: id(number), kind, weight, declared, order: number, token: None });
 /// }
-/// assert_eq!(place(&line, id(2)), Place::Held); // readers who stand together enter together
+/// assert_eq!(place(&line, id(2)), Place::Held); // readers that stand together enter together
 /// assert_eq!(place(&line, id(3)), Place::Waiting); // the writer waits for them
-/// assert_eq!(place(&line, id(4)), Place::Waiting); // and nobody passes it
+/// assert_eq!(place(&line, id(4)), Place::Waiting); // and no claim passes it
 /// assert_eq!(place(&line, id(5)), Place::Absent);
 ///
 /// line.claims.retain(|claim| claim.id.number > 1);
 /// (line.claims[0].kind, line.claims[0].declared) = (Kind::Mutex, Weight::ONE);
-/// assert_eq!(place(&line, id(3)), Place::AnotherKind(Kind::Mutex)); // and not beside it
+/// assert_eq!(place(&line, id(3)), Place::AnotherKind(Kind::Mutex)); // not held beside the mutex
 /// ```
 #[must_use]
 pub fn place(line: &ShownLine, me: ClaimId) -> Place {
     places(line).find(|(claim, _)| claim.id == me).map_or(Place::Absent, |(_, place)| place)
 }
 
-/// Where everyone stands in `line`, first come first.
+/// The place of every claim in `line`, in order of arrival.
 pub fn places(line: &ShownLine) -> impl Iterator<Item = (&ShownClaim, Place)> {
     let (mut kinds, in_use) = (Vec::new(), line.in_use());
     line.each().map(move |(claim, is_held)| {

@@ -1,27 +1,27 @@
-//! Why an operation was refused. Whatever is refused has changed nothing.
+//! Why an operation was refused. A refused operation changes nothing.
 
 use crate::{ClaimId, Kind, Weight};
 
-/// Why an operation was refused. Whatever is refused has changed nothing.
+/// Why an operation was refused. A refused operation changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A join of a session that is not open: it ended, or never was.
+    /// A join by a session that is not open: it has ended, or was never opened.
     SessionOver,
     /// A join that arrived after its own [`Leave::Void`](crate::Leave::Void).
     Void,
     /// The name is in use as this kind.
     Kind(Kind),
-    /// The join wants more than this, which is all there is.
+    /// The join's weight exceeds the capacity, which is this.
     TooHeavy(Weight),
-    /// The join had no patience and it is not its turn.
+    /// The join has no patience and would have to wait.
     Busy,
-    /// A resize of a line that nobody stands in.
+    /// A resize of an empty line.
     NoLine,
-    /// A resize from another capacity than this one, which the line has.
+    /// A resize that expects another capacity; the line's is this.
     Capacity(Weight),
     /// A resize after which this waiting claim could never be held.
     Strands(ClaimId),
-    /// A lightening to more than this, which the claim weighs.
+    /// A lighten to more than the claim's weight, which is this.
     Heavier(Weight),
 }

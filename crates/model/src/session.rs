@@ -28,7 +28,7 @@ impl<N: Ord> Session<N> {
         self.until
     }
 
-    /// The joins that came to nothing and must not come alive later: names, and numbers of claims.
+    /// The void joins, which must not come alive later: names, and numbers of claims.
     pub fn void(&self) -> impl Iterator<Item = (&N, u64)> {
         self.void.iter().map(|(name, number)| (name, *number))
     }

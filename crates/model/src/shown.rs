@@ -1,54 +1,55 @@
-//! A line as a store shows it that keeps no line of its own: claims that came, each with what its client declared.
+//! A line as shown by a store that keeps no line itself: the claims that came, each with what its client declared.
 //!
-//! Such a store (etcd, ZooKeeper) lets everyone in. A claim of another kind or another size may stand there until its
-//! client has seen that it should not, and one whose client is cut off first stands there until its session ends. So
-//! nothing is believed because somebody stands there. What is decided of a claim is decided by what stands *ahead* of
-//! it alone, and nothing that comes later can change that:
+//! Such a store (etcd, ZooKeeper) lets every claim in. A claim of another kind or size may stand there until its
+//! client has seen that it should not, or, if that client is cut off first, until its session ends. So a claim proves
+//! nothing by standing in the line. Every decision about a claim depends only on the claims *ahead* of it, and
+//! nothing that comes later can change it:
 //!
-//! - A claim's *type* is its kind and its size: the capacity that it declares, or what a resize made of it.
-//! - A claim is held when everyone ahead is of its own type, and all of them together with it fit its size.
-//! - A claim of another type ahead is a blocker, also while it is leaving, and gives nobody its kind or size.
+//! - A claim's *type* is its kind and its size: the capacity that it declares, or the one that a resize gave it.
+//! - A claim is held when all claims ahead are of its own type, and together with it they fit its size.
+//! - A claim of another type ahead is a blocker, even while it is leaving, and gives no claim its kind or size.
 //!
-//! Guards that overlap are therefore of one type, however many types stand there.
+//! Guards that overlap are therefore of one type, however many types stand in the line.
 
 use alloc::vec::Vec;
 
 use crate::{ClaimId, Kind, Token, Weight};
 
-/// The line of one name, as everyone sees it.
+/// The line of one name, as every client sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ShownLine {
-    /// Everyone who stands here, first come first.
+    /// All claims, in order of arrival.
     pub claims: Vec<ShownClaim>,
-    /// What a resize has written down.
+    /// What the last resize wrote.
     pub resized: Option<Resized>,
 }
 
-/// One claim in it.
+/// One claim in a [`ShownLine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShownClaim {
-    /// Who stands here.
+    /// Its id.
     pub id: ClaimId,
-    /// What its client uses the name as.
+    /// The kind of lock that its client uses.
     pub kind: Kind,
     /// How much of the capacity it takes.
     pub weight: Weight,
-    /// What its client declares the capacity to be.
+    /// The capacity that its client declares.
     pub declared: Weight,
     /// When it came: the store's own order.
     pub order: u64,
-    /// Its token, if it is one's own and was told that it is held. Held is sticky, and only the holder remembers.
+    /// Its token, if the claim is the client's own and the client knows that it is held. Held is sticky, and only the
+    /// holder remembers it.
     pub token: Option<Token>,
 }
 
-/// A semaphore's capacity that was written down, for those who stood there then. Whoever comes later declares it.
+/// A semaphore's capacity as a resize wrote it, for the claims that stood there then. Later claims declare their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resized {
     /// The capacity.
     pub capacity: Weight,
-    /// It is that of every claim with a lower [`order`](ShownClaim::order).
+    /// It applies to every claim with a lower [`order`](ShownClaim::order).
     pub before: u64,
-    /// Every claim with a lower order was held when it was written, and is, also if it does not fit any more.
+    /// Every claim with a lower order was held when this was written, and stays held even if it no longer fits.
     pub let_in: u64,
 }
 
@@ -59,7 +60,7 @@ impl ShownLine {
         self.claims.iter().find(|claim| claim.id == id)
     }
 
-    /// How many stand ahead of this claim.
+    /// How many claims stand ahead of this one.
     #[must_use]
     pub fn position(&self, id: ClaimId) -> Option<usize> {
         self.claims.iter().position(|claim| claim.id == id)
@@ -72,18 +73,18 @@ impl ShownLine {
         self.resized.filter(covers).map_or(claim.declared, |resized| resized.capacity)
     }
 
-    /// What the name is used as, and in which size: the first one's. None: nobody stands here.
+    /// The kind and the size in use: those of the first claim. `None` if the line is empty.
     #[must_use]
     pub fn in_use(&self) -> Option<(Kind, Weight)> {
         self.claims.first().map(|first| self.type_of(first))
     }
 
-    /// Those who hold, first come first: they were told, or they fit.
+    /// The held claims, in order of arrival: those known to be held, and those that fit.
     pub fn held(&self) -> impl Iterator<Item = &ShownClaim> {
         self.each().filter(|(_, held)| *held).map(|(claim, _)| claim)
     }
 
-    /// Everyone else, first come first.
+    /// All other claims, in order of arrival.
     pub fn waiting(&self) -> impl Iterator<Item = &ShownClaim> {
         self.each().filter(|(_, held)| !*held).map(|(claim, _)| claim)
     }
@@ -98,20 +99,20 @@ impl ShownLine {
         })
     }
 
-    /// How many stand in front who are held, with nobody between them who waits: those whom a resize lets stay in. Who is
-    /// held behind one who waits knows it by its token, and needs nobody else to.
+    /// How many claims at the front are held, with no waiting claim between them: a resize lets these stay held. A
+    /// held claim behind a waiting one knows it by its token, and no other record of it is needed.
     #[must_use]
     pub fn held_in_front(&self) -> usize {
         self.each().take_while(|(_, held)| *held).count()
     }
 
-    /// Whether everyone is of one type.
+    /// Whether all claims are of one type.
     #[must_use]
     pub fn is_of_one_type(&self) -> bool {
         self.claims.iter().all(|claim| self.in_use() == Some(self.type_of(claim)))
     }
 
-    /// Whether a newcomer of this weight would be held at once, if it is of the type that is in use.
+    /// Whether a new claim of this weight would be held at once, if it is of the type in use.
     #[must_use]
     pub fn has_room(&self, weight: Weight) -> bool {
         let everyone: u64 = self.claims.iter().map(|claim| u64::from(claim.weight.get())).sum();
@@ -119,7 +120,7 @@ impl ShownLine {
         self.in_use().is_none_or(fits) && self.is_of_one_type()
     }
 
-    /// The first permits that somebody waits for and could never have if the size became `to`: the reason to refuse that.
+    /// The first waiting permits that could never be held with size `to`: the reason to refuse such a resize.
     #[must_use]
     pub fn stranded_by(&self, to: Weight) -> Option<ClaimId> {
         let mut permits = self.waiting().filter(|claim| claim.kind == Kind::Semaphore);

@@ -1,22 +1,22 @@
-//! What a waiter waits for: one thing, so that a departure wakes few.
+//! What a waiter watches: one thing, so a departure wakes few clients.
 //!
-//! A claim ahead is a *blocker* when its weight and mine exceed the capacity, or when it is of another type: while it
-//! stays I cannot be held.
+//! A claim ahead is a *blocker* if its weight and mine together exceed the capacity, or if it is of another type.
+//! While it stands there, I cannot be held.
 //!
-//! - With a blocker, watch the last one alone. That is the predecessor in a mutex's line, the writer in front for a
-//!   reader, the last reader in front for a writer.
-//! - Without one (only a semaphore's crowd is like that), watch the waiter in front: while it waits, so must I. When
-//!   it becomes held it touches its own claim, if [`touches`] says that someone relies on it.
+//! - With blockers, watch the last one only. In a mutex's line that is the predecessor; for a reader, the writer in
+//!   front; for a writer, the last reader in front.
+//! - Without one (only possible with a semaphore), watch the waiter in front: while it waits, so must I. When it
+//!   becomes held, it touches its own claim if [`touches`] says that another claim relies on it.
 //! - The first waiter watches the line.
-//! - A claim that came before the capacity last was changed may be held although it does not fit, or although another
-//!   size stands ahead: then it will not touch its claim again. With such a one in front, watch the line.
+//! - A claim that came before the last change of capacity may be held although it does not fit, or although another
+//!   size stands ahead. Then it will not touch its claim again. With such a claim in front, watch the line.
 //!
-//! A claim that is watched stirs when it leaves, when it is lightened and when it is touched; a line stirs when
-//! anyone in it leaves or is lightened. A change of capacity stirs everyone who waits. Whoever is stirred looks again
-//! and asks anew what to watch; so does whoever lightens a claim of its own that still waits.
+//! A watch on a claim fires when that claim leaves, is lightened or is touched. A watch on the line fires when any
+//! claim in it leaves or is lightened. A change of capacity fires every watch. A client whose watch fired looks again
+//! and chooses a new watch. So does a client that lightens a waiting claim of its own.
 //!
-//! Whoever stands behind another of the same client's that waits need not watch anything: it cannot be held before that
-//! one, and whenever the client looks it looks for all of its own.
+//! A claim behind a waiting claim of the same client needs no watch: it cannot be held before that one, and the
+//! client always looks for all of its claims.
 
 use crate::{ClaimId, Kind, Place, ShownClaim, ShownLine, place};
 
@@ -25,12 +25,12 @@ use crate::{ClaimId, Kind, Place, ShownClaim, ShownLine, place};
 pub enum Watch {
     /// This claim: until it leaves, is lightened or is touched.
     Claim(ClaimId),
-    /// The line: until anyone in it leaves or is lightened.
+    /// The line: until any claim in it leaves or is lightened.
     Line,
 }
 
-/// What `me` should watch; `None` unless it [waits](Place::Waiting), if only because the name is
-/// [in use as another kind](Place::AnotherKind).
+/// What `me` should watch; `None` unless its place is [`Waiting`](Place::Waiting) or
+/// [`AnotherKind`](Place::AnotherKind).
 ///
 /// ```
 /// use tidelock_model::{ClaimId, Kind, SessionId, ShownClaim, ShownLine, Watch, Weight, watch};
@@ -63,10 +63,10 @@ pub fn watch(line: &ShownLine, me: ClaimId) -> Option<Watch> {
     }
 }
 
-/// Whether `me`, who just found itself held, must touch its claim: the one behind may be watching it.
+/// Whether `me`, which has just found itself held, must touch its claim: the claim behind may be watching it.
 ///
-/// Never for a mutex or a read-write lock, where every waiter has a blocker. Permits of another size right behind are
-/// told by it that the line is of this size now.
+/// Never for a mutex or a read-write lock, where every waiter has a blocker. Permits of another size right behind
+/// learn from the touch that the line is of this size now.
 #[must_use]
 pub fn touches(line: &ShownLine, me: ClaimId) -> bool {
     let Some(position) = line.position(me) else { return false };
@@ -78,7 +78,7 @@ pub fn touches(line: &ShownLine, me: ClaimId) -> bool {
         && (is_of_another_size || blocker(line, position + 1).is_none())
 }
 
-/// The last claim ahead of this position that must go before the one there can be held.
+/// The last blocker of the claim at this position.
 fn blocker(line: &ShownLine, position: usize) -> Option<&ShownClaim> {
     let (ahead, from_me) = line.claims.split_at(position);
     let mine = from_me.first()?;
@@ -90,7 +90,7 @@ fn blocker(line: &ShownLine, position: usize) -> Option<&ShownClaim> {
     if cfg!(tidelock_fault = "watch_first_blocker") { blockers.next() } else { blockers.next_back() }
 }
 
-/// Whether permits of two sizes stand ahead, of which a resize has changed some: any of them may be held.
+/// Whether permits of two sizes stand up to this position, some of them changed by a resize: any of them may be held.
 fn is_any_in_doubt(line: &ShownLine, position: usize) -> bool {
     let up_to_me = &line.claims[..=position];
     let is_changed = |claim: &ShownClaim| line.resized.is_some_and(|resized| claim.order < resized.before);
@@ -102,7 +102,7 @@ fn is_any_in_doubt(line: &ShownLine, position: usize) -> bool {
         && !cfg!(tidelock_fault = "watch_ignores_two_sizes")
 }
 
-/// Whether this claim can be trusted to touch itself when it becomes held: it waits, and never was held before.
+/// Whether this claim will touch itself when it becomes held: it waits, and was never held before.
 fn surely_waits(line: &ShownLine, claim: &ShownClaim) -> bool {
     let is_older = line.resized.is_some_and(|resized| claim.order < resized.before);
     let may_be_held = is_older && !cfg!(tidelock_fault = "watch_ignores_shrunk");

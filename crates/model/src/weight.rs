@@ -1,6 +1,6 @@
 //! Weights and capacities: what makes one line serve as a mutex, a read-write lock or a semaphore.
 //!
-//! | what people ask for | weight | capacity |
+//! | request | weight | capacity |
 //! |---|---|---|
 //! | mutex | 1 | 1 |
 //! | read | 1 | MAX |
@@ -14,7 +14,7 @@ use core::fmt;
 pub struct Weight(u32);
 
 impl Weight {
-    /// The weight of a mutex's claim, of a reader, of one permit.
+    /// The weight of a mutex's claim, a reader, or one permit.
     pub const ONE: Self = Self(1);
     /// The weight of a writer, and the capacity of a read-write line: 2^31 − 1.
     pub const MAX: Self = Self((1 << 31) - 1);

@@ -1,11 +1,11 @@
-//! What clients ask for next, by chance, so that all there is to go wrong comes up within a few operations: for whoever
-//! compares a store with the rule.
+//! Random operations, to compare a store with the rule. They are drawn so that everything that can go wrong comes up
+//! within a few operations.
 
 use alloc::vec::Vec;
 
 use crate::{ClaimId, Dice, Join, Kind, Line, Patience, SessionId, Weight, World};
 
-/// Draws what is asked for next in a [`World`] in which some session is open. A seed can be replayed.
+/// Draws the next operation for a [`World`] that has at least one open session. The same seed gives the same draws.
 ///
 /// ```
 /// use tidelock_model::{Op, SessionId, Wishes, World};
@@ -16,7 +16,7 @@ use crate::{ClaimId, Dice, Join, Kind, Line, Patience, SessionId, Weight, World}
 /// for _ in 0..10 {
 ///     let (name, id) = wishes.anyone(&world);
 ///     let join = wishes.join(&world, &name, id);
-///     println!("{join:?}: {:?}", world.step(Op::Join(join.clone()))); // and the store's answer to the same
+///     println!("{join:?}: {:?}", world.step(Op::Join(join.clone()))); // ask the store the same, and compare
 /// }
 /// ```
 #[derive(Debug)]
@@ -28,24 +28,24 @@ pub struct Wishes<'a, N> {
 }
 
 impl<'a, N: Ord + Clone> Wishes<'a, N> {
-    /// Of these names the first is asked for most. Claims are numbered from `last_number` on, so that sessions which
-    /// outlive this see no number twice.
+    /// Draws from these names, the first most often. Claims are numbered from `last_number` on, so sessions that
+    /// outlive this value never see a number twice.
     ///
     /// # Panics
     /// When there are no names.
     #[must_use]
     pub fn new(seed: u64, names: Vec<N>, last_number: &'a mut u64) -> Self {
-        assert!(!names.is_empty(), "there is nothing to wish for");
+        assert!(!names.is_empty(), "`Wishes` needs at least one name");
         Self { dice: Dice::new(seed, "wishes"), names, known: Vec::new(), last_number }
     }
 
-    /// For all else that is left to chance.
+    /// The dice, for all other random choices.
     #[must_use]
     pub const fn dice(&self) -> &Dice {
         &self.dice
     }
 
-    /// What may be asked for.
+    /// The names to draw from.
     #[must_use]
     pub fn names(&self) -> &[N] {
         &self.names
@@ -75,14 +75,14 @@ impl<'a, N: Ord + Clone> Wishes<'a, N> {
         *self.last_number
     }
 
-    /// A claim that nobody has heard of.
+    /// A new claim, known to no store.
     pub fn fresh(&mut self, world: &World<N>, name: &N) -> ClaimId {
         let id = ClaimId { session: self.session(world), number: self.number() };
         self.known.push((name.clone(), id));
         id
     }
 
-    /// Mostly somebody who stands in line, sometimes somebody who did or never will.
+    /// Mostly a claim that stands in line, sometimes one that left or never joined.
     pub fn anyone(&mut self, world: &World<N>) -> (N, ClaimId) {
         let ids = |(name, line): (&N, &Line)| {
             line.claims.iter().map(|claim| (name.clone(), claim.id)).collect::<Vec<_>>()
@@ -99,12 +99,12 @@ impl<'a, N: Ord + Clone> Wishes<'a, N> {
         }
     }
 
-    /// One who stands in this line.
+    /// A claim in this line.
     pub fn stander(&self, line: &Line) -> ClaimId {
         self.dice.pick(&line.claims).id
     }
 
-    /// How this claim wants to stand there: mostly as the line is used, sometimes as what it cannot be.
+    /// A join for this claim: mostly of the kind in use, sometimes of any kind.
     pub fn join(&self, world: &World<N>, name: &N, id: ClaimId) -> Join<N> {
         let kind = match world.line(name) {
             Some(line) if !self.dice.one_in(16) => line.kind,
@@ -119,13 +119,14 @@ impl<'a, N: Ord + Clone> Wishes<'a, N> {
         Join { name: name.clone(), id, kind, weight, capacity, patience }
     }
 
-    /// Who has this claim leave: mostly its own client, else whoever evicts it, and surely if its session is over.
+    /// The session that asks for the leave: mostly the claim's own. Otherwise, or if that is over, any open one, as
+    /// in an eviction.
     pub fn leaver(&self, world: &World<N>, id: ClaimId) -> SessionId {
         let is_eviction = world.session(id.session).is_none() || self.dice.one_in(4);
         if is_eviction { self.session(world) } else { id.session }
     }
 
-    /// Which line is to have which capacity instead of which: mostly of the one it has.
+    /// A resize: the name, the old capacity (mostly the right one) and the new one.
     pub fn resize(&self, world: &World<N>) -> (N, Weight, Weight) {
         let name = self.name();
         let capacity = world.line(&name).map(|line| line.capacity).filter(|_| !self.dice.one_in(6));
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
     use crate::{Event, Leave, Op};
 
-    /// Some operations of two sessions, and what each was answered.
+    /// Some operations of two sessions, each with its answer.
     fn play(seed: u64) -> Vec<(Op<char>, Event<char>)> {
         let (mut world, mut last_number, mut played) = (World::new(), 0, Vec::new());
         for session in [1, 2] {

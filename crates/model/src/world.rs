@@ -1,8 +1,8 @@
-//! The whole of it: sessions, lines and the time, moved on by one operation at a time.
+//! The whole model: sessions, lines and time, changed by one operation at a time.
 //!
-//! After each operation every line is settled: whoever fits is granted, from the front, and a line in which nobody
-//! stands is forgotten. What is left of a name after that is nothing, but tokens go on growing, since all lines take
-//! them from one counter. A session's end takes its claims along, and the memory of its void joins.
+//! After each operation every line is settled: the claims that fit now are granted, from the front, and an empty line
+//! is forgotten. Nothing of its name is kept, but tokens go on growing, because all lines take them from one counter.
+//! When a session ends, its claims leave, and its void joins are forgotten.
 
 mod claims;
 mod leases;
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use crate::{Claim, ClaimId, Event, Line, Op, Session, SessionId, Token};
 
-/// Every line and every session, and what time it is. Names are whatever `N` is.
+/// Every line, every session and the current time. `N` is the type of a name.
 ///
 /// ```
 /// use tidelock_model::{ClaimId, Event, Join, Kind, Leave, Op, Patience, SessionId, Weight, World};
@@ -55,19 +55,19 @@ impl<N> Default for World<N> {
 }
 
 impl<N: Ord + Clone> World<N> {
-    /// A world in which nothing has happened yet; its time is zero.
+    /// An empty world at time zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Carries out one operation: the first event answers it, the others are what followed.
+    /// Carries out one operation. The first event answers it; the others are its consequences.
     ///
-    /// Letting time pass has no answer, only what follows.
+    /// [`Op::Pass`] and [`Op::Lapse`] have no answer, only consequences.
     ///
     /// # Panics
     ///
-    /// When 2^48 grants were made: a token cannot carry more.
+    /// After 2^48 grants: a token cannot hold a greater number.
     pub fn step(&mut self, op: Op<N>) -> Vec<Event<N>> {
         match op {
             Op::Open { session, ttl } => self.open(session, ttl),
@@ -83,13 +83,13 @@ impl<N: Ord + Clone> World<N> {
         }
     }
 
-    /// What time it is.
+    /// The current time.
     #[must_use]
     pub const fn now(&self) -> u64 {
         self.now
     }
 
-    /// The line of a name; `None` while nobody stands in it.
+    /// The line of a name; `None` while it is empty.
     #[must_use]
     pub fn line(&self, name: &N) -> Option<&Line> {
         self.lines.get(name)
@@ -111,13 +111,13 @@ impl<N: Ord + Clone> World<N> {
         self.sessions.iter().map(|(id, session)| (*id, session))
     }
 
-    /// The order of the newest token that was given.
+    /// The order of the newest token.
     #[cfg(test)]
     pub(crate) fn last_token(&self) -> u64 {
         self.last_token
     }
 
-    /// Grants whoever fits now; forgets the line when nobody stands in it.
+    /// Grants the claims that fit now; forgets the line if it is empty.
     fn settle(&mut self, name: &N) -> Vec<Event<N>> {
         let Some(line) = self.lines.get_mut(name) else {
             return Vec::new();
@@ -131,7 +131,7 @@ impl<N: Ord + Clone> World<N> {
         }
         let granted = line.grant(|| {
             self.last_token += 1;
-            Token::from_order(self.last_token).expect("2^48 grants are more than a token can carry")
+            Token::from_order(self.last_token).expect("a token cannot count more than 2^48 grants")
         });
         granted.into_iter().map(|(id, token)| Event::Held { name: name.clone(), id, token }).collect()
     }

@@ -1,4 +1,4 @@
-//! A first program: takes a lock in a Redis, shows its line, and gives it back.
+//! A first program: takes a lock in Redis, shows its line, and gives it back.
 
 #[tokio::main]
 async fn main() -> tidelock_redis::Result<()> {

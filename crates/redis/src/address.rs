@@ -1,15 +1,15 @@
-//! URLs, read: one server, sentinels, or a cluster.
+//! Parses URLs: one server, sentinels, or a cluster.
 //!
-//! What the library says of a bad URL may quote it, password and all, so nothing of it is passed on.
+//! The library's error for a bad URL may quote the URL with its password, so that error is never passed on.
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 /// Where the servers are.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     One(ConnectionInfo),
-    /// The sentinels, what they call the master, and how its servers are connected to.
+    /// The sentinels, their name for the master, and how to connect to its servers.
     Sentinels {
         sentinels: Vec<ConnectionInfo>,
         master: String,
@@ -23,7 +23,9 @@ pub(crate) enum Address {
 impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(wrong("a URL begins with redis://, rediss://, redis+unix:// or redis-sentinel://"));
+            return Err(wrong(
+                "a Redis URL begins with redis://, rediss://, redis+unix:// or redis-sentinel://",
+            ));
         };
         match scheme {
             "redis-sentinel" => sentinels("redis", rest),
@@ -45,22 +47,23 @@ impl Address {
     }
 }
 
-/// How a server is connected to, whatever the user has left to us.
+/// The connection settings of a server: the user's own, and ours for the rest.
 pub(crate) fn tuned(info: ConnectionInfo) -> ConnectionInfo {
     #[cfg(feature = "tls")]
     let _ = rustls::crypto::ring::default_provider().install_default(); // unless the program has chosen one
     let tcp = info.tcp_settings().clone().set_nodelay(true);
-    // Only with RESP3 a connection that waits for commands' replies hears of grants as well.
+    // Only with RESP3 can a connection receive grants while it waits for command replies.
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     let settings = match settings.lib_name() {
-        Some(_) => settings, // the user's own client says who it is
-        // By default `redis` would. A narrow user may not, and each connection would stand in the server's ACL LOG.
+        Some(_) => settings, // the program's own client sets its name
+        // `redis` sets a name by default. A user with few permissions must not, so each connection would add an entry
+        // to the server's ACL LOG.
         None => settings.set_skip_set_lib_name(),
     };
     info.set_tcp_settings(tcp).set_redis_settings(settings)
 }
 
-/// The server at another address, connected to in the same way.
+/// The server at another address, with the same connection settings.
 pub(crate) fn at(like: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
     let addr = match like.addr().clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -71,12 +74,12 @@ pub(crate) fn at(like: &ConnectionInfo, host: String, port: u16) -> ConnectionIn
     like.clone().set_addr(addr)
 }
 
-/// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE][?sentinel_user=USER&sentinel_pass=PASSWORD]#MASTER`. The user in
-/// front is the servers'.
+/// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE][?sentinel_user=USER&sentinel_pass=PASSWORD]#MASTER`. The first
+/// user is for the servers.
 fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
     let Some((rest, master)) = rest.rsplit_once('#').filter(|(_, master)| !master.is_empty()) else {
         return Err(wrong(
-            "a URL of sentinels ends with # and the name of the master: redis-sentinel://HOST:PORT,HOST:PORT#NAME",
+            "a sentinel URL ends with # and the name of the master: redis-sentinel://HOST:PORT,HOST:PORT#NAME",
         ));
     };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -85,7 +88,7 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
     let (places, database) = rest.split_once('/').unwrap_or((rest, ""));
     let hosts = hosts(places);
     let Some(first) = hosts.first() else {
-        return Err(wrong("a URL of sentinels names at least one"));
+        return Err(wrong("a sentinel URL needs at least one sentinel: redis-sentinel://HOST:PORT#NAME"));
     };
     let server = server(&format!("{scheme}://{user}{first}/{database}"))?;
     let one = |host: &&str| {
@@ -96,14 +99,14 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
     Ok(Address::Sentinels { sentinels, master: master.to_owned(), server })
 }
 
-/// `USER:PASSWORD@`, if the sentinels want to know.
+/// `USER:PASSWORD@` for the sentinels, if the URL has it.
 fn sentinels_login(query: &str) -> Result<String> {
     let (mut user, mut password) = ("", None);
     for part in query.split('&').filter(|part| !part.is_empty()) {
         match part.split_once('=') {
             Some(("sentinel_user", value)) => user = value,
             Some(("sentinel_pass", value)) => password = Some(value),
-            _ => return Err(wrong("a URL of sentinels may say ?sentinel_user=USER&sentinel_pass=PASSWORD")),
+            _ => return Err(wrong("a sentinel URL takes only ?sentinel_user=USER&sentinel_pass=PASSWORD")),
         }
     }
     Ok(password.map_or_else(String::new, |password| format!("{user}:{password}@")))
@@ -117,17 +120,17 @@ fn cluster(scheme: &str, rest: &str) -> Result<Address> {
     let nodes = hosts.iter().map(|host| server(&format!("{scheme}://{user}{host}")));
     let nodes: Vec<_> = nodes.collect::<Result<_>>()?;
     match nodes.is_empty() {
-        true => Err(wrong("a URL of a cluster names at least one of its nodes")),
+        true => Err(wrong("a cluster URL needs at least one node: redis-cluster://HOST:PORT")),
         false => Ok(Address::Cluster(nodes)),
     }
 }
 
 #[cfg(not(feature = "cluster"))]
 fn cluster(_: &str, _: &str) -> Result<Address> {
-    Err(Error::new(ErrorKind::Unsupported, "clusters need the feature `cluster` of tidelock-redis"))
+    Err(Error::new(ErrorKind::Unsupported, "cluster URLs need the feature `cluster` of tidelock-redis"))
 }
 
-/// `USER:PASSWORD@`, or nothing, and what comes behind it.
+/// Splits off `USER:PASSWORD@`, if it is there.
 fn user(rest: &str) -> (&str, &str) {
     rest.split_at(rest.rfind('@').map_or(0, |at| at + 1))
 }
@@ -149,7 +152,7 @@ fn server(url: &str) -> Result<ConnectionInfo> {
     }
 }
 
-const NO_URL: &str = "that is no URL of a Redis; they look like redis://USER:PASSWORD@HOST:PORT/DATABASE";
+const NO_URL: &str = "this is not a Redis URL; use redis://USER:PASSWORD@HOST:PORT/DATABASE";
 
 fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidOption, what)

@@ -1,5 +1,6 @@
-//! Users' own code that a connection is made with: it may take its time, block its thread, or panic. Where connections
-//! are made sessions are renewed, so it has a thread of its own; and while it hangs, no more than a few.
+//! Runs the program's own code (credentials, connectors) while a connection is made. That code may be slow, block its
+//! thread, or panic. The thread that makes connections also renews sessions, so such code runs on a thread of its own.
+//! While it hangs, it gets no more than a few threads.
 
 use std::io;
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use std::thread;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
-/// How many threads may be inside of one piece of users' code.
+/// How many threads may be inside one piece of the program's code.
 const THREADS: usize = 8;
 
-/// A place aside, for one piece of users' code.
+/// Runs one piece of the program's code on threads of its own.
 #[derive(Clone)]
 pub(crate) struct Aside(Arc<Semaphore>);
 
@@ -22,7 +23,7 @@ impl Default for Aside {
 }
 
 impl Aside {
-    /// What comes of `work`, done on another thread and in this runtime. It is dropped when nobody waits for it any more.
+    /// Runs `work` on another thread and in this runtime. Drops it when nobody waits for it any more.
     pub(crate) async fn run<T, F>(&self, work: impl FnOnce() -> F + Send + 'static) -> io::Result<T>
     where
         T: Send + 'static,
@@ -44,6 +45,6 @@ impl Aside {
             done.map(|done| tell.send(done))
         };
         thread::Builder::new().name("tidelock-aside".into()).spawn(body)?;
-        told.await.map_err(|_| io::Error::other("what the user's code was to say was not said: it panicked"))
+        told.await.map_err(|_| io::Error::other("the program's own credentials or connector code panicked"))
     }
 }

@@ -1,39 +1,39 @@
 //! Which of two elections was later.
 //!
-//! Sentinels number them. But sentinels that are set up anew, as a container does that writes its configuration at each
-//! start, begin again at 0, and a client that remembers a higher number would never leave a master that they replace
-//! then. So it is told when the count has begun anew: at once when the same master is named with a lower number; and
-//! when another one is named for a while, though by no later election, for sentinels that are only behind the others
-//! hear of those every two seconds.
+//! Sentinels number their elections. But sentinels that are set up anew start again at 0; a container that writes its
+//! configuration at each start does this. A client that remembers a higher number would then never leave a master that
+//! they replace. So the census detects a new count: at once when the known master is named with a lower number, and
+//! after a while when another master is named without a later election. It waits in the second case because the
+//! sentinels may only be behind the others; they hear from them every two seconds.
 //!
-//! A sentinel that leads a failover takes the new number before the new master: until its replicas follow, it names the
-//! old one by an election that has made another one master. So a master stands by the election that it was named by
-//! first, and of two that are named by one number the one is master that was none before.
+//! A sentinel that leads a failover takes the new number before the new master. Until its replicas follow, it names the
+//! old master with the number of the election that has made another one master. So a master counts by the number that
+//! it was first named with, and if two masters are named with one number, the new one is master.
 
 use std::time::Duration;
 
 use redis::ConnectionAddr;
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 
 use crate::tenure::{Elected, Election};
 
-/// For how long sentinels may be behind the others.
+/// How long sentinels may be behind the others.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// What the sentinels have said until now.
+/// What the sentinels have said so far.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
-    /// Who is master, by the first election that has named it.
+    /// The master, with the first election that named it.
     last: Option<Elected>,
-    /// The latest number that it was named by.
+    /// The latest number that the master was named with.
     newest: u64,
-    /// Who is named instead, though by no later election, and since when.
+    /// Another server that is named as master without a later election, and since when.
     instead: Option<(ConnectionAddr, Moment)>,
 }
 
 impl Census {
-    /// That address was named as master by the election of that number. Who is master, then: while that is not believed
-    /// yet, the one that was before, so that nobody is led away from it.
+    /// Notes that `address` was named as master by election number `epoch`. Returns the current master: while the new
+    /// one is not believed yet, that is the previous one, so that no client leaves it.
     pub(crate) fn hear(&mut self, address: &ConnectionAddr, epoch: u64, now: Moment) -> Elected {
         let Some(Elected { address: master, election: first }) = &self.last else {
             return self.believe(address, Election { count: 0, epoch });
@@ -62,8 +62,8 @@ impl Census {
         last
     }
 
-    /// Whether of several that are named by that number it is this one: as it was named before, unless that was by an
-    /// earlier election.
+    /// Whether this address is preferred among several that are named with the same number: the known master is, unless
+    /// its election was an earlier one.
     pub(crate) fn prefers(&self, address: &ConnectionAddr, epoch: u64) -> bool {
         let Some(last) = &self.last else { return false };
         (last.address == *address) == (last.election.epoch >= epoch)
@@ -87,7 +87,7 @@ mod tests {
         Moment::START + Duration::from_secs(seconds)
     }
 
-    /// Whom it makes master, and by which election.
+    /// The port of the master, and its election.
     fn hear(census: &mut Census, port: u16, epoch: u64, now: Moment) -> (u16, Election) {
         let elected = census.hear(&server(port), epoch, now);
         let ConnectionAddr::Tcp(_, port) = elected.address else { panic!("{elected:?}") };
@@ -100,9 +100,9 @@ mod tests {
         let (one, two) = (hear(&mut census, 1, 7, at(0)), hear(&mut census, 2, 8, at(1)));
         assert_eq!((one.0, two.0), (1, 2));
         assert!(two.1 > one.1);
-        assert_eq!(hear(&mut census, 1, 7, at(2)), two, "who is behind the others leads nobody back");
+        assert_eq!(hear(&mut census, 1, 7, at(2)), two, "a sentinel that is behind leads nobody back");
         assert_eq!(hear(&mut census, 2, 8, at(20)), two);
-        assert_eq!(hear(&mut census, 1, 7, at(21)), two, "that was another time");
+        assert_eq!(hear(&mut census, 1, 7, at(21)), two, "the wait starts again");
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let mut census = Census::default();
         let old = hear(&mut census, 1, 7, at(0));
         assert_eq!(hear(&mut census, 1, 8, at(1)), old);
-        assert_eq!(hear(&mut census, 1, 7, at(1)), old, "the others do not know yet");
+        assert_eq!(hear(&mut census, 1, 7, at(1)), old, "the other sentinels do not know yet");
         assert!(census.prefers(&server(2), 8) && !census.prefers(&server(1), 8));
         let new = hear(&mut census, 2, 8, at(2));
         assert!(new.0 == 2 && new.1 > old.1);

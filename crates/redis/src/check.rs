@@ -1,10 +1,11 @@
-//! What a server is asked before it is trusted: whether it is one that can serve, and whether this user may do all that
-//! the scripts do. So whatever is wrong is said at once, and not by the first hand-off.
+//! Checks a server when a client connects: can it serve, and may this user run every command of the scripts? So a
+//! problem is reported at once, not at the first hand-off.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::Value;
-use tidelock::{Error, ErrorKind, Name, Result, SessionId, unharmed};
+use tidelock_core::backend::unharmed;
+use tidelock_core::{Error, ErrorKind, Name, Result, SessionId};
 
 use crate::fleet::Fleet;
 use crate::keys::Keys;
@@ -12,29 +13,29 @@ use crate::link::{Link, WhenDropped};
 use crate::script::CHECK;
 use crate::{reply, trouble};
 
-/// The oldest version that has all that the scripts use.
+/// The oldest version with all commands that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// A server that stands alone, or a master.
+/// Checks a single server, or a master under sentinels.
 pub(crate) async fn server(link: &Link) -> Result<()> {
     let place = link.place();
     let info = link.ask(redis::cmd("INFO"), WhenDropped::Forget).await?;
     told(info, place)?.map_or(Ok(()), |info| Info::of(&info)?.check(place))
 }
 
-/// What a node of a cluster says of itself.
+/// Checks a node of a cluster by its INFO.
 #[cfg(feature = "cluster")]
 pub(crate) fn cluster_node(info: Value, place: &str) -> Result<()> {
     told(info, place)?.map_or(Ok(()), |info| Info::of(&info)?.check_node(place))
 }
 
-/// What INFO answered. A server that does not let us ask is trusted.
+/// The reply to INFO; `None` if this user has no permission for it. Then the server is trusted.
 fn told(info: Value, place: &str) -> Result<Option<Value>> {
     match trouble::checked(info, place) {
         Ok(info) => Ok(Some(info)),
         Err(error) if error.kind() == ErrorKind::Denied => {
             unharmed(
-                || tracing::debug!(%error, "INFO is refused, so the server's version and role stay unknown"),
+                || tracing::debug!(%error, "INFO was refused, so the server's version and role stay unknown"),
             );
             Ok(None)
         }
@@ -42,7 +43,7 @@ fn told(info: Value, place: &str) -> Result<Option<Value>> {
     }
 }
 
-/// Tries everything once, on a name that nobody else uses.
+/// Tries every command of the scripts once, on a name that nobody else uses.
 pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: SessionId) -> Result<()> {
     let name = nobodys(session)?;
     let mut command = CHECK.on(&name, keys);
@@ -55,15 +56,15 @@ pub(crate) async fn permissions(fleet: &dyn Fleet, keys: &Keys, session: Session
     Err(refusal(command, said, &keys.channels))
 }
 
-/// Why one of the commands in the scripts was refused, by what the server said; forks say it in words of their own.
+/// Why the server refused one of the scripts' commands, judged by its message. Forks of Redis have their own messages.
 fn refusal(command: &str, said: &str, base: &str) -> Error {
     let (kind, wrong) = if trouble::is_denied(said) {
         let lower = command.to_lowercase();
         let grant = format!("grant it with: ACL SETUSER … +{lower} ~{base}* &{base}*");
-        (ErrorKind::Denied, format!("Redis refused {command}; {grant} (it said: {said})"))
+        (ErrorKind::Denied, format!("Redis refused {command}; {grant} (Redis said: {said})"))
     } else if said.contains("Unknown") && said.contains("command called from") {
         let wrong =
-            format!("Redis has no {command}, and locks need it; 6.2 and newer have it (it said: {said})");
+            format!("Redis has no {command}, which locks need; use Redis 6.2 or newer (Redis said: {said})");
         (ErrorKind::Unsupported, wrong)
     } else {
         (ErrorKind::Unavailable, format!("Redis refused {command}: {said}"))
@@ -71,20 +72,16 @@ fn refusal(command: &str, said: &str, base: &str) -> Error {
     Error::new(kind, wrong)
 }
 
-/// Whether this user may wait for replicas; and, for operators, whether there are so many now.
+/// Whether this user may wait for replicas. Warns operators if there are fewer replicas than `count` now.
 pub(crate) async fn replicas(fleet: &dyn Fleet, session: SessionId, count: u32) -> Result<()> {
     let mut wait = redis::cmd("WAIT");
-    wait.arg(0).arg(1); // for none: it says at once how many there are
+    wait.arg(0).arg(1); // waits for none, so it answers at once how many there are
     let reply = fleet.ask(&nobodys(session)?, wait, WhenDropped::Forget).await?;
     if let Value::Int(known) = reply
         && known < i64::from(count)
     {
         unharmed(|| {
-            tracing::warn!(
-                known,
-                wanted = count,
-                "the server has fewer replicas than grants have to wait for"
-            );
+            tracing::warn!(known, wanted = count, "the server has fewer replicas than each grant waits for");
         });
     }
     Ok(())
@@ -95,7 +92,7 @@ fn nobodys(session: SessionId) -> Result<Name> {
     Name::new(&format!("tidelock check {session}"))
 }
 
-/// What a server tells of itself.
+/// The reply to INFO.
 struct Info<'a>(&'a str);
 
 impl<'a> Info<'a> {
@@ -105,7 +102,7 @@ impl<'a> Info<'a> {
 
     fn check(&self, place: &str) -> Result<()> {
         let unsupported = |wrong: String| Err(Error::new(ErrorKind::Unsupported, format!("{place} {wrong}")));
-        // Each fork calls its mode something else (`redis_mode`, `server_mode`, …); its sentinels all count masters.
+        // Each fork has its own name for the mode (`redis_mode`, `server_mode`, …), but every sentinel counts masters.
         if self.get("sentinel_masters").is_some() {
             return unsupported(
                 "is a sentinel; give all of them as redis-sentinel://HOST:PORT,HOST:PORT#MASTER".into(),
@@ -132,7 +129,7 @@ impl<'a> Info<'a> {
     fn check_node(&self, place: &str) -> Result<()> {
         self.check_version(place)?;
         if self.get("cluster_enabled") == Some("0") {
-            let wrong = format!("{place} is no node of a cluster; give it as redis://HOST:PORT");
+            let wrong = format!("{place} is not a cluster node; give it as redis://HOST:PORT");
             return Err(Error::new(ErrorKind::Unsupported, wrong));
         }
         self.warn_of_eviction(place);
@@ -142,14 +139,14 @@ impl<'a> Info<'a> {
     fn check_version(&self, place: &str) -> Result<()> {
         match self.get("redis_version") {
             Some(version) if numbers(version) < OLDEST => {
-                let wrong = format!("{place} is Redis {version}, and has to be 6.2 or newer");
+                let wrong = format!("{place} runs Redis {version}; Tidelock needs 6.2 or newer");
                 Err(Error::new(ErrorKind::Unsupported, wrong))
             }
             _ => Ok(()),
         }
     }
 
-    /// A server that evicts keys evicts locks. Said once in a process.
+    /// Warns, once per process, that a server that evicts keys evicts locks.
     fn warn_of_eviction(&self, place: &str) {
         static SAID: AtomicBool = AtomicBool::new(false);
         let policy = self.get("maxmemory_policy").unwrap_or("noeviction");
@@ -184,7 +181,7 @@ mod tests {
         Info(info).check("Redis at here").err().map(|error| error.to_string())
     }
 
-    /// In the words of Redis 6.0, of Redis 7 and 8, of Redict, and of Valkey 8 and 9.
+    /// The messages of Redis 6.0, of Redis 7 and 8, of Redict, and of Valkey 8 and 9.
     #[test]
     fn a_command_that_is_missing_will_not_come() {
         for said in [

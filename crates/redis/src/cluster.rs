@@ -1,14 +1,16 @@
 //! The masters of a cluster, and which of them has which slot.
 //!
-//! The map is read from the first node that answers and is in touch with most of the others, patched when a node says
-//! that a slot has moved, and read again then and whenever a node cannot be connected to or does not serve: once for
-//! everyone who wants that meanwhile, and every half second while a connection is being made. So a master that hangs is
-//! waited for only until it has been replaced. When names have moved, all are looked at: nobody listened yet where they
-//! are now. Each master in use has connections of its own and is subscribed to: a grant is published where the name
-//! lies, so what another node suffers does not silence it. That it arrives from every node is no harm.
+//! The map is read from the first node that answers and is in touch with most other nodes. It is patched when a node
+//! says that a slot has moved. It is read again then, whenever a node cannot be connected to or does not serve, and
+//! every half second while a connection is being made. Concurrent requests for the map share one read. So a client
+//! waits for a hanging master only until that master has been replaced. When names have moved, core looks at all of
+//! them: nothing was subscribed yet on their new master.
 //!
-//! While a slot is being moved, a script that finds some of its keys here and some there is put off by the cluster;
-//! that is told as "unavailable", and core asks again.
+//! Each master in use has its own connections and its own subscription. A grant is published on the node that has the
+//! name, so trouble on another node does not silence it. A grant that arrives from several nodes does no harm.
+//!
+//! While a slot is being moved, the cluster refuses a script whose keys are partly on the old node and partly on the
+//! new one. That becomes the error "unavailable", and core asks again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -18,7 +20,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, ConnectionAddr, RedisError, RedisResult, Value};
-use tidelock::{Error, ErrorKind, Name, Reply, Result, Shard, unharmed};
+use tidelock_core::backend::{Reply, Shard, unharmed};
+use tidelock_core::{Error, ErrorKind, Name, Result};
 use tokio::task::JoinSet;
 
 use crate::dial::{self, Dial, Dialed, Target};
@@ -29,14 +32,14 @@ use crate::server::Server;
 use crate::{check, keys, script, trouble};
 
 const SLOTS: u16 = 16_384;
-/// How often a command is sent on to where the cluster says that its slot is.
+/// How many redirections a command follows.
 const REDIRECTIONS: usize = 5;
-/// How often the map is read at most, and how long whoever does not answer is waited for when others have.
+/// The shortest time between two reads of the map; also how long a read waits for slow nodes after one has answered.
 const READ_EVERY: Duration = Duration::from_millis(500);
-/// How often whoever connects looks at the map.
+/// How often a connection attempt looks at the map.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// The masters that have a name each.
+/// The cluster: routes each name to its master.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster(Arc<Shared>);
 
@@ -45,7 +48,7 @@ struct Shared {
     seeds: Vec<Target>,
     reach: Reach,
     map: Mutex<Map>,
-    /// Whether somebody reads the map, and whether it is to be read once more.
+    /// Whether the map is being read, and whether it has to be read once more.
     is_reading: AtomicBool,
     is_wanted: AtomicBool,
 }
@@ -58,18 +61,18 @@ struct Map {
     slots: Vec<Shard>,
     /// How many servers there have been.
     count: u32,
-    /// Whether a slot has another server since all names were looked at.
+    /// Whether a slot has moved to another server since all names were looked at.
     has_moved: bool,
 }
 
-/// A server, and what the cluster calls its host.
+/// A server, and the cluster's name for its host.
 #[derive(Clone, Debug)]
 struct Master {
     server: Arc<Server>,
     host: Arc<str>,
 }
 
-/// What a node says of the cluster.
+/// What a node says about the cluster.
 struct Told {
     node: Target,
     slots: Value,
@@ -77,12 +80,12 @@ struct Told {
     is_in_touch: bool,
 }
 
-/// Where the cluster says that a slot is.
+/// A redirection: where the cluster says that a slot is.
 #[derive(Debug)]
 enum Elsewhere {
-    /// There from now on.
+    /// The slot is there from now on.
     Moved { slot: u16, host: String, port: u16 },
-    /// There for this command.
+    /// The slot is there for this one command.
     Ask { host: String, port: u16 },
 }
 
@@ -100,8 +103,8 @@ impl Cluster {
         map.servers[&map.slots[usize::from(keys::slot(name) % SLOTS)]].clone()
     }
 
-    /// What comes of a command: the first reply, or that of the server that the cluster names instead. Whoever was asked
-    /// before has done nothing then; after an outcome that is not known, nobody else is asked.
+    /// The reply to a command: the first one, or after a redirection that of the server that the cluster names. A
+    /// server that redirects has done nothing. After an unknown outcome no other server is asked.
     async fn follow(
         self,
         name: Name,
@@ -112,13 +115,13 @@ impl Cluster {
     ) -> Result<Value> {
         let (mut asked, mut reply) = (first, reply);
         for _ in 0..REDIRECTIONS {
-            // After an error its slots may have another master by now.
+            // After an error the server's slots may have another master by now.
             let value = reply.inspect_err(|_| self.0.read_again())?;
             (asked, reply) = match Elsewhere::of(&value, &asked.host) {
                 None => {
                     let checked = trouble::checked(value, asked.server.commands.place());
                     if checked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
-                        self.0.read_again(); // it may be cut off from the others, or be master no more
+                        self.0.read_again(); // the node may be cut off from the others, or no longer master
                     }
                     return checked;
                 }
@@ -135,15 +138,16 @@ impl Cluster {
                 }
             };
         }
-        Err(Error::new(ErrorKind::Unavailable, "the cluster is moving its slots"))
+        let moving = "the cluster redirected the request too often: it is moving its slots";
+        Err(Error::new(ErrorKind::Unavailable, moving))
     }
 }
 
 impl Master {
-    /// Asks it although it does not have the slot yet.
+    /// Sends a command to this master although it does not have the slot yet.
     async fn ask_once(&self, command: &Cmd) -> Result<Value> {
         let link = &self.server.commands;
-        // By its text: a script that is not known there would have to be sent after another ASKING.
+        // The script goes as text: if the server did not know its hash, the repetition would need another ASKING.
         let by_text = script::by_text(command).unwrap_or_else(|| command.clone());
         let mut replies = link.ask_all(vec![redis::cmd("ASKING"), by_text]).await?.into_iter();
         trouble::checked(replies.next().unwrap_or_default(), link.place())?;
@@ -166,9 +170,9 @@ impl Fleet for Cluster {
     }
 
     async fn all(&self) -> Vec<Arc<Server>> {
-        // Who asks for nothing else would never hear that a slot has moved.
+        // A client that only lists names would otherwise never learn that a slot has moved.
         if let Err(error) = self.0.read_map().await {
-            unharmed(|| tracing::debug!(%error, "no node tells which master has which slots"));
+            unharmed(|| tracing::debug!(%error, "cannot read the slot map from any node of the cluster"));
         }
         self.0.map().servers.values().map(|master| master.server.clone()).collect()
     }
@@ -181,7 +185,7 @@ impl Fleet for Cluster {
 }
 
 impl Shared {
-    /// Reads the map again, in the background: from now on, or soon if that was done only just now.
+    /// Reads the map again in the background: now, or soon if it was read just now.
     fn read_again(self: &Arc<Self>) {
         self.is_wanted.store(true, Ordering::SeqCst);
         if !self.is_reading.swap(true, Ordering::SeqCst) {
@@ -192,13 +196,13 @@ impl Shared {
     async fn read_while_wanted(self: Arc<Self>) {
         while self.is_wanted.swap(false, Ordering::SeqCst) {
             if let Err(error) = self.read_map().await {
-                unharmed(|| tracing::debug!(%error, "no node tells which master has which slots"));
+                unharmed(|| tracing::debug!(%error, "cannot read the slot map from any node of the cluster"));
             }
             dial::pause(READ_EVERY).await;
         }
         self.is_reading.store(false, Ordering::SeqCst);
         if self.is_wanted.load(Ordering::SeqCst) {
-            self.read_again(); // somebody came in between
+            self.read_again(); // a request came in between
         }
     }
 
@@ -220,7 +224,7 @@ impl Shared {
                 None => break,
                 Some(Ok(Ok(told))) if told.is_in_touch => return self.take_over(&told),
                 Some(Ok(Ok(told))) => {
-                    // Whoever hangs is not waited for when nobody serves: that is how it is during a failover.
+                    // Do not wait long for a hanging node when no node serves: that is normal during a failover.
                     if cut_off.replace(told).is_none() {
                         late = Box::pin(dial::pause(READ_EVERY.min(longest)));
                     }
@@ -231,11 +235,12 @@ impl Shared {
         }
         match cut_off {
             Some(told) => self.take_over(&told),
-            None => Err(trouble.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "no node answered"))),
+            None => Err(trouble
+                .unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "no node of the cluster answered"))),
         }
     }
 
-    /// Those that are known, and those that were given.
+    /// The nodes that are known, and those that the URL names.
     fn nodes(&self) -> Vec<Target> {
         let known: Vec<_> = self.map().by_address.keys().cloned().collect();
         let mut nodes = self.seeds.clone();
@@ -261,7 +266,7 @@ impl Shared {
             owners.iter_mut().take(last + 1).skip(first).for_each(|owner| *owner = Some(shard));
         }
         let Some(any) = owners.iter().flatten().next().copied() else {
-            let wrong = "the cluster has no slots yet: no master has been given any";
+            let wrong = "the cluster is not ready: none of its masters has any slots";
             return Err(Error::new(ErrorKind::Unavailable, wrong));
         };
         if map.settle(owners, any) {
@@ -288,7 +293,7 @@ impl Shared {
     }
 
     fn node(&self, host: String, port: u16) -> Target {
-        // There is a seed, or the map could not have been read.
+        // There is at least one seed: without one the map could not have been read.
         self.seeds[0].at(host, port)
     }
 
@@ -298,7 +303,7 @@ impl Shared {
 }
 
 impl Map {
-    /// The shard of the server at that address, which is new perhaps.
+    /// The shard of the server at that address. Adds the server if it is new.
     fn shard(&mut self, host: String, port: u16, shared: &Arc<Shared>) -> Shard {
         if let Some(shard) = self.by_address.get(&(host.clone(), port)) {
             return *shard;
@@ -313,8 +318,8 @@ impl Map {
         shard
     }
 
-    /// These have the slots from now on, and servers without any are forgotten. A slot without a master has the last
-    /// one that was known, or any: it will say where it is. Says whether names have moved.
+    /// Sets the owners of the slots, and forgets servers without any. A slot without a master keeps its last known one,
+    /// or gets any server, which will redirect the request. Returns whether names have moved.
     fn settle(&mut self, owners: Vec<Option<Shard>>, any: Shard) -> bool {
         let before = std::mem::take(&mut self.slots);
         let known = |slot: usize| before.get(slot).copied().unwrap_or(any);
@@ -327,7 +332,7 @@ impl Map {
     }
 }
 
-/// A master, as links connect to it. Whoever waits for names on one that is dead asks nothing; its link notices.
+/// A master, as links connect to it. A client that only waits on a dead master sends nothing; its link notices.
 #[derive(Debug)]
 struct Node {
     target: Target,
@@ -336,13 +341,13 @@ struct Node {
 }
 
 impl Node {
-    /// Waits until the cluster says that it is master no more; meanwhile the map is read again and again.
+    /// Waits until the cluster says that this node is no longer a master. Meanwhile reads the map again and again.
     async fn is_replaced(&self) -> RedisError {
         loop {
             dial::pause(GLANCE).await;
             let Some(cluster) = self.cluster.upgrade() else { continue };
             if !cluster.map().servers.contains_key(&self.shard) {
-                let wrong = "it is no master of the cluster any more";
+                let wrong = "it is no longer a master of the cluster";
                 return io::Error::new(io::ErrorKind::ConnectionRefused, wrong).into();
             }
             cluster.read_again();
@@ -381,16 +386,16 @@ async fn ask_for_slots(node: Target, within: Duration) -> Result<Told> {
     };
     let said = dial::within(within, asking).await.map_err(|error| trouble::from(error, &place))?;
     let Ok([info, state, slots]) = <[Value; 3]>::try_from(said) else {
-        return Err(Error::new(ErrorKind::Protocol, format!("{place} does not answer as Redis does")));
+        return Err(Error::new(ErrorKind::Protocol, format!("{place} does not answer like a Redis server")));
     };
     check::cluster_node(info, &place)?;
-    // Who may not be asked is trusted.
+    // A node that refuses CLUSTER INFO is trusted.
     let is_in_touch = text(&state).is_none_or(|state| state.contains("cluster_state:ok"));
     Ok(Told { slots: trouble::checked(slots, &place)?, node, is_in_touch })
 }
 
 impl Elsewhere {
-    /// A node that does not know how it is reached names no host, and means its own.
+    /// A node that does not know its own address names no host; then it means the host that was asked.
     fn of(value: &Value, asked: &str) -> Option<Self> {
         let Value::ServerError(error) = value else { return None };
         let (slot, address) = error.details()?.split_once(' ')?;

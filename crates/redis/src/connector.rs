@@ -1,4 +1,4 @@
-//! A user's own way to a server's bytes.
+//! A program's own way to open a byte stream to a server.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::aside::Aside;
 
-/// Bytes to a server and back.
+/// A byte stream to a server and back.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}

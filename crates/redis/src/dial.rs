@@ -1,7 +1,6 @@
-//! How a connection to the server is made, the first time and whenever one is needed again.
+//! Makes connections to the server, the first time and whenever a new one is needed.
 //!
-//! It may be made on a runtime of the caller's, which may have no timer: so all that is timed here goes by the boot
-//! clock.
+//! A connection may be made on a caller's runtime, which may have no timer. So all timeouts here use the boot clock.
 
 use std::fmt::Debug;
 use std::io;
@@ -13,7 +12,7 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
     RedisResult,
 };
-use tidelock::{Sleep, boot_clock};
+use tidelock_core::backend::{Sleep, boot_clock};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -22,40 +21,40 @@ use crate::connector::{Connector, Stream};
 use crate::login::Credentials;
 use crate::tenure::Tenure;
 
-/// How many requests may lie between a link and the library's driver: more than a link ever sends at once, so that
-/// handing them over does not wait.
+/// How many requests fit between a link and the library's driver: more than a link ever sends at once, so handing them
+/// over never waits.
 const ROOM: usize = 4_096;
 
-/// Makes connections to one server, whichever that is at the moment.
+/// Makes connections to one server, which may be another one after a failover.
 #[async_trait]
 pub(crate) trait Dial: Debug + Send + Sync {
-    /// Connects. A server that does not answer is waited for only while it is the one to connect to: whoever knows
-    /// that is asked meanwhile.
+    /// Connects. Waits for a silent server only while it is the one to connect to; sentinels or cluster nodes are asked
+    /// about that meanwhile.
     async fn dial(&self, within: Duration) -> RedisResult<Dialed>;
 
-    /// Has whoever knows better asked whether another server is the one to connect to now: connections hear of it by
+    /// Asks sentinels, if there are any, whether another server is the one to connect to now. Connections hear of it by
     /// their tenure.
     fn look_around(&self, _within: Duration) {}
 
-    /// Where that is, for messages: `Redis at 127.0.0.1:6379`.
+    /// Where the server is, for messages: `Redis at 127.0.0.1:6379`.
     fn place(&self) -> String;
 }
 
-/// A connection, and what the server tells on it without being asked.
+/// A connection, with the messages that the server pushes on it.
 pub(crate) struct Dialed {
     pub(crate) connection: MultiplexedConnection,
     pub(crate) pushes: UnboundedReceiver<PushInfo>,
     pub(crate) tenure: Tenure,
 }
 
-/// What a user has said of connecting, beyond the URL.
+/// How the program wants to connect, beyond the URL.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Manner {
     pub(crate) credentials: Option<Credentials>,
     pub(crate) connector: Option<Connector>,
 }
 
-/// One server, and how it is connected to.
+/// One server, and how to connect to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     info: ConnectionInfo,
@@ -67,7 +66,7 @@ impl Target {
         Self { info, manner }
     }
 
-    /// The server at another address, connected to in the same way.
+    /// The server at another address, with the same settings.
     pub(crate) fn at(&self, host: String, port: u16) -> Self {
         Self { info: address::at(&self.info, host, port), manner: self.manner.clone() }
     }
@@ -76,7 +75,7 @@ impl Target {
         self.info.addr()
     }
 
-    /// Bytes to whatever is there. Over TLS and sockets of the machine, where nobody is by mistake, there are none.
+    /// A plain byte stream to whatever listens there. Not for TLS and Unix sockets, where no wrong server is expected.
     pub(crate) async fn bytes(&self) -> io::Result<Box<dyn Stream>> {
         match (&self.manner.connector, self.info.addr()) {
             (Some(connector), ConnectionAddr::Tcp(host, port)) => connector.connect(host, *port).await,
@@ -87,7 +86,7 @@ impl Target {
         }
     }
 
-    /// Connects to ask something once. The answer has no deadline of its own.
+    /// Connects for a single question. The reply has no deadline of its own.
     pub(crate) async fn briefly(&self, within: Duration) -> RedisResult<MultiplexedConnection> {
         self.connect(within, AsyncConnectionConfig::new()).await
     }
@@ -97,7 +96,7 @@ impl Target {
         within: Duration,
         config: AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
-        // The library's own timers would be the runtime's.
+        // The library's own timeouts need the runtime's timer.
         let config = config.set_connection_timeout(None).set_response_timeout(None);
         let connecting = async {
             let info = self.logged_in().await?;
@@ -116,12 +115,11 @@ impl Target {
         self::within(within, connecting).await
     }
 
-    /// With the user and the password of now.
+    /// The connection settings with the current user and password.
     async fn logged_in(&self) -> RedisResult<ConnectionInfo> {
         let Some(credentials) = &self.manner.credentials else { return Ok(self.info.clone()) };
-        let unknown = |error| {
-            RedisError::from((ErrorKind::Client, "its credentials are not known", format!("{error}")))
-        };
+        let unknown =
+            |error| RedisError::from((ErrorKind::Client, "cannot get the credentials", format!("{error}")));
         let login = credentials.ask().await.map_err(unknown)?;
         let mut settings = self.info.redis_settings().clone().set_password(login.password);
         if let Some(user) = login.user {
@@ -145,7 +143,7 @@ impl Dial for Target {
     }
 }
 
-/// What comes of it in that time, on any runtime.
+/// Runs `work` with a timeout, on any runtime.
 pub(crate) async fn within<T>(
     longest: Duration,
     work: impl Future<Output = RedisResult<T>>,
@@ -157,9 +155,10 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// What a server gives on another connection, if it serves there; `Some(None)` when nobody serves there any more. That
-/// nothing comes proves nothing of a connection that stands, and no more does a refusal: the server may take no more
-/// clients, or the password be another, and what is slow is served all the same.
+/// Tries the server on another connection. `Some(Some(…))` if it serves there; `Some(None)` if its port is closed.
+///
+/// `None` proves nothing about the existing connection: there was no answer, or a refusal. The server may accept no
+/// more clients, or its password may have changed, while it still serves the existing connection slowly.
 pub(crate) async fn elsewhere<T>(
     longest: Duration,
     dialing: impl Future<Output = RedisResult<T>>,
@@ -170,7 +169,7 @@ pub(crate) async fn elsewhere<T>(
     }
 }
 
-/// Waits for so long, on any runtime.
+/// Sleeps, on any runtime.
 pub(crate) async fn pause(longest: Duration) {
     let clock = boot_clock();
     Sleep::until(&clock, clock.now() + longest).await;

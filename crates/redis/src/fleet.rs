@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
-use tidelock::{Name, Reply, Shard};
+use tidelock_core::Name;
+use tidelock_core::backend::{Reply, Shard};
 
 use crate::link::WhenDropped;
 use crate::server::Server;
@@ -13,23 +14,23 @@ use crate::trouble;
 
 #[async_trait]
 pub(crate) trait Fleet: Debug + Send + Sync {
-    /// Which of the servers has this name, as far as is known.
+    /// The server that has this name, as far as is known.
     fn shard(&self, name: &Name) -> Shard;
 
     /// The server of a shard, if it is still one of them.
     fn of_shard(&self, shard: Shard) -> Option<Arc<Server>>;
 
-    /// Something is wrong with one of the servers: whoever knows better where its names are now is asked.
+    /// Reports that something is wrong with one of the servers. The fleet then finds out where its names are now.
     fn doubt(&self);
 
-    /// All that have names now, as far as can be found out.
+    /// All servers that have names now, as far as can be found out.
     async fn all(&self) -> Vec<Arc<Server>>;
 
-    /// Asks the server that has this name: it lies in the queue there when this returns.
+    /// Sends a command to the server that has this name. It is in that server's queue when this returns.
     fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value>;
 }
 
-/// One server has everything.
+/// A single server that has every name.
 #[derive(Debug)]
 pub(crate) struct Alone(pub(crate) Arc<Server>);
 
@@ -43,7 +44,7 @@ impl Fleet for Alone {
         Some(self.0.clone())
     }
 
-    fn doubt(&self) {} // whoever connects anew finds out where it is
+    fn doubt(&self) {} // the next connection finds out where the server is
 
     async fn all(&self) -> Vec<Arc<Server>> {
         vec![self.0.clone()]

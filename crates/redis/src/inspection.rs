@@ -1,22 +1,22 @@
-//! A line as operators see it, out of what the keys of its name hold: mostly one field of `held`, else all of them.
-//! `line.lua` says what stands where.
+//! Shows a line to operators, from the contents of its name's keys: usually one field of `held`, otherwise all of them.
+//! `line.lua` describes the keys.
 //!
-//! Whose lifetime is over stands there only until somebody meets it, so it is not shown.
+//! A claim whose lifetime is over stays in the keys until a script meets it, so it is not shown.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Value;
-use tidelock::{ClaimId, Kind, Line, Result, SessionId, Stander, Token, Weight};
+use tidelock_core::{ClaimId, Kind, Line, Result, SessionId, Stander, Token, Weight};
 
 use crate::reply::{parts, text};
 use crate::trouble::strange;
 
 const KINDS: [Kind; 3] = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
-/// What is void stands in `line` too, behind all places.
+/// Void claims stand in `line` too, behind all places.
 const VOID: u64 = 1_000_000_000_000_000;
 
-/// The line that `inspect` answered with.
+/// The line, from the reply of `inspect`.
 pub(crate) fn line(reply: &Value) -> Result<Line> {
     let [now, held, line, wait] = parts(reply) else {
         return Err(strange(reply));
@@ -47,7 +47,7 @@ impl Now {
         Duration::from_micros(self.0.saturating_sub(then).saturating_mul(10))
     }
 
-    /// What the field `one` says: who holds, and who waits for it before all others.
+    /// The field `one`: the holder, and the waiters before all others.
     fn all_of_one(self, one: &str) -> Option<(Kind, Weight, Vec<Stander>)> {
         let mut lines = one.split('\t').next()?.split('\n');
         let mut head = lines.next()?.splitn(4, ' ');
@@ -64,7 +64,7 @@ impl Now {
         Some((kind, size, holder.into_iter().chain(waiters).collect()))
     }
 
-    /// One who stands in that field, as it is written from the place on.
+    /// One claim in that field, from its place on.
     fn stander(self, words: &str, kind: Kind, order: Option<u64>) -> Option<Stander> {
         let mut words = words.splitn(if kind == Kind::Mutex { 5 } else { 7 }, ' ');
         let (place, lasts) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -101,8 +101,8 @@ impl<'a> Fields<'a> {
         Some((kind, Weight::new(size)?))
     }
 
-    /// The label of a session that lives. A claim that came at `place` lives as if it had been renewed then, unless that
-    /// is before the place from which on this session's claims live.
+    /// The label of a session, if its claim at `place` is alive. A claim lives as if its session had been renewed when
+    /// it came. It is dead if `place` is before `born`, the first place from which this session's claims live.
     fn label(&self, session: SessionId, place: u64) -> Option<String> {
         let mut words = self.all.get(format!("s:{session}").as_str())?.splitn(3 + self.counts, ' ');
         let from: u64 = words.next()?.parse().ok()?;
@@ -113,7 +113,7 @@ impl<'a> Fields<'a> {
         is_alive.then(|| words.nth(self.counts).unwrap_or_default().to_owned())
     }
 
-    /// Those who hold, in the order of their tokens.
+    /// The holders, in the order of their tokens.
     fn holders(&self) -> Vec<Stander> {
         let holder = |(field, value): (&&str, &&str)| self.holder(field.strip_prefix("h:")?, value);
         let mut holders: Vec<_> = self.all.iter().filter_map(holder).collect();
@@ -126,12 +126,12 @@ impl<'a> Fields<'a> {
         let mut words = value.split(' ').map(|word| word.parse::<u64>().ok());
         let weight = Weight::new(u32::try_from(words.next()??).ok()?)?;
         let order = words.next()??;
-        let since = self.now.since(words.next().flatten().unwrap_or(order)); // its token is the time of its grant
+        let since = self.now.since(words.next().flatten().unwrap_or(order)); // the token is the time of the grant
         let token = Token::from_order(order)?;
         Some(Stander::new(id, weight, Some(token), self.label(id.session, 0)?, Some(since)))
     }
 
-    /// A claim that waits, and its place, which is when it came. A weight that is not known is that of a dead claim.
+    /// A waiting claim. Its place is the time when it came. If its weight is not known, the claim is dead.
     fn waiter(&self, pair: &[Value], kind: Kind) -> Option<Stander> {
         let [claim, place] = pair else { return None };
         let (claim, id) = (text(claim)?, id(text(claim)?)?);

@@ -1,20 +1,22 @@
-//! What the keys and channels of a namespace are called.
+//! The keys and channels of a namespace.
 //!
-//! `tidelock:{stock:42}:held` and its siblings `line` and `wait`: the name between the braces is the hash tag,
-//! so that all keys of a name lie in one slot. What a tag or the parts of a key could be mistaken by is escaped.
+//! `tidelock:{stock:42}:held` and its siblings `line` and `wait`: the name between the braces is the hash tag, so all
+//! keys of a name lie in one slot. Characters that could be confused with the tag's braces or with a separator are
+//! escaped.
 
 use redis::Cmd;
-use tidelock::{Name, SessionId, escape, unescape};
+use tidelock_core::backend::{escape, unescape};
+use tidelock_core::{Name, SessionId};
 
-/// The parts of a line that have keys of their own, as the scripts take them.
+/// The parts of a line that have their own keys, in the order in which the scripts take them.
 pub(crate) const PARTS: [&str; 3] = ["held", "line", "wait"];
 
-/// A namespace, as keys begin with it.
+/// A namespace, as the prefix of keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     /// `tidelock:{`
     base: String,
-    /// `tidelock:`, which the hex of a session completes.
+    /// `tidelock:`; a channel is this and the hex of a session.
     pub(crate) channels: String,
 }
 
@@ -24,7 +26,7 @@ impl Keys {
         Self { base: format!("{channels}{{"), channels }
     }
 
-    /// The channel on which a client is told.
+    /// The channel on which a client gets its news.
     pub(crate) fn channel(&self, session: SessionId) -> String {
         format!("{}{session}", self.channels)
     }
@@ -50,7 +52,7 @@ impl Keys {
         }
     }
 
-    /// What SCAN looks for to find the names that begin with `prefix`.
+    /// The SCAN pattern for the names that begin with `prefix`.
     pub(crate) fn pattern(&self, prefix: &str) -> String {
         let mut pattern = String::new();
         for c in self.base.chars().chain(tag(prefix).chars()) {
@@ -62,20 +64,20 @@ impl Keys {
         pattern + "*}:held"
     }
 
-    /// The name whose `held` this key is.
+    /// The name that has this key as its `held`.
     pub(crate) fn name(&self, key: &str) -> Option<Name> {
         let tag = key.strip_prefix(&self.base)?.strip_suffix("}:held")?;
         Name::new(&unescape(tag)?).ok()
     }
 }
 
-/// The slot that a cluster has this name's keys in.
+/// The cluster slot of this name's keys.
 #[cfg(feature = "cluster")]
 pub(crate) fn slot(name: &Name) -> u16 {
     crc16::State::<crc16::XMODEM>::calculate(tag(name).as_bytes())
 }
 
-/// A name as it stands between the braces: the first `}` would end the tag.
+/// A name as it stands between the braces. It is escaped because the first `}` would end the tag.
 fn tag(name: &str) -> String {
     escape(name, |c| "{}".contains(c))
 }

@@ -1,4 +1,4 @@
-//! Tidelock in Redis: a line in the server, one script for each operation, and grants that are pushed.
+//! Tidelock in Redis: the server keeps the line, each operation is one script, and grants are pushed.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
@@ -12,15 +12,15 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - **One command to take** what is free, one to give it back; and a hand-off is the leave itself, which grants
-//!   whoever comes next and tells its client, on a channel that the client listens on anyway.
-//! - **The server decides**: who holds, who waits, whose lifetime is over, all by its own clock.
-//! - **A token with every grant**, from the server's clock and the newest token it remembers, whichever is later: it
-//!   grows over restarts, evictions, FLUSHALL and failovers, as long as that clock is not behind the last grant.
+//! - **One command takes** a free lock, and one command gives it back. A hand-off is the leave itself: its script
+//!   grants the next waiter and tells that waiter's client, on a channel that the client listens on anyway.
+//! - **The server decides** by its own clock who holds, who waits, and whose lifetime is over.
+//! - **Every grant has a token**, from the server's clock or from the newest token it remembers, whichever is later.
+//!   Tokens grow over restarts, evictions, FLUSHALL and failovers, as long as that clock is not behind the last grant.
 //!
-//! A key of the namespace is never without an expiry. An idle name leaves its newest token behind, for an hour.
+//! Every key of the namespace has an expiry. An idle name leaves its newest token behind, for an hour.
 //!
-//! Everything of `tidelock` is exported again here, so this is the one crate to depend on.
+//! This crate re-exports all of `tidelock`, so it is the one crate to depend on.
 
 mod address;
 mod aside;
@@ -60,12 +60,12 @@ pub use login::Login;
 #[cfg(feature = "tls")]
 pub use redis::{ClientTlsConfig, TlsCertificates};
 pub use store::Store;
-pub use tidelock::*;
+pub use tidelock_core::*;
 
-/// Locks in the Redis at `url`, with the default options. Share them in their `Arc`.
+/// Connects to the Redis at `url` with the default options. Share the result: clone its `Arc`.
 ///
 /// # Errors
-/// When that is no URL of a Redis, or what is there cannot serve: [`Store::open`], [`Store::connect`].
+/// When `url` is not a Redis URL, or the server there cannot serve: see [`Store::open`] and [`Store::connect`].
 pub async fn connect(url: &str) -> Result<Arc<dyn Locks>> {
     Store::open(url)?.connect(Options::new()).await
 }

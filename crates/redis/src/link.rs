@@ -1,10 +1,12 @@
-//! The way to one server: what is asked goes out in the order in which it was asked, and nobody waits for a batch.
+//! A connection to one server that is made again whenever it breaks. Requests go out in their order, and none waits for
+//! a batch to fill up.
 //!
-//! Requests lie in a queue until the link's task takes whatever has come and hands it over as one write, or a few if it
-//! is much; several batches may be under way. A connection is given up when it ends, when nothing is heard there while
-//! something is not answered in time, and when it has fallen silent although its server answers on another one, which
-//! takes its place. Then everyone under way there is told that the outcome is unknown. While the task cannot connect,
-//! whoever asks hears why soon. All of it runs on one runtime, mostly that of the keeper.
+//! Requests wait in a queue until the link's task takes all of them and writes them at once, or in a few writes if
+//! there are many. Several batches may be under way. The link gives a connection up when it ends, when a request gets
+//! no reply in time and nothing else is heard either, and when it has fallen silent although the server answers on
+//! another connection, which then replaces it. Every caller with a request under way on it gets an error: the outcome
+//! is unknown. While the task cannot connect, callers soon get the reason. All of this runs on one runtime, usually the
+//! keeper's.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
-use tidelock::{Error, ErrorKind, Options, Result, unharmed};
+use tidelock_core::backend::unharmed;
+use tidelock_core::{Error, ErrorKind, Options, Result};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot, watch};
@@ -27,15 +30,15 @@ use crate::pulse::{self, Pulse};
 use crate::tenure::Tenure;
 use crate::{script, trouble};
 
-/// How many requests go out together at most.
+/// The most requests in one batch.
 const BATCH: usize = 256;
-/// How many bytes, or a little more. A batch is heard of when all of it is answered, so where much is asked by a narrow
-/// way the connection would look silent.
+/// The most bytes in one batch, or a little more. A reply is noticed only when the whole batch is answered, so on a
+/// slow network a connection with large batches would look silent.
 const BYTES: usize = 16 * 1024;
-/// After how long a silence a connection is compared with a new one, if there is time for more.
+/// How long a connection may be silent before it is compared with a new one. Less if the deadlines are shorter.
 const DOUBT: Duration = Duration::from_millis(500);
-/// The longest pause between tries to connect is no shorter than this, whatever deadlines say: a server that is down is
-/// not to be asked a thousand times in a second.
+/// The longest pause between connection attempts is at least this, whatever the deadlines: a server that is down must
+/// not get a thousand attempts per second.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A handle to the task; dropping it ends the connection.
@@ -47,24 +50,24 @@ pub(crate) struct Link {
     task: AbortHandle,
 }
 
-/// How long a link waits for what.
+/// The timeouts and pauses of a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) connect: Duration,
     pub(crate) answer: Duration,
-    /// After how long a silence it doubts its connection.
+    /// How long its connection may be silent before the link checks it.
     pub(crate) doubt: Duration,
-    /// How long a renewal may take: later it could come too late.
+    /// How long a renewal may take; a slower one could come too late.
     pub(crate) renewal: Duration,
     pub(crate) first_pause: Duration,
     pub(crate) longest_pause: Duration,
 }
 
-/// What every connection of a session is made with.
+/// What all connections of a session have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
     pub(crate) news: Arc<News>,
-    /// On which channel news are heard, if they are.
+    /// The channel to subscribe to for news, if any.
     pub(crate) channel: Option<String>,
     pub(crate) patience: Patience,
     pub(crate) runtime: Handle,
@@ -72,23 +75,23 @@ pub(crate) struct Reach {
     pub(crate) has_locals: bool,
 }
 
-/// What becomes of a command whose asker has lost interest before it was sent.
+/// What happens to a command whose reply is dropped before the command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhenDropped {
     /// It is not sent.
     Forget,
-    /// It is sent all the same.
+    /// It is sent anyway.
     Send,
 }
 
-/// What is asked, and whom to answer.
+/// Commands that are sent together, and the channel for their replies.
 struct Request {
     commands: Vec<Cmd>,
     reply: oneshot::Sender<Result<Vec<Value>>>,
     when_dropped: WhenDropped,
 }
 
-/// An answer under way. It needs no runtime.
+/// A reply under way. Waiting for it needs no runtime.
 pub(crate) struct Answer {
     reply: oneshot::Receiver<Result<Vec<Value>>>,
     place: Arc<str>,
@@ -100,19 +103,19 @@ struct Task {
     was_heard: Arc<AtomicBool>,
 }
 
-/// A connection, and what comes from it.
+/// A connection, with its pushes and its state.
 struct Line {
     connection: MultiplexedConnection,
     pushes: UnboundedReceiver<PushInfo>,
     tenure: Tenure,
     pulse: Arc<Pulse>,
-    /// Rung when it is not worth waiting for any more.
+    /// Notified when the connection is broken.
     is_broken: Arc<Notify>,
-    /// Whoever waits for an answer on it hears by this that it is given up.
+    /// Tells the tasks that wait for replies that the connection is given up.
     end: watch::Sender<()>,
 }
 
-/// What makes connections.
+/// Makes the link's connections.
 #[derive(Clone)]
 struct Connecting {
     dial: Arc<dyn Dial>,
@@ -122,11 +125,11 @@ struct Connecting {
 
 /// Why a connection is not used any more.
 enum Ended {
-    /// Nobody can ask any more.
+    /// The link was dropped.
     Unused,
     /// It is broken.
     Broken,
-    /// Its server answers on this one.
+    /// Its server answers on this new one.
     Outlived(Line),
 }
 
@@ -141,7 +144,7 @@ impl Patience {
             first_pause: options.first_pause,
             longest_pause: options.longest_pause,
         }
-        // Turns are heard on it, and leaves go by it, which are in everyone's way.
+        // Grants arrive on this link and leaves are sent on it, and a late leave delays everyone.
         .pausing_at_most(options.ttl / 9)
     }
 
@@ -150,20 +153,20 @@ impl Patience {
         Self { first_pause: self.first_pause.min(longest_pause), longest_pause, ..self }
     }
 
-    /// That of a link for renewals, which is there again before a lifetime has ended, however long others pause.
+    /// For a link for renewals. It connects again before a lifetime has ended, however long the configured pauses are.
     fn for_renewals(self) -> Self {
         let doubt = DOUBT.min(self.renewal / 4);
         Self { answer: self.renewal, doubt, ..self.pausing_at_most(self.renewal / 3) }
     }
 
-    /// That of a link for what may take so much longer.
+    /// For a link for commands that may take longer by `by`.
     pub(crate) fn longer(self, by: Duration) -> Self {
         Self { answer: self.answer + by, doubt: self.doubt + by, ..self }
     }
 }
 
 impl Reach {
-    /// That of a link for renewals.
+    /// For a link for renewals.
     pub(crate) fn for_renewals(&self) -> Self {
         Self { patience: self.patience.for_renewals(), ..self.clone() }
     }
@@ -177,17 +180,17 @@ impl Link {
         Ok(start.spawn(Some(line)))
     }
 
-    /// Connects when something is asked for the first time.
+    /// Connects when the first command is sent.
     pub(crate) fn lazy(dial: Arc<dyn Dial>, reach: Reach) -> Self {
         Start::new(dial, reach).spawn(None)
     }
 
-    /// Where it leads, for messages.
+    /// The server, for messages.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// Asks one thing, which lies in the queue when this returns. An error of the server's is an answer.
+    /// Sends one command. It is in the queue when this returns. An error reply of the server is an `Ok` value.
     pub(crate) fn ask(
         &self,
         command: Cmd,
@@ -197,7 +200,7 @@ impl Link {
         async move { Ok(reply.await?.pop().unwrap_or_default()) }
     }
 
-    /// Asks several things at once, next to each other.
+    /// Sends several commands at once, without others in between.
     pub(crate) async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>> {
         if commands.is_empty() {
             return Ok(Vec::new());
@@ -205,7 +208,7 @@ impl Link {
         self.send(commands, WhenDropped::Forget).await
     }
 
-    /// Sees to it that a connection on which nothing was heard since the last time is found out if it is dead.
+    /// Sends a PING if nothing was heard since the last beat, so that a dead connection is detected.
     pub(crate) fn beat(&self) {
         if !self.was_heard.swap(false, Ordering::Relaxed) {
             drop(self.ask(redis::cmd("PING"), WhenDropped::Send));
@@ -214,7 +217,7 @@ impl Link {
 
     fn send(&self, commands: Vec<Cmd>, when_dropped: WhenDropped) -> Answer {
         let (sender, reply) = oneshot::channel();
-        // Without a task the sender is dropped here, and whoever waits hears that.
+        // If the task has ended, the sender is dropped here, and the caller gets an error.
         let _ = self.queue.send(Request { commands, reply: sender, when_dropped });
         Answer { reply, place: self.place.clone() }
     }
@@ -230,7 +233,7 @@ impl Future for Answer {
 }
 
 impl Request {
-    /// Whether anybody cares that it is sent.
+    /// Whether it still has to be sent.
     fn is_wanted(&self) -> bool {
         self.when_dropped == WhenDropped::Send || !self.reply.is_closed()
     }
@@ -268,13 +271,13 @@ impl Start {
 }
 
 impl Task {
-    /// Ends when nobody can ask any more.
+    /// Ends when the link is dropped.
     async fn run(mut self, line: Option<Line>) {
         let mut batch = Vec::with_capacity(BATCH);
         let mut line = match line {
             Some(line) => line,
             None => {
-                // Nobody has asked yet.
+                // A lazy link: wait for the first request.
                 if self.queue.recv_many(&mut batch, BATCH).await == 0 {
                     return;
                 }
@@ -297,7 +300,7 @@ impl Task {
         }
     }
 
-    /// Sends what is asked and tells what is pushed, until the connection is given up.
+    /// Sends requests and passes pushes on, until the connection is given up.
     async fn serve(&mut self, mut line: Line, batch: &mut Vec<Request>) -> Ended {
         let outlived = self.connecting.outlived(&line);
         tokio::pin!(outlived);
@@ -322,7 +325,7 @@ impl Task {
         }
     }
 
-    /// Sends what has come, and leaves the wait for the answers to tasks of their own.
+    /// Sends the batch. Tasks of their own wait for the replies.
     async fn send(&self, line: &Line, mut batch: Vec<Request>) {
         batch.retain(Request::is_wanted);
         for some in in_batches(batch, Request::bytes) {
@@ -353,8 +356,8 @@ impl Task {
         begin(sending.answer(self.connecting.reach.patience.answer)).await;
     }
 
-    /// Connects anew, for as long as it takes. Meanwhile whoever asks is told why it fails, and has it tried again if
-    /// the last try is not just over. `None` when nobody can ask any more.
+    /// Tries to connect until it succeeds. Meanwhile each request gets the reason of the failure, and starts another
+    /// attempt if the last one is not just over. `None` when the link was dropped.
     async fn reconnect(&mut self, batch: &mut Vec<Request>) -> Option<Line> {
         let patience = self.connecting.reach.patience;
         let mut pause = patience.first_pause;
@@ -364,7 +367,7 @@ impl Task {
                 Err(trouble) => trouble,
             };
             let place = &*self.connecting.place;
-            unharmed(|| tracing::debug!(place, error = %trouble, "cannot connect, and tries again soon"));
+            unharmed(|| tracing::debug!(place, error = %trouble, "cannot connect; will try again soon"));
             let soonest = Instant::now() + patience.first_pause;
             let rest = tokio::time::sleep(pause);
             tokio::pin!(rest);
@@ -376,7 +379,7 @@ impl Task {
                     () = &mut rest => break,
                     count = self.queue.recv_many(batch, BATCH) => match count {
                         0 => return None,
-                        _ if Instant::now() >= soonest => break, // who asks hears of the next try, not of the last
+                        _ if Instant::now() >= soonest => break, // these requests get the outcome of the next attempt
                         _ => {}
                     },
                 }
@@ -410,7 +413,8 @@ impl Connecting {
         })
     }
 
-    /// Waits until this connection is outlived by another, which it gives; or until nobody serves there any more.
+    /// Waits until the server answers on a new connection and not on this one, and returns the new one. `None` if the
+    /// server's port is closed.
     fn outlived(&self, line: &Line) -> impl Future<Output = Option<Line>> + Send + use<> {
         let (connecting, old) = (self.clone(), line.connection.clone());
         let here = move || script::is_answered(old.clone());
@@ -433,7 +437,7 @@ impl Connecting {
 struct Sending {
     connection: MultiplexedConnection,
     pipeline: Pipeline,
-    /// How many answers each of them waits for.
+    /// The number of replies that each request waits for.
     askers: Vec<(usize, oneshot::Sender<Result<Vec<Value>>>)>,
     pulse: Arc<Pulse>,
     is_broken: Arc<Notify>,
@@ -463,7 +467,7 @@ impl Sending {
             }
             Err(_) => {
                 if pulse.heard() == heard {
-                    // Whatever comes behind it would wait as long: better to connect anew.
+                    // Later requests would wait as long: connect again.
                     self.is_broken.notify_one();
                 }
                 self.fail(&silent(&self.place));
@@ -471,7 +475,7 @@ impl Sending {
         }
     }
 
-    /// The answers, in the order of the commands. What a server does not know by its hash is sent as a text, once.
+    /// The replies, in the order of the commands. Scripts that the server does not know are sent again as text, once.
     async fn values(&mut self) -> RedisResult<Vec<Value>> {
         let count = self.pipeline.len();
         let mut values = self.connection.send_packed_commands(&self.pipeline, 0, count).await?;
@@ -494,10 +498,10 @@ impl Sending {
         Ok(values)
     }
 
-    /// Gives everyone the answers to what it asked. Grants are told first, whether anyone reads the answer or not.
+    /// Gives each request its replies. Grants in them are passed on first, even if nobody reads the reply.
     fn share(self, values: Vec<Value>) {
         if values.iter().any(trouble::is_read_only) {
-            self.is_broken.notify_one(); // it was master once: whoever is now has to be found
+            self.is_broken.notify_one(); // it was master before: the new master has to be found
         }
         let mut values = values.into_iter();
         for (count, asker) in self.askers {
@@ -514,7 +518,7 @@ impl Sending {
     }
 }
 
-/// What is to be sent, in its order and in batches of not too many bytes.
+/// Splits requests into batches of not too many bytes, and keeps their order.
 pub(crate) fn in_batches<T>(all: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     if all.iter().map(&bytes).sum::<usize>() <= BYTES {
         return if all.is_empty() { Vec::new() } else { vec![all] };
@@ -534,17 +538,17 @@ pub(crate) fn in_batches<T>(all: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec
     batches
 }
 
-/// How long a command is, about.
+/// The approximate size of a command.
 pub(crate) fn bytes_of(command: &Cmd) -> usize {
     const AROUND: usize = 8; // each word: its length, and line feeds
     let length = |word: Arg<&[u8]>| AROUND + if let Arg::Simple(word) = word { word.len() } else { 0 };
     command.args_iter().map(length).sum()
 }
 
-/// Leaves the wait for answers to a task of its own.
+/// Starts to wait for replies in a task of its own.
 pub(crate) async fn begin(answering: impl Future<Output = ()> + Send + 'static) {
     let mut answering = Box::pin(answering);
-    // Polled once here, it has its place in the order; the task that polls it on may begin whenever it likes.
+    // The first poll here gives the request its place in the order, so the task may start at any later time.
     if poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await.is_pending() {
         tokio::spawn(answering);
     }

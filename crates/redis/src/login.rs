@@ -1,4 +1,4 @@
-//! Who connects: a user and a password, asked for each time a connection is made.
+//! Credentials: a user and a password, requested each time a connection is made.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::aside::Aside;
 
-/// A user, perhaps, and a password.
+/// A password, with or without a user name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub(crate) user: Option<String>,
@@ -15,13 +15,13 @@ pub struct Login {
 }
 
 impl Login {
-    /// A user and its password.
+    /// A user name and its password.
     #[must_use]
     pub fn user(user: &str, password: &str) -> Self {
         Self { user: Some(user.to_owned()), password: password.to_owned() }
     }
 
-    /// A password, for the user that the URL names or the default one.
+    /// A password for the user that the URL names, or for the default user.
     #[must_use]
     pub fn password(password: &str) -> Self {
         Self { user: None, password: password.to_owned() }
@@ -34,10 +34,10 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What asking for a login comes to.
+/// The outcome of asking for a login.
 pub(crate) type Asked = Result<Login, Box<dyn Error + Send + Sync>>;
 
-/// Says who connects now.
+/// Asks the program for the current login.
 #[derive(Clone)]
 pub(crate) struct Credentials(Arc<dyn Fn() -> Asking + Send + Sync>, Aside);
 

@@ -1,9 +1,10 @@
-//! What a client hears without asking: grants, evictions and hints, on its own channel or at the end of a reply.
+//! News that a client gets without asking: grants, evictions and hints, on its own channel or at the end of a reply.
 
 use std::sync::Arc;
 
 use redis::{PushInfo, PushKind, Value};
-use tidelock::{ClaimId, Grant, Name, SessionId, Signals, Token, Weight, unescape};
+use tidelock_core::backend::{Grant, Signals, unescape};
+use tidelock_core::{ClaimId, Name, SessionId, Token, Weight};
 
 use crate::reply;
 
@@ -15,7 +16,7 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// A message of the server's. Whatever is not for us, or not understood, is only a hint that is missed.
+    /// A message that the server pushed. One that is not for us, or not understood, is only a missed hint.
     pub(crate) fn pushed(&self, push: &PushInfo) {
         if push.kind == PushKind::Message
             && let Some(text) = push.data.last().and_then(reply::text)
@@ -24,7 +25,7 @@ impl News {
         }
     }
 
-    /// The caller's own grants, which are the last part of a reply, or all of it, in the words of a message.
+    /// The caller's own grants: the last part of a reply, or the whole reply in the form of a message.
     pub(crate) fn replied(&self, reply: &Value) {
         if let Some(text) = reply::text(reply) {
             return self.said(text);
@@ -64,7 +65,7 @@ impl News {
         }
     }
 
-    /// More can be granted on this name, escaped as in its keys, than one script has done.
+    /// One script could not grant everything on this name (escaped as in its keys), so core has to look again.
     fn look(&self, tag: &str) {
         if let Some(name) = unescape(tag).and_then(|name| Name::new(&name).ok()) {
             self.signals.look(&name);
@@ -78,7 +79,7 @@ impl News {
     }
 }
 
-/// A grant as the scripts tell it: their tokens are the store's order.
+/// A grant, from the numbers in the scripts' replies. Their tokens are the store's order.
 pub(crate) fn grant(order: u64, size: u64) -> Option<Grant> {
     Some(Grant { token: Token::from_order(order)?, capacity: Weight::new(u32::try_from(size).ok()?)? })
 }

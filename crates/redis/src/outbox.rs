@@ -1,9 +1,9 @@
-//! What a crowd asks on one runtime goes out as one write.
+//! Sends the requests of a crowd on one runtime as one write.
 //!
-//! A task that is woken by a request runs before everyone else who could ask as well, and would write each request by
-//! itself. So the outbox's task lets the others run first, and then takes whatever has come; it waits for no answer
-//! before it sends the next. The few who gain nothing by that ask the connection themselves, unless something lies in
-//! the outbox: what was asked first is sent first.
+//! A task that a request wakes runs before other tasks that could also send a request, so it would write each request
+//! alone. The outbox's task therefore lets the others run first, and then takes all requests that have come. It does
+//! not wait for replies before it sends the next batch. A few concurrent requests gain nothing from that, so they go to
+//! the connection directly, unless something is still in the outbox: requests are sent in their order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,9 +16,9 @@ use tokio::sync::{oneshot, watch};
 use crate::link::{self, WhenDropped};
 use crate::pulse::Pulse;
 
-/// How many questions under way are a crowd.
+/// From how many requests under way on there is a crowd.
 const CROWD: usize = 8;
-/// How many go out together at most.
+/// The most requests in one write.
 const BATCH: usize = 256;
 
 #[derive(Debug)]
@@ -27,11 +27,11 @@ pub(crate) struct Outbox {
     queue: UnboundedSender<Request>,
     pulse: Arc<Pulse>,
     unsent: AtomicUsize,
-    /// Whoever waits for an answer hears by this that the connection is given up.
+    /// Tells callers that wait for a reply that the connection is given up.
     end: watch::Receiver<()>,
 }
 
-/// What waits to be sent. When it is dropped the connection is given up.
+/// The requests that wait to be sent. Dropping the queue gives the connection up.
 #[derive(Debug)]
 pub(crate) struct Queue {
     requests: UnboundedReceiver<Request>,
@@ -61,7 +61,7 @@ impl Outbox {
         self.connection.get().is_some()
     }
 
-    /// Asks one thing. Its first poll gives it its place in the order.
+    /// Sends one command. The first poll gives it its place in the order.
     pub(crate) async fn ask(&self, command: &Cmd, when_dropped: WhenDropped) -> RedisResult<Value> {
         let Some(connection) = self.connection.get() else {
             return Err(RedisError::from((ErrorKind::Io, "not connected yet")));
@@ -92,14 +92,14 @@ impl Outbox {
         }
         let (sender, reply) = oneshot::channel();
         self.unsent.fetch_add(1, Ordering::Relaxed);
-        // Without a task the sender is dropped here, and whoever waits hears that.
+        // If the task has ended, the sender is dropped here, and the caller gets an error.
         let _ = self.queue.send(Request { command: command.clone(), when_dropped, reply: sender });
         reply.await.unwrap_or_else(|_| Err(RedisError::from((ErrorKind::Io, "the connection has ended"))))
     }
 
-    /// Sends what is asked from now on. Runs until it is dropped.
+    /// Sends queued commands until dropped.
     pub(crate) async fn serve(&self, connection: MultiplexedConnection, mut queue: Queue) {
-        let _ = self.connection.set(connection.clone()); // nobody else does
+        let _ = self.connection.set(connection.clone()); // it is set only here
         let mut batch = Vec::with_capacity(BATCH);
         while queue.requests.recv_many(&mut batch, BATCH).await > 0 {
             tokio::task::yield_now().await;
@@ -118,7 +118,7 @@ impl Outbox {
     }
 }
 
-/// Sends a batch, and leaves the wait for its answers to a task of its own.
+/// Sends a batch. A task of its own waits for the replies.
 async fn send(mut connection: MultiplexedConnection, batch: Vec<Request>, mut end: watch::Receiver<()>) {
     let mut pipeline = redis::pipe();
     let mut askers = Vec::with_capacity(batch.len());

@@ -1,12 +1,12 @@
-//! How many claims are looked for at once on one server, and which were left out for want of time.
+//! How many claims are looked for at once on one server, and which claims were left out because time ran out.
 //!
-//! What is asked at once lies in the way of what is asked next, so it is no more than is answered in a small part of a
-//! renewal's time. How much that is depends on the server, the way to it and whoever else uses both: it is measured.
+//! Requests that are sent at once delay the next ones. So a batch is no larger than the server can answer in a small
+//! part of a renewal's time. That size depends on the server, the network, and other users of both, so it is measured.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tidelock::ClaimId;
+use tidelock_core::ClaimId;
 
 const LEAST: usize = 1_000;
 const FIRST: usize = 16_000;
@@ -15,7 +15,7 @@ const MOST: usize = 64_000;
 #[derive(Debug)]
 pub(crate) struct Pace {
     at_once: usize,
-    /// In how many renewals, one after the other, nothing was learnt of them.
+    /// In how many consecutive renewals nothing was learnt about these claims.
     left_out: HashMap<ClaimId, u32>,
 }
 
@@ -26,7 +26,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How many of these go out together, by what each costs: one in any case.
+    /// How many of these requests go out together, by their costs. At least one.
     pub(crate) fn count(&self, costs: impl Iterator<Item = usize>) -> usize {
         let mut sum = 0;
         let fits = |cost: &usize| {
@@ -36,7 +36,8 @@ impl Pace {
         costs.take_while(fits).count().max(1)
     }
 
-    /// The answers to what cost so much took so long from the first on, and should take no longer than `longest`.
+    /// Notes that the answers to requests of that cost took `took`, counted from the first answer. They should take no
+    /// longer than `longest`.
     pub(crate) fn took(&mut self, took: Duration, cost: usize, longest: Duration) {
         if took > longest {
             self.at_once = (self.at_once.min(cost) / 2).max(LEAST);
@@ -45,12 +46,12 @@ impl Pace {
         }
     }
 
-    /// In how many renewals nothing was learnt of it.
+    /// In how many consecutive renewals nothing was learnt about this claim.
     pub(crate) fn is_left_out(&self, claim: ClaimId) -> u32 {
         self.left_out.get(&claim).copied().unwrap_or(0)
     }
 
-    /// A renewal has learnt nothing of these, and something of all others.
+    /// Notes that a renewal learnt nothing about these claims, and something about all others.
     pub(crate) fn leave_out(&mut self, claims: &[ClaimId]) {
         let again = claims.iter().map(|claim| (*claim, self.is_left_out(*claim).saturating_add(1))).collect();
         self.left_out = again;
@@ -59,7 +60,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::SessionId;
+    use tidelock_core::SessionId;
 
     use super::*;
 
@@ -75,10 +76,10 @@ mod tests {
         (0..20).for_each(|_| pace.took(LONGEST * 2, FIRST, LONGEST));
         assert_eq!(at_once(&pace), LEAST);
         pace.took(Duration::ZERO, 10, LONGEST);
-        assert_eq!(at_once(&pace), LEAST, "so little says nothing");
+        assert_eq!(at_once(&pace), LEAST, "so small a batch says nothing");
         (0..20).for_each(|_| pace.took(Duration::ZERO, MOST, LONGEST));
         assert_eq!(at_once(&pace), MOST);
-        assert_eq!(pace.count([MOST * 2].into_iter()), 1, "what is too much by itself is asked by itself");
+        assert_eq!(pace.count([MOST * 2].into_iter()), 1, "a request that is too large goes out alone");
     }
 
     #[test]

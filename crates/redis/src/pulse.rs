@@ -1,11 +1,11 @@
-//! Whether a connection on which something was asked has fallen silent.
+//! Detects a connection that has fallen silent while requests are under way.
 //!
-//! A connection may die without a word: a firewall forgets it, a machine on the way loses its power. By itself that
-//! cannot be told from a server that takes its time. A second connection tells it: a server that answers there and
-//! still not here does not hear what is asked here. So silence is only the occasion to look; [`outlived`] looks.
+//! A connection may die without notice: a firewall forgets it, or a machine on the route loses power. On the connection
+//! itself that looks like a slow server. A second connection tells the difference: a server that answers there, and
+//! still not here, does not receive what is sent here. So silence is only the reason to check; [`outlived`] checks.
 //!
-//! What is under way may have been answered long ago, and lie in a future that nobody polls. So the one who looks asks
-//! something here as well, and an answer to that ends the doubt.
+//! A request under way may have been answered long ago, with the reply in a future that nobody polls. So the check also
+//! sends a request on the old connection, and a reply to it ends the doubt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,25 +15,25 @@ use tokio::sync::Notify;
 
 use crate::dial;
 
-/// How long what is asked on the old connection may still take when the new one stands: the server may have stood
-/// still, and answers both.
+/// How long the old connection may still take to answer once the new one has: the server may have paused, and then
+/// answers on both.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// What is under way on a connection, and how often something was heard there.
+/// Counts the requests under way on a connection, and the replies that were heard there.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
     under_way: AtomicUsize,
     heard: AtomicU64,
-    /// Whether whoever watches for silence looks again by itself.
+    /// Whether the watcher will look again by itself, without a wake-up.
     is_watched: AtomicBool,
     asked: Notify,
 }
 
-/// A question under way, for as long as somebody waits for its answer.
+/// A request under way, for as long as somebody waits for its reply.
 pub(crate) struct UnderWay<'a>(&'a Pulse);
 
 impl Pulse {
-    /// Something is asked.
+    /// Notes that a request is sent.
     pub(crate) fn ask(&self) -> UnderWay<'_> {
         self.under_way.fetch_add(1, Ordering::SeqCst);
         if !self.is_watched.load(Ordering::SeqCst) && !self.is_watched.swap(true, Ordering::SeqCst) {
@@ -42,7 +42,7 @@ impl Pulse {
         UnderWay(self)
     }
 
-    /// Something was heard.
+    /// Notes that something was heard.
     pub(crate) fn hear(&self) {
         self.heard.fetch_add(1, Ordering::Relaxed);
     }
@@ -56,8 +56,8 @@ impl Pulse {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// Waits until something is under way and nothing has been heard for so long. While nothing is asked, nothing is
-    /// done.
+    /// Waits until a request is under way and nothing has been heard for `long`. Does nothing while no request is under
+    /// way.
     async fn falls_silent(&self, long: Duration) {
         loop {
             self.is_asked().await;
@@ -69,7 +69,7 @@ impl Pulse {
         }
     }
 
-    /// Waits until something is under way.
+    /// Waits until a request is under way.
     async fn is_asked(&self) {
         while self.under_way() == 0 {
             self.is_watched.store(false, Ordering::SeqCst);
@@ -87,9 +87,9 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Waits until the connection of this pulse has fallen silent for `longest`, give or take half of it, and its server has
-/// answered elsewhere; and gives that answer. `None` of it is no answer. What is asked `here` has half of `longest` to
-/// be answered before anything is asked elsewhere.
+/// Waits until the connection of this pulse has been silent for `longest`, give or take half of it, and its server has
+/// answered `elsewhere`; returns that answer. `None` from `elsewhere` is no answer. A request `here` has half of
+/// `longest` to be answered before `elsewhere` is tried.
 pub(crate) async fn outlived<T, H, E>(
     pulse: Arc<Pulse>,
     longest: Duration,
@@ -136,7 +136,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_is_silent_when_something_was_asked_and_nothing_is_heard() {
         let pulse = Pulse::default();
-        assert!(!is_silent(&pulse, SHORT * 5).await, "nothing was asked");
+        assert!(!is_silent(&pulse, SHORT * 5).await, "no request was sent");
         let asked = pulse.ask();
         assert!(is_silent(&pulse, LONG).await);
         drop(asked);
@@ -156,7 +156,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = pulse.falls_silent(SHORT * 10) => panic!("it was heard of"),
+            () = pulse.falls_silent(SHORT * 10) => panic!("it was heard all the while"),
             () = speaks => {}
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_answers_who_looks_is_not_silent() {
         let pulse = Arc::new(Pulse::default());
-        let _asked = pulse.ask(); // and whoever did does not look at the answer
+        let _asked = pulse.ask(); // and nobody looks at the answer
         let elsewhere = || async { panic!("there was no need") };
         let outlived = outlived::<(), _, _>(pulse.clone(), LONG / 100, || std::future::ready(()), elsewhere);
         assert!(tokio::time::timeout(LONG / 10, outlived).await.is_err());

@@ -1,9 +1,9 @@
-//! A renewal of what one client has on one server.
+//! Renews all claims of one client on one server.
 //!
-//! First all names are renewed: that costs the same behind three claims and behind 30 000. Then those claims are looked
-//! for of which the server counts others than we do, in pieces, for one script for all of a crowd would keep everyone
-//! else waiting. What is known when the time is over is said and stays done; of the others we are unsure, and they come
-//! first the next time.
+//! First all names are renewed: a renewal costs the same with three claims on the name and with 30 000. Where the
+//! server's count of our claims differs from ours, we then look for the claims. That is done in pieces, because one
+//! script for a whole crowd would delay everyone else. When the time is over, the results so far count. The other
+//! claims are unsure, and come first the next time.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -12,7 +12,8 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{ClaimId, Error, ErrorKind, Moment, Name, Renewal, Reply, Result, Sleep, unharmed};
+use tidelock_core::backend::{Moment, Renewal, Reply, Sleep, unharmed};
+use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
 use crate::link::WhenDropped;
 use crate::pace::Pace;
@@ -20,9 +21,9 @@ use crate::reply;
 use crate::server::Server;
 use crate::session::{LOOKS, RedisSession};
 
-/// How many names are renewed by one pipeline: others' commands get a turn in between, and so does this thread.
+/// How many names one pipeline renews: between pipelines, other clients' commands and other tasks get a turn.
 const PIPELINE: usize = 256;
-/// What a look costs beside its claims, counted in claims.
+/// The fixed cost of a look, counted in claims.
 const SCRIPT: usize = 20;
 
 /// A name, and our claims that stand in its line.
@@ -31,34 +32,34 @@ pub(crate) type Stand = (Name, Vec<ClaimId>);
 pub(crate) struct Renewing<'a> {
     session: &'a RedisSession,
     server: &'a Server,
-    /// When nothing more is begun.
+    /// After this no new request is sent.
     late: Moment,
-    /// When nothing more is waited for: core would discard all that is known.
+    /// After this no reply is waited for: core would discard all results.
     over: Moment,
-    /// How long the answers to what is asked at once should take.
+    /// How long the replies to one batch of looks should take.
     in_one_go: Duration,
     renewal: Renewal,
 }
 
-/// A name where the server counts other claims of ours than we do; and how many it says hold there, and the sum of their
-/// numbers.
+/// A name where the server's count of our claims differs from ours. `holding` is how many the server says hold there,
+/// and the sum of their numbers.
 struct Differing<'a> {
     stand: &'a Stand,
     holding: Option<(u64, u64)>,
 }
 
-/// What one script looks for.
+/// The claims that one script looks for.
 struct Piece {
-    /// Of which of those that differ.
+    /// The index of its name among those that differ.
     of: usize,
     stand: Stand,
-    /// Whether this is all of it.
+    /// Whether these are all of our claims on the name.
     is_all: bool,
     left_out: u32,
 }
 
 impl<'a> Renewing<'a> {
-    /// A renewal that began `now`, and is over `within` that time.
+    /// A renewal that begins `now` and has to end `within` that time.
     pub(crate) fn new(session: &'a RedisSession, server: &'a Server, now: Moment, within: Duration) -> Self {
         let until = now + session.ttl;
         let renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
@@ -66,7 +67,7 @@ impl<'a> Renewing<'a> {
         Self { session, server, late, over, in_one_go, renewal }
     }
 
-    /// An error when nothing at all was renewed.
+    /// Renews all of them. An error when nothing at all was renewed.
     pub(crate) async fn renew(mut self, standing: &[Stand]) -> Result<Renewal> {
         let (mut done, mut differing) = (0, Vec::new());
         for some in standing.chunks(PIPELINE) {
@@ -79,14 +80,14 @@ impl<'a> Renewing<'a> {
                 break;
             }
         }
-        // Their time ends first now, so they come first the next time.
+        // These claims now have the least time left, so they come first the next time.
         self.renewal.unsure.extend(standing[done..].iter().flat_map(|(_, claims)| claims));
         self.compare(&differing).await;
         self.pace().leave_out(&self.renewal.unsure);
         Ok(self.renewal)
     }
 
-    /// Renews these names, and says where the server counts other claims than we do.
+    /// Renews these names, and adds those where the server's count differs from ours.
     async fn renew_some(&mut self, some: &'a [Stand], differing: &mut Vec<Differing<'a>>) -> Result<()> {
         let commands = some.iter().map(|(name, _)| (name, self.session.renew_command(name))).collect();
         let (renewed, _) = self.ask_each(commands).await?;
@@ -103,14 +104,14 @@ impl<'a> Renewing<'a> {
     async fn compare(&mut self, differing: &[Differing<'_>]) {
         let pieces = self.pieces(differing);
         let mut held = vec![Some((0, 0)); differing.len()];
-        let (mut rest, mut goes_on) = (pieces.as_slice(), true); // something is looked for in any case
+        let (mut rest, mut goes_on) = (pieces.as_slice(), true); // at least one batch is sent
         while !rest.is_empty() && goes_on {
             let count = self.pace().count(rest.iter().map(Piece::cost));
             let (some, others) = rest.split_at(count);
             goes_on = self.look_for(some, &mut held).await && !self.is_late();
             rest = others;
         }
-        let late = Error::new(ErrorKind::Timeout, "a renewal has no time for all of a crowd");
+        let late = Error::new(ErrorKind::Timeout, "the renewal ran out of time for so many claims");
         for piece in rest {
             self.unsure(&piece.stand, &late);
             held[piece.of] = None;
@@ -118,7 +119,7 @@ impl<'a> Renewing<'a> {
         self.find_strays(differing, &held).await;
     }
 
-    /// Those come first that were left out longest.
+    /// Splits the claims into pieces. Those that were left out longest come first.
     fn pieces(&self, differing: &[Differing<'_>]) -> Vec<Piece> {
         let pace = self.pace();
         let mut pieces = Vec::new();
@@ -126,7 +127,7 @@ impl<'a> Renewing<'a> {
             let mut claims = claims.clone();
             claims.sort_by_key(|claim| Reverse(pace.is_left_out(*claim)));
             let is_all = claims.len() <= LOOKS;
-            let nobody = claims.is_empty().then_some(&claims[..]); // others of ours may hold there
+            let nobody = claims.is_empty().then_some(&claims[..]); // strays of ours may hold there
             pieces.extend(claims.chunks(LOOKS).chain(nobody).map(|some| {
                 let left_out = some.first().map_or(0, |first| pace.is_left_out(*first));
                 Piece { of, stand: (name.clone(), some.to_vec()), is_all, left_out }
@@ -136,7 +137,7 @@ impl<'a> Renewing<'a> {
         pieces
     }
 
-    /// Takes in what is answered, and counts who holds. Says whether anything was.
+    /// Looks for these pieces, notes the results, and counts the holders. Returns whether there was any reply.
     async fn look_for(&mut self, some: &[Piece], held: &mut [Option<(u64, u64)>]) -> bool {
         let command = |piece: &Piece| {
             let (name, claims) = &piece.stand;
@@ -169,7 +170,7 @@ impl<'a> Renewing<'a> {
         is_heard
     }
 
-    /// Asks for those of ours that hold besides crowds that were asked about in pieces.
+    /// Looks for our strays on names whose crowds were looked for in pieces.
     async fn find_strays(&mut self, differing: &[Differing<'_>], held: &[Option<(u64, u64)>]) {
         let mut commands = Vec::new();
         let mut crowds = Vec::new();
@@ -192,9 +193,9 @@ impl<'a> Renewing<'a> {
         }
     }
 
-    /// Asks by the way that renewals take, for nothing that happens to the other may cost a hold; and elsewhere about the
-    /// names that have moved, whose questions all lie in a queue before the first answer is waited for. Says how long the
-    /// answers took from the first on. An error when there is none at all.
+    /// Sends the commands on the connection for renewals, because trouble on the other one must not cost a hold.
+    /// Commands for names that have moved are then sent to their new servers, all before the first reply is waited for.
+    /// Also returns how long the replies took, counted from the first one. An error when there is no reply at all.
     async fn ask_each(&self, commands: Vec<(&Name, Cmd)>) -> Result<(Vec<Result<Value>>, Duration)> {
         let ask =
             |(_, command): &(&Name, Cmd)| self.server.renewals.ask(command.clone(), WhenDropped::Forget);
@@ -231,7 +232,7 @@ impl<'a> Renewing<'a> {
             biased;
             reply = reply => reply,
             () = Sleep::until(&self.session.clock, self.over) => {
-                Err(Error::new(ErrorKind::Timeout, "the answer would come too late for a renewal"))
+                Err(Error::new(ErrorKind::Timeout, "the reply did not come in time for this renewal"))
             }
         }
     }
@@ -241,7 +242,9 @@ impl<'a> Renewing<'a> {
     }
 
     fn unsure(&mut self, (name, claims): &Stand, error: &Error) {
-        unharmed(|| tracing::warn!(lock.name = %name, %error, "the claims on one name could not be renewed"));
+        unharmed(
+            || tracing::warn!(lock.name = %name, %error, "cannot renew the claims on this lock; will retry"),
+        );
         self.renewal.unsure.extend(claims);
     }
 
@@ -260,7 +263,7 @@ impl Piece {
     }
 }
 
-/// How many there are, and the sum of their numbers.
+/// The count of these claims, and the sum of their numbers.
 fn sum(claims: &[ClaimId]) -> (u64, u64) {
     (claims.len() as u64, claims.iter().map(|claim| claim.number).sum())
 }

@@ -1,15 +1,16 @@
-//! What the scripts answer, read.
+//! Reads the replies of the scripts.
 
 use std::time::Duration;
 
 use redis::Value;
-use tidelock::{ClaimId, Error, Grant, Kind, Left, Moment, Place, Result, SessionId, Sight, Token, Weight};
+use tidelock_core::backend::{Grant, Left, Moment, Place, Sight};
+use tidelock_core::{ClaimId, Error, Kind, Result, SessionId, Token, Weight};
 
 use crate::news::grant;
 use crate::trouble::strange;
 
-/// A claim's place, as `join` answers it, which says nothing of the capacity where it is as asked for. It lives until
-/// `until` from here on.
+/// A claim's place, from the reply of `join`. The reply leaves the capacity out where it is the requested one. From
+/// here on the claim lives until `until`.
 pub(crate) fn place(reply: &Value, capacity: Weight, until: Moment) -> Result<Place> {
     let waiting =
         |millis: &i64| Place::Waiting { until, look_in: Duration::from_millis(millis.unsigned_abs()) };
@@ -42,7 +43,7 @@ pub(crate) fn place(reply: &Value, capacity: Weight, until: Moment) -> Result<Pl
 /// What `leave` found.
 pub(crate) fn left(reply: &Value) -> Result<Left> {
     match parts(reply) {
-        // With or without the caller's next grant.
+        // A text, with or without the caller's next grant.
         [] if text(reply).is_some_and(|word| word.starts_with("held")) => Ok(Left::Held),
         [word, ..] if is(word, "held") => Ok(Left::Held),
         [word, ..] if is(word, "waiting") => Ok(Left::Waiting),
@@ -98,13 +99,14 @@ pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
     Ok(Seen { is_in_use: *used == 1, sight })
 }
 
-/// What a renewal's `look` saw.
+/// What a `look` of a renewal saw.
 #[derive(Debug)]
 pub(crate) struct Compared {
-    /// How many of those asked about hold, and the sum of their numbers, if it was to say that and not who they are.
+    /// How many of the claims that were asked about hold, and the sum of their numbers; set if the look was to count
+    /// them and not to list them.
     pub(crate) holding: (u64, u64),
     pub(crate) gone: Vec<ClaimId>,
-    /// Held claims of the caller that it did not ask about.
+    /// Held claims of the caller that the look did not ask about.
     pub(crate) strays: Vec<ClaimId>,
 }
 
@@ -127,20 +129,20 @@ fn claim(number: &Value, session: SessionId) -> Option<ClaimId> {
     }
 }
 
-/// How many claims `renew` found, and the sum of their numbers; `None` where some may be waiting, which it does not
-/// count.
+/// How many claims `renew` found, and the sum of their numbers. `None` where some may be waiting, because `renew` does
+/// not count those.
 pub(crate) fn counted(reply: &Value) -> Option<(u64, u64)> {
     let holding = holding(reply)?;
     (text(reply)?.split(' ').nth(2) == Some("0")).then_some(holding)
 }
 
-/// How many that hold `renew` found, and the sum of their numbers, whoever waits besides.
+/// How many holding claims `renew` found, and the sum of their numbers; waiting claims do not matter here.
 pub(crate) fn holding(reply: &Value) -> Option<(u64, u64)> {
     let mut words = text(reply)?.split(' ');
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
-/// The parts of an array; none of anything else.
+/// The parts of an array; empty for anything else.
 pub(crate) fn parts(value: &Value) -> &[Value] {
     if let Value::Array(parts) = value { parts } else { &[] }
 }
@@ -164,7 +166,7 @@ fn other_kind(kind: &Value) -> Error {
     used.map_or_else(|| strange(kind), Error::other_kind)
 }
 
-/// What is wrong, with a weight that the server said.
+/// An error that contains a weight from the server's reply.
 fn weighed(said: &i64, wrong: impl FnOnce(Weight) -> Error) -> Error {
     let weight = u32::try_from(*said).ok().and_then(Weight::new);
     weight.map_or_else(|| strange(&Value::Int(*said)), wrong)

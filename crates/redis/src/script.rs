@@ -1,17 +1,16 @@
-//! The scripts, one for each operation, and how they are asked for: by their hash, and by their text if the server
-//! has forgotten them.
+//! The scripts, one for each operation. They are called by their hash, or by their text if the server has forgotten it.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, RedisResult, Value};
-use tidelock::Name;
+use tidelock_core::Name;
 
 use crate::keys::{Keys, PARTS};
 use crate::lua;
 
-/// A script of ours.
+/// A Tidelock script.
 #[derive(Debug)]
 pub(crate) struct Script {
     text: &'static str,
@@ -31,7 +30,7 @@ macro_rules! script {
 script!(JOIN, LEAVE, LIGHTEN, RESIZE, LOOK, RENEW, INSPECT, CHECK, CONFIRM);
 
 impl Script {
-    /// The command that runs it on a name, up to its arguments.
+    /// The command that runs the script on a name, without the script's arguments.
     pub(crate) fn on(&self, name: &Name, keys: &Keys) -> Cmd {
         let mut command = Cmd::with_capacity(8, 256);
         command.arg("EVALSHA").arg(self.hash.as_str()).arg(PARTS.len());
@@ -40,16 +39,16 @@ impl Script {
     }
 }
 
-/// Asks a connection for a script that does nothing, which is served when ours are: a server that holds up what may
-/// write holds it up too. Any answer will do.
+/// Runs a script that does nothing. It is served when our scripts are: a server that holds up writes holds up every
+/// script. Any reply will do.
 pub(crate) async fn is_served(mut connection: MultiplexedConnection) -> RedisResult<()> {
     connection.send_packed_command(redis::cmd("EVAL").arg("return 1").arg(0)).await.map(drop)
 }
 
-/// Waits until this connection answers, if it ever does.
+/// Waits until this connection answers; for ever if it never does.
 pub(crate) async fn is_answered(connection: MultiplexedConnection) {
     if is_served(connection).await.is_err() {
-        std::future::pending::<()>().await; // others will see that it has ended
+        std::future::pending::<()>().await; // the connection has ended; its task notices that
     }
 }
 
@@ -58,8 +57,8 @@ pub(crate) fn is_unknown(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
-/// The same commands for a server that does not know their scripts, and learns each from the first that calls it: a
-/// crowd's texts would be megabytes.
+/// The same commands for a server that does not know their scripts. Only the first call of each script carries its
+/// text: the texts for a crowd would be megabytes.
 pub(crate) fn by_text_once<'a>(commands: impl Iterator<Item = &'a Cmd>) -> impl Iterator<Item = Cmd> {
     let mut told = HashSet::new();
     commands.map(move |command| {
@@ -68,7 +67,7 @@ pub(crate) fn by_text_once<'a>(commands: impl Iterator<Item = &'a Cmd>) -> impl 
     })
 }
 
-/// The same command for a server that does not know the script; `None` if it calls none of ours.
+/// The same command for a server that does not know the script; `None` if it calls no script of ours.
 pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
     let mut words = command.args_iter().map(|word| match word {
         Arg::Simple(word) => word,

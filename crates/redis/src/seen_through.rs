@@ -1,15 +1,16 @@
-//! What is to be sent in any case, whatever becomes of its reply.
+//! Commands that must be sent even if the caller drops their reply.
 //!
-//! The library sends nothing whose answer nobody waits for any more. So whoever drops such a reply leaves it to the
-//! keeper's runtime, where it is waited for.
+//! The library does not send a command when nobody waits for its reply any more. So a dropped reply moves to the
+//! keeper's runtime, which waits for it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tidelock::{Reply, Result};
+use tidelock_core::Result;
+use tidelock_core::backend::Reply;
 use tokio::runtime::Handle;
 
-/// A reply that is waited for by somebody at any time.
+/// A reply that always has somebody who waits for it.
 pub(crate) struct SeenThrough<T: Send + 'static> {
     /// `None` once it has come.
     reply: Option<Reply<T>>,

@@ -1,10 +1,12 @@
-//! Sentinels: they are asked who is master, each time a connection is made, and every half second while it is not: a
-//! master that hangs is waited for only until it has been replaced. And they are asked with each round of renewals: a
-//! master that was replaced may live on, and go on serving those who are connected to it, so it is left.
+//! Sentinels: they name the master.
 //!
-//! All of them are asked at once, so that one that is paused delays nobody; and once for all connections that are being
-//! made. Of the answers that come in time the one of the latest election counts, and whom it names must call itself
-//! master.
+//! They are asked each time a connection is made, and every half second until it stands: a client waits for a hanging
+//! master only until that master has been replaced. They are also asked with each round of renewals: a replaced master
+//! may stay alive and go on serving connected clients, so clients have to leave it.
+//!
+//! All sentinels are asked at once, so a paused one delays nobody. All connections that are being made share one
+//! inquiry. Of the answers that come in time, the one with the latest election counts, and the server that it names
+//! must call itself master.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
-use tidelock::boot_clock;
+use tidelock_core::backend::boot_clock;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -22,7 +24,7 @@ use crate::dial::{self, Dial, Dialed, Target};
 use crate::reply;
 use crate::tenure::{Elected, Tenure};
 
-/// How often they are asked while a connection is being made.
+/// How often the sentinels are asked while a connection is being made.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// The sentinels of one master.
@@ -33,32 +35,32 @@ pub(crate) struct Sentinels(Arc<Shared>);
 struct Shared {
     sentinels: Vec<Target>,
     master: String,
-    /// How its servers are connected to, but for the address.
+    /// How to connect to the master's servers, except for the address.
     server: Target,
-    /// The keeper's: a runtime that is blocked is not to keep the others waiting.
+    /// The keeper's runtime: a blocked caller's runtime must not delay the others.
     runtime: Handle,
-    /// What they are being asked.
+    /// The inquiry that is under way, if any.
     inquiry: Mutex<Option<Inquiry>>,
-    /// What they said last.
+    /// The last answer.
     latest: watch::Sender<Option<Elected>>,
     census: Mutex<Census>,
 }
 
-/// What will have come of asking.
+/// An inquiry under way; holds its result when it is done.
 type Inquiry = watch::Receiver<Option<RedisResult<Named>>>;
 
-/// Whom they name.
+/// The master that the sentinels name.
 #[derive(Clone, Debug)]
 struct Named {
     server: Target,
     elected: Elected,
 }
 
-/// What a sentinel says.
+/// The answer of one sentinel.
 struct Said {
     host: String,
     port: u16,
-    /// Which election made it master.
+    /// The number of the election that made it master.
     epoch: u64,
 }
 
@@ -69,7 +71,7 @@ impl Sentinels {
         Self(Arc::new(Shared { sentinels, master, server, runtime, inquiry, latest, census }))
     }
 
-    /// Who is master.
+    /// Finds the master.
     async fn find(&self, within: Duration) -> RedisResult<Named> {
         let mut inquiry = self.inquiry(within);
         match inquiry.wait_for(Option::is_some).await {
@@ -78,7 +80,7 @@ impl Sentinels {
         }
     }
 
-    /// The one that is under way, or a new one.
+    /// The inquiry that is under way, or a new one.
     fn inquiry(&self, within: Duration) -> Inquiry {
         let mut inquiry = self.0.inquiry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inquiry) = &*inquiry
@@ -112,7 +114,8 @@ impl Sentinels {
 }
 
 impl Shared {
-    /// Who is master by the latest election that more than half of the sentinels, or all that answer, know of.
+    /// The master by the latest election that is reported, once more than half of the sentinels have answered, or all
+    /// that do.
     async fn find(&self, within: Duration) -> RedisResult<Named> {
         let mut asking = JoinSet::new();
         for sentinel in &self.sentinels {
@@ -137,7 +140,7 @@ impl Shared {
         };
         let named = self.server.at(said.host, said.port);
         let elected = self.census().hear(named.addr(), said.epoch, boot_clock().now());
-        // It may be the one that they named before.
+        // The census may keep to the master that was named before.
         let server = match &elected.address {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 self.server.at(host.clone(), *port)
@@ -174,7 +177,7 @@ impl Dial for Sentinels {
         }
     }
 
-    /// Once, however many connections there are, and not while they are being asked.
+    /// Starts one inquiry, however many connections there are; none if one is under way.
     fn look_around(&self, within: Duration) {
         drop(self.inquiry(within));
     }
@@ -184,13 +187,13 @@ impl Dial for Sentinels {
     }
 }
 
-/// Connects to the server that is to be master.
+/// Connects to the server that should be master.
 async fn greet(server: &Target, within: Duration) -> RedisResult<Dialed> {
     let mut dialed = server.dial(within).await?;
     let role: Value = redis::cmd("ROLE").query_async(&mut dialed.connection).await?;
     match reply::parts(&role).first().and_then(reply::text) {
         Some("master") => Ok(dialed),
-        _ => Err(unknown("whom the sentinels name is not master yet")),
+        _ => Err(unknown("the server that the sentinels name is not master yet")),
     }
 }
 
@@ -206,23 +209,23 @@ async fn ask(sentinel: Target, master: String, within: Duration) -> RedisResult<
         let port = u16::try_from(number("port")?).ok()?;
         Some(Said { host: said.get("ip")?.clone(), port, epoch: number("config-epoch")? })
     };
-    known().ok_or_else(|| unknown("a sentinel does not say where the master is"))
+    known().ok_or_else(|| unknown("a sentinel did not report the address of the master"))
 }
 
-/// What is wrong with a URL that names somebody else.
+/// The error for a URL that names the wrong server or the wrong master.
 fn wrong(error: RedisError, address: &ConnectionAddr, master: &str) -> RedisError {
     let said = error.detail().unwrap_or_default();
     let wrong = if said.starts_with("unknown command") {
-        format!("{address} is a Redis server and no sentinel; give it as redis://{address}")
+        format!("{address} is a Redis server, not a sentinel; give it as redis://{address}")
     } else if said.starts_with("No such master") {
         format!("the sentinel at {address} knows no master called {master:?}")
     } else {
         return error;
     };
-    RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "the URL names somebody else", wrong))
+    RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "the URL names the wrong server", wrong))
 }
 
-/// That nobody listens at a sentinel says nothing of the master.
+/// Hides a refused connection: that a sentinel's port is closed says nothing about the master.
 fn of_a_sentinel(error: RedisError) -> RedisError {
     if !error.is_connection_refusal() {
         return error;

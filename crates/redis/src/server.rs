@@ -1,15 +1,16 @@
-//! One server, with the ways to it.
+//! One server, with the connections to it.
 //!
-//! On the keeper's runtime lie two: one for questions, on which the server's news are heard too, and one for renewals,
-//! so that no crowd delays them. A runtime that asks often has one more, of its own. What blocks a connection has
-//! another for itself.
+//! Two of them are on the keeper's runtime: one for commands, which also receives the server's news, and one for
+//! renewals, so that a crowd of commands cannot delay renewals. A runtime that sends many requests has one more, of its
+//! own. Commands that block a connection get a separate one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{Name, Reply, Shard};
+use tidelock_core::Name;
+use tidelock_core::backend::{Reply, Shard};
 
 use crate::dial::Dial;
 use crate::link::{Link, Reach, WhenDropped};
@@ -24,15 +25,15 @@ pub(crate) struct Server {
     pub(crate) pace: Mutex<Pace>,
     locals: Locals,
     dial: Arc<dyn Dial>,
-    /// Whether anything was asked since we looked around.
+    /// Whether anything was sent since the last `look_around`.
     was_asked: AtomicBool,
-    /// How it is reached by what hears no news.
+    /// The settings of connections that receive no news.
     quiet: Reach,
 }
 
 impl Server {
-    /// Connects now, for renewals too: the first of them is not to wait until that is done.
-    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> tidelock::Result<Self> {
+    /// Connects now, for renewals too: the first renewal must not wait for a connection.
+    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> tidelock_core::Result<Self> {
         let quiet = Reach { channel: None, ..reach.clone() };
         let commands = Link::connect(dial.clone(), reach);
         let renewals = Link::connect(dial.clone(), quiet.for_renewals());
@@ -40,7 +41,7 @@ impl Server {
         Ok(Self::new(Shard(0), commands, renewals, dial, quiet))
     }
 
-    /// Connects when something is asked for the first time.
+    /// Connects when the first command is sent.
     #[cfg(feature = "cluster")]
     pub(crate) fn lazy(shard: Shard, dial: Arc<dyn Dial>, reach: Reach) -> Self {
         let quiet = Reach { channel: None, ..reach.clone() };
@@ -56,14 +57,15 @@ impl Server {
         Self { shard, commands: Arc::new(commands), renewals, pace, locals, dial, was_asked, quiet }
     }
 
-    /// One more way, for what may take so much longer than a command. It connects when it is asked for the first time.
+    /// One more connection, for commands that may take longer than usual by `longer`. Connects when the first command
+    /// is sent.
     pub(crate) fn slow_way(&self, longer: Duration) -> Link {
         let patience = self.quiet.patience.longer(longer);
         Link::lazy(self.dial.clone(), Reach { patience, ..self.quiet.clone() })
     }
 
-    /// Has whoever knows better asked whether this is still the server to connect to: if anything is believed of it, or
-    /// may have been granted since the last time.
+    /// Asks sentinels, if there are any, whether this is still the server to connect to. Does nothing if no claim
+    /// stands here and nothing can have been granted since the last time.
     pub(crate) fn look_around(&self, is_believed: bool) {
         let was_asked = self.was_asked.swap(false, Ordering::AcqRel);
         if is_believed || was_asked {
@@ -71,8 +73,8 @@ impl Server {
         }
     }
 
-    /// Asks one thing of a name, by the shortest way from here; it lies in a queue when this returns. An error of the
-    /// server's is an answer.
+    /// Sends a command about a name, on the calling runtime's own connection if it has one. The command is in a queue
+    /// when this returns. An error reply of the server is an `Ok` value.
     pub(crate) fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         self.was_asked.store(true, Ordering::Release);
         match self.locals.mine() {

@@ -1,6 +1,6 @@
-//! One client's session: each call is one script, or one pipeline of them.
+//! One client's session. Each call is one script, or one pipeline of scripts.
 //!
-//! The server knows sessions only by the claims they have: a session that has none costs it nothing.
+//! The server knows a session only by its claims: a session without claims costs the server nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
-use tidelock::{
-    Claim, ClaimId, Clock, Error, ErrorKind, Kind, Leave, Left, Line, Moment, Name, Patience, Place, Renewal,
-    Reply, Result, Session, SessionId, Shard, Sight, Weight,
+use tidelock_core::backend::{
+    Claim, Clock, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
 };
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Line, Name, Result, SessionId, Weight};
 use tokio::runtime::Handle;
 
 use crate::fleet::Fleet;
@@ -23,9 +23,9 @@ use crate::seen_through::SeenThrough;
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
 
-/// The longest ttl of which the scripts' usual way knows.
+/// The longest ttl that the scripts' fast path handles.
 const SHORT: Duration = Duration::from_secs(15 * 60);
-/// How many claims one script looks for.
+/// The most claims that one script looks for.
 pub(crate) const LOOKS: usize = 1_000;
 
 #[derive(Debug)]
@@ -37,14 +37,14 @@ pub(crate) struct RedisSession {
     pub(crate) label: Arc<str>,
     pub(crate) keys: Keys,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The keeper's.
+    /// The keeper's runtime.
     pub(crate) runtime: Handle,
     pub(crate) fleet: Arc<dyn Fleet>,
-    /// Claims whose leaves are not confirmed.
+    /// The claims whose leaves are not confirmed.
     pub(crate) leaving: Leaving,
 }
 
-/// Claims on their way out: their names, and until when the server could still have them.
+/// Claims that are leaving, with their names and the time until which the server could still have them.
 pub(crate) type Leaving = Arc<Mutex<HashMap<ClaimId, (Name, Moment)>>>;
 
 impl RedisSession {
@@ -52,7 +52,7 @@ impl RedisSession {
         script.on(name, &self.keys)
     }
 
-    /// A script that wants to know who calls.
+    /// The command for a script that takes the caller's session.
     fn call_as_me(&self, script: &Script, name: &Name) -> Cmd {
         let mut command = self.call(script, name);
         command.arg(self.id.to_string());
@@ -82,7 +82,7 @@ impl RedisSession {
         command
     }
 
-    /// What may take the usual way, and most do, says no more than it has to.
+    /// Most joins can take the script's fast path. Those carry no more arguments than needed.
     fn join_command(&self, claim: &Claim, patience: Patience) -> Cmd {
         let Claim { id, kind, weight, capacity, .. } = claim;
         let (ttl, letter) = (self.ttl_millis(), &kind.as_str()[..1]);
@@ -134,9 +134,9 @@ impl RedisSession {
         }
     }
 
-    /// Those of these names on which somebody stands who is alive.
+    /// Filters the names: keeps those on which a live claim stands.
     async fn in_use(&self, names: Vec<Name>) -> Result<Vec<Name>> {
-        // Each where it is now: a server that was a master when its keys were walked may be none any more.
+        // Ask the server that has the name now: the one whose keys were scanned may no longer be a master.
         let ask = |name| self.fleet.ask(name, self.look_command(name, &[], "0"), WhenDropped::Forget);
         let asked: Vec<Reply<Value>> = names.iter().map(ask).collect();
         let mut used = Vec::new();
@@ -160,7 +160,7 @@ impl Session for RedisSession {
     }
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
-        let until = self.clock.now() + self.ttl; // from before it is sent; asked again, the script renews
+        let until = self.clock.now() + self.ttl; // counts from before the send; a repeated join renews
         let reply = self.ask(&claim.name, self.join_command(claim, patience)).await?;
         reply::place(&reply, claim.capacity, until)
     }
@@ -174,7 +174,7 @@ impl Session for RedisSession {
             let seen = reply::seen(&reply.await?, self.id)?.sight;
             sight.held.extend(seen.held);
             sight.gone.extend(seen.gone);
-            sight.look_in = seen.look_in; // the last knows best
+            sight.look_in = seen.look_in; // the last reply is the newest
         }
         Ok(sight)
     }
@@ -207,12 +207,11 @@ impl Session for RedisSession {
     }
 
     async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
-        let now = self.clock.now(); // from before the first is sent
+        let now = self.clock.now(); // before the first send
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
         let Some(server) = self.fleet.of_shard(shard) else {
             let nothing = Renewal { until: now + self.ttl, gone: vec![], unsure: vec![], strays: vec![] };
-            let gone =
-                Error::new(ErrorKind::Unavailable, "their server is not one of the cluster's any more");
+            let gone = Error::new(ErrorKind::Unavailable, "the server of these locks has left the cluster");
             return if standing.is_empty() { Ok(nothing) } else { Err(gone) };
         };
         server.commands.beat();
@@ -225,7 +224,7 @@ impl Session for RedisSession {
         inspection::line(&reply)
     }
 
-    /// There is no index of names: the servers' keys are walked, and the page is all that there are.
+    /// There is no index of names, so this scans the servers' keys. The page contains all names.
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
         let mut names = Vec::new();
         for server in self.fleet.all().await {
@@ -237,7 +236,7 @@ impl Session for RedisSession {
         Ok(names)
     }
 
-    /// Core has given every claim back; what the server did not confirm is given back once more.
+    /// Core has given every claim back. Leaves that the server did not confirm are repeated here.
     async fn close(&self) -> Result<()> {
         let left = lock(&self.leaving).clone();
         for (id, (name, _)) in left {

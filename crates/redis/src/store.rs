@@ -1,4 +1,4 @@
-//! A Redis, and how sessions of it are opened.
+//! A Redis store, and how sessions on it are opened.
 
 use std::error::Error as StdError;
 use std::io;
@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
-use tidelock::{
-    Backend, Clock, Error, ErrorKind, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
-};
+use tidelock_core::backend::{Backend, Clock, Session, Signals, boot_clock};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 
@@ -30,7 +29,7 @@ use crate::server::Server;
 use crate::session::{Leaving, RedisSession};
 use crate::strangers;
 
-/// A Redis to keep lines in. Cloning it is cheap; each client that connects has connections of its own.
+/// A Redis that keeps lines. Cloning a `Store` is cheap; each client that connects gets its own connections.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
@@ -51,38 +50,44 @@ pub struct Store {
 }
 
 impl Store {
-    /// The server at `url`; nothing is connected yet.
+    /// The server at `url`. Does not connect yet.
     ///
     /// | | |
     /// |---|---|
     /// | one server | `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` |
     /// | with TLS (feature `tls`) | `rediss://…` |
-    /// | by a socket | `redis+unix:///PATH[?db=DATABASE][&user=USER][&pass=PASSWORD]` |
+    /// | by a Unix socket | `redis+unix:///PATH[?db=DATABASE][&user=USER][&pass=PASSWORD]` |
     /// | a cluster (feature `cluster`), some of its nodes | `redis-cluster://[USER[:PASSWORD]@]HOST:PORT,HOST:PORT` |
     /// | sentinels | `redis-sentinel://[USER[:PASSWORD]@]HOST:PORT,HOST:PORT[/DATABASE][?sentinel_user=USER&sentinel_pass=PASSWORD]#MASTER` |
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] when that is no such URL.
+    /// [`ErrorKind::InvalidOption`] when `url` is not one of these.
     pub fn open(url: &str) -> Result<Self> {
         Ok(Self::of(Address::parse(url)?))
     }
 
-    /// The server that this client of the `redis` crate leads to. It is connected to with RESP3 and TCP_NODELAY.
+    /// The server that this client of the `redis` crate connects to. Tidelock connects with RESP3 and TCP_NODELAY.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] when it cannot be connected to so.
+    /// [`ErrorKind::InvalidOption`] when this build cannot connect to the client's kind of address.
     pub fn from_client(client: &Client) -> Result<Self> {
         let info = address::tuned(client.get_connection_info().clone());
         match info.addr().is_supported() {
             true => Ok(Self::of(Address::One(info))),
-            false => Err(Error::new(ErrorKind::InvalidOption, "such a server cannot be connected to")),
+            false => {
+                let wrong = "this build cannot connect to the client's address: TLS needs the feature `tls` of \
+                             tidelock-redis, and Unix sockets need a Unix system";
+                Err(Error::new(ErrorKind::InvalidOption, wrong))
+            }
         }
     }
 
-    /// Who connects to the servers, in place of whom the URL names. It is asked each time a connection is made, so a
-    /// password that was changed is taken up by the next connection; those that stand are not asked again, as Redis
-    /// does not ask them. It may block: it is asked on a thread of its own. What it takes counts as connecting does, so it
-    /// is dropped at `connect_deadline`. An error is shown to whoever waits for the connection, as [`ErrorKind::Unavailable`]; it must not hold a password.
+    /// The credentials for the servers, in place of the user and the password in the URL.
+    ///
+    /// Tidelock calls `ask` each time it makes a connection, so the next connection uses a changed password. Existing
+    /// connections are not authenticated again, because Redis does not do that either. `ask` may block: it runs on a
+    /// thread of its own. Its time counts as connecting time, so its future is dropped at `connect_deadline`. Callers
+    /// that wait for the connection see its error as [`ErrorKind::Unavailable`]; the error must not contain a password.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
@@ -101,7 +106,7 @@ impl Store {
         self
     }
 
-    /// Who connects to the sentinels, in place of whom the URL names: as [`Store::credentials`].
+    /// The credentials for the sentinels, in place of those in the URL. Works like [`Store::credentials`].
     #[must_use]
     pub fn sentinel_credentials<F>(mut self, ask: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
@@ -111,7 +116,8 @@ impl Store {
         self
     }
 
-    /// Servers and sentinels are known by this authority, or this client is known to them by this certificate, or both.
+    /// Sets the certificate authority that servers and sentinels are verified with, or this client's own certificate,
+    /// or both.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -125,13 +131,13 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] when they cannot be read, or the URL is of no TLS.
+    /// [`ErrorKind::InvalidOption`] when the certificates cannot be read, or the URL is not a TLS URL.
     #[cfg(feature = "tls")]
     pub fn certificates(mut self, certificates: &redis::TlsCertificates) -> Result<Self> {
         for info in self.address.all() {
             if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
                 let wrong =
-                    "certificates are for URLs with TLS: rediss://, rediss-sentinel://, rediss-cluster://";
+                    "certificates need a URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://";
                 return Err(Error::new(ErrorKind::InvalidOption, wrong));
             }
             let unreadable = |error| {
@@ -143,10 +149,12 @@ impl Store {
         Ok(self)
     }
 
-    /// Servers and sentinels are spoken to over what this opens, in place of a plain TCP connection: through a tunnel or
-    /// a proxy, with a TLS of its own. It is given the host and the port that the URL, the sentinels or the cluster
-    /// name, in several tokio runtimes, Tidelock's own among them, and on a thread of its own there, so it may block; what
-    /// it opens is used in that runtime. It is dropped at `connect_deadline`.
+    /// Opens each connection to a server or a sentinel with `connect`, in place of a plain TCP connection: through a
+    /// tunnel or a proxy, or with its own TLS.
+    ///
+    /// `connect` gets the host and the port that the URL, the sentinels or the cluster name. It is called in several
+    /// tokio runtimes, Tidelock's own among them, each time on a thread of its own, so it may block. The stream is used
+    /// in the runtime in which it was opened. The call is dropped at `connect_deadline`.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
@@ -164,7 +172,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] when the URL asks for TLS, which is then the connector's own, or for a socket.
+    /// [`ErrorKind::InvalidOption`] when the URL asks for TLS, which a connector adds itself, or for a Unix socket.
     pub fn connector<F, S>(
         mut self,
         connect: impl Fn(String, u16) -> F + Send + Sync + 'static,
@@ -174,7 +182,7 @@ impl Store {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         if self.address.all().iter().any(|info| !matches!(info.addr(), ConnectionAddr::Tcp(..))) {
-            let wrong = "a connector is given URLs without TLS, which it may add: redis://HOST:PORT";
+            let wrong = "a connector needs a URL without TLS: redis://HOST:PORT; it can add TLS itself";
             return Err(Error::new(ErrorKind::InvalidOption, wrong));
         }
         let connector = Some(Connector::of(connect));
@@ -182,26 +190,40 @@ impl Store {
         Ok(self)
     }
 
-    /// Whether each tokio runtime that asks often gets a connection of its own, so that asking wakes no other thread.
+    /// Whether each tokio runtime that sends many requests gets its own connection, so that a request wakes no other
+    /// thread.
     ///
-    /// By default it does, unless the program is built with `panic = "abort"`: a runtime cannot be asked whether it does
-    /// I/O, and tokio panics where it does not. Without a word from you that is tried once for each runtime, in a task
-    /// of its own, and where it fails Tidelock's own connection serves. Say `false` if a runtime of yours does no I/O
-    /// (one built without `enable_io` or `enable_all`), if nobody drives one for long (tasks that `Handle::block_on` runs
-    /// on a current-thread runtime, for which tokio does no I/O meanwhile), or if connections are scarce; say `true` in
-    /// a program that panics abort, if all of its runtimes do I/O.
+    /// The default is `true`, unless the program is built with `panic = "abort"`. A runtime cannot be asked whether it
+    /// does I/O, and tokio panics where it does not. So Tidelock tries it once for each runtime, in a task of its own.
+    /// Where that fails, Tidelock's own connection serves.
+    ///
+    /// Set `false`:
+    /// - if one of your runtimes does no I/O (it was built without `enable_io` or `enable_all`),
+    /// - if one is not driven for long periods (for example when `Handle::block_on` runs tasks on a current-thread
+    ///   runtime: tokio does no I/O there meanwhile),
+    /// - or if connections are scarce.
+    ///
+    /// Set `true` in a program with `panic = "abort"` if all of its runtimes do I/O.
     #[must_use]
     pub fn connection_for_each_runtime(mut self, has_one: bool) -> Self {
         self.has_locals = has_one;
         self
     }
 
-    /// Locks of this store, their session opened now.
+    /// Connects a client: its session is opened now. Can be called many times; each client has connections of its own.
     ///
     /// # Errors
-    /// What [`Options::check`] refuses, and whatever is wrong with the server.
-    pub async fn connect(self, options: Options) -> Result<Arc<dyn Locks>> {
-        tidelock::connect(Arc::new(self), options).await
+    /// What [`Options::check`] refuses, and any trouble with the server.
+    pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::connect(Arc::new(self.clone()), options).await
+    }
+
+    /// Makes a client whose session is opened at first use: a program can start while the server is down.
+    ///
+    /// # Errors
+    /// What [`Options::check`] refuses.
+    pub fn attach(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::attach(Arc::new(self.clone()), options)
     }
 
     fn of(address: Address) -> Self {
@@ -217,7 +239,7 @@ impl Store {
         }
     }
 
-    /// Whoever the URL names.
+    /// The servers, sentinels or nodes that the URL names.
     fn named(&self) -> Vec<Target> {
         let all = |infos: &[ConnectionInfo], manner: &Manner| {
             infos.iter().map(|info| Target::new(info.clone(), manner.clone())).collect()
@@ -250,8 +272,8 @@ impl Store {
     }
 }
 
-/// The same text in every process, whatever the order of the addresses.
-/// Two deployments often call their masters the same, so it is said whose sentinels it is that do.
+/// The store's name. It is the same in every process, whatever the order of the addresses.
+/// Two deployments often use the same master name, so the sentinels' addresses are part of it.
 fn name(address: &Address) -> String {
     match address {
         Address::One(info) => format!("redis {}/{}", info.addr(), info.redis_settings().db()),
@@ -329,14 +351,14 @@ mod tests {
         let name = |url: &str| Store::open(url).unwrap().store().to_owned();
         let one = name("redis-sentinel://me:secret@a:1,b:2?sentinel_pass=hidden#mymaster");
         assert_ne!(one, name("redis-sentinel://c:1,d:2#mymaster"));
-        assert_eq!(one, name("redis-sentinel://b:2,a:1#mymaster"), "the order is nobody's");
+        assert_eq!(one, name("redis-sentinel://b:2,a:1#mymaster"), "the order does not matter");
         assert!(!one.contains("secret") && !one.contains("hidden"), "{one}");
         assert_ne!(name("redis://a:1/0"), name("redis://a:1/1"));
     }
 
-    /// Whether somebody else connects while this one is being connected, whose user blocks.
+    /// While the program's code blocks one connection attempt, another client can connect.
     async fn stalls_nobody(slow: Store, is_asked: Arc<AtomicBool>) {
-        let blocked = tokio::spawn(slow.connect(Options::new()));
+        let blocked = tokio::spawn(async move { slow.connect(Options::new()).await });
         while !is_asked.load(Ordering::Acquire) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

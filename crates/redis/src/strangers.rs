@@ -1,24 +1,25 @@
-//! What there is where no Redis is: a wrong port is said in a sentence, by what answers there to other questions.
+//! Names the server on a wrong port: asks it questions of other protocols and says what it is.
 
 use std::time::Duration;
 
 use redis::RedisResult;
-use tidelock::{Error, ErrorKind, stranger};
+use tidelock_core::backend::stranger;
+use tidelock_core::{Error, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use crate::dial::{self, Target};
 
-/// How long a server may take for an answer.
+/// How long to wait for an answer.
 const PATIENT: Duration = Duration::from_millis(300);
-/// What a ZooKeeper answers by default. Who greets does so before it is asked.
+/// A ZooKeeper answers this by default. A server that greets first does so before this arrives.
 const LETTERS: &[u8] = b"srvr\n";
-/// What others answer who wait for more than a line.
+/// Servers that wait for more than one line answer this.
 const WEB: &[u8] = b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// Why these could not be connected to, if it is that they are something else; otherwise what was found wrong before.
+/// Replaces `error` if the targets are not Redis servers but something else. Otherwise returns it unchanged.
 pub(crate) async fn explain(error: Error, targets: Vec<Target>) -> Error {
-    // It took the connection and hung up, or said something else.
+    // Only these kinds: the server accepted the connection and hung up, or sent something else.
     if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Protocol) {
         return error;
     }
@@ -34,15 +35,15 @@ pub(crate) async fn explain(error: Error, targets: Vec<Target>) -> Error {
     }
 }
 
-/// What is there, if it is no Redis.
+/// What the target is, if it is not a Redis.
 async fn ask(target: Target) -> Option<String> {
     for question in [LETTERS, WEB] {
         let mut said = Vec::new();
-        // It may go on listening when it has said what it has to say.
+        // After its answer the server may keep the connection open, so this may time out.
         let _ = dial::within(PATIENT, hear(&target, question, &mut said)).await;
         match stranger(&said) {
             Some("a Redis") => return None,
-            Some(what) => return Some(format!("{} is {what}, and no Redis", target.addr())),
+            Some(what) => return Some(format!("{} is {what}, not a Redis", target.addr())),
             None => {}
         }
     }
@@ -53,7 +54,7 @@ async fn hear(target: &Target, question: &[u8], said: &mut Vec<u8>) -> RedisResu
     let mut server = target.bytes().await?;
     server.write_all(question).await?;
     let mut server = server.take(4_096);
-    // Of a web server the first word is not enough: an etcd is one.
+    // For a web server the first word is not enough: an etcd is one too.
     while stranger(said).is_none_or(|what| what == "a web server") && server.read_buf(said).await? > 0 {}
     Ok(())
 }

@@ -1,31 +1,31 @@
-//! For how long a server is the one to connect to: until a later election is known that has made another one master.
+//! How long a server stays the one to connect to: until a later election is known to have made another server master.
 
 use redis::ConnectionAddr;
 use tokio::sync::watch;
 
-/// Who was made master, by which election.
+/// A server that was made master, and the election that did it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Elected {
     pub(crate) address: ConnectionAddr,
     pub(crate) election: Election,
 }
 
-/// Elections in their order: how often they have been counted anew, and the number of this one.
+/// An election, ordered by time: how often the count was started anew, and the number of this election.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Election {
     pub(crate) count: u64,
     pub(crate) epoch: u64,
 }
 
-/// What a connection knows of its server's.
+/// A connection's knowledge of how long its server is master.
 #[derive(Debug)]
 pub(crate) struct Tenure(Option<Box<(Elected, Latest)>>);
 
-/// The latest election, as far as somebody has been told.
+/// The latest election that the sentinels have reported.
 pub(crate) type Latest = watch::Receiver<Option<Elected>>;
 
 impl Tenure {
-    /// That of a server that nobody elects.
+    /// For a server that is not elected.
     pub(crate) fn endless() -> Self {
         Self(None)
     }
@@ -34,7 +34,7 @@ impl Tenure {
         Self(Some(Box::new((elected, latest))))
     }
 
-    /// Waits until it is over. Who tells of an older election has not heard of this one yet.
+    /// Waits until the tenure is over. A report of an older election does not end it: that sentinel is only behind.
     pub(crate) async fn ends(&mut self) {
         if let Some((own, latest)) = self.0.as_deref_mut() {
             let is_later = |latest: &Elected| latest.election > own.election && latest.address != own.address;

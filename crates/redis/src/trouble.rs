@@ -1,9 +1,9 @@
-//! What Redis and its client library say when something is wrong, as an error of ours that helps.
+//! Turns the errors of Redis and of its client library into errors that help the user.
 
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
-/// The error that this one of the library means, with where it happened: `Redis at 127.0.0.1:6379`.
+/// Our error for an error of the library, with the place where it happened: `Redis at 127.0.0.1:6379`.
 pub(crate) fn from(error: RedisError, place: &str) -> Error {
     use redis::ErrorKind as Said;
     if let (Said::MasterNameNotFoundBySentinel, Some(wrong)) = (error.kind(), error.detail()) {
@@ -19,22 +19,22 @@ pub(crate) fn from(error: RedisError, place: &str) -> Error {
         Said::Io => (ErrorKind::Unavailable, format!("cannot be reached: {error}")),
         Said::RESP3NotSupported => (ErrorKind::Unsupported, "is older than Redis 6.2".into()),
         Said::InvalidClientConfig => {
-            (ErrorKind::InvalidOption, format!("cannot be connected to so: {error}"))
+            (ErrorKind::InvalidOption, format!("cannot be connected to with these settings: {error}"))
         }
         Said::Parse | Said::UnexpectedReturnType => {
-            (ErrorKind::Protocol, "does not answer as Redis does; is it one?".into())
+            (ErrorKind::Protocol, "does not answer like a Redis server; check the address".into())
         }
         _ => (ErrorKind::Unavailable, format!("failed: {error}")),
     };
     Error::new(kind, format!("{place} {message}")).because(error)
 }
 
-/// A reply, or the error that it is. One of a script's commands proves nothing of those before it.
+/// A reply, or the error that it is. An error of one command in a script says nothing about the commands before it.
 pub(crate) fn checked(value: Value, place: &str) -> Result<Value> {
     match value {
         Value::ServerError(error) => {
             let (is_of_script, error) = (is_of_script(&error), bare(error));
-            // Somebody else's key is in the way of a leave as well.
+            // Not for WRONGTYPE: another program's key stops a leave too.
             let may_be_taken_back = is_of_script && error.code() != "WRONGTYPE";
             let error = from(error.into(), place);
             Err(if may_be_taken_back { error.perhaps_done() } else { error })
@@ -43,18 +43,19 @@ pub(crate) fn checked(value: Value, place: &str) -> Result<Value> {
     }
 }
 
-/// Whether a server was asked that may not write: it was master once.
+/// Whether the server is a read-only replica: it was master before.
 pub(crate) fn is_read_only(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if bare(error.clone()).code() == "READONLY")
 }
 
-/// Whether it was met on a line of a script, and not before one began.
+/// Whether the error came from a line inside a script, not before the script began.
 fn is_of_script(error: &ServerError) -> bool {
     error.details().is_some_and(|detail| detail.contains("@user_script"))
 }
 
-/// What a script was refused, as it would be told outside of one. Redis 6.2 wraps it: `ERR Error running script (call to
-/// f_…): @user_script:25: @user_script: 25: -OOM command not allowed …`, or `…: @user_script:9: WRONGTYPE Operation …`.
+/// The error of a command in a script, in the form it has outside a script. Redis 6.2 wraps it: `ERR Error running
+/// script (call to f_…): @user_script:25: @user_script: 25: -OOM command not allowed …`, or `…: @user_script:9:
+/// WRONGTYPE Operation …`.
 fn bare(error: ServerError) -> ServerError {
     let wrapped = error.details().and_then(|detail| detail.strip_prefix("Error running script"));
     let place = |c: char| c.is_ascii_digit() || c == ':' || c == ' ';
@@ -71,9 +72,12 @@ fn bare(error: ServerError) -> ServerError {
     }
 }
 
-/// A reply that is not what a script of ours answers.
+/// The error for a reply that no script of ours sends.
 pub(crate) fn strange(value: &Value) -> Error {
-    Error::new(ErrorKind::Protocol, format!("Redis answered strangely: {value:?}"))
+    Error::new(
+        ErrorKind::Protocol,
+        format!("Redis sent a reply that Tidelock does not understand: {value:?}"),
+    )
 }
 
 fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) {
@@ -91,52 +95,53 @@ fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) 
                 "is a node of a cluster; give all of its nodes as redis-cluster://HOST:PORT,HOST:PORT";
             (ErrorKind::Unsupported, wrong.into())
         }
-        // A key that the script itself had emptied, in a slot that is being moved. What it did before may be half of
-        // the work: whoever asks again finds the rest.
+        // The script itself emptied this key, in a slot that is being moved. It may have done half of its work; a
+        // repeated request does the rest.
         ServerErrorKind::ResponseError if detail.contains("non local key") => {
             (ErrorKind::Unavailable, format!("is moving the slot: {detail}"))
         }
         ServerErrorKind::ResponseError if detail.contains("max number of clients") => {
-            (ErrorKind::Unavailable, format!("takes no more connections now (maxclients): {detail}"))
+            (ErrorKind::Unavailable, format!("accepts no more connections (maxclients is reached): {detail}"))
         }
-        // So the handshake is refused, and what a script may not do.
+        // A refused handshake, or a command that a script is not permitted to run.
         ServerErrorKind::ResponseError if is_denied(detail) => (ErrorKind::Denied, denied(detail)),
-        _ => (ErrorKind::Protocol, format!("said: {code} {detail}")),
+        _ => (ErrorKind::Protocol, format!("answered with an error: {code} {detail}")),
     }
 }
 
-/// Whether a command was refused for want of a permission. In a script it is said without the code NOPERM: before Redis
-/// 7.2 that the script's user can't do it, since then that it has no permissions to.
+/// Whether a command was refused because a permission is missing. In a script the error has no code NOPERM: before
+/// Redis 7.2 it says that the script's user can't do it, since then that the user has no permissions to.
 pub(crate) fn is_denied(said: &str) -> bool {
     let ways = ["NOPERM", "no permissions to", "No permissions to", "The user executing the script can't"];
     ways.iter().any(|way| said.contains(way))
 }
 
-/// What to grant, as far as it is said: `this user has no permissions to run the 'eval' command`.
+/// What to grant, as far as the error says it: `this user has no permissions to run the 'eval' command`.
 fn denied(detail: &str) -> String {
     let command = detail.split(" run the '").nth(1).and_then(|rest| rest.split('\'').next());
     let missing = match command {
         Some(command) => format!("+{command}"),
         None if detail.contains("channel") => "&NAMESPACE:*".into(),
         None if detail.contains("key") => "~NAMESPACE:*".into(),
-        None => return format!("refused a command for want of a permission: {detail}"),
+        None => return format!("refused a command because a permission is missing: {detail}"),
     };
-    format!("refused for want of a permission; grant it with: ACL SETUSER … {missing} (it said: {detail})")
+    format!("refused: a permission is missing; grant it with: ACL SETUSER … {missing} (Redis said: {detail})")
 }
 
 fn extension(code: &str, detail: &str) -> (ErrorKind, String) {
     match code {
-        "NOAUTH" => (ErrorKind::Denied, "wants a password".into()),
+        "NOAUTH" => (ErrorKind::Denied, "requires a password".into()),
         "WRONGPASS" => (ErrorKind::Denied, "refused the user name or the password".into()),
         "WRONGTYPE" => {
-            let wrong = "has a key of another type where this lock's is: something else uses the namespace";
+            let wrong =
+                "has a key of another type in place of this lock's: another program uses the namespace";
             (ErrorKind::Protocol, wrong.into())
         }
         "OOM" => (ErrorKind::Unavailable, "has no memory left (maxmemory)".into()),
         "MISCONF" | "BUSY" | "NOREPLICAS" | "UNBLOCKED" => {
-            (ErrorKind::Unavailable, format!("does not take writes now: {code} {detail}"))
+            (ErrorKind::Unavailable, format!("refuses writes now: {code} {detail}"))
         }
-        _ => (ErrorKind::Protocol, format!("said: {code} {detail}")),
+        _ => (ErrorKind::Protocol, format!("answered with an error: {code} {detail}")),
     }
 }
 

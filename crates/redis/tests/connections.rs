@@ -1,4 +1,4 @@
-//! A user's own connection: credentials that change, certificates, and another way to the bytes.
+//! A program's own connections: credentials that change, certificates, and connectors.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -22,7 +22,7 @@ fn options() -> Options {
 
 type Asked = Result<Login, Box<dyn StdError + Send + Sync>>;
 
-/// What users change while their programs run.
+/// Credentials that change while a program runs.
 #[derive(Clone, Debug)]
 struct Changing(Arc<Mutex<Login>>);
 
@@ -31,7 +31,7 @@ impl Changing {
         Self(Arc::new(Mutex::new(login)))
     }
 
-    /// Says what it is now.
+    /// A function that returns the current login.
     fn ask(&self) -> impl Fn() -> Ready<Asked> + use<> {
         let login = self.0.clone();
         move || ready(Ok(login.lock().unwrap().clone()))
@@ -57,10 +57,10 @@ async fn a_closed_client_keeps_no_connection_however_long_its_handles_live() {
     assert_eq!(mutex.lock().await.unwrap_err().kind(), ErrorKind::Closed);
 }
 
-/// Ends every connection but those between servers and the one that says so.
+/// Ends every connection except those between servers and the one that sends this.
 const HANG_UP: [&str; 2] = ["CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"];
 
-/// Servers, as their operator reaches them.
+/// An operator's connections to servers.
 struct Operator(Vec<Connection>);
 
 impl Operator {
@@ -80,18 +80,18 @@ async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
     locks.mutex(name).unwrap().lock().await
 }
 
-/// Waits until a lock can be had: connections that were ended are noticed by whoever asks first.
+/// Waits until a lock can be taken: the first request notices a connection that was ended.
 async fn can_lock(locks: &Arc<dyn Locks>) {
     let guard = site::until("a lock can be had", async || hold(locks, "other").await.ok()).await;
     guard.release().await.unwrap();
 }
 
-/// Waits until the server of this name is reached: each has a connection of its own, and it is not tried all the time.
+/// Waits until the server of this name is reached: each server has its own connection, with pauses between attempts.
 async fn can_ask_for(locks: &Arc<dyn Locks>, name: &str) {
     site::until("a line can be looked at", async || locks.inspect(name).await.ok()).await;
 }
 
-/// Changes a password and ends all connections, while a lock is held.
+/// Changes a password and ends all connections while a lock is held. The lock stays held.
 async fn outlives_a_new_password(mut operate: impl FnMut(&str), store: Store, credentials: &Changing) {
     let locks = store.connect(options()).await.unwrap();
     let guard = hold(&locks, "stock").await.unwrap();
@@ -127,7 +127,7 @@ async fn a_vault_that_hangs_has_no_thread_for_each_try() {
         ready(Err("it was closed for long".into()))
     });
     let options = Options::new().connect_deadline(Duration::from_millis(50));
-    let locks = tidelock_redis::attach(Arc::new(store), options).unwrap();
+    let locks = tidelock_redis::backend::attach(Arc::new(store), options).unwrap();
     for _ in 0..30 {
         locks.mutex("m").unwrap().lock().await.unwrap_err();
     }
@@ -225,14 +225,15 @@ async fn credentials_that_cannot_be_had_are_said_so_in_time() {
     let error = why(store().credentials(|| ready(Err("the vault is sealed".into())))).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     let text = error.to_string();
-    assert!(text.contains("its credentials are not known") && text.contains("the vault is sealed"), "{text}");
+    assert!(text.contains("cannot get the credentials") && text.contains("the vault is sealed"), "{text}");
     let error = why(store().credentials(pending)).await;
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
 }
 
-// Another way to the bytes.
+// Connectors.
 
-/// By a way that leads to one place, or to where it is told, to the store at that URL; counted into `taken`.
+/// A store at that URL with a connector that leads to `to`, or to the given address if that is `None`. Counts its calls
+/// in `taken`.
 fn store_by(url: &str, to: Option<&str>, taken: &Arc<AtomicU32>) -> Result<Store, Error> {
     let (to, taken) = (to.map(str::to_owned), taken.clone());
     Store::open(url)?.connector(move |host, port| {
@@ -241,7 +242,7 @@ fn store_by(url: &str, to: Option<&str>, taken: &Arc<AtomicU32>) -> Result<Store
     })
 }
 
-/// How often a connection was made, for a bit of everything.
+/// How many connections a mix of operations makes.
 async fn connections_of(url: &str, to: Option<&str>) -> u32 {
     let taken = Arc::default();
     let locks = store_by(url, to, &taken).unwrap().connect(options()).await.unwrap();
@@ -262,7 +263,7 @@ async fn connections_of(url: &str, to: Option<&str>) -> u32 {
 async fn a_server_is_reached_by_a_way_of_ones_own() {
     let mut alone = Alone::new().await;
     let made = connections_of("redis://nowhere.invalid:1", Some(&address_of(&url()))).await;
-    assert!(made >= 2, "one for questions, one of the caller's runtime: {made}");
+    assert!(made >= 2, "one for commands, one on the caller's runtime: {made}");
     let nobody = async || {
         let Value::BulkString(clients) = alone.ask("CLIENT LIST") else { panic!() };
         (!String::from_utf8(clients).unwrap().contains("resp=3")).then_some(())
@@ -297,7 +298,7 @@ async fn a_server_that_is_back_is_used_when_somebody_asks() {
     alone.ask("CLIENT KILL TYPE normal");
     alone.ask("CLIENT KILL TYPE pubsub");
     let before = taken.load(Ordering::Relaxed);
-    // Two ways, six tries each: whichever comes next is more than a second away.
+    // Two connections with six attempts each: the next attempt is more than a second away.
     let tried = async || (taken.load(Ordering::Relaxed) >= before + 12).then_some(());
     site::until("it is tried again and again", tried).await;
     *to.lock().unwrap() = there;
@@ -324,14 +325,14 @@ fn a_way_of_ones_own_is_for_plain_addresses() {
     }
 }
 
-/// One test at a time has the cluster: others would see their connections end.
+/// Only one test at a time uses the cluster: it would end the connections of others.
 static CLUSTER: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn cluster_url() -> String {
     std::env::var("TIDELOCK_REDIS_CLUSTER_URL").unwrap()
 }
 
-/// What stands behind the scheme.
+/// The URL without its scheme.
 fn address_of(url: &str) -> String {
     url.split_once("://").unwrap().1.to_owned()
 }
@@ -361,7 +362,7 @@ mod certificates {
         TlsCertificates { client_tls, ..authority("ca.pem") }
     }
 
-    /// The server speaks TLS on one more port.
+    /// Makes the server listen with TLS on one more port.
     fn begin(alone: &mut Alone) -> String {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for (what, file) in [("cert", "server.pem"), ("key", "server.key"), ("ca-cert", "ca.pem")] {
@@ -391,7 +392,7 @@ mod certificates {
         lock(Store::from_client(&Client::build_with_tls(&*url, known()).unwrap()).unwrap()).await.unwrap();
         refused(store(authority("stranger.pem")).unwrap()).await;
         refused(Store::open(&url).unwrap()).await; // the system does not know this authority
-        refused(store(authority("ca.pem")).unwrap()).await; // the server wants to know the client
+        refused(store(authority("ca.pem")).unwrap()).await; // the server requires a client certificate
         alone.ask("CONFIG SET tls-auth-clients no");
         lock(store(authority("ca.pem")).unwrap()).await.unwrap();
         alone.ask("CONFIG SET tls-auth-clients yes");

@@ -1,5 +1,5 @@
-//! A master that hangs costs what its replacement takes, whoever asked for what meanwhile; and nodes of a cluster are
-//! found where they say that they are.
+//! A hanging master costs clients only the time until it is replaced, whatever they requested meanwhile. Nodes of a
+//! cluster are found at the addresses that they report.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -16,10 +16,10 @@ use site::{command, fake, replicated};
 use tidelock_redis::{Error, ErrorKind, Guard, Locks, Options, State, Store};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// One test at a time has the cluster.
+/// Only one test at a time uses the cluster.
 static CLUSTER: Mutex<()> = Mutex::const_new(());
 
-/// The cluster, whole, for one test at a time; and it is whole again before the next has it.
+/// The cluster, for one test at a time. It is healthy when a test gets it.
 struct Cluster {
     nodes: Vec<String>,
     _turn: MutexGuard<'static, ()>,
@@ -58,7 +58,7 @@ impl Cluster {
         .await;
     }
 
-    /// Where a name lies, and what its slot is.
+    /// The master that has a name, and the name's slot.
     fn home(&self, name: &str) -> (String, u16) {
         let mut node = connect(&self.nodes[0]);
         let slot: u16 = ask(&mut node, &format!("CLUSTER KEYSLOT tidelock:{{{name}}}:held"));
@@ -81,7 +81,7 @@ impl Cluster {
         said.into_iter().map(range).collect()
     }
 
-    /// So many names that lie on one master.
+    /// So many names on one master.
     fn names_on(&self, home: &str, count: usize) -> Vec<String> {
         let mut node = connect(&self.nodes[0]);
         let ranges = Self::ranges(&mut node);
@@ -112,15 +112,14 @@ async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
     locks.mutex(name).unwrap().lock().await
 }
 
-/// One server stands still until another is master. How long after that a name of its can be locked; what was held
-/// there stays held.
+/// Stops one server until another is master. Returns how much later a name of that server can be locked. Locks that
+/// were held there stay held.
 async fn costs(store: Store, names: &[String], master: &str, others: &[String]) -> Duration {
     let options = || Options::new().ttl(Duration::from_secs(9));
-    let (locks, idle) =
-        (store.clone().connect(options()).await.unwrap(), store.connect(options()).await.unwrap());
+    let (locks, idle) = (store.connect(options()).await.unwrap(), store.connect(options()).await.unwrap());
     let guard = hold(&locks, &names[0]).await.unwrap();
     let own = hold(&idle, &names[1]).await.unwrap();
-    // Sentinels end the connections to whom they make master.
+    // Sentinels close the connections of the server that they make master.
     let role = |other: &String| command("INFO replication").query::<String>(&mut connect(other));
     let is_replica = |other: &&String| role(other).is_ok_and(|role| role.contains("role:slave"));
     let replicas = || others.iter().filter(is_replica).count();
@@ -172,11 +171,11 @@ async fn a_master_under_sentinels_that_hangs_costs_its_failover_and_no_more() {
     let store = Store::open(&replicated::url()).unwrap();
     let cost = costs(store, &names, &addresses[0], &addresses[1..]).await;
     drop(site);
-    let _site = Replicated::new().await; // once the old one follows the new one
+    let _site = Replicated::new().await; // waits until the old master follows the new one
     assert!(cost < Duration::from_millis(2_500), "{cost:?}");
 }
 
-/// A sentinel that says what a test has it say.
+/// A fake sentinel that names the master a test sets.
 #[derive(Clone, Default)]
 struct Sentinel {
     master: Arc<std::sync::Mutex<(String, u64)>>,
@@ -193,7 +192,7 @@ impl Sentinel {
         format!("redis-sentinel://{}#tidelock", url.rsplit_once('@').unwrap().1)
     }
 
-    /// Master is this one from now on, by that election.
+    /// Names this master from now on, with that election number.
     fn names(&self, address: &str, election: u64) {
         *self.master.lock().unwrap_or_else(PoisonError::into_inner) = (address.to_owned(), election);
     }
@@ -222,7 +221,7 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
     let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
     let (locks, waits) = (connect().await, connect().await);
     for _ in 0..40 {
-        hold(&locks, "other").await.unwrap().release().await.unwrap(); // often: this runtime has a connection too
+        hold(&locks, "other").await.unwrap().release().await.unwrap(); // often: then this runtime has a connection too
     }
     let first = hold(&locks, "stock").await.unwrap();
     let waiting = tokio::spawn({
@@ -234,16 +233,16 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
 
     sentinel.names(&new, 8);
     let began = Instant::now();
-    // The new one has not heard of anything.
+    // The new master has received nothing from the old one.
     let elsewhere = connect().await;
     let second = hold(&elsewhere, "stock").await.unwrap();
     site::until("the first is lost", async || (first.state() == State::Lost).then_some(())).await;
     let both = began.elapsed();
     println!("both held for {both:?}");
     assert!(both < ttl, "two held for {both:?}");
-    assert!(locks.mutex("stock").unwrap().try_lock().await.unwrap().is_none(), "it asks the new one");
+    assert!(locks.mutex("stock").unwrap().try_lock().await.unwrap().is_none(), "it uses the new master");
 
-    // One that is behind the others leads nobody back, and nobody asks more than once in a third of the ttl.
+    // A sentinel that is behind leads nobody back, and no client asks more than once in a third of the ttl.
     sentinel.names(&old, 7);
     let (asked, since) = (sentinel.asked.load(Ordering::Relaxed), Instant::now());
     tokio::time::sleep(ttl).await;
@@ -256,7 +255,8 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
     drop((alone, site));
 }
 
-/// As sentinels do that were set up anew: with the same master, which they replace later, or with another one at once.
+/// Sentinels that were set up anew count elections from 0: with the same master, which they replace later, or with
+/// another master at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn sentinels_that_count_elections_anew_are_believed() {
@@ -331,7 +331,7 @@ async fn sentinels_that_are_behind_lead_nobody_back_who_connects_anew_either() {
 
     sentinel.names(&old, 7);
     let _: redis::Value = command("CLIENT PAUSE 1500 WRITE").query(&mut site.master).unwrap();
-    let refused = locks.mutex("stock").unwrap().try_lock().await; // meanwhile its connection looks silent
+    let refused = locks.mutex("stock").unwrap().try_lock().await; // its connection looks silent meanwhile
     assert!(matches!(refused, Ok(None)), "{refused:?}, and {stock:?}");
 
     for kind in ["NORMAL", "PUBSUB"] {
@@ -368,7 +368,7 @@ async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
     let (began, mut latest) = (Instant::now(), Duration::ZERO);
     let second = hold(&connect().await, "stock").await.unwrap();
     while began.elapsed() < 2 * ttl {
-        // Mostly it holds nothing when a renewal is due.
+        // It usually holds nothing when a renewal is due.
         if let Ok(Some(first)) = locks.mutex("stock").unwrap().try_lock().await {
             if first.state() == State::Held && second.state() == State::Held {
                 latest = began.elapsed();
@@ -377,7 +377,7 @@ async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
         }
         tokio::time::sleep(Duration::from_millis(233)).await;
     }
-    assert!(latest < ttl, "two held it {latest:?} after the sentinels had named another");
+    assert!(latest < ttl, "two held it {latest:?} after the sentinels had named another master");
     drop((alone, site));
 }
 
@@ -423,14 +423,14 @@ async fn a_leave_that_a_failover_swallowed_does_not_look_like_a_loss() {
         onlooker.inspect("stock").await.unwrap().claims.is_empty().then_some(())
     })
     .await;
-    // Its replica has heard of it, and takes over before the answer comes.
+    // Its replica has received the leave, and takes over before the reply comes.
     let replica = cluster.nodes.iter().find(|node| {
         let role: String = ask(&mut connect(node), "INFO replication");
         role.contains("role:slave") && role.contains(&format!("master_port:{}\r", port(&home)))
     });
     let replica = replica.unwrap();
     take_over(replica).await;
-    cluster.is_whole().await; // so every node says who it is
+    cluster.is_whole().await; // so every node reports its role
     wires.befall(Fault::Cut);
     match leaving.await.unwrap() {
         Ok(()) => {}
@@ -464,8 +464,8 @@ async fn who_only_lists_names_hears_of_a_failover_too() {
     }
 }
 
-/// Makes a replica the master. The others elect none for a master that they had elected a moment ago, and after five
-/// seconds a replica stops trying: so it is told again.
+/// Makes a replica the master. The other masters refuse to replace a master that they elected a moment ago, and a
+/// replica stops trying after five seconds, so it gets the command again.
 async fn take_over(replica: &str) {
     const TRIES_FOR: Duration = Duration::from_secs(5);
     let mut told: Option<Instant> = None;
@@ -513,7 +513,7 @@ async fn nodes_that_name_no_host_are_found_at_their_own() {
     let mut outcomes = Vec::new();
     set(&to, "IMPORTING", &id(&from));
     set(&from, "MIGRATING", &id(&to));
-    // Sent there, all keys of a name are wanted at once, and so it is put off.
+    // The new node gets a script with all keys of the name, so it refuses it for now (TRYAGAIN).
     let asked = take(&locks, "moving").await; // ASK
     for node in [&to, &from] {
         set(node, "NODE", &id(&to));
@@ -534,7 +534,7 @@ async fn nodes_that_name_no_host_are_found_at_their_own() {
     }
     let unknown: Vec<_> =
         wires.addresses().into_iter().filter(|address| !cluster.nodes.contains(address)).collect();
-    assert!(unknown.is_empty(), "nobody is there: {unknown:?}");
+    assert!(unknown.is_empty(), "there are no nodes at {unknown:?}");
     locks.close().await.unwrap();
 }
 

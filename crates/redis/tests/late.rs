@@ -1,4 +1,4 @@
-//! A join that arrives by a connection that was given up, long after its repetition was granted.
+//! A join that arrives over a connection that was given up, long after its repetition was granted.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -15,10 +15,10 @@ use tidelock_redis::{Options, State, Store};
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// A request, and the server's end of the connection that it was to go by.
+/// A request, and the server's end of its connection.
 type Request = (TcpStream, Vec<u8>);
 
-/// Holds up the first request about `m` that comes once it is armed; and whatever comes behind it by the same connection.
+/// A proxy that, once armed, holds up the first request about `m` and everything after it on the same connection.
 #[derive(Clone, Default)]
 struct HeldUp {
     is_armed: Arc<AtomicBool>,
@@ -26,7 +26,7 @@ struct HeldUp {
 }
 
 impl HeldUp {
-    /// The URL of a way to that server.
+    /// The URL of the proxy to that server.
     fn way(&self, server: String) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -82,7 +82,7 @@ async fn what_the_server_forgot_is_lost_at_the_next_renewal_though_it_stands_in_
     a.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap();
 
     held_up.is_armed.store(true, Ordering::SeqCst);
-    let old = a.mutex("m").unwrap().lock().await.unwrap(); // by the repetition of its join
+    let old = a.mutex("m").unwrap().lock().await.unwrap(); // granted by the repetition of its join
     alone.ask("FLUSHALL");
     let new = b.mutex("m").unwrap().try_lock().await.unwrap().expect("it is forgotten");
     held_up.arrives();

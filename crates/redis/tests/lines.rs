@@ -1,4 +1,4 @@
-//! What a line leaves in the server, and for how long; and joins that are sent again.
+//! What a line leaves in the server, and for how long; repeated joins; and crowds.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -11,9 +11,8 @@ use redis::Value;
 use site::alone::Alone;
 use site::wires::Wires;
 use site::{Caller, Told, name, until, url, weight};
-use tidelock_redis::{
-    Claim, ClaimId, ErrorKind, Kind, Leave, Name, Options, Patience, Place, Shard, Store, Weight,
-};
+use tidelock_redis::backend::{Claim, Leave, Patience, Place, Shard};
+use tidelock_redis::{ClaimId, ErrorKind, Kind, Name, Options, Store, Weight};
 use tokio::task::JoinSet;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -30,7 +29,7 @@ async fn join(caller: &Caller, claim: &Claim) -> Place {
     caller.session.join(claim, Patience::Wait).await.unwrap()
 }
 
-/// For how long the server keeps each key that it has.
+/// How long the server keeps each of its keys.
 fn lifetimes(alone: &mut Alone) -> Vec<(String, Option<Duration>)> {
     let keys: Vec<String> = alone.contents().into_iter().map(|(key, _)| key).collect();
     let lifetime = |key: String| {
@@ -53,7 +52,7 @@ fn assert_kept_for(alone: &mut Alone, least: Duration, keys: usize, after: &str)
 async fn connecting_leaves_nothing_behind() {
     let mut alone = Alone::new().await;
     let caller = caller(1, HOUR).await;
-    assert_eq!(alone.contents(), [], "what was tried is taken away");
+    assert_eq!(alone.contents(), [], "the check deletes its keys");
     caller.session.close().await.unwrap();
     alone.ask("ACL SETUSER app on >secret ~* &* +@all -hget");
     let store = Store::open(&site::url_of("app", "secret")).unwrap();
@@ -76,7 +75,7 @@ async fn a_join_that_is_sent_again_may_be_granted_by_itself() {
         let waiting = claim(waits.claim(number));
         assert!(matches!(join(&waits, &waiting).await, Place::Waiting { .. }));
 
-        // Nobody else meets the dead holder: the join itself takes it out, and grants.
+        // No other script meets the dead holder: the join itself removes it, and grants.
         let again = async || match join(&waits, &waiting).await {
             Place::Held { grant, .. } => Some(grant),
             Place::Waiting { .. } => None,
@@ -188,7 +187,7 @@ async fn whose_weight_was_evicted_is_dead_and_holds_nothing_of_another_weight() 
     join(&holds, &permits(holds.claim(1), &seats, weight(5))).await;
     join(&waits, &permits(waits.claim(1), &seats, weight(4))).await;
     alone.ask("DEL tidelock:{seats}:wait"); // as an eviction would
-    join(&waits, &permits(waits.claim(2), &seats, weight(2))).await; // how its client lives is known again
+    join(&waits, &permits(waits.claim(2), &seats, weight(2))).await; // its session's lifetime is known again
     holds.session.leave(&seats, holds.claim(1), Leave::Done).await.unwrap();
     waits.heard.grant(waits.claim(2)).await;
     let line = waits.session.line(&seats).await.unwrap();
@@ -198,7 +197,7 @@ async fn whose_weight_was_evicted_is_dead_and_holds_nothing_of_another_weight() 
     assert_eq!(sight.gone, [waits.claim(1)]);
 }
 
-/// As if nobody had come to this name for more than an hour.
+/// Makes the keys look as if this name had not been used for more than an hour.
 fn age(alone: &mut Alone, keys: &[&str]) {
     let Value::BulkString(one) = alone.ask("HGET tidelock:{stock}:held one") else { panic!() };
     let mut server = redis::Client::open(url()).unwrap().get_connection().unwrap();
@@ -234,13 +233,13 @@ async fn whoever_comes_after_an_hour_puts_the_expiry_off() {
     assert_kept_for(&mut alone, HOUR, 3, "a join that waits");
     age(&mut alone, &all);
     holds.session.renew(Shard(0), &standing).await.unwrap();
-    assert_kept_for(&mut alone, HOUR, 3, "the renewal of a holder for whom others wait");
+    assert_kept_for(&mut alone, HOUR, 3, "the renewal of a holder with waiters behind it");
     age(&mut alone, &all);
     waits.session.renew(Shard(0), &[(stock.clone(), vec![waits.claim(1)])]).await.unwrap();
-    assert_kept_for(&mut alone, HOUR, 3, "the renewal of one who waits");
+    assert_kept_for(&mut alone, HOUR, 3, "the renewal of a waiter");
 }
 
-/// Readers behind a writer, by turns of two clients.
+/// Readers behind a writer, from two clients in turn.
 async fn readers_behind_a_writer(writer: &Caller, readers: [&Caller; 2], count: u64) -> Name {
     let page = name("page");
     let claim = |caller: &Caller, number, weight| {
@@ -278,12 +277,12 @@ async fn a_crowd_is_granted_by_and_by_whoever_dies() {
     writer.session.leave(&page, writer.claim(1), Leave::Done).await.unwrap();
     drop(writer);
     assert_eq!(held(&some, &page).await, 1_000, "one script does no more");
-    some.heard.up_to(|told| *told == Told::Look).await; // the next of them is of an even number
+    some.heard.up_to(|told| *told == Told::Look).await; // the next waiter has an even number
 
-    // Nobody passes those who are not granted yet.
+    // No newcomer passes those that are not granted yet.
     let newcomer = Claim::new(others.claim(4_001), page.clone(), Kind::RwLock, Weight::ONE, Weight::MAX);
     assert_eq!(others.session.join(&newcomer, Patience::Now).await.unwrap(), Place::Refused);
-    // That was the next thing done here, and so it went on; and so does a look, also of a client that nobody told.
+    // That join granted the next 1 000. So does a look, also from a client that was not told to look.
     assert_eq!(held(&some, &page).await, 2_000);
     let sight = others.session.look(&page, &[others.claim(3_499)]).await.unwrap();
     assert!(sight.look_in < Duration::from_millis(10), "{sight:?}");
@@ -350,7 +349,7 @@ async fn strays_are_found_in_a_crowd_without_a_walk() {
     }
     assert_eq!(renew().await, BTreeSet::new());
 
-    // What a server has forgotten that it was given back: one, and several of about one time, are found at once.
+    // The server has forgotten some leaves. One stray is found at once, and so are several from about the same time.
     join(&writer, &read(70_000)).await;
     assert_eq!(renew().await, BTreeSet::from([70_000]));
     writer.session.leave(&page, writer.claim(70_000), Leave::Void).await.unwrap();
@@ -360,7 +359,7 @@ async fn strays_are_found_in_a_crowd_without_a_walk() {
     }
     assert_eq!(renew().await, close);
 
-    // Those of other times by and by.
+    // Strays from other times are found over several renewals.
     let mut strays: BTreeSet<u64> = close.into_iter().chain([9_000_000, 3, 77_000]).collect();
     for number in [9_000_000, 3, 77_000] {
         join(&writer, &read(number)).await;
@@ -403,7 +402,7 @@ async fn a_crowd_that_waits_is_renewed_in_pieces() {
             stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls="))).unwrap();
         line.split(',').next().unwrap().parse().unwrap()
     };
-    assert!(calls("zscore") <= calls("evalsha") * 1_000, "one script asks for too many: {stats}");
+    assert!(calls("zscore") <= calls("evalsha") * 1_000, "one script looks for too many: {stats}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -439,23 +438,23 @@ async fn a_crowd_is_renewed_in_pieces_while_hands_change_too() {
     let longest = longest_command(&mut alone);
     alone.ask("CONFIG SET slowlog-log-slower-than 10000");
     alone.ask("CONFIG SET slowlog-max-len 128");
-    assert!(longest <= 1_100 && turn > 1, "one script asks for {longest}, in {turn} turns");
+    assert!(longest <= 1_100 && turn > 1, "one script has {longest} words, in {turn} turns");
 }
 
-/// How many words the longest command has that the server remembers.
+/// The number of words in the longest command in the server's slow log.
 fn longest_command(alone: &mut Alone) -> usize {
     let Value::Array(log) = alone.ask("SLOWLOG GET 10000") else { panic!() };
     let words = log.iter().map(|entry| {
         let Value::Array(entry) = entry else { panic!() };
         let Value::Array(words) = &entry[3] else { panic!() };
         let Some(Value::BulkString(last)) = words.last() else { panic!() };
-        let more = std::str::from_utf8(last).ok().and_then(|last| last.strip_prefix("... (")); // and so many more
+        let more = std::str::from_utf8(last).ok().and_then(|last| last.strip_prefix("... (")); // so many are left out
         words.len() + more.and_then(|more| more.split(' ').next()?.parse::<usize>().ok()).unwrap_or(0)
     });
     words.max().unwrap_or(0)
 }
 
-/// Has so many read there.
+/// Lets the claims with these numbers read there.
 async fn crowd_of_readers(caller: &Arc<Caller>, page: &Name, numbers: std::ops::Range<u64>) {
     let mut joining = JoinSet::new();
     for number in numbers {
@@ -479,7 +478,7 @@ async fn crowds_are_looked_for_in_one_round_trip() {
         let (first, last) = (number * 10_000, number * 10_000 + 1_500);
         crowd_of_readers(&caller, &page, first..last).await;
         let writer = Claim::new(caller.claim(last), page.clone(), Kind::RwLock, Weight::MAX, Weight::MAX);
-        join(&caller, &writer).await; // so the server cannot say that it is just those who hold
+        join(&caller, &writer).await; // so the count of holders alone cannot confirm them all
         standing.push((page, (first..=last).map(|number| caller.claim(number)).collect::<Vec<_>>()));
     }
     let renew = async || caller.session.renew(Shard(0), &standing).await.unwrap();
@@ -492,8 +491,8 @@ async fn crowds_are_looked_for_in_one_round_trip() {
     assert!(took < ROUND_TRIP * 4, "six crowds behind {ROUND_TRIP:?} took {took:?}");
 }
 
-/// One client's crowds on several names, a writer of its own behind each; and the same client again, by ways that can be
-/// made narrow and with a ttl whose renewals have 2 s.
+/// One client's crowds on several names, with a writer of its own behind each. Also opens the same client again, over
+/// connections that can be made slow, and with a ttl that gives renewals 2 s.
 async fn crowds_behind(wires: &Wires, sizes: &[u64]) -> (Caller, Vec<(Name, Vec<ClaimId>)>) {
     let joins = Arc::new(caller(2, HOUR).await);
     let (mut standing, mut first) = (Vec::new(), 1);
@@ -502,7 +501,7 @@ async fn crowds_behind(wires: &Wires, sizes: &[u64]) -> (Caller, Vec<(Name, Vec<
         let last = first + size;
         crowd_of_readers(&joins, &page, first..last).await;
         let writer = Claim::new(joins.claim(last), page.clone(), Kind::RwLock, Weight::MAX, Weight::MAX);
-        join(&joins, &writer).await; // so the server cannot say that it is just those who hold
+        join(&joins, &writer).await; // so the count of holders alone cannot confirm them all
         standing.push((page, (first..=last).map(|number| joins.claim(number)).collect::<Vec<_>>()));
         first = last + 1;
     }
@@ -540,7 +539,7 @@ async fn what_a_renewal_has_no_time_for_comes_first_in_the_next() {
         let began = Instant::now();
         let renewal = renews.session.renew(Shard(0), &standing).await.unwrap();
         let took = began.elapsed();
-        assert!(took < Duration::from_secs(2), "what it learnt is known after {took:?}, when nobody listens");
+        assert!(took < Duration::from_secs(2), "the renewal took {took:?}, so core discards its results");
         let unsure: BTreeSet<ClaimId> = renewal.unsure.into_iter().collect();
         never.retain(|id| unsure.contains(id));
         rounds += 1;
@@ -591,7 +590,7 @@ async fn a_crowd_that_the_server_forgot_is_not_renewed_when_it_cannot_be_looked_
     wires.cut_at_requests_longer_than(2_000);
     let renewal = crowd.session.renew(shard, &[(page, all.clone())]).await.unwrap();
     let known: BTreeSet<_> = renewal.gone.iter().chain(&renewal.unsure).collect();
-    assert_eq!(all.iter().filter(|id| !known.contains(id)).count(), 0, "so many are believed");
+    assert_eq!(all.iter().filter(|id| !known.contains(id)).count(), 0, "these are believed to be held");
 }
 
 #[tokio::test]
@@ -609,21 +608,21 @@ async fn a_dead_waiter_keeps_no_semaphore_from_being_made_smaller() {
     site::until("it is smaller", async || resize().await.ok()).await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 
-    // Whoever died does not come alive at a place where it would hold everyone up.
+    // The dead claim does not come alive at a place where it would block everyone.
     let sight = dies.session.look(&seats, &[dies.claim(1)]).await.unwrap();
     assert_eq!(sight.gone, [dies.claim(1)]);
     lives.session.leave(&seats, lives.claim(1), Leave::Done).await.unwrap();
     lives.heard.grant(lives.claim(2)).await;
 }
 
-/// As after a failover, of which the new master has not heard that they left.
+/// As after a failover, when the new master has not received their leaves.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn claims_that_have_left_and_stand_there_all_the_same_delay_nobody_for_long() {
     let _alone = Alone::new().await;
     let store = Store::open(&url()).unwrap();
     let options = Options::new().ttl(Duration::from_secs(15));
-    let locks = store.clone().connect(options.clone()).await.unwrap();
+    let locks = store.connect(options.clone()).await.unwrap();
     let (stock, holder) = (name("stock"), caller(1, Duration::from_secs(15)).await);
     join(&holder, &holder.mutex(&stock, 1)).await;
     let client = locks.mutex("another").unwrap().lock().await.unwrap().claim().session;

@@ -1,14 +1,15 @@
 //! The scripts against the rule: after every operation of many short random sequences the server says, tells and shows
 //! what `tidelock_model::World` does, and its books are right: sums, counts, and no key without an expiry.
 //!
-//! Sequences run side by side, each on names of its own, by four clients of which some may die on the way. Nobody
-//! sleeps: a lifetime is ended by setting it to the past where the server wrote it down. Tokens are compared by order.
+//! Sequences run side by side, each on its own names, with four clients of which some may die on the way. Nothing
+//! sleeps: to end a lifetime, the test sets it to the past where the server stored it. Tokens are compared by order.
 //!
 //! By design the server differs from the model in this, and only in this:
 //! - It has no sessions, only claims with lifetimes. So no join is refused because a session is over, and a void leave
-//!   is remembered longer than its session. Here who died says nothing more, except to learn that it lost all it held.
-//! - Who is dead is taken out when somebody meets them. A dead waiter that nobody has met yet is not shown; but a
-//!   leave still finds it.
+//!   is remembered longer than its session. In this test a dead client sends only a renewal, which shows that it lost
+//!   all its claims.
+//! - A dead claim is removed when a script meets it. A dead waiter that no script has met yet is not shown; but a leave
+//!   still finds it.
 //! - Only a holder can be made lighter.
 //!
 //! A failure prints its sequence and its seed: `TIDELOCK_MODEL_SEED=SEED` runs that one alone.
@@ -24,10 +25,8 @@ use std::time::{Duration, SystemTime};
 use redis::aio::MultiplexedConnection;
 use site::{Caller, Told, name};
 use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
-use tidelock_redis::{
-    Claim, ClaimId, ErrorKind, Kind, Leave, Left, Line, Name, Options, Place, SessionId, Shard, Store, Token,
-    Weight, boot_clock, escape,
-};
+use tidelock_redis::backend::{Claim, Leave, Left, Place, Shard, boot_clock, escape};
+use tidelock_redis::{ClaimId, ErrorKind, Kind, Line, Name, Options, SessionId, Store, Token, Weight};
 use tokio::task::JoinSet;
 
 const SEQUENCES: u64 = 10_000;
@@ -35,7 +34,7 @@ const AT_ONCE: u64 = 24;
 const TTL: Duration = Duration::from_secs(10 * 60);
 const NAMES: [&str; 3] = ["}", "a/b", "é {"];
 
-/// Four clients, and somebody who looks at the keys themselves.
+/// Four clients, and a connection that reads the keys directly.
 struct Crew {
     callers: Vec<Caller>,
     label: String,
@@ -47,7 +46,7 @@ impl Crew {
     async fn open(store: &Store, which: u64) -> Self {
         let namespace = format!("model {{{which}}}: {}", std::process::id());
         let mut callers = Vec::new();
-        // With a long label there is hardly room for those who wait in `one`, with a short one for some.
+        // With a long label there is hardly room for waiters in `one`, with a short one there is room for some.
         let label = format!("crew {which} {}", "é".repeat(if which.is_multiple_of(2) { 0 } else { 110 }));
         let options = Options::new().ttl(TTL).namespace(&namespace).label(&label);
         for session in 1..=4 {
@@ -68,7 +67,7 @@ impl Crew {
         format!("{}{{{}}}:{part}", self.channel(), escape(name, |c| "{}".contains(c)))
     }
 
-    /// Runs a script of the test's on the keys of a name.
+    /// Runs one of the test's own scripts on the keys of a name.
     async fn script<T: redis::FromRedisValue>(&self, text: &str, name: &Name, arguments: &[String]) -> T {
         let mut command = redis::cmd("EVAL");
         command.arg(text).arg(3);
@@ -80,7 +79,7 @@ impl Crew {
     }
 }
 
-/// What the keys hold. Whoever is told is told a last word by it, behind which nothing older can arrive.
+/// Reads the keys. Also publishes a last message to the listeners; nothing older can arrive after it.
 const PEEK: &str = "
     for i = 2, #ARGV do redis.call('PUBLISH', ARGV[i], 'gone ' .. ARGV[1]) end
     local left = {}
@@ -126,13 +125,13 @@ struct Pair<'a> {
     world: World<Name>,
     wishes: Wishes<'a, Name>,
     log: Vec<String>,
-    /// Waiters that had died, and that the server may not have met yet.
+    /// Dead waiters that the server may not have met yet.
     unmet: Vec<(Name, ClaimId, Weight)>,
-    /// Where something may have changed since it was last compared.
+    /// The names on which something may have changed since the last comparison.
     touched: BTreeSet<Name>,
-    /// What clients are to be told by now.
+    /// The signals that clients must have got by now.
     expected: Vec<(SessionId, Expected)>,
-    /// Grants that were answered or told since it was last compared.
+    /// The grants in replies and signals since the last comparison.
     grants: Vec<(Token, Name, ClaimId)>,
     tokens: BTreeMap<ClaimId, Token>,
     newest: BTreeMap<Name, Token>,
@@ -201,7 +200,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    // What to do, by chance.
+    // Random operations.
 
     async fn join_new(&mut self, name: &Name) {
         let id = self.wishes.fresh(&self.world, name);
@@ -264,7 +263,7 @@ impl<'a> Pair<'a> {
         self.world.session(id.session).is_some()
     }
 
-    // Each operation, asked of both.
+    // Each operation, on the model and on the server.
 
     fn say(&mut self, name: &Name, what: String) {
         self.log.push(what);
@@ -287,7 +286,7 @@ impl<'a> Pair<'a> {
                 self.granted(&name, *id, grant.token);
             }
             (Event::Waiting { .. }, Ok(Place::Waiting { look_in, .. })) => {
-                // Whoever changes places has its lifetime rounded up, to the next millisecond each time.
+                // Each time a claim moves between fields, its lifetime is rounded up to the next millisecond.
                 assert!(look_in <= TTL + Duration::from_millis(10), "{look_in:?}");
             }
             (Event::Refused { why: Refusal::Busy, .. }, Ok(Place::Refused))
@@ -374,7 +373,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// One client names what it thinks it has, and may be wrong.
+    /// One client renews the claims that it believes it has; it may be wrong.
     async fn renew_one(&mut self, session: SessionId) {
         let (mut standing, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
         for name in self.wishes.names().to_vec() {
@@ -405,7 +404,7 @@ impl<'a> Pair<'a> {
         assert_eq!((renewal.gone, renewal.unsure, renewal.strays), (gone, vec![], strays));
     }
 
-    /// The newest token is ahead of the server's clock, as if that had been set back.
+    /// Sets the newest token ahead of the server's clock, as if the clock had been set back.
     async fn outrun(&mut self) {
         let name = self.wishes.name();
         self.say(&name, format!("{name:?} outruns the clock"));
@@ -415,7 +414,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// A client dies, and whoever comes next on each name has to see it.
+    /// Lets a client die. The next request on each name has to notice it.
     async fn die(&mut self) {
         if self.world.sessions().count() < 2 {
             return;
@@ -466,7 +465,7 @@ impl<'a> Pair<'a> {
             _ => {
                 let by = self.wishes.session(&self.world);
                 let capacity = self.world.line(name).map_or(Weight::ONE, |line| line.capacity);
-                // Refused or not, it has looked.
+                // Refused or not, the script has removed the dead.
                 let reply = self.crew.caller(by).session.resize(name, capacity, capacity).await;
                 let is_other = self.world.line(name).is_some_and(|line| line.kind != Kind::Semaphore);
                 assert_eq!(
@@ -477,7 +476,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Everyone leaves, and nothing is left but the newest token and what is void, for a while.
+    /// Lets every claim leave. Then only the newest token and the void claims are left, for a while.
     async fn end(mut self) {
         let names = self.wishes.names().to_vec();
         for name in &names {
@@ -492,7 +491,7 @@ impl<'a> Pair<'a> {
         self.compare_all(&everyone, &expected).await;
         for name in &names {
             let (held, wait, left): Peek = self.crew.script(PEEK, name, &["0".into()]).await;
-            let what = "an idle name remembers nothing else";
+            let what = "an idle name remembers only its token and void claims";
             assert!(
                 held.iter().all(|(field, value)| match field.as_str() {
                     "one" => holder(value).is_none(),
@@ -506,7 +505,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    // What has to agree.
+    // Comparisons.
 
     fn expect(&mut self, events: &[Event<Name>]) {
         for event in events {
@@ -521,8 +520,8 @@ impl<'a> Pair<'a> {
         self.grants.push((token, name.clone(), id));
     }
 
-    /// The token of a claim stays the same, and is newer than all before on its name. (Of those that came together the
-    /// order is compared with the line.)
+    /// The token of a claim stays the same, and is newer than all earlier tokens on its name. (For grants that came
+    /// together, the order is compared with the line.)
     fn compare_tokens(&mut self) {
         self.grants.sort();
         for (token, name, id) in std::mem::take(&mut self.grants) {
@@ -537,8 +536,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Whoever is to be told anything is waited for; whoever was told without a reason shows when it is next, or at
-    /// the latest when everyone is.
+    /// Waits for the clients that must get a signal. A client that got one without a reason is found at its next
+    /// signal, or at the end, when all clients are compared.
     async fn compare(&mut self) {
         let expected = std::mem::take(&mut self.expected);
         let listening = |caller: &&Caller| expected.iter().any(|(session, _)| *session == caller.id);
@@ -550,7 +549,7 @@ impl<'a> Pair<'a> {
         let last = u64::MAX - self.wishes.number();
         let mut arguments = vec![last.to_string()];
         arguments.extend(listeners.iter().map(|id| format!("{}{id}", self.crew.channel())));
-        let is_thorough = self.wishes.dice().one_in(3); // a wrong book stays wrong
+        let is_thorough = self.wishes.dice().one_in(3); // wrong counts stay wrong, so a later check finds them
         let mut seen = Vec::new();
         for name in std::mem::take(&mut self.touched) {
             let arguments = if seen.is_empty() { &arguments[..] } else { &arguments[..1] };
@@ -575,7 +574,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// One client was told what it had to be. (In no order: of its own grants it hears by replies.)
+    /// One client got the signals that it had to get, in any order, because its own grants come with replies.
     async fn compare_told(&mut self, listener: SessionId, last: u64, expected: &[(SessionId, Expected)]) {
         let heard = self.crew.caller(listener).heard.clone();
         let told = heard.up_to(|told| matches!(told, Told::Gone(id) if id.number == last)).await;
@@ -633,7 +632,7 @@ impl<'a> Pair<'a> {
             let is_here = held.get("one").is_some_and(|one| one.contains(&format!(" m {} ", claim.id)));
             assert!(
                 is_here || wait.contains_key(&format!("s:{}", claim.id.session)),
-                "nothing says how {claim:?} lives"
+                "there is no lifetime for {claim:?}"
             );
         }
         assert!(
@@ -652,18 +651,18 @@ impl<'a> Pair<'a> {
         assert_eq!(written.map_or(0, |used| used.parse().unwrap()), used, "what is used of {name:?}");
         assert!(
             !held.contains_key("one") || held.len() == 1,
-            "there is more than one form of {name:?}: {held:?}"
+            "{name:?} is stored in more than one form: {held:?}"
         );
     }
 }
 
-/// Who holds, as the field `one` has it.
+/// The holder in the field `one`.
 fn holder(one: &str) -> Option<Vec<&str>> {
     let head = one.split(['\n', '\t']).next().unwrap();
     (head.len() > 26).then(|| head.split(' ').skip(2).collect())
 }
 
-/// How many claims each session has, and the sum of their numbers, as written down.
+/// How many claims each session holds, and the sum of their numbers, as stored.
 fn lives(book: &BTreeMap<String, String>) -> BTreeMap<SessionId, (u64, u64)> {
     if let Some(words) = book.get("one").and_then(|one| holder(one)) {
         let (session, number) = words[4].split_once('-').unwrap();

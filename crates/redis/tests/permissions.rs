@@ -1,21 +1,20 @@
-//! The least that a user must be granted: with exactly that everything works, and without any part of it a client is
-//! told at once what is missing.
+//! The minimal permissions of a user. With exactly these everything works; if any is missing, a client is told at once
+//! which one.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
 
 use site::alone::Alone;
 use site::{Caller, name, url_of, weight};
-use tidelock_redis::{
-    Claim, Error, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, Result, Shard, Store, Weight,
-};
+use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Shard};
+use tidelock_redis::{Error, ErrorKind, Kind, Name, Options, Result, Store, Weight};
 
-/// What the guide tells people to grant, for the namespace `tidelock`.
+/// The rule in the guide, for the namespace `tidelock`.
 const RULE: &str = "resetkeys ~tidelock:* resetchannels &tidelock:* -@all \
     +eval +evalsha +subscribe +publish +time \
     +hset +hget +hmget +hgetall +hdel +zadd +zscore +zrange +zrem +zremrangebyscore +zpopmin +hrandfield +pexpire +del \
     +scan +info +ping";
-/// What is useful, and can be done without: INFO shows which server it is, PING finds out dead connections earlier.
+/// Useful but not required: INFO shows which server it is, PING detects dead connections earlier.
 const OPTIONAL: [&str; 2] = ["+info", "+ping"];
 
 fn grant(alone: &mut Alone, rule: &str) {
@@ -24,7 +23,7 @@ fn grant(alone: &mut Alone, rule: &str) {
     alone.ask("ACL LOG RESET");
 }
 
-/// Every operation there is, once, by a user of that rule.
+/// Runs every operation once, as a user with that rule.
 async fn everything() -> Result<()> {
     let store = Store::open(&url_of("app", "secret"))?;
     let (one, other) = (open(&store, 1).await?, open(&store, 2).await?);
@@ -100,7 +99,7 @@ async fn the_rule_is_enough() {
     let mut alone = Alone::new().await;
     grant(&mut alone, RULE);
     everything().await.unwrap();
-    assert_eq!(alone.ask("ACL LOG"), redis::Value::Array(vec![]), "something was refused, and nobody saw");
+    assert_eq!(alone.ask("ACL LOG"), redis::Value::Array(vec![]), "a command was refused unnoticed");
 }
 
 #[tokio::test]
@@ -181,6 +180,6 @@ async fn nodes_of_a_cluster_need_two_more_and_can_do_without_info() {
     locks().await.unwrap();
     grant(&format!("ACL SETUSER app reset on >secret {least} +asking"));
     let error = denied(locks().await, "+cluster|slots").to_string();
-    assert!(error.contains("ACL SETUSER") && error.contains("+cluster"), "{error}"); // 6.2 says no more of it
+    assert!(error.contains("ACL SETUSER") && error.contains("+cluster"), "{error}"); // 6.2 does not name the subcommand
     grant("ACL DELUSER app");
 }

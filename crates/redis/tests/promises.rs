@@ -1,4 +1,4 @@
-//! What it costs, counted at the server, and what a token survives.
+//! The cost of operations, counted at the server, and what tokens survive.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use site::alone::Alone;
 use site::{Caller, name, url, weight};
-use tidelock_redis::{
-    Claim, Kind, Leave, Left, Locks, Name, Options, Patience, Place, Renewal, Shard, Store, Token, Weight,
-};
+use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Renewal, Shard};
+use tidelock_redis::{Kind, Locks, Name, Options, Store, Token, Weight};
 use tokio::task::JoinSet;
 
 fn options() -> Options {
-    Options::new().ttl(Duration::from_secs(600)) // nothing is renewed while it is counted
+    Options::new().ttl(Duration::from_secs(600)) // no renewal happens while commands are counted
 }
 
 async fn locks() -> Arc<dyn Locks> {
@@ -28,7 +27,7 @@ async fn callers() -> [Caller; 2] {
     [Caller::open(&store, 1, &options()).await, Caller::open(&store, 2, &options()).await]
 }
 
-/// What the server did since it was last asked: how often it ran each command, and for how many µs scripts ran.
+/// What the server did since the last call: how often it ran each command, and for how many µs scripts ran.
 fn counted(alone: &mut Alone) -> (BTreeMap<String, u64>, f64) {
     let redis::Value::BulkString(stats) = alone.ask("INFO commandstats") else { panic!() };
     alone.ask("CONFIG RESETSTAT");
@@ -49,13 +48,13 @@ fn counted(alone: &mut Alone) -> (BTreeMap<String, u64>, f64) {
     (calls, scripts)
 }
 
-/// Of what was counted, what clients have sent and were sent.
+/// The counted commands that clients have sent, and the pushes to them.
 fn sent(alone: &mut Alone) -> Vec<(String, u64)> {
     let calls = counted(alone).0;
     calls.into_iter().filter(|(command, _)| !INSIDE.contains(&command.as_str())).collect()
 }
 
-/// What only scripts do; and what has set the counts back, which Redis 6.2 counts.
+/// Commands that only scripts run; and CONFIG, which resets the counts and which Redis 6.2 counts itself.
 const INSIDE: [&str; 14] = [
     "time", "hget", "hset", "hmget", "hdel", "hgetall", "zadd", "zrange", "zrem", "zpopmin", "zscore",
     "pexpire", "del", "config",
@@ -65,7 +64,7 @@ fn only(these: &[(&str, u64)]) -> Vec<(String, u64)> {
     these.iter().map(|(command, count)| ((*command).to_owned(), *count)).collect()
 }
 
-/// A guard's leave goes out before what its task asks next, however many others ask.
+/// A guard's leave goes out before the next request of its task, however many other requests there are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn what_is_dropped_is_free_at_once_in_a_crowd_too() {
@@ -99,7 +98,7 @@ async fn to_take_and_to_give_back_is_one_command_each() {
     let locks = locks().await;
     let (mutex, rwlock) = (locks.mutex("m").unwrap(), locks.rwlock("rw").unwrap());
     let semaphore = locks.semaphore("s", 3).unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap(); // the scripts are known from here on
+    mutex.lock().await.unwrap().release().await.unwrap(); // from here on the server knows the scripts
     sent(&mut alone);
 
     let guard = mutex.lock().await.unwrap();
@@ -125,7 +124,7 @@ async fn to_take_and_to_give_back_is_one_command_each() {
 async fn to_pass_on_is_one_command_and_one_push_or_none_within_a_client() {
     let mut alone = Alone::new().await;
     let (here, there) = (locks().await, locks().await);
-    here.mutex("other").unwrap().lock().await.unwrap().release().await.unwrap(); // the scripts are known from here on
+    here.mutex("other").unwrap().lock().await.unwrap().release().await.unwrap(); // now the server knows the scripts
     for (next, told) in [(&there, true), (&here, false), (&there, true)] {
         let holds = here.mutex("stock").unwrap().lock().await.unwrap();
         let mutex = next.mutex("stock").unwrap();
@@ -155,7 +154,7 @@ async fn a_renewal_that_finds_everything_is_one_command_for_each_name() {
         one.session.join(&seat, Patience::Wait).await.unwrap();
     }
     let standing = [(stock, vec![one.claim(1)]), (seats, (2..=3).map(|number| one.claim(number)).collect())];
-    one.session.renew(Shard(0), &standing).await.unwrap(); // on a connection that is made now
+    one.session.renew(Shard(0), &standing).await.unwrap(); // the connection is made now
     sent(&mut alone);
     let Renewal { gone, strays, .. } = one.session.renew(Shard(0), &standing).await.unwrap();
     assert_eq!((gone, strays), (vec![], vec![]));
@@ -166,11 +165,11 @@ async fn a_renewal_that_finds_everything_is_one_command_for_each_name() {
     );
 }
 
-/// A line of a mutex in which two clients stand by turns.
+/// A line of a mutex with claims of two clients in turn.
 struct Long<'a> {
     callers: &'a [Caller; 2],
     name: Name,
-    /// Who holds, and who came last.
+    /// The number of the holder, and that of the last claim.
     first: u64,
     last: u64,
 }
@@ -179,7 +178,7 @@ impl<'a> Long<'a> {
     async fn new(callers: &'a [Caller; 2], text: &str, waiters: u64) -> Self {
         let mut line = Self { callers, name: name(text), first: 1, last: 0 };
         for _ in 0..=waiters {
-            line.come().await; // one after the other, so that they stand in this order
+            line.come().await; // one after the other, so they stand in this order
         }
         line
     }
@@ -188,7 +187,7 @@ impl<'a> Long<'a> {
         &self.callers[usize::try_from(number % 2).unwrap()]
     }
 
-    /// The holder leaves, and one more comes.
+    /// The holder leaves, and one more claim joins.
     async fn move_on(&mut self) {
         let (leaver, number) = (self.of(self.first), self.first);
         let left = leaver.session.leave(&self.name, leaver.claim(number), Leave::Done).await.unwrap();
@@ -224,16 +223,16 @@ async fn a_long_line_costs_no_more_than_a_short_one() {
                 line.move_on().await;
             }
             let (done, micros) = counted(&mut alone);
-            *least = micros.min(*least); // the others were disturbed
+            *least = micros.min(*least); // slower runs were disturbed
             calls.push(done);
         }
         for calls in &calls {
             assert_eq!((calls["evalsha"], calls["publish"]), (120, 60));
         }
-        // A short line takes a shorter way.
-        assert_eq!(calls[1], calls[2], "as many of each command, whatever the length of the line");
+        // A short line takes the fast path.
+        assert_eq!(calls[1], calls[2], "the same number of each command, whatever the length of the line");
     }
-    println!("60 hand-offs and joins: {least_short} µs with 10 who wait, {least_long} µs with 10 000");
+    println!("60 hand-offs and joins: {least_short} µs with 10 waiters, {least_long} µs with 10 000");
     assert!(least_long <= least_short * 1.5, "{least_long} µs against {least_short} µs");
 }
 
@@ -299,7 +298,7 @@ async fn tokens_grow_whatever_is_forgotten() {
     assert!(matches!(place, Place::Held { grant, .. } if newest < grant.token), "{place:?}");
 }
 
-/// How many connections the server has taken so far.
+/// How many connections the server has accepted so far.
 fn connections(alone: &mut Alone) -> u64 {
     let redis::Value::BulkString(stats) = alone.ask("INFO stats") else { panic!("INFO answers with a text") };
     let stats = String::from_utf8(stats).unwrap();
@@ -331,7 +330,7 @@ fn ended_runtimes_keep_no_other_from_a_connection_of_its_own() {
     first.block_on(locks.close()).unwrap();
 }
 
-/// Readers of one client that hold.
+/// Lets readers of one client hold.
 async fn hold_many(reader: &Caller, page: &Name, numbers: std::ops::Range<u64>) {
     let read =
         |number| Claim::new(reader.claim(number), page.clone(), Kind::RwLock, Weight::ONE, Weight::MAX);
@@ -373,5 +372,5 @@ async fn whoever_waits_renews_at_the_same_cost_however_many_hold() {
     }
     let [(few_calls, few), (many_calls, many)] = &costs[..] else { unreachable!() };
     assert_eq!(few_calls, many_calls, "the same commands");
-    assert!(*many < few * 3.0, "a renewal takes {few} µs behind 3 who hold, and {many} µs behind 5 000");
+    assert!(*many < few * 3.0, "a renewal takes {few} µs behind 3 holders, and {many} µs behind 5 000");
 }

@@ -1,5 +1,5 @@
-//! Grants that wait for replicas: they count when enough replicas have them, whichever way they come, and while one of
-//! these stands still they do not.
+//! Grants that wait for replicas. A grant counts when enough replicas have it, whichever way it comes. While a needed
+//! replica is stopped, it does not count.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use site::replicated::{self, Replicated};
 use site::{Caller, name};
-use tidelock_redis::{ErrorKind, Leave, Left, Locks, Mutex, Options, Patience, Place, Result, State, Store};
+use tidelock_redis::backend::{Leave, Left, Patience, Place};
+use tidelock_redis::{ErrorKind, Locks, Mutex, Options, Result, State, Store};
 use tokio::task::JoinHandle;
 
 const WITHIN: Duration = Duration::from_millis(200);
@@ -32,12 +33,12 @@ fn pass(mutex: &Arc<dyn Mutex>) -> JoinHandle<Result<()>> {
     tokio::spawn(async move { mutex.lock().await?.release().await.map(drop) })
 }
 
-/// How many stand in the line.
+/// How many claims stand in the line.
 async fn standing(locks: &Arc<dyn Locks>, name: &str) -> usize {
     locks.inspect(name).await.unwrap().claims.len()
 }
 
-/// Waits until somebody of another client holds or waits behind the first.
+/// Waits until a second claim stands in line.
 async fn until_two_stand(locks: &Arc<dyn Locks>, name: &str) {
     site::until("two stand in line", async || (standing(locks, name).await == 2).then_some(())).await;
 }
@@ -87,10 +88,10 @@ async fn a_grant_does_not_count_while_a_replica_that_it_needs_stands_still() {
     let waits = pass(&mutex);
     let start = Instant::now();
     let error = mutex.try_lock().await.map(drop);
-    // The one that waits may be in line just then: that is contention.
+    // If the waiting claim is in line at that moment, this is contention and not an error.
     if let Err(error) = error {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-        assert!(error.to_string().contains("1 of the 2 replicas"), "{error}");
+        assert!(error.to_string().contains("1 of the 2 required replicas"), "{error}");
     }
     assert!(mutex.lock_within(WITHIN * 4).await.unwrap().is_none());
     assert!(!waits.is_finished(), "{:?} after {:?}", waits.await, start.elapsed());
@@ -112,7 +113,7 @@ async fn without_patience_too_few_replicas_are_an_error_that_says_how_many() {
     assert!(error.can_retry());
     assert_eq!(
         error.to_string(),
-        "cannot lock \"stock\": 0 of the 2 replicas that are wanted had the grant within 200ms"
+        "cannot lock \"stock\": 0 of the 2 required replicas had the grant within 200ms"
     );
     let gone = async || (standing(&locks, "stock").await == 0).then_some(());
     site::until("nobody stands in line", gone).await;
@@ -138,8 +139,8 @@ async fn one_of_two_that_stands_still_keeps_nobody_who_needs_one() {
     there.close().await.unwrap();
 }
 
-/// The holder does not need the replica, so its leave grants the one that does; by a push, or by the reply where both
-/// are of one client.
+/// The holder does not need the replica. Its leave grants a claim that does: by a push, or by the reply if both are of
+/// one client.
 async fn a_handed_on_grant(site: &mut Replicated, holder: &Arc<dyn Locks>, next: &Arc<dyn Locks>) {
     let held = holder.mutex("stock").unwrap().lock().await.unwrap();
     let mutex = next.mutex("stock").unwrap();
@@ -147,7 +148,7 @@ async fn a_handed_on_grant(site: &mut Replicated, holder: &Arc<dyn Locks>, next:
     until_two_stand(next, "stock").await;
     let (waited, frozen) = (site.calls("wait"), site.freeze(1));
     held.release().await.unwrap();
-    // It is asked about again and again, and nobody is told that it holds.
+    // Replicas are asked about the grant again and again, and the waiter is not told that it holds.
     site::until("it is asked about twice", async || (site.calls("wait") >= waited + 2).then_some(())).await;
     assert!(!waits.is_finished());
     drop(frozen);
@@ -189,10 +190,10 @@ async fn nor_does_one_that_a_look_sees() {
     let frozen = site.freeze(2);
     holder.session.leave(&name, holder.claim(1), Leave::Done).await.unwrap();
     let sight = next.session.look(&name, &[next.claim(1)]).await.unwrap();
-    assert_eq!((sight.held, sight.gone), (vec![], vec![]), "it waits, as far as anyone may know");
+    assert_eq!((sight.held, sight.gone), (vec![], vec![]), "core must see it as waiting");
     let id = next.claim(1);
     let told = next.heard.up_to(|told| *told == site::Told::Gone(id)).await;
-    assert_eq!(told, [], "it was given back, and never told as held");
+    assert_eq!(told, [], "it was given back, and core was never told that it holds");
     assert_eq!(holder.session.line(&name).await.unwrap().claims, []);
     drop(frozen);
     holder.session.close().await.unwrap();
@@ -311,6 +312,6 @@ async fn each_name_of_a_cluster_waits_for_its_masters_replica() {
     locks.close().await.unwrap();
     let locks = Store::open(&url).unwrap().connect(options(2)).await.unwrap();
     let error = locks.mutex("name 1").unwrap().try_lock().await.unwrap_err();
-    assert!(error.to_string().contains("1 of the 2 replicas"), "{error}");
+    assert!(error.to_string().contains("1 of the 2 required replicas"), "{error}");
     locks.close().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Callers' runtimes that can do less than others: locks work there, and nothing panics that need not.
+//! Callers' runtimes without timers or I/O, or that nobody drives: locks work there, without avoidable panics.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many panics 200 pairs of take and give back have cost there.
+/// How many panics 200 rounds of lock and release cause there.
 fn panics(runtime: &Runtime, store: Store) -> usize {
     let before = PANICS.load(Ordering::SeqCst);
     runtime.block_on(async {
@@ -47,9 +47,9 @@ fn a_runtime_without_timers_or_io_serves_as_well() {
         assert_eq!(
             panics(&runtime, store().connection_for_each_runtime(false)),
             0,
-            "without I/O, as was said"
+            "without I/O, as the option says"
         );
-        // It cannot be asked whether it has any. It is tried once, in a task of its own.
+        // A runtime cannot be asked whether it has I/O. So it is tried once, in a task of its own.
         assert!(panics(&runtime, store()) <= 1, "without I/O");
     }
 }
@@ -80,8 +80,8 @@ fn a_join_that_lay_in_a_blocked_runtime_keeps_nobody_out_once_it_is_dropped() {
     runtime.block_on(async {
         assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     });
-    std::thread::sleep(TTL * 4); // its leave is done, and the server does not remember that any more
-    runtime.block_on(async { tokio::time::sleep(TTL / 20).await }); // what was asked there is sent now
+    std::thread::sleep(TTL * 4); // its leave is done, and the server has forgotten the void claim
+    runtime.block_on(async { tokio::time::sleep(TTL / 20).await }); // the join is sent now
     drop(asking);
     let began = Instant::now();
     let guard = elsewhere.block_on(other.mutex("left lying").unwrap().lock()).unwrap();
@@ -116,7 +116,7 @@ fn a_runtime_that_stands_still_keeps_the_others_of_an_owner_out_no_longer_than_a
     });
     let began = Instant::now();
     let impatient = elsewhere.block_on(mutex.lock_within(&me, TTL / 4));
-    assert_eq!(impatient.unwrap_err().kind(), ErrorKind::Timeout, "nobody has said that it is held");
+    assert_eq!(impatient.unwrap_err().kind(), ErrorKind::Timeout, "it is not known to be held");
     let guard = elsewhere.block_on(mutex.lock(&me)).unwrap();
     let took = began.elapsed();
     elsewhere.block_on(guard.release()).unwrap();

@@ -1,5 +1,5 @@
-//! Connections that fall silent, leaves that nobody waits for, and servers that refuse for a moment: none of it costs a
-//! hold, an error or a place in line while the server serves.
+//! Connections that fall silent, leaves that nobody waits for, and servers that refuse for a moment: none of these
+//! costs a hold, an error or a place in line while the server serves.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -11,16 +11,17 @@ use std::time::{Duration, Instant};
 use site::alone::Alone;
 use site::wires::{Fault, Wires};
 use site::{Caller, name, url, url_of};
-use tidelock_redis::{ErrorKind, Guard, Leave, Left, Locks, Name, Options, Patience, Place, State, Store};
+use tidelock_redis::backend::{Leave, Left, Patience, Place};
+use tidelock_redis::{ErrorKind, Guard, Locks, Name, Options, State, Store};
 
-/// Longer than any of these may take, and shorter than a lifetime.
+/// Longer than any of these operations may take, and shorter than a lifetime.
 const SOON: Duration = Duration::from_millis(1_500);
 
 async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Guard {
     locks.mutex(name).unwrap().lock().await.unwrap()
 }
 
-/// A client whose connections lie on a runtime of their own, as the keeper's do.
+/// A client whose connections are on a separate runtime, like the keeper's.
 async fn kept_elsewhere(wires: &Wires) -> Caller {
     let store = wires.store(&url());
     let (tell, told) = tokio::sync::oneshot::channel();
@@ -34,7 +35,7 @@ async fn kept_elsewhere(wires: &Wires) -> Caller {
     told.await.unwrap()
 }
 
-/// Asks until this runtime has a connection of its own, which is the last that is made.
+/// Sends requests until this runtime has its own connection, which is the last one made.
 async fn local_way(caller: &Caller, wires: &Wires) {
     let (name, before, mut number) = (name("often"), wires.made(), 1_000_000);
     site::until("this runtime has a connection of its own", async || {
@@ -47,7 +48,7 @@ async fn local_way(caller: &Caller, wires: &Wires) {
     tokio::time::sleep(Duration::from_millis(100)).await; // until it is connected, and used
 }
 
-/// Waits for somebody who looks by another way to find nobody in line.
+/// Waits until an onlooker, over another connection, finds nobody in line.
 async fn until_free(onlooker: &Caller, name: &Name, within: Duration) {
     let began = Instant::now();
     while !onlooker.session.line(name).await.unwrap().claims.is_empty() {
@@ -122,7 +123,7 @@ async fn long_pauses_between_tries_cost_no_hold() {
     guard.release().await.unwrap();
 }
 
-/// The network is away until both of a client's connections were tried again once.
+/// Cuts the network until both of a client's connections have been tried again.
 async fn blinks(wires: &Wires) {
     let server = wires.addresses().pop_first().unwrap();
     let before = wires.tries();
@@ -166,8 +167,7 @@ async fn a_dead_server_is_not_tried_at_once_again_and_again() {
     let options =
         Options::new().command_deadline(short).back_off(Duration::from_secs(1), Duration::from_secs(1));
     let store = wires.store(&url());
-    let locks =
-        site::until("it is connected", async || store.clone().connect(options.clone()).await.ok()).await;
+    let locks = site::until("it is connected", async || store.connect(options.clone()).await.ok()).await;
     let server = wires.addresses().pop_first().unwrap();
     wires.kill(&server);
     let before = wires.tries();
@@ -231,7 +231,7 @@ async fn a_slow_server_loses_no_connection() {
     let guard = hold(&locks, "stock").await;
     let before = wires.made();
     alone.ask("CLIENT PAUSE 1200 ALL");
-    guard.release().await.unwrap(); // after more than a second, and it is told what came of it
+    guard.release().await.unwrap(); // takes more than a second, but the outcome is known
     site::until("nothing but what was there before stands", async || (wires.stand() == before).then_some(()))
         .await;
     hold(&locks, "stock").await.release().await.unwrap();
@@ -249,7 +249,7 @@ async fn a_server_that_holds_writes_up_loses_no_connection() {
     let seats = locks.semaphore("seats", 3).unwrap();
     let (seat, other) = (seats.acquire(1).await.unwrap(), locks.mutex("other").unwrap());
     let before = wires.made();
-    alone.ask("CLIENT PAUSE 1000 WRITE"); // as a failover begins
+    alone.ask("CLIENT PAUSE 1000 WRITE"); // a failover begins like this
     let (released, lighter, resized, had) =
         tokio::join!(guard.release(), writing.downgrade(), seats.resize(5), other.try_lock());
     released.unwrap();
@@ -273,7 +273,7 @@ async fn a_slow_server_that_takes_no_more_clients_loses_none() {
     alone.ask("CONFIG SET maxclients 1");
     alone.ask("CLIENT PAUSE 1000 WRITE");
     guard.release().await.unwrap();
-    assert!(wires.tries() > before, "and another connection was refused");
+    assert!(wires.tries() > before, "a second connection was tried and refused");
     alone.ask("CONFIG SET maxclients 10000");
     locks.close().await.unwrap();
 }
@@ -394,9 +394,9 @@ async fn a_guard_that_is_dropped_far_from_the_server_costs_one_script() {
         dropped.push(name);
         let ran = before + dropped.len();
         site::until("it is given back", async || (scripts(&mut alone) >= ran).then_some(())).await;
-        tokio::time::sleep(Duration::from_millis(300)).await; // until its answer is heard, and longer
+        tokio::time::sleep(Duration::from_millis(300)).await; // longer than its reply takes
     }
-    // One each, and where an answer takes its time whoever watches the connection asks something too.
+    // One script for each guard, and one more where a slow reply makes the link check its connection.
     let ran = scripts(&mut alone) - before;
     assert!(
         ran <= 2 * DROPPED,
@@ -427,11 +427,11 @@ fn a_leave_whose_reply_is_late_does_not_look_like_a_loss() {
         let reply = caller.session.leave(&name, caller.claim(1), Leave::Done);
         (alone, caller, onlooker, reply)
     });
-    own.block_on(until_free(&onlooker, &name, SOON)); // it has arrived
-    // Its answer is waited for elsewhere, while the runtime that has the connection does nothing.
+    own.block_on(until_free(&onlooker, &name, SOON)); // the leave has arrived
+    // Another runtime waits for its reply, while the runtime with the connection does nothing.
     let answer = other.block_on(async { tokio::time::timeout(Duration::from_secs(3), reply).await });
     match answer {
-        Ok(Ok(left)) => assert_eq!(left, Left::Held, "it was its own repetition that found nothing"),
+        Ok(Ok(left)) => assert_eq!(left, Left::Held, "its own repetition found nothing"),
         Ok(Err(error)) => assert!(error.can_retry(), "{error:?}"),
         Err(_) => {}
     }
@@ -464,14 +464,14 @@ async fn who_gave_up_while_the_server_was_away_does_not_stand_in_line_for_long()
     site::until("it waits", async || (stand().await > 1).then_some(())).await;
     let began = Instant::now();
     while stand().await > 2 {
-        assert!(began.elapsed() < ttl, "who gave up stands in line");
+        assert!(began.elapsed() < ttl, "a claim that was given up stands in line");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     held.release().await.unwrap();
     late.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// The next client has it long before the lifetime of a hold ends.
+/// Checks that the next client gets the lock long before the lifetime of a hold ends.
 async fn is_had_soon(name: &str) {
     let next = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();
     let began = Instant::now();

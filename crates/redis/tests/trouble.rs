@@ -1,5 +1,5 @@
-//! Whatever can be wrong with a server is a typed error at once: it says what to do, it holds no password, nothing in
-//! the store has changed, and nothing hangs past its deadline.
+//! Any problem with a server becomes a typed error at once. The error says what to do and contains no password, nothing
+//! in the store has changed, and nothing hangs past its deadline.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -13,20 +13,19 @@ use std::time::{Duration, Instant};
 use site::alone::Alone;
 use site::replicated::url_of_sentinel;
 use site::{Caller, fake, name, url, url_of, weight};
-use tidelock_redis::{
-    Claim, Error, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, Shard, Store, Weight,
-};
+use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Shard};
+use tidelock_redis::{Error, ErrorKind, Kind, Name, Options, Store, Weight};
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-/// How long connecting and a command may take here.
+/// The deadline for connecting and for a command here.
 const DEADLINE: Duration = Duration::from_millis(300);
 
 fn options() -> Options {
     Options::new().connect_deadline(DEADLINE).command_deadline(DEADLINE)
 }
 
-/// Why locks cannot be had there.
+/// The error of connecting there.
 async fn refused(url: &str) -> Error {
     let start = Instant::now();
     let store = Store::open(url).unwrap();
@@ -54,7 +53,7 @@ fn assert_says(error: &Error, kind: ErrorKind, what: &[&str]) {
     }
 }
 
-// Servers that are none.
+// Servers that are not Redis, or not the right one.
 
 #[tokio::test]
 async fn a_web_server_is_no_redis() {
@@ -62,10 +61,10 @@ async fn a_web_server_is_no_redis() {
         let _ = stream.read(&mut [0; 512]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a web server, and no Redis"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a web server, not a Redis"]);
 }
 
-/// A server that hangs up on whoever says nothing that it knows.
+/// A server that hangs up on any request that it does not know.
 fn stranger(answer: impl Fn(&[u8]) -> Option<&'static str> + Clone + Send + 'static) -> String {
     fake::serve(move |mut stream| {
         let mut said = [0; 512];
@@ -83,11 +82,11 @@ fn zookeeper() -> String {
 #[tokio::test]
 async fn a_zookeeper_is_called_by_its_name() {
     let url = zookeeper();
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a ZooKeeper, and no Redis"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a ZooKeeper, not a Redis"]);
     for url in ["redis-sentinel", "redis-cluster"].map(|kind| url.replacen("redis", kind, 1)) {
         if cfg!(feature = "cluster") || url.contains("sentinel") {
             let url = if url.contains("sentinel") { format!("{url}#main") } else { url };
-            assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a ZooKeeper, and no Redis"]);
+            assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a ZooKeeper, not a Redis"]);
         }
     }
 }
@@ -97,7 +96,7 @@ async fn an_etcd_is_called_by_its_name() {
     const VERSION: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 45\r\n\r\n\
                            {\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}";
     let url = stranger(|said| said.starts_with(b"GET /version").then_some(VERSION));
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is an etcd, and no Redis"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is an etcd, not a Redis"]);
 }
 
 #[tokio::test]
@@ -106,7 +105,7 @@ async fn a_mariadb_is_called_by_its_name() {
         let _ = stream.write_all(b"\x5b\x00\x00\x00\x0a5.5.5-10.11.19-MariaDB\x00\x01\x00\x00\x00");
         let _ = stream.read(&mut [0; 512]);
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a MySQL or a MariaDB, and no Redis"]);
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &["is a MySQL or a MariaDB, not a Redis"]);
 }
 
 #[tokio::test]
@@ -121,7 +120,7 @@ async fn a_redis_given_as_a_sentinel_is_refused() {
     let _alone = Alone::new().await;
     let address = url().replace("redis://", "");
     let error = refused(&format!("redis-sentinel://app:secret@{address}#main")).await;
-    let redis = format!("{address} is a Redis server and no sentinel");
+    let redis = format!("{address} is a Redis server, not a sentinel");
     assert_says(&error, ErrorKind::Unsupported, &[&redis, &format!("redis://{address}")]);
 }
 
@@ -231,7 +230,7 @@ async fn a_wrong_password_is_denied() {
 async fn no_password_is_denied_where_one_is_wanted() {
     let mut alone = Alone::new().await;
     alone.ask("CONFIG SET requirepass secret");
-    assert_says(&refused(&url()).await, ErrorKind::Denied, &["wants a password"]);
+    assert_says(&refused(&url()).await, ErrorKind::Denied, &["requires a password"]);
     let wrong = refused(&url_of("", "secret-not")).await;
     assert_says(&wrong, ErrorKind::Denied, &["refused the user name or the password"]);
     let locks = Store::open(&url_of("", "secret")).unwrap().connect(options()).await.unwrap();
@@ -240,7 +239,7 @@ async fn no_password_is_denied_where_one_is_wanted() {
     assert_eq!(alone.contents(), []);
 }
 
-// Servers that do not take everything.
+// Servers that refuse some commands.
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
@@ -280,13 +279,13 @@ async fn a_full_memory_keeps_out_who_comes_and_nobody_from_leaving() {
     assert!(error.can_retry());
     let error = first.session.join(&first.mutex(&name, 3), Patience::Wait).await.unwrap_err();
     assert_says(&error, ErrorKind::Unavailable, &["no memory left"]);
-    assert_eq!(alone.contents(), before, "whoever was kept out has changed nothing");
+    assert_eq!(alone.contents(), before, "a refused join has changed nothing");
 
     let standing = [(name.clone(), vec![first.claim(1)])];
     let renewal = first.session.renew(Shard(0), &standing).await.unwrap();
-    assert_eq!((renewal.gone, renewal.unsure), (vec![], vec![]), "whoever holds may go on");
+    assert_eq!((renewal.gone, renewal.unsure), (vec![], vec![]), "a holder may renew");
     let sight = second.session.look(&name, &[second.claim(1)]).await.unwrap();
-    assert_eq!((sight.held, sight.gone), (vec![], vec![]), "whoever waits may look");
+    assert_eq!((sight.held, sight.gone), (vec![], vec![]), "a waiter may look");
     assert_eq!(first.session.leave(&name, first.claim(1), Leave::Done).await.unwrap(), Left::Held);
     second.heard.grant(second.claim(1)).await;
     assert_eq!(second.session.leave(&name, second.claim(1), Leave::Done).await.unwrap(), Left::Held);
@@ -387,7 +386,7 @@ async fn a_key_of_another_type_is_named_and_left_alone() {
     locks.close().await.unwrap();
 }
 
-/// What was warned of on this thread.
+/// The warnings that were logged on this thread.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 

@@ -1,25 +1,25 @@
-//! URLs, read: `zookeeper://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/CHROOT]`, or `zookeeper+tls://…`.
+//! Parsing of URLs: `zookeeper://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/CHROOT]`, or `zookeeper+tls://…`.
 
 use std::fmt;
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 const PORT: u16 = 2181;
-/// The node that every server keeps for itself.
+/// The node that every server reserves for itself.
 pub(crate) const SERVERS_OWN: &str = "/zookeeper";
 const SCHEME: &str = "zookeeper://";
 const SCHEME_WITH_TLS: &str = "zookeeper+tls://";
 
-/// Where the servers are, and as whom they are asked.
+/// The servers' addresses, and the user to connect as.
 #[derive(Clone)]
 pub(crate) struct Address {
     /// `HOST:PORT`, at least one.
     pub(crate) hosts: Vec<String>,
-    /// The node below which everything is: empty, or `/a/b`.
+    /// The node below which all our nodes are: empty, or `/a/b`.
     pub(crate) chroot: String,
     /// `USER:PASSWORD`.
     pub(crate) digest: Option<String>,
-    /// Whether they are spoken to by TLS.
+    /// Whether to connect with TLS.
     pub(crate) has_tls: bool,
 }
 
@@ -29,27 +29,27 @@ impl Address {
             (Some(rest), _) => (rest, false),
             (_, Some(_)) if !cfg!(feature = "tls") => return Err(no_feature()),
             (_, Some(rest)) => (rest, true),
-            _ => return Err(wrong("a URL begins with zookeeper:// or zookeeper+tls://")),
+            _ => return Err(wrong("the URL must begin with zookeeper:// or zookeeper+tls://")),
         };
         let (places, chroot) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        // A password may have an @ in it, a host may not.
+        // A password may contain an @, a host must not.
         let (digest, places) = match places.rsplit_once('@') {
             Some((who, places)) if who.contains(':') => (Some(who.to_owned()), places),
-            Some(_) => return Err(wrong("whoever is named before the @ has a password: USER:PASSWORD@")),
+            Some(_) => return Err(wrong("the user in the URL needs a password: USER:PASSWORD@")),
             None => (None, places),
         };
         let hosts = places.split(',').map(host).collect::<Option<Vec<_>>>();
-        let hosts = hosts.ok_or_else(|| wrong("a URL of ZooKeeper names HOST[:PORT],HOST[:PORT]"))?;
+        let hosts = hosts.ok_or_else(|| wrong("the URL must name its hosts as HOST[:PORT],HOST[:PORT]"))?;
         Ok(Self { hosts, chroot: chroot_of(chroot)?, digest, has_tls })
     }
 
-    /// One of the servers, as the client library wants it.
+    /// The connect string of one server for the client library.
     pub(crate) fn connect_string(&self, host: &str) -> String {
         let protocol = if self.has_tls { "tcp+tls://" } else { "tcp://" };
         format!("{protocol}{host}{}", self.chroot)
     }
 
-    /// What operators may see of it, the same however the hosts are ordered.
+    /// A name without secrets for operators. It does not depend on the order of the hosts.
     pub(crate) fn name(&self) -> String {
         let mut hosts: Vec<_> = self.hosts.iter().map(String::as_str).collect();
         hosts.sort_unstable();
@@ -83,14 +83,17 @@ fn chroot_of(path: &str) -> Result<String> {
     if path.is_empty() || path[1..].split('/').all(is_node) {
         return Ok(path.to_owned());
     }
-    Err(wrong("what follows the hosts is the path of a node: /a/b"))
+    Err(wrong("the part of the URL after the hosts must be the path of a node: /a/b"))
 }
 
 fn no_feature() -> Error {
-    Error::new(ErrorKind::Unsupported, "TLS needs the feature `tls` of tidelock-zookeeper")
+    Error::new(
+        ErrorKind::Unsupported,
+        "zookeeper+tls:// needs the feature `tls` of the crate tidelock-zookeeper",
+    )
 }
 
-/// Never with the URL in it, which may have a password.
+/// The message must not contain the URL, which may have a password.
 fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidOption, what)
 }

@@ -1,7 +1,7 @@
-//! What a client knows of its own claims: their nodes, their tokens, whose turn it was told to be; and what it watches.
+//! A client's books: the nodes and tokens of its own claims, the turns it was told of, and what it watches.
 //!
-//! All of it is under one lock, and each method is one step: nothing is decided between two of them. What a line is worth
-//! waiting for is core's [`OwnLine`](tidelock::OwnLine).
+//! One lock protects all of it, and each method is one atomic step. Core's [`OwnLine`](tidelock_core::backend::OwnLine) decides what
+//! to watch in a line.
 
 mod claims;
 mod own_line;
@@ -17,7 +17,8 @@ use std::time::Duration;
 use claims::Claims;
 pub(crate) use claims::{Before, Stage, Stands};
 use own_line::{Ended, OwnLine};
-use tidelock::{Claim, ClaimId, Moment, Name, SessionId, Token, Weight};
+use tidelock_core::backend::{Claim, Moment};
+use tidelock_core::{ClaimId, Name, SessionId, Token, Weight};
 pub(crate) use turn::{Behind, Next, Turn};
 pub(crate) use usage::Usage;
 use usage::Used;
@@ -37,7 +38,7 @@ struct Pages {
     session: SessionId,
     claims: Claims,
     lines: HashMap<Name, OwnLine>,
-    /// The highest stamp of a line that is forgotten.
+    /// The highest stamp of a forgotten line.
     stamp: u64,
     void: Void,
     used: Used,
@@ -55,7 +56,7 @@ impl Books {
         }))
     }
 
-    /// A join begins of a claim whose paths take so much.
+    /// A join begins. `bytes` is the size of the claim's paths.
     pub(crate) fn begin(&self, name: &Name, id: ClaimId, bytes: usize) -> Before {
         let pages = &mut *self.pages();
         if pages.void.has(id.number) {
@@ -70,18 +71,18 @@ impl Books {
         before
     }
 
-    /// To be read before a list of this line is sent.
+    /// Read this before a list of the line is sent.
     pub(crate) fn stamp(&self, name: &Name) -> u64 {
         let pages = self.pages();
         pages.lines.get(name).map_or(pages.stamp, |line| line.rule.stamp())
     }
 
-    /// How a name was used lately, in which case it most likely still has a line.
+    /// How a name was used lately. `Some`: most likely it still has a line.
     pub(crate) fn usage(&self, name: &Name) -> Option<Usage> {
         self.pages().used.get(name)
     }
 
-    /// There is a line of that name.
+    /// The name has a line.
     pub(crate) fn has_line(&self, name: &Name) {
         if self.usage(name).is_none() {
             self.set_usage(name, Usage::Shared);
@@ -92,7 +93,7 @@ impl Books {
         self.pages().used.forget(name);
     }
 
-    /// The size that a semaphore was seen in use in, if that is another one than this client declares.
+    /// The size in use of a semaphore, if it differs from the size that this client declares.
     pub(crate) fn size(&self, name: &Name) -> Option<Weight> {
         self.pages().used.size(name)
     }
@@ -105,28 +106,28 @@ impl Books {
         self.pages().used.set(name, usage);
     }
 
-    /// The version that the line's data had, if somebody of ours waits in it and hears when it goes on: whoever comes later
-    /// waits behind, and has no need to look, if the line is what it takes it for.
+    /// The version of the line's data, if one of our claims already waits there and its watch is set. A claim that
+    /// comes later waits behind it, so it need not look, provided that the line still has this version.
     pub(crate) fn waited_before(&self, claim: &Claim, declared: Weight) -> Option<i32> {
         let pages = self.pages();
         pages.lines.get(&claim.name)?.waited_before(claim, declared, &pages.claims)
     }
 
-    /// The line's data are not what they were.
+    /// The line's data have changed.
     pub(crate) fn has_changed(&self, name: &Name) {
         if let Some(line) = self.pages().lines.get_mut(name) {
             line.has_changed();
         }
     }
 
-    /// Who has its turn when this one leaves: somebody of ours who stands right behind it, with a mutex.
+    /// Our claim that gets its turn when this one leaves: it stands directly behind it in a mutex's line.
     pub(crate) fn next(&self, name: &Name, id: ClaimId) -> Option<Next> {
         let pages = self.pages();
         pages.lines.get(name)?.next(id, &pages.claims)
     }
 
-    /// That one has left, so this one has its turn. None: it is on its way out, or has it already; and it is said what is
-    /// known of whoever waited for that one all the same.
+    /// `left` has left, so `next` gets its turn. The turn is None if `next` is leaving or already has its turn.
+    /// `Behind` is returned in both cases, for those that waited for `left`.
     pub(crate) fn hand_on(
         &self,
         name: &Name,
@@ -141,7 +142,7 @@ impl Books {
         (turn, behind)
     }
 
-    /// This one has its turn, at this node. None: it is on its way out, has it already, or stands elsewhere.
+    /// The claim gets its turn, at this node. None: it is leaving, already has its turn, or stands at another node.
     pub(crate) fn turn(
         &self,
         name: &Name,
@@ -155,12 +156,12 @@ impl Books {
         turn
     }
 
-    /// On whom it depends whether the first of ours in this line has its turn, as far as that is known.
+    /// The claims on which the turn of our first waiter depends, as far as they are known.
     pub(crate) fn ahead(&self, name: &Name) -> Option<Ahead> {
         self.pages().lines.get(name)?.ahead()
     }
 
-    /// The line was seen as this: `watch` is told what is to be watched for the first of ours that waits.
+    /// The line was seen like this. `watch` is called with what to watch for our first waiter.
     pub(crate) fn saw(&self, name: &Name, seen: &Seen, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         let mut pages = self.pages();
         let order = Order::of(seen, pages.session);
@@ -169,7 +170,7 @@ impl Books {
         behind.unwrap_or(Behind::Watched)
     }
 
-    /// Whether of these of ours any stands at that node, and is not on its way to another place already.
+    /// Whether any of these claims of ours still waits at the given node and is not already moving to another place.
     pub(crate) fn does_any_stand<'a>(
         &self,
         name: &Name,
@@ -180,8 +181,8 @@ impl Books {
         claims.any(|(number, node)| line.rule.is_waiting(number) && pages.claims.is_at(number, node))
     }
 
-    /// It has these nodes. Whoever has left meanwhile is not entered again. Says whether that is worth a look: it stood
-    /// elsewhere, and somebody of ours waited for it there.
+    /// The claim has these nodes. A claim that has left meanwhile is not entered again. Returns whether to look at the
+    /// line: the claim stood elsewhere before, and another of our claims waited for it there.
     pub(crate) fn stands(&self, name: &Name, id: ClaimId, nodes: Vec<String>, token: Token) -> bool {
         let mut pages = self.pages();
         let place = nodes.first().and_then(|node| place(node));
@@ -192,8 +193,8 @@ impl Books {
         looks.unwrap_or(false)
     }
 
-    /// It is about to stand in line anew: until that is answered nobody knows what nodes it has. Says which it had. None: it
-    /// has its turn meanwhile, or is gone.
+    /// The claim is about to move: until the answer comes, its nodes are unknown. Returns the nodes it had. None: it
+    /// has got its turn meanwhile, or is gone.
     pub(crate) fn stands_anew(&self, name: &Name, id: ClaimId) -> Option<Stands> {
         let mut pages = self.pages();
         let stands = pages.claims.standing(id.number).filter(|stands| !stands.is_held).cloned()?;
@@ -204,8 +205,8 @@ impl Books {
         Some(stands)
     }
 
-    /// It stands nowhere, wherever it was seen before, and is asked for again. Says whether that is worth a look: somebody
-    /// of ours waited for it.
+    /// The claim has no nodes, wherever it was seen before, and joins again. Returns whether to look at the line:
+    /// another of our claims waited for it.
     pub(crate) fn comes_again(&self, name: &Name, id: ClaimId) -> bool {
         let mut pages = self.pages();
         let (looks, ended) = pages.step(name, |line| line.rule.changed(id.number));
@@ -213,7 +214,8 @@ impl Books {
         looks.unwrap_or(false)
     }
 
-    /// It is lighter by its last node. Says whether that is worth a look: somebody of ours waited for it.
+    /// The claim has lost its last node and is lighter. Returns whether to look at the line: another of our claims
+    /// waited for it.
     pub(crate) fn lightened(&self, name: &Name, id: ClaimId) -> bool {
         let mut pages = self.pages();
         if let Some(stands) = pages.claims.standing_mut(id.number) {
@@ -224,8 +226,8 @@ impl Books {
         looks.unwrap_or(false)
     }
 
-    /// It was seen to have its turn, at this node. Says whether that is news. None: it does not stand there any more, or is
-    /// not known to stand anywhere yet, so nothing was seen of it.
+    /// The claim was seen to have its turn, at this node. Returns whether that is news. None: it no longer stands
+    /// there, or is not known to stand anywhere yet, so this view of it does not count.
     pub(crate) fn hold(&self, name: &Name, id: ClaimId, node: &str) -> Option<bool> {
         let mut pages = self.pages();
         let place = place(node)?;
@@ -236,7 +238,7 @@ impl Books {
         is_news
     }
 
-    /// It has its turn where it stands: nobody else stood there when it came.
+    /// The claim has its turn where it stands: the line was empty when it came.
     pub(crate) fn holds_alone(&self, name: &Name, id: ClaimId) {
         let mut pages = self.pages();
         if let Some(stands) = pages.claims.standing_mut(id.number) {
@@ -246,7 +248,7 @@ impl Books {
         ended.end(pages);
     }
 
-    /// It was refused, and surely has no node; its leave, which follows, need not look for any.
+    /// The claim was refused and certainly has no node. Its leave, which follows, need not search for one.
     pub(crate) fn nowhere(&self, name: &Name, id: ClaimId) {
         let mut pages = self.pages();
         pages.claims.comes_to(id.number, Stage::Nowhere);
@@ -254,7 +256,7 @@ impl Books {
         ended.end(pages);
     }
 
-    /// It was not its turn, and it had no patience. It has no node, and no leave of it follows.
+    /// The claim could not wait, and it was not its turn. It has no node, and no leave follows.
     pub(crate) fn refuse(&self, name: &Name, id: ClaimId) {
         let mut pages = self.pages();
         pages.claims.forget(id.number);
@@ -266,14 +268,14 @@ impl Books {
         self.pages().claims.stage(id.number).cloned()
     }
 
-    /// The token of a claim that was seen to have its turn, at this node.
+    /// The token of a claim, if it was seen to have its turn at this node.
     pub(crate) fn held(&self, id: ClaimId, node: &str) -> Option<Token> {
         let pages = self.pages();
         let stands = pages.claims.standing(id.number).filter(|stands| stands.is_held);
         stands.filter(|stands| stands.is_at(node)).map(|stands| stands.token)
     }
 
-    /// Whether it stands somewhere, and not at this node: what is seen of it there is long past.
+    /// Whether the claim stands at another node than this one. Then what was seen at this node is out of date.
     pub(crate) fn stands_elsewhere(&self, id: ClaimId, node: &str) -> bool {
         self.pages().claims.standing(id.number).is_some_and(|stands| !stands.is_at(node))
     }
@@ -283,7 +285,7 @@ impl Books {
         self.pages().claims.standing(id.number).map(|stands| stands.token)
     }
 
-    /// It is on its way out: nothing is watched for it any more. Says how far it had come.
+    /// The claim is leaving: nothing is watched for it any more. Returns its stage.
     pub(crate) fn leaves(&self, name: &Name, id: ClaimId) -> Option<Stage> {
         let mut pages = self.pages();
         let stage = pages.claims.stage(id.number).cloned();
@@ -293,13 +295,13 @@ impl Books {
         stage
     }
 
-    /// No join of this claim comes alive from now on; it is remembered for that long.
+    /// No join of this claim takes effect from now on. The claim is remembered for `memory`.
     pub(crate) fn make_void(&self, id: ClaimId, now: Moment, memory: Duration) {
         self.pages().void.add(id.number, now, memory);
     }
 
-    /// A claim has left, and nothing is known of it any more. Somebody of ours may have waited for just that, or relied on
-    /// it: `watch` is told what is to be watched now.
+    /// A claim has left and is forgotten. Another of our claims may have waited for it or relied on it: `watch` is
+    /// called with what to watch now.
     pub(crate) fn left(&self, name: &Name, id: ClaimId, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         let mut pages = self.pages();
         let (behind, ended) = pages.forget(name, id, watch);
@@ -307,7 +309,7 @@ impl Books {
         behind
     }
 
-    /// Watches the capacity of a line in which somebody of ours waits, unless it does already.
+    /// Watches the capacity of a line in which a claim of ours waits, unless it is watched already.
     pub(crate) fn watch_capacity(&self, name: &Name, watch: impl FnOnce() -> Task) {
         let mut pages = self.pages();
         let line = pages.lines.get_mut(name);
@@ -316,7 +318,8 @@ impl Books {
         }
     }
 
-    /// The watch of that number, on another's node, is set, and the node was written to so often. False: that is news.
+    /// The watch with this number, on another client's node, is set, and the node had been written to `touches` times.
+    /// False: that is news.
     pub(crate) fn is_set(&self, name: &Name, serial: u64, touches: i32) -> bool {
         let mut pages = self.pages();
         let touches = u64::from(touches.unsigned_abs());
@@ -325,7 +328,7 @@ impl Books {
         is_known.unwrap_or(true)
     }
 
-    /// That watch has ended.
+    /// This watch has ended.
     pub(crate) fn watched(&self, name: &Name, serial: u64) {
         let mut pages = self.pages();
         let (_, ended) = pages.step(name, |line| line.rule.fired(serial));
@@ -338,7 +341,7 @@ impl Books {
         drop(ended);
     }
 
-    /// It is over: nothing is watched any more.
+    /// The session is over: nothing is watched any more.
     pub(crate) fn close(&self) {
         let lines = std::mem::take(&mut self.pages().lines);
         drop(lines);
@@ -349,11 +352,11 @@ impl Books {
     }
 }
 
-/// What is not needed any more after a step.
+/// Tasks that are not needed after a step.
 struct Unneeded(Option<Ended>);
 
 impl Unneeded {
-    /// It is dropped where no lock is held.
+    /// Drops the tasks after the lock is released.
     fn end(self, pages: MutexGuard<'_, Pages>) {
         drop(pages);
         drop(self.0);
@@ -361,7 +364,7 @@ impl Unneeded {
 }
 
 impl Pages {
-    /// One step of a line, and what is not watched any more after it.
+    /// Takes one step in a line. Also returns the watches that are not needed after it.
     fn step<T>(&mut self, name: &Name, step: impl FnOnce(&mut OwnLine) -> T) -> (Option<T>, Unneeded) {
         let Some(line) = self.lines.get_mut(name) else { return (None, Unneeded(None)) };
         let result = step(line);
@@ -407,7 +410,7 @@ impl Pages {
     }
 }
 
-/// Where a node stands in its line.
+/// A node's place in its line.
 fn place(node: &str) -> Option<u64> {
     Node::parse(node).map(|node| u64::from(node.sequence.cast_unsigned()))
 }
@@ -441,10 +444,14 @@ mod tests {
         let (books, token) = (Books::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
         let node = |sequence: u32| format!("s-0000000000000001-1-1-3-{sequence:010}");
         books.begin(&name(), id(1), 60);
-        assert_eq!(books.hold(&name(), id(1), &node(5)), None, "the answer to its join tells");
+        assert_eq!(
+            books.hold(&name(), id(1), &node(5)),
+            None,
+            "its place is known from the reply to its join"
+        );
         books.stands(&name(), id(1), vec![node(5)], token);
         let stood = books.stands_anew(&name(), id(1)).unwrap();
-        assert_eq!(books.hold(&name(), id(1), &node(5)), None, "it is on its way");
+        assert_eq!(books.hold(&name(), id(1), &node(5)), None, "it is moving");
         books.stands(&name(), id(1), vec![node(9)], token);
         assert_eq!(books.hold(&name(), id(1), &stood.nodes[0]), None);
         assert!(books.turn(&name(), 1, &node(5), |_, _| unreachable!()).is_none());
@@ -454,7 +461,7 @@ mod tests {
         assert_eq!((books.held(id(1), &node(5)), books.held(id(1), &node(9))), (None, Some(token)));
     }
 
-    /// Mutex's claims: of a session, a number, and where.
+    /// A mutex's line: for each claim its session, number and sequence.
     fn seen(claims: &[(u64, u64, u32)]) -> Seen {
         let stat = zookeeper_client::Stat {
             czxid: 0,
@@ -479,7 +486,7 @@ mod tests {
         format!("m-{session:016x}-{number}-1-1-{at:010}")
     }
 
-    /// What watches nothing, for there is no server.
+    /// A task that watches nothing, because there is no server.
     fn unwatched(_: u64, _: What) -> Task {
         static RUNTIME: std::sync::LazyLock<tokio::runtime::Runtime> =
             std::sync::LazyLock::new(|| tokio::runtime::Runtime::new().unwrap());
@@ -500,7 +507,7 @@ mod tests {
             if comes_again {
                 books.comes_again(&name(), id(2));
             }
-            // Others came in between.
+            // Other clients came in between.
             let at = if comes_again { 9 } else { 7 };
             books.stands(&name(), id(2), vec![mutex(1, 2, at)], token);
             assert!(books.turn(&name(), 1, &mutex(1, 1, 6), unwatched).is_some());

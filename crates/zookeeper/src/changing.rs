@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock::{Claim, ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
+use tidelock_core::backend::Claim;
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Stage, Stands};
@@ -13,7 +14,7 @@ use crate::session::Desk;
 use crate::watching::Seen;
 
 impl Desk {
-    /// A writer becomes a reader by letting go of the rest.
+    /// A writer becomes a reader by deleting its second node.
     pub(crate) async fn lighten(self: &Arc<Self>, claim: &Claim, weight: Weight) -> Result<()> {
         let gone = || Err(Error::not_in_line(claim.id));
         let Some(Stage::Stands(Stands { nodes, is_held: true, .. })) = self.books.stage(claim.id) else {
@@ -24,7 +25,7 @@ impl Desk {
             let check = Change::Check(format!("{line}/{base}"));
             let delete = Change::Delete(format!("{line}/{rest}"));
             return match self.link.transact(vec![check, delete]).await {
-                // It was deleted already, and the answer was lost.
+                // It was deleted already, and the reply was lost.
                 Ok(_) | Err(MultiWriteError::OperationFailed { index: 1, source: Said::NoNode }) => {
                     self.is_lighter(&claim.name, claim.id);
                     Ok(())
@@ -44,7 +45,7 @@ impl Desk {
             Some(now) if weight > now => Err(Error::heavier(now)),
             Some(_) => Err(Error::new(
                 ErrorKind::Unsupported,
-                "in ZooKeeper only a writer can be made lighter, a reader",
+                "in ZooKeeper only a writer can be made lighter: it becomes a reader",
             )),
         }
     }
@@ -55,8 +56,9 @@ impl Desk {
         }
     }
 
-    /// Writes the capacity down, as long as somebody is there for whom it is. Whoever came while it was written declares
-    /// what was before, and may have been let in by it: so it is written once more, for them too.
+    /// Writes the new capacity to the line, as long as a claim stands there. A claim that came during the write
+    /// declares the old capacity, and may have been let in by it. So the capacity is written once more, to cover such
+    /// claims too.
     pub(crate) async fn resize(self: &Arc<Self>, name: &Name, from: Weight, to: Weight) -> Result<()> {
         let line = self.nodes.line(name);
         let mut written: Option<Resized> = None;
@@ -84,17 +86,17 @@ impl Desk {
                 changes.push(write(version.wrapping_add(1))); // it stays odd: see `stand_alone`
             }
             match self.link.transact(changes).await.map_err(Said::from) {
-                // Who has come since then could see the first one.
+                // Claims that came since then could see the first write.
                 Ok(_) if written.is_some() => return Ok(()),
                 Ok(_) => written = Some(resized),
-                Err(Said::NoNode | Said::BadVersion) => {} // somebody left, or wrote: look again
+                Err(Said::NoNode | Said::BadVersion) => {} // a claim left, or another client wrote: look again
                 Err(error) => return Err(self.trouble(&error)),
             }
         }
     }
 }
 
-/// Whether that is the size of all permits in the line.
+/// Whether all permits in the line have that size.
 fn is_of_size(seen: &Seen, to: Weight) -> bool {
     let mut permits = seen.line.claims.iter().filter(|claim| claim.kind == Kind::Semaphore);
     permits.all(|claim| seen.line.size(claim) == to)
@@ -114,7 +116,7 @@ fn may_resize(seen: &Seen, from: Weight, to: Weight) -> Result<()> {
     }
 }
 
-/// The sequence behind the last of those who have their turn.
+/// The sequence after the last claim that has its turn.
 fn held_before(seen: &Seen) -> i32 {
     let standing = &seen.listing.standing;
     match standing[..seen.line.held_in_front()].last() {

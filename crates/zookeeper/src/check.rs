@@ -1,11 +1,12 @@
-//! What a server is asked before it is trusted: how it is, or whether it is a ZooKeeper at all; whether it has what lines
-//! need, and whether this user may do all of it.
+//! Checks of a server before it is used: whether it is a ZooKeeper that serves, whether it has the features that lines
+//! need, and whether this user has the permissions.
 
 use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-use tidelock::{Clock, Error, ErrorKind, Result, SessionId, stranger};
+use tidelock_core::backend::{Clock, stranger};
+use tidelock_core::{Error, ErrorKind, Result, SessionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -17,19 +18,20 @@ use crate::nodes::Nodes;
 use crate::tls::{self, Tls};
 use crate::trouble;
 
-/// How long a server may take to say what is wrong with it.
+/// How long a server may take to report its state.
 const SAYS_WITHIN: Duration = Duration::from_secs(1);
-/// How long it may take to end what it has begun to say.
+/// How long it may take to finish a reply that it has begun.
 const GOES_ON_WITHIN: Duration = Duration::from_millis(200);
-/// After how long the next one is asked too, and one that is silent is asked something else.
+/// After this time without a reply the next server is asked too, and a silent one is sent another request.
 pub(crate) const PATIENT: Duration = Duration::from_millis(300);
 
-/// What every ZooKeeper answers by default.
+/// A command that every ZooKeeper answers by default.
 const LETTERS: &[u8] = b"srvr\n";
-/// What others answer who wait for more than a line.
+/// A request for other servers, which wait for more than one line.
 const WEB: &[u8] = b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// Makes the namespace's node, and tries everything once, on a line that nobody else uses and that is gone again.
+/// Creates the namespace's node, and tries each kind of request once, on a line that no other client uses and that is
+/// deleted again.
 pub(crate) async fn permissions(
     link: &Link,
     nodes: &Nodes,
@@ -40,7 +42,10 @@ pub(crate) async fn permissions(
     let path = |error: &Said| match error {
         Said::NoNode => Error::new(
             ErrorKind::InvalidOption,
-            format!("{} has no node of the path in the URL; make it with zkCli: create /PATH", link.place),
+            format!(
+                "{} does not have the node of the URL's path; create it with zkCli: create /PATH",
+                link.place
+            ),
         ),
         Said::UnmarshalError { .. } => trouble::from(&Said::Unimplemented, &link.place),
         error => trouble::from(error, &link.place),
@@ -57,9 +62,9 @@ pub(crate) async fn permissions(
     Ok(ServerTime { millis: tried.at, at })
 }
 
-/// Servers, asked how they are.
+/// A survey of the servers' states.
 pub(crate) struct Survey {
-    /// Who is still to be asked, the next one last.
+    /// The servers that are not asked yet, the next one last.
     rest: Vec<String>,
     asking: JoinSet<(String, Condition)>,
     found: Vec<(String, Condition)>,
@@ -71,7 +76,7 @@ impl Survey {
         Self { rest: hosts, asking: JoinSet::new(), found: Vec::new(), tls }
     }
 
-    /// Whoever answers next, or could not be asked. Those who hang come last.
+    /// The next server that replies or cannot be reached. Servers that hang come last.
     pub(crate) async fn next(&mut self) -> Option<(String, Condition)> {
         loop {
             if self.asking.is_empty() {
@@ -91,7 +96,7 @@ impl Survey {
         }
     }
 
-    /// What was found so far.
+    /// The results so far.
     pub(crate) fn found(&self) -> &[(String, Condition)] {
         &self.found
     }
@@ -111,7 +116,7 @@ impl Survey {
     }
 }
 
-/// What is wrong with servers that could not be connected to; None: nothing that they say.
+/// Why no server could be used. None: their replies do not tell.
 pub(crate) fn what_is_wrong(found: &[(String, Condition)]) -> Option<Error> {
     let hosts = || found.iter().map(|(host, _)| host.as_str()).collect::<Vec<_>>().join(",");
     let all = |wanted: Condition| found.iter().all(|(_, condition)| *condition == wanted);
@@ -127,35 +132,33 @@ pub(crate) fn what_is_wrong(found: &[(String, Condition)]) -> Option<Error> {
     } else if let Some(host) = any(Condition::NoQuorum) {
         (
             ErrorKind::Unavailable,
-            format!(
-                "zookeeper at {host} does not serve now: it is starting, or its ensemble has no majority"
-            ),
+            format!("zookeeper at {host} is not serving: it is starting, or its ensemble has no majority"),
         )
     } else if let Some(host) = any(Condition::ReadOnly) {
-        let wrong = format!("zookeeper at {host} only lets itself be read: it is cut off from its ensemble");
+        let wrong = format!("zookeeper at {host} is read-only: it is cut off from its ensemble");
         (ErrorKind::Unavailable, wrong)
     } else if let Some((host, why)) = mistrusted {
-        (ErrorKind::Denied, format!("TLS to {host} has come to nothing: {why}"))
+        (ErrorKind::Denied, format!("TLS with {host} failed: {why}"))
     } else if all(Condition::NoTls) {
-        (ErrorKind::Protocol, format!("{} speaks no TLS; is that its secureClientPort?", hosts()))
+        (ErrorKind::Protocol, format!("{} does not speak TLS; is this its secureClientPort?", hosts()))
     } else if all(Condition::Closed) {
-        let wrong = "ends every connection without a word: it speaks TLS (then the URL begins with zookeeper+tls://), \
-                     or has as many connections as it lets this host have (maxClientCnxns)";
+        let wrong = "closes every connection without a reply: it expects TLS (then use zookeeper+tls://), \
+                     or this host has reached its limit of connections there (maxClientCnxns)";
         (ErrorKind::Unavailable, format!("{} {wrong}", hosts()))
     } else if all(Condition::Nobody) {
-        (ErrorKind::Unavailable, format!("nobody answers at {}", hosts()))
+        (ErrorKind::Unavailable, format!("no server answers at {}", hosts()))
     } else {
         return None;
     };
     Some(Error::new(kind, message))
 }
 
-/// What there is where no ZooKeeper is at all.
+/// Describes the servers if none of them is a ZooKeeper.
 fn others(found: &[(String, Condition)]) -> Option<String> {
     let of = |(host, condition): &(String, Condition)| match condition {
-        Condition::Other(Some(what)) => Some(format!("{host} is {what}, and no ZooKeeper")),
-        Condition::Other(None) => Some(format!("{host} does not answer as ZooKeeper does; is it one?")),
-        Condition::Nobody => Some(format!("nobody answers at {host}")),
+        Condition::Other(Some(what)) => Some(format!("{host} is {what}, not a ZooKeeper")),
+        Condition::Other(None) => Some(format!("{host} does not answer like a ZooKeeper; is it one?")),
+        Condition::Nobody => Some(format!("no server answers at {host}")),
         _ => None,
     };
     let is_any = found.iter().any(|(_, condition)| matches!(condition, Condition::Other(_)));
@@ -163,8 +166,8 @@ fn others(found: &[(String, Condition)]) -> Option<String> {
     all.filter(|_| is_any).map(|all| all.join("; "))
 }
 
-/// What a server says to the four letters that every one answers by default; or, if it says nothing to them, as a web
-/// server.
+/// A server's reply to the four-letter command that every ZooKeeper answers by default. If there is none, its reply to
+/// a web request.
 async fn ask(host: &str, tls: Option<&Tls>) -> io::Result<Vec<u8>> {
     let letters = say(host, tls, LETTERS);
     tokio::pin!(letters);
@@ -181,7 +184,7 @@ async fn ask(host: &str, tls: Option<&Tls>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Only what is an answer: a ZooKeeper would hang up.
+/// Only a real reply counts: a ZooKeeper would hang up.
 async fn answered(saying: impl Future<Output = io::Result<Vec<u8>>>) -> Vec<u8> {
     match saying.await {
         Ok(said) if !said.is_empty() => said,
@@ -204,25 +207,25 @@ async fn hear(mut server: impl AsyncRead + AsyncWrite + Unpin, what: &[u8]) -> i
         return Ok(said);
     }
     let rest = async { while server.read_buf(&mut said).await.is_ok_and(|read| read > 0) {} };
-    // A ZooKeeper ends the connection now; others may have answered, and go on listening.
+    // A ZooKeeper ends the connection now; other servers may keep it open.
     let _ = tokio::time::timeout(GOES_ON_WITHIN, rest).await;
     Ok(said)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// It is one, and serves.
+    /// It is a ZooKeeper, and serves.
     Well,
     NoQuorum,
     ReadOnly,
-    /// It is no ZooKeeper; perhaps it is known what it is.
+    /// It is no ZooKeeper. `Some`: what it is instead.
     Other(Option<&'static str>),
     /// It and this client do not accept each other's certificates.
     Mistrusted(String),
     NoTls,
-    /// It took the connection, and ended it without a word.
+    /// It accepted the connection, and closed it without a reply.
     Closed,
-    /// It took the connection, and said nothing.
+    /// It accepted the connection, and did not reply.
     Nothing,
     Nobody,
 }
@@ -232,7 +235,7 @@ impl Condition {
         *self == Self::Well
     }
 
-    /// It does not say, and may be one that is not allowed to, or is slow.
+    /// Its state is unknown: it may be forbidden to report it, or slow.
     pub(crate) fn may_serve(&self) -> bool {
         matches!(self, Self::Closed | Self::Nothing)
     }

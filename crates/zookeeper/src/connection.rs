@@ -1,16 +1,16 @@
-//! One connection to a server: the library serves it until it is lost.
+//! One connection to a server, which the library serves until it is lost.
 //!
-//! The library would make the next connection by itself. It is not let: it does not say what timeout the server gives
-//! the session then; it sets all watches again in requests whose answers it mixes up beyond 128 KiB of paths, and never
-//! gets well; and it pauses for seconds between its tries. So its task is not polled any more once the connection is
-//! lost, and the next one is ours to make.
+//! The library would reconnect by itself, but it must not, for three reasons. It does not report the timeout that the
+//! server then gives the session. It sets all watches again, in requests whose replies it mixes up beyond 128 KiB of
+//! paths, and it never recovers. And it pauses for seconds between its tries. So its task is no longer polled once the
+//! connection is lost, and the next connection is made here.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 use tokio::sync::{Notify, watch};
 use zookeeper_client::{Client, Error as Said, EventType, OneshotWatcher, SessionState, StateWatcher};
 
@@ -19,17 +19,17 @@ use crate::silence::Wanting;
 /// The library's task for one connection.
 type Library = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A connection in use. When the last client of it is dropped, the session ends.
+/// A connection in use. Dropping its last client ends the session.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) client: Arc<Client>,
     pub(crate) wire: Arc<Wire>,
-    /// Before the server was asked for it.
+    /// A moment before the server was asked for it.
     pub(crate) asked: Moment,
 }
 
 impl Connection {
-    /// Has the library connect, and serves what comes of it.
+    /// Connects with the library, and serves the connection.
     pub(crate) async fn make<F>(asked: Moment, connecting: F) -> Result<Self, Said>
     where
         F: Future<Output = Result<Client, Said>>,
@@ -48,7 +48,7 @@ impl Connection {
     }
 }
 
-/// Polls the library until the connection is lost, or the session over.
+/// Polls the library until the connection is lost or the session is over.
 async fn serve(mut library: Library, states: StateWatcher, wire: Arc<Wire>) {
     let serving = poll_fn(|cx| match library.as_mut().poll(cx) {
         Poll::Pending if states.peek_state() != SessionState::Disconnected => Poll::Pending,
@@ -63,7 +63,7 @@ async fn serve(mut library: Library, states: StateWatcher, wire: Arc<Wire>) {
     ending.0.end(state);
 }
 
-/// A connection whose library has failed inside is lost like any other.
+/// If the library panics, the connection is lost like any other.
 struct Ending(Arc<Wire>);
 
 impl Drop for Ending {
@@ -78,13 +78,13 @@ pub(crate) struct Wire {
     end: watch::Sender<Option<SessionState>>,
     cut: Notify,
     pub(crate) wanting: Arc<Wanting>,
-    /// When it has ended. The library panics where it could say that there will be no event: so it is kept until nobody
-    /// waits for one.
+    /// The library's task, after the connection has ended. A watcher of the library panics when this task is dropped,
+    /// so it is kept until no watcher waits for an event.
     library: Mutex<Option<Library>>,
 }
 
 impl Wire {
-    /// Waits until it has ended: lost, or the session is over.
+    /// Waits until the connection has ended: it is lost, or the session is over.
     pub(crate) async fn ended(&self) -> SessionState {
         let mut end = self.end.subscribe();
         end.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(SessionState::Closed)
@@ -94,18 +94,18 @@ impl Wire {
         self.end.borrow().is_some()
     }
 
-    /// Nothing is sent any more: that would keep the session alive.
+    /// Stops sending: any request would keep the session alive.
     pub(crate) fn cut(&self) {
         self.cut.notify_one();
     }
 
-    /// It is as good as lost: nobody waits for an answer any more.
+    /// Treats the connection as lost: requests do not wait for replies any more.
     pub(crate) fn give_up(&self) {
         self.end(SessionState::Disconnected);
         self.cut();
     }
 
-    /// The first word counts.
+    /// Only the first call counts.
     fn end(&self, state: SessionState) {
         self.end.send_if_modified(|end| {
             let is_first = end.is_none();
@@ -114,7 +114,7 @@ impl Wire {
         });
     }
 
-    /// The answer; or that none can come any more. Whoever waits for it does not keep the wire.
+    /// The reply, or an error once none can come. The future does not keep the wire alive.
     pub(crate) fn hear<T, E: From<Said>, F>(
         &self,
         asking: F,
@@ -147,8 +147,8 @@ impl Watcher {
         Self { library, wire }
     }
 
-    /// Waits until what is watched has changed. False: the connection is gone, and the watch with it. When there is one
-    /// again, everything is looked at.
+    /// Waits until the watched node has changed. False: the connection is gone, and the watch with it. After a
+    /// reconnect everything is looked at.
     pub(crate) async fn changed(self) -> bool {
         let Self { library, wire } = self;
         tokio::select! {
@@ -159,7 +159,7 @@ impl Watcher {
     }
 }
 
-/// What the library spawns: one task for each connection.
+/// Catches the task that the library spawns: one for each connection.
 #[derive(Default)]
 struct Spawned(Mutex<Option<Library>>);
 

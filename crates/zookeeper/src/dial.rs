@@ -1,20 +1,22 @@
-//! Which server is connected to: one that answers.
+//! Choosing a server: one that replies.
 //!
-//! The servers are asked how they are, in any order, each next one 300 ms after the last or as soon as that one has
-//! answered; and whichever says first that it serves is connected to. So one that hangs costs 300 ms, and not a third of
-//! the ttl; something that is no ZooKeeper is known by its answer; and no two servers are ever asked for one session at
-//! the same time, for the second would take it from the first.
+//! The servers are asked for their state in random order. The next one is asked 300 ms after the last, or as soon as
+//! the last has replied. The client connects to the first one that says it serves. So a server that hangs costs 300 ms,
+//! not a third of the ttl, and something that is no ZooKeeper is recognized by its reply. Two servers are never asked
+//! for the same session at the same time, because the second would take it from the first.
 //!
-//! A server that was started anew may give sessions less time than before, and counts by that from the moment when it is
-//! asked to take one up again, whether its answer arrives or not. So before a session is shown to it, it is asked what it
-//! gives, for a session that nothing depends on. That is an offer. A server that has lost its leader, and has not noticed,
-//! says that it serves, and offers nothing: so after 300 ms another is asked for one too, and the session is shown to
-//! whichever offers first. One that failed meanwhile is asked again, without waiting for those that offer nothing.
+//! A restarted server may give sessions a shorter timeout than before. It applies that from the moment it is asked to
+//! resume a session, even if its reply does not arrive. So before a session is shown to a server, the server is asked
+//! for a throwaway session, to learn the timeout it grants: this is an offer. A server that has lost its leader without
+//! noticing says that it serves, but makes no offer. So after 300 ms another server is asked for an offer too, and the
+//! session is shown to the first that offers. A server that failed meanwhile is asked again, without waiting for those
+//! that make no offer.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use tidelock::{Error, Result, boot_clock};
+use tidelock_core::backend::boot_clock;
+use tidelock_core::{Error, Result};
 use tokio::task::JoinSet;
 use zookeeper_client::{Client, Error as Said, SessionInfo};
 
@@ -24,20 +26,20 @@ use crate::connection::Connection;
 use crate::tls::Tls;
 use crate::trouble;
 
-/// As good as nothing for a session, and enough to open it.
+/// Shorter than any session that a server grants, and long enough to open it.
 const SHORTEST: Duration = Duration::from_millis(400);
 
-/// For a session that tells whether a server answers: a third of it is what connecting may take.
+/// The timeout of a session that tests whether a server replies. Connecting may take a third of it.
 const OFFERED: Duration = Duration::from_secs(3);
 
-/// The servers, and as whom they are asked.
+/// The servers, and how to connect to them.
 #[derive(Clone)]
 pub(crate) struct Dial {
     pub(crate) address: Address,
     pub(crate) tls: Option<Tls>,
 }
 
-/// A connection, and which server it goes to.
+/// A connection, and its server.
 pub(crate) struct Dialled {
     pub(crate) connection: Connection,
     pub(crate) host: String,
@@ -46,7 +48,7 @@ pub(crate) struct Dialled {
 /// Why there is no connection for a session.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// A server would give it only so much time; which it may have begun to.
+    /// A server would grant only this timeout, and may already apply it.
     Shorter(Duration),
     Failed(Error),
 }
@@ -58,7 +60,7 @@ impl From<Error> for Refused {
 }
 
 impl Dial {
-    /// A connection for a new session.
+    /// Connects with a new session.
     pub(crate) async fn open(&self, ttl: Duration) -> Result<Dialled> {
         let mut servers = Servers::of(self);
         while let Some(host) = servers.next().await {
@@ -70,7 +72,7 @@ impl Dial {
         Err(servers.trouble())
     }
 
-    /// A connection for a session that has this timeout.
+    /// Connects with an existing session, which has this timeout.
     pub(crate) async fn resume(&self, ttl: Duration, session: &SessionInfo) -> Result<Dialled, Refused> {
         let mut servers = Servers::of(self);
         let mut offers = JoinSet::new();
@@ -81,7 +83,7 @@ impl Dial {
             let (host, offer) = tokio::select! {
                 Some(offered) = offers.join_next() => match offered {
                     Ok(offered) => offered,
-                    Err(_) => continue, // the library has failed inside
+                    Err(_) => continue, // the library panicked
                 },
                 Some(host) = servers.next_after(patience) => {
                     asked.push(host.clone());
@@ -92,7 +94,7 @@ impl Dial {
                     });
                     continue;
                 }
-                // A server whose connection was cut serves again before one that hangs is given up.
+                // A server whose connection was cut serves again before the wait for one that hangs is over.
                 () = tokio::time::sleep(PATIENT * 2), if has_failed && !offers.is_empty() => {
                     servers = Servers::besides(self, &asked);
                     has_failed = false;
@@ -115,7 +117,7 @@ impl Dial {
         }
     }
 
-    /// Ends a session that nobody believes in any more: with its last client it ends.
+    /// Ends a session that is no longer used: dropping its last client ends it.
     pub(crate) async fn end(&self, ttl: Duration, session: &SessionInfo) {
         let mut servers = Servers::of(self);
         while let Some(host) = servers.next().await {
@@ -126,16 +128,16 @@ impl Dial {
         }
     }
 
-    /// Half a tick of that server, or more: a session that asks for as good as nothing gets two ticks at least. None: it
-    /// has too much to do to answer so quickly.
+    /// Half a tick of that server, or more: the shortest session gets at least two ticks. None: the server is too busy
+    /// to reply so quickly.
     pub(crate) async fn half_tick(&self, host: &str) -> Option<Duration> {
         let connection = self.connect_to(host, SHORTEST, None).await.ok()?;
         Some(connection.client.session_timeout() / 4)
     }
 
-    /// Whether that server takes another connection, and a majority agrees to a session of its own there.
+    /// Whether that server accepts another connection, and a majority agrees to a new session there.
     pub(crate) async fn answers(&self, host: &str) -> bool {
-        self.connect_to(host, OFFERED, None).await.is_ok() // dropped, that session ends
+        self.connect_to(host, OFFERED, None).await.is_ok() // dropping the connection ends that session
     }
 
     async fn connect_to(
@@ -144,7 +146,7 @@ impl Dial {
         ttl: Duration,
         session: Option<&SessionInfo>,
     ) -> Result<Connection, Said> {
-        // A connection that carries nothing is given up while there is time to make another.
+        // A dead connection is given up while there is time to make another.
         let connector = Client::connector().with_session_timeout(ttl).with_connection_timeout(ttl / 3);
         let mut connector = connector.with_fail_eagerly();
         if let Some(digest) = &self.address.digest {
@@ -161,7 +163,7 @@ impl Dial {
     }
 }
 
-/// The servers to be tried, one by one: those that serve, and then those that do not say.
+/// The servers to try one by one: first those that serve, then those whose state is unknown.
 struct Servers {
     survey: Survey,
     quiet: Vec<String>,
@@ -174,7 +176,7 @@ impl Servers {
         Self::besides(dial, &[])
     }
 
-    /// All but those.
+    /// All servers except those.
     fn besides(dial: &Dial, those: &[String]) -> Self {
         let hosts: Vec<String> =
             dial.address.hosts.iter().filter(|host| !those.contains(host)).cloned().collect();
@@ -192,13 +194,13 @@ impl Servers {
         self.quiet.pop()
     }
 
-    /// The next one, when those before have had so long.
+    /// The next server, after this delay.
     async fn next_after(&mut self, patience: Duration) -> Option<String> {
         tokio::time::sleep(patience).await;
         self.next().await
     }
 
-    /// The last one could not be connected to. An error: no other would say anything else.
+    /// Connecting to the last server failed. Err: every other server would say the same.
     fn failed(&mut self, said: Said) -> Result<()> {
         if matches!(said, Said::SessionExpired | Said::AuthFailed) {
             return Err(trouble::from(&said, &self.name));
@@ -207,7 +209,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Why none could be connected to.
+    /// Why no connection could be made.
     fn trouble(self) -> Error {
         match check::what_is_wrong(self.survey.found()) {
             Some(error) => error.because(self.said),
@@ -216,7 +218,7 @@ impl Servers {
     }
 }
 
-/// Clients do not all come to the same server.
+/// A random order, so that clients spread over the servers.
 fn in_any_order(mut hosts: Vec<String>) -> Vec<String> {
     let dice = RandomState::new();
     hosts.sort_by_cached_key(|host| dice.hash_one(host));

@@ -1,15 +1,16 @@
-//! Joins and leaves that come together go out together, as one transaction.
+//! Joins and leaves that are made at the same time are sent as one transaction.
 //!
-//! The server writes each transaction to its disk, and has three threads pass it on: a crowd's costs what one costs.
-//! A transaction fails as a whole, so if one part of it does, each is sent again by itself. A list that is wanted with a
-//! join goes out right behind it: one round trip, as if it were alone; and one list of a name serves all who were sent
-//! together. What a part asks for is decided when it is sent: in a crowd most have learnt by then that no list is needed.
+//! The server writes each transaction to its disk, and passes it through three threads: a batch costs what one request
+//! costs. A transaction fails as a whole. So if one part fails, each is sent again by itself. A list that is wanted
+//! with a join is sent directly behind it, in the same round trip, and one list of a name serves the whole batch. The
+//! contents of a part are decided when it is sent: in a crowd, most parts know by then that they need no list.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use tidelock::{Batch, Claim, ClaimId, Errand, Kind, Name, Weight};
+use tidelock_core::backend::{Batch, Claim, Errand};
+use tidelock_core::{ClaimId, Kind, Name, Weight};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use zookeeper_client::{Error as Said, MultiWriteError, Stat};
@@ -17,10 +18,10 @@ use zookeeper_client::{Error as Said, MultiWriteError, Stat};
 use crate::link::{Asked, Change, Made};
 use crate::session::Desk;
 
-/// How many go out at once: some hundred bytes each, and a packet may have a megabyte.
+/// The largest batch. A part has some hundred bytes, and a packet may have a megabyte.
 pub(crate) const MOST: usize = 100;
 
-/// The children of a line, and what was known of our own claims when it was asked for.
+/// The children of a line, and the stamp of our own claims when the list was requested.
 pub(crate) type Listed = (Vec<String>, Stat, u64);
 
 /// A join, or a leave.
@@ -32,23 +33,24 @@ pub(crate) struct Part {
 }
 
 pub(crate) enum What {
-    /// This claim stands in line behind others, declaring that size. The line is listed then; unless it has patience, and
-    /// somebody of ours waits before it.
+    /// Puts this claim in line behind others, declaring that size. The line is listed too, unless the claim has
+    /// patience and another claim of ours waits before it.
     Behind { claim: Claim, declared: Weight, has_patience: bool },
-    /// These nodes are made, and the line is listed then, if that is wanted.
+    /// Creates these nodes, and lists the line if `is_listed`.
     Join { nodes: Vec<Change>, is_listed: bool },
-    /// These are deleted.
+    /// Deletes these nodes.
     Leave(Vec<Change>),
 }
 
-/// What has become of it.
+/// The result of a part.
 pub(crate) struct Answer {
     pub(crate) made: Result<Made, MultiWriteError>,
-    /// The list behind it, under way.
+    /// The list that was sent behind it, under way.
     pub(crate) listing: Option<Listing>,
 }
 
-/// A list that several wait for. It comes by itself: one of them that is not polled any more keeps no other from it.
+/// A list that several tasks wait for. A task of its own drives it, so one of them that is not polled does not delay
+/// the others.
 #[derive(Clone)]
 pub(crate) struct Listing(watch::Receiver<Option<Result<Listed, Said>>>);
 
@@ -61,7 +63,7 @@ impl Listing {
 
     pub(crate) async fn answered(mut self) -> Result<Listed, Said> {
         let answer = self.0.wait_for(Option::is_some).await.map(|answer| answer.clone());
-        answer.ok().flatten().unwrap_or(Err(Said::ClientClosed)) // or the keeper's runtime is no more
+        answer.ok().flatten().unwrap_or(Err(Said::ClientClosed)) // Err: the keeper's runtime has ended
     }
 }
 
@@ -74,7 +76,7 @@ impl Errand for Part {
         !matches!(self.what, What::Leave(_))
     }
 
-    /// Whoever has gone does not stand in line; but whoever leaves does, whether he waits for the answer or not.
+    /// A join whose caller is gone is not sent. A leave is always sent, even if nothing waits for its reply.
     fn is_wanted(&self) -> bool {
         !self.is_join() || !self.answer.is_closed()
     }
@@ -83,26 +85,26 @@ impl Errand for Part {
 /// A batch that was sent.
 struct Flight {
     together: Vec<Sent>,
-    /// None: there was at most one, who went by itself.
+    /// None: there was at most one part, which was sent by itself.
     transaction: Option<Asked<Vec<Made>, MultiWriteError>>,
     apart: Vec<(Sent, Asked<Made, MultiWriteError>)>,
 }
 
-/// What a part asks for.
+/// The requests of a part.
 struct Plan {
     part: Part,
     changes: Vec<Change>,
     is_listed: bool,
 }
 
-/// One of a batch, and the list behind it.
+/// One part of a batch, and the list behind it.
 struct Sent {
     part: Part,
     listing: Option<Listing>,
 }
 
 impl Desk {
-    /// Has it done with whatever else is to be done. It is under way when this returns, or queues for what is.
+    /// Sends a part together with others. When this returns, the part is under way, or queued behind the batch that is.
     pub(crate) fn gather(
         self: &Arc<Self>,
         id: ClaimId,
@@ -115,13 +117,13 @@ impl Desk {
             self.runtime.spawn(self.clone().fly(flight));
         }
         async move {
-            // Retracted, or the keeper's runtime is no more.
+            // It was retracted, or the keeper's runtime has ended.
             let given_up = || Answer { made: Err(Said::ClientClosed.into()), listing: None };
             answered.await.unwrap_or_else(|_| given_up())
         }
     }
 
-    /// Answers a batch, and sends what came meanwhile, until nothing did.
+    /// Answers a batch, and sends the parts that came meanwhile, until the queue is empty.
     async fn fly(self: Arc<Self>, first: Flight) {
         let flying = Flying(&self);
         let mut next = Some(first);
@@ -159,7 +161,7 @@ impl Desk {
         (plan, making)
     }
 
-    /// Once for each name, behind all who were sent.
+    /// Lists each name once, behind all parts of the batch.
     fn list_behind<'a>(&self, plans: impl Iterator<Item = &'a Plan>) -> HashMap<Name, Listing> {
         let mut listings = HashMap::new();
         for plan in plans.filter(|plan| plan.is_listed) {
@@ -169,7 +171,7 @@ impl Desk {
         listings
     }
 
-    /// What it asks for, as things are now that it is sent.
+    /// Decides the requests of a part, from what is known when it is sent.
     fn plan(&self, part: Part) -> Plan {
         let (changes, is_listed) = match &part.what {
             What::Join { nodes, is_listed } => (nodes.clone(), *is_listed),
@@ -177,7 +179,7 @@ impl Desk {
             What::Behind { claim, declared, has_patience } => {
                 let line = self.nodes.line(&part.name);
                 let known = self.books.waited_before(claim, *declared).filter(|_| *has_patience);
-                // Whoever comes to a semaphore without a look has to come before a resize, or see it.
+                // A claim that joins a semaphore without a look must join before a resize, or see it.
                 let unwritten = known.filter(|_| claim.kind == Kind::Semaphore);
                 let unwritten = unwritten.map(|version| Change::Unwritten(line.clone(), version));
                 let nodes = self.nodes_of(claim, *declared, &line);
@@ -193,7 +195,7 @@ impl Desk {
             None => {}
             Some(transaction) => match transaction.await {
                 Ok(made) => together.into_iter().zip(made).for_each(|(sent, made)| sent.answer(Ok(made))),
-                // The server has said that nothing was done, for the sake of one part.
+                // The server reports that one part failed, so nothing was done.
                 Err(MultiWriteError::OperationFailed { .. }) => {
                     let failed = together.into_iter().map(|sent| sent.part).collect();
                     apart.extend(self.lane.again(failed, |batch| self.send(batch).apart));
@@ -209,13 +211,13 @@ impl Desk {
 
 impl Sent {
     fn answer(self, made: Result<Made, MultiWriteError>) {
-        // Whoever does not wait any more leaves, and finds what was made.
+        // A caller that no longer waits sends a leave, which finds the nodes.
         let _ = self.part.answer.send(Answer { made, listing: self.listing });
     }
 }
 
-/// What answers a batch. If it ends before its time, by a panic, another goes on with what queues: else nothing would be
-/// sent any more.
+/// The task that answers a batch. If a panic ends it, another takes over the queue. Otherwise nothing would be sent any
+/// more.
 struct Flying<'a>(&'a Arc<Desk>);
 
 impl Drop for Flying<'_> {

@@ -1,8 +1,9 @@
-//! Lines as operators see them: who holds, who waits, since when; and which there are.
+//! Lines as operators see them: which claims hold or wait, and for how long; and the names in use.
 
 use std::time::Duration;
 
-use tidelock::{ClaimId, Line, Moment, Name, Result, Stander, Token};
+use tidelock_core::backend::Moment;
+use tidelock_core::{ClaimId, Line, Name, Result, Stander, Token};
 use zookeeper_client::{Error as Said, Stat};
 
 use crate::joining::token;
@@ -11,10 +12,10 @@ use crate::listing::Listing;
 use crate::nodes;
 use crate::session::Desk;
 
-/// How many nodes are asked about by one request.
+/// How many nodes one request reads.
 const PAGE: usize = 500;
 
-/// What the server's clock said at a moment of ours.
+/// The time of the server's clock at a moment of ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerTime {
     pub(crate) millis: i64,
@@ -22,7 +23,7 @@ pub(crate) struct ServerTime {
 }
 
 impl ServerTime {
-    /// How long ago that was, by the server's clock.
+    /// The time since `then`, by the server's clock.
     fn since(self, then: i64, now: Moment) -> Duration {
         let passed = i64::try_from(now.since(self.at).as_millis()).unwrap_or(i64::MAX);
         let since = self.millis.saturating_add(passed).saturating_sub(then);
@@ -33,7 +34,7 @@ impl ServerTime {
 impl Desk {
     pub(crate) async fn inspect(&self, name: &Name) -> Result<Line> {
         let line = self.nodes.line(name);
-        // What was granted elsewhere stands there, though our server may not know it yet.
+        // Sync first: our server may not know yet of a grant made through another server.
         let listing = match self.list_latest(name).await {
             Ok(listed) => Listing::of(listed),
             Err(Said::NoNode) => return Ok(Line::default()),
@@ -58,7 +59,7 @@ impl Desk {
     fn stander(
         &self,
         id: ClaimId,
-        weight: tidelock::Weight,
+        weight: tidelock_core::Weight,
         token: Option<Token>,
         label: &[u8],
         stat: &Stat,
@@ -67,7 +68,7 @@ impl Desk {
         Stander::new(id, weight, token, String::from_utf8_lossy(label).into_owned(), Some(since))
     }
 
-    /// The names somebody stands in the line of; all of them are one page.
+    /// The names whose line has a claim, all as one page.
     pub(crate) async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
         let listed = self.link.list_latest(self.nodes.root()).await;
         let (children, _) = listed.map_err(|error| self.trouble(&error))?;
@@ -80,7 +81,7 @@ impl Desk {
         Ok(names.filter_map(|(name, read)| is_in_use(read).then_some(name)).collect())
     }
 
-    /// The data of all of these, all of them under way at once.
+    /// The data of all these nodes. All requests are under way at once.
     async fn read_pages(&self, paths: Vec<String>) -> Result<Read> {
         let pages: Vec<_> = paths.chunks(PAGE).map(|page| self.link.read_all(page.to_vec())).collect();
         let mut read = Vec::with_capacity(paths.len());

@@ -1,12 +1,13 @@
-//! Standing in line.
+//! Joining a line.
 //!
-//! The node and the list of who stands there are asked for together: one round trip says whose turn it is. A line that
-//! there is not is made with its first claim, in one transaction, and that claim is held without a look. And where
-//! somebody of ours waits already, and is told when the line goes on, whoever comes later waits behind without a look.
+//! A join creates the claim's node and lists the line in one round trip, which shows whose turn it is. If there is no
+//! line, it is created together with its first claim in one transaction, and that claim is held without a look. If
+//! another claim of ours already waits there with a watch, a later one waits behind it without a look.
 
 use std::sync::Arc;
 
-use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Patience, Place, Result, Token, Weight};
+use tidelock_core::backend::{Claim, Grant, Patience, Place};
+use tidelock_core::{Error, ErrorKind, Kind, Result, Token, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Before, Usage};
@@ -16,7 +17,7 @@ use crate::listing::Listing;
 use crate::nodes::beginnings;
 use crate::session::Desk;
 
-/// Why somebody who cannot wait may not stand in a line.
+/// Why a claim that cannot wait must not stand in a line.
 enum Unfree {
     Taken,
     Otherwise(Error),
@@ -37,8 +38,8 @@ impl Desk {
         }
     }
 
-    /// Somebody who cannot wait looks first. A server that is behind the others shows claims that have left, so nobody is
-    /// refused before it has caught up.
+    /// A claim that cannot wait looks first. A server that is behind the others may show claims that have left, so a
+    /// claim is refused only after the server has caught up.
     async fn stand_if_free(self: &Arc<Self>, claim: &Claim) -> Result<Place> {
         let refusal = match self.looks_free(claim, self.list(&claim.name).await).await? {
             Some(_) => self.looks_free(claim, self.list_latest(&claim.name).await).await?,
@@ -54,7 +55,7 @@ impl Desk {
         }
     }
 
-    /// Why somebody who cannot wait may not stand in the line that was listed, if so.
+    /// Why a claim that cannot wait must not stand in the listed line. None: it may.
     async fn looks_free(
         self: &Arc<Self>,
         claim: &Claim,
@@ -79,10 +80,11 @@ impl Desk {
         Ok(None)
     }
 
-    /// A name that is new here most likely has no line yet; and where nobody else was, nobody else is.
+    /// A name that is new to this client most likely has no line yet. A name that no other client used lately is most
+    /// likely still used by this client alone.
     async fn stand(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
         let line = self.nodes.line(&claim.name);
-        // What it declares counts only if it is the first.
+        // The size it declares counts only if it is the first.
         let cannot_be_first = claim.weight > claim.capacity;
         loop {
             let place = match self.books.usage(&claim.name) {
@@ -102,13 +104,14 @@ impl Desk {
         }
     }
 
-    /// Stands in a line that nobody else has used lately. Nothing is written to it behind the claim, which answers how
-    /// many stand there, if its data are still those that this client has seen. A semaphore's are watched, and may be a
-    /// capacity: so not there. None: somebody has written, or there is no line.
+    /// Stands in a line that no other client has used lately. The claim's transaction also writes empty data to the
+    /// line, if its data are still the version this client has seen; the reply tells how many stand there. This is not
+    /// done for semaphores: their data may be a capacity, and are watched. None: another client has written, or there
+    /// is no line.
     ///
-    /// It is written twice, so that the version of a line that was never resized is even; a resize makes it odd for good.
-    /// For the server deletes lines in which nobody stands, versions begin anew with the next, and one of these must not be
-    /// taken for the one that was seen: what is written down there would be lost.
+    /// The line is written twice, so that its version stays even while it was never resized. A resize makes the version
+    /// odd for good. Reason: the server deletes empty lines, and the versions of the next line begin anew. A resized
+    /// line must not be taken for the one that was seen, because the write would erase its capacity.
     async fn stand_alone(
         self: &Arc<Self>,
         claim: &Claim,
@@ -152,7 +155,7 @@ impl Desk {
         Place::Held { grant, until: self.lease.until() }
     }
 
-    /// Stands in a line that there is. None: there is none any more.
+    /// Stands in an existing line. None: the line is gone.
     async fn stand_behind(
         self: &Arc<Self>,
         claim: &Claim,
@@ -189,7 +192,7 @@ impl Desk {
         Place::Waiting { until: self.lease.until(), look_in: self.lease.ttl }
     }
 
-    /// Makes the line, and stands in it as its first. None: that has to be tried again.
+    /// Creates the line, with this claim as its first. None: try again.
     async fn stand_first(self: &Arc<Self>, claim: &Claim, line: &str) -> Result<Option<Place>> {
         let mut nodes = vec![Change::Line(line.to_owned())];
         nodes.extend(self.nodes_of(claim, claim.capacity, line));
@@ -206,7 +209,7 @@ impl Desk {
                 Ok(None)
             }
             Err(MultiWriteError::OperationFailed { index: 0, source: Said::NoNode }) => {
-                // Somebody has deleted the namespace. Without the node of the URL's path it cannot be made again.
+                // The namespace's node was deleted. It cannot be created again without the node of the URL's path.
                 self.link.make_root(self.nodes.root()).await.map_err(|error| self.refused(claim, &error))?;
                 Ok(None)
             }
@@ -219,8 +222,9 @@ impl Desk {
         beginnings(claim, declared).into_iter().map(node).collect()
     }
 
-    /// Takes down what nodes a claim has, and the transaction that made them, which is its token. Where that is none, the
-    /// claim steps back first: an error other than of an unknown outcome says that nothing stands there.
+    /// Records the nodes of a claim, and its token: the transaction that created them. If that does not fit a token,
+    /// the claim steps back before the error is returned: an error other than an unknown outcome promises that the
+    /// claim has no nodes.
     pub(crate) async fn made(self: &Arc<Self>, claim: &Claim, line: &str, made: &Made) -> Result<Token> {
         let token = match token(made.order) {
             Ok(token) => token,
@@ -240,7 +244,7 @@ impl Desk {
         }
     }
 
-    /// It was asked for before, and the answer was lost: it stands there, or it does not.
+    /// An earlier join got no reply: finds out whether the claim stands in line.
     async fn find_again(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
         let found = self.search(&claim.name, claim.id).await.map_err(|error| self.trouble(&error))?;
         let Some(standing) = found.find(claim.id) else {
@@ -269,7 +273,8 @@ impl Desk {
         self.settle(claim, patience, listed).await
     }
 
-    /// An error of the request that would have made it. What the server said itself says that nothing was made.
+    /// An error of the request that creates the claim's nodes. If the server itself reports the error, no node was
+    /// created.
     fn refused(&self, claim: &Claim, error: &Said) -> Error {
         let error = self.trouble(error);
         match error.kind() {
@@ -287,12 +292,12 @@ impl Desk {
 fn full() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "this client has as many claims as ZooKeeper can let go of when a session ends (a megabyte of paths, \
+        "this client has as many claims as ZooKeeper can delete when a session ends (a megabyte of paths, \
          jute.maxbuffer); release some, or connect another client",
     )
 }
 
-/// Tokens are orders of the store below 2^48: transactions of 65 535 elections.
+/// A token holds a transaction number below 2^48: enough for 65 535 elections.
 pub(crate) fn token(czxid: i64) -> Result<Token> {
     let order = u64::try_from(czxid).ok().and_then(Token::from_order);
     order.ok_or_else(|| {

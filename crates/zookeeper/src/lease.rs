@@ -1,24 +1,25 @@
-//! Until when the session surely lives.
+//! The time until which the session certainly lives.
 //!
-//! The server that a client is connected to only notes that it was heard, and passes the note on to the leader, who ends
-//! sessions, with the next of the leader's pings: one every half tick. An answer says that the server heard the request,
-//! and not that the leader knows. But a *transaction* that was answered went to the leader and back on the same
-//! connection between the two, behind every note before it. So when one is answered that was sent more than half a tick
-//! after something else that was answered, the leader knows of that other. The session lives for its timeout from then
-//! on, whatever happens to that connection from here on.
+//! A server only notes that it heard from a client. It passes these notes on with the leader's next ping, one every
+//! half tick; the leader ends sessions. So a reply shows that the server heard the request, but not that the leader
+//! knows. But a *transaction* goes to the leader and back on the connection between the two, behind all earlier notes.
+//! So if a transaction gets a reply, and it was sent more than half a tick after some other request that got a reply,
+//! the leader knows of that other request. The session then lives for its timeout from that earlier request on,
+//! whatever happens to the connection later.
 //!
-//! A client is not told the tick. But no session is shorter than two ticks, so what the shortest would get says enough; as
-//! long as that is not known, half a tick is a quarter of the ttl at most.
+//! A client is not told the tick. But no session is shorter than two ticks, so half a tick is at most a quarter of the
+//! shortest timeout that the server grants. Until that is known, half a tick counts as a quarter of the ttl, which it
+//! cannot exceed.
 //!
-//! A session that comes to another server is shown to the leader by that server, before the client is told that it may
-//! go on. So the first transaction that is answered on a new connection proves what that connection was asked for. What
-//! was learnt of the last server, its tick too, is not believed of this one.
+//! When a session moves to another server, that server shows it to the leader before it tells the client to go on. So
+//! the first reply to a transaction on a new connection proves the session from the moment that connection was
+//! requested. What was learnt of the previous server, including its tick, does not count for the new one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -28,25 +29,26 @@ pub(crate) struct Lease {
 
 #[derive(Debug)]
 struct Proof {
-    /// When the leader surely heard of us, at least.
+    /// The latest moment at which the leader certainly heard of us.
     known: Moment,
-    /// When the connection was asked for, until that is proved to be known.
+    /// When the current connection was requested, until the leader is proved to know of it.
     connected: Option<Moment>,
-    /// When something was sent that was answered, the earliest first: notes of it may be on their way.
+    /// Send times of requests that got a reply, the earliest first. The notes of them may still be on their way to the
+    /// leader.
     heard: VecDeque<Moment>,
-    /// How long a note may take to the leader, if the connection stands: half a tick, and what a thread may be late.
+    /// How long a note may take to the leader, while the connection stands: half a tick, and some delay of a thread.
     note_takes: Duration,
 }
 
 impl Lease {
-    /// The lease of a session that was asked for then: the leader itself has opened it.
+    /// The lease of a session that was requested at `asked`. The leader itself has opened it.
     pub(crate) fn new(ttl: Duration, asked: Moment) -> Self {
         let note_takes = note_takes(ttl, Duration::MAX);
         let proof = Proof { known: asked, connected: None, heard: VecDeque::new(), note_takes };
         Self { ttl, proof: Mutex::new(proof) }
     }
 
-    /// There is another connection, which was asked for then.
+    /// There is a new connection, which was requested at `asked`.
     pub(crate) fn reconnected(&self, asked: Moment) {
         let mut proof = self.proof();
         proof.connected = Some(asked);
@@ -54,12 +56,12 @@ impl Lease {
         proof.note_takes = note_takes(self.ttl, Duration::MAX);
     }
 
-    /// The server at the other end has that tick.
+    /// Half a tick of the connected server is now known.
     pub(crate) fn learn(&self, half_tick: Duration) {
         self.proof().note_takes = note_takes(self.ttl, half_tick);
     }
 
-    /// A transaction was answered that was sent then.
+    /// A transaction that was sent at `sent` got its reply.
     pub(crate) fn answered(&self, sent: Moment) {
         let mut proof = self.proof();
         if let Some(asked) = proof.connected.take_if(|asked| *asked <= sent) {
@@ -74,17 +76,17 @@ impl Lease {
         self.heard(sent);
     }
 
-    /// Anything was answered that was sent then.
+    /// Any request that was sent at `sent` got its reply.
     pub(crate) fn heard(&self, sent: Moment) {
         let mut proof = self.proof();
-        // Requests come by the thousand, and one in a while is enough.
+        // There may be thousands of requests, and one in a while is enough.
         let is_news = |last: &Moment| sent > *last + self.ttl / 32;
         if proof.heard.back().is_none_or(is_news) {
             proof.heard.push_back(sent);
         }
     }
 
-    /// Until when the session surely lives.
+    /// The time until which the session certainly lives.
     pub(crate) fn until(&self) -> Moment {
         self.proof().known + self.ttl
     }

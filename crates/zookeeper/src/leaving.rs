@@ -1,11 +1,12 @@
-//! Leaving a line: one's own claim, or as an operator somebody else's.
+//! Leaving a line: with a claim of our own, or, as an operator, with another client's claim.
 //!
-//! A claim whose nodes are known is one transaction. One of which it is not known whether it has any is looked for,
-//! behind whatever was asked for it before; so is somebody else's.
+//! If the claim's nodes are known, a leave is one transaction. If they are not, or if the claim is another client's, a
+//! search finds them first, behind every earlier request for the claim.
 
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Left, Name, Reply, Result, unharmed};
+use tidelock_core::backend::{Left, Reply, unharmed};
+use tidelock_core::{ClaimId, Name, Result};
 use zookeeper_client::Error as Said;
 
 use crate::books::{Next, Stage, Stands};
@@ -15,7 +16,7 @@ use crate::searching::Found;
 use crate::session::Desk;
 
 impl Desk {
-    /// It is under way when this returns, from any thread.
+    /// The leave is under way when this returns. May be called from any thread.
     pub(crate) fn leave(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
         let stage = if id.session == self.id { self.books.leaves(&name, id) } else { None };
         match stage {
@@ -32,18 +33,18 @@ impl Desk {
         let leaving = self.clone().leave(name.clone(), id);
         self.runtime.spawn(async move {
             if let Err(error) = leaving.await {
-                unharmed(|| tracing::debug!(lock.name = %name, %error, "a leave got no answer; a renewal that finds the claim tries again"));
+                unharmed(|| tracing::debug!(lock.name = %name, %error, "a leave got no reply; a renewal that finds the claim repeats it"));
             }
         });
     }
 
-    /// With a mutex, whoever of ours stands right behind has its turn then, if it still stands there: that is asked
-    /// with it, and saves a look.
+    /// In a mutex's line, the claim directly behind gets the next turn. If it is ours, the same transaction checks that
+    /// it still stands there, which saves a look.
     fn leave_known(self: Arc<Self>, name: Name, id: ClaimId, stands: &Stands) -> Reply<Left> {
         let line = self.nodes.line(&name);
         let how = if stands.is_held { Left::Held } else { Left::Waiting };
         let next = if stands.is_held { self.books.next(&name, id) } else { None };
-        // The rest of a writer first: whoever watches a writer watches that.
+        // The rest of a writer first: a claim that waits for a writer watches that node.
         let mut changes: Vec<_> =
             stands.nodes.iter().rev().map(|node| Change::Delete(format!("{line}/{node}"))).collect();
         changes.extend(next.iter().map(|next| Change::Check(format!("{line}/{}", next.node))));
@@ -53,12 +54,12 @@ impl Desk {
             match (deleting.await.made.map_err(Said::from), next) {
                 (Ok(_), None) => self.has_left(&name, id),
                 (Ok(_), Some(next)) => self.hand_on(&name, id, &next),
-                // Somebody has evicted it, or it has left before.
+                // It was evicted, or has left before.
                 (Err(Said::NoNode), _) if is_one => {
                     self.has_left(&name, id);
                     return Ok(Left::Absent);
                 }
-                // What is left of it; or whoever is next has left.
+                // Some of its nodes may remain, or the next claim has left.
                 (Err(Said::NoNode), _) => return self.leave_if_found(name, id).await,
                 (Err(error), _) => return Err(self.trouble(&error)),
             }
@@ -74,7 +75,7 @@ impl Desk {
         self.go_on(name, &behind);
     }
 
-    /// It goes on by itself: whoever asked may have gone when it is found.
+    /// Runs in a task of its own: the caller may be gone when the claim is found.
     fn leave_if_found(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
         let searching = self.search(&name, id);
         let desk = self.clone();
@@ -99,12 +100,12 @@ impl Desk {
             let line_now = found.map_err(|error| self.trouble(&error))?;
             let Some(standing) = line_now.find(id) else { return Ok(Left::Absent) };
             let how = if line_now.is_held(id) { Left::Held } else { Left::Waiting };
-            // All of it or nothing: half a writer would let readers in, and its holder would hear of nothing.
+            // All nodes or none: half a writer would let readers in, and its holder would not learn of it.
             let deleting = standing.nodes().rev().map(|node| Change::Delete(format!("{line}/{node}")));
             let deleting = self.gather(id, name, What::Leave(deleting.collect()));
             match deleting.await.made.map_err(Said::from) {
                 Ok(_) => return Ok(how),
-                // It is lighter meanwhile, or has left.
+                // It has become lighter meanwhile, or has left.
                 Err(Said::NoNode) => found = self.search(name, id).await,
                 Err(error) => return Err(self.trouble(&error)),
             }

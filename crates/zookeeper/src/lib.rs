@@ -1,4 +1,5 @@
-//! Tidelock in ZooKeeper: a line is a node, who stands in it are its children, and who waits watches one thing.
+//! Tidelock on ZooKeeper: a line is a node, the claims in it are its children, and a client watches one thing in a line
+//! for all its waiters.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_zookeeper::Result<()> {
@@ -12,15 +13,15 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - **One round trip to take** what is free, one to give it back. A hand-off is one event and one read, whoever else
-//!   waits.
-//! - **One session for everything** that a client holds and waits for. A session's end takes all of it along.
-//! - **A token with every grant**: the transaction that made its node. It grows over restarts, elections, and nodes that
-//!   are deleted and made anew.
+//! - **One round trip to take** a free lock, one to give it back. A hand-off is one event and one read, however many
+//!   wait.
+//! - **One session for everything** that a client holds and waits for. When the session ends, all of it ends.
+//! - **A token with every grant**: the transaction that created its node. Tokens grow across restarts, elections, and
+//!   nodes that are deleted and created again.
 //!
-//! A name that nobody stands in is deleted by the server after a while; only the namespace's own node stays.
+//! The server deletes the node of an unused name after a while; only the namespace's own node stays.
 //!
-//! Everything of `tidelock` is exported again here, so this is the one crate to depend on.
+//! This crate exports all of `tidelock`, so it is the only one to depend on.
 
 mod address;
 mod books;
@@ -55,14 +56,15 @@ mod watching;
 use std::sync::Arc;
 
 pub use store::Store;
-pub use tidelock::*;
+pub use tidelock_core::*;
 #[cfg(feature = "tls")]
 pub use tls::{ClientTlsConfig, TlsCertificates};
 
 /// Locks in the ZooKeeper at `url`, with the default options. Share them in their `Arc`.
 ///
 /// # Errors
-/// When that is no URL of a ZooKeeper, or what is there cannot serve: [`Store::open`], [`Store::connect`].
+/// When the URL is not one of a ZooKeeper, or the server there cannot be used: see [`Store::open`] and
+/// [`Store::connect`].
 pub async fn connect(url: &str) -> Result<Arc<dyn Locks>> {
     Store::open(url)?.connect(Options::new()).await
 }

@@ -1,8 +1,8 @@
-//! What is asked, on whichever connection there is.
+//! Requests to the server, on the current connection.
 //!
-//! The library sends a request when its future is *made*, in order. So whatever is asked here is under way when the
-//! function returns, and may be waited for anywhere; several that are asked together take one round trip. While there is
-//! no connection, what is asked queues, and is sent in that order on the next one.
+//! The library sends a request when its future is *created*, in order. So every request here is under way when the
+//! function returns, and may be awaited anywhere. Several requests made together take one round trip. While there is no
+//! connection, requests queue, and are sent in the same order on the next one.
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -18,39 +18,39 @@ use zookeeper_client::{
 use crate::connection::{Connection, Watcher, Wire};
 use crate::silence::Missing;
 
-/// An answer under way.
+/// A reply under way.
 pub(crate) type Asked<T, E = Said> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
-/// Of each node asked for its data, or None: it is not there.
+/// For each requested node its data. None: there is no such node.
 pub(crate) type Read = Vec<Option<(Vec<u8>, Stat)>>;
 
 /// One part of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// A node that is a line; it goes by itself when it has had children, and has none any more.
+    /// Creates a line's node. The server deletes it by itself after it has had children and has none any more.
     Line(String),
-    /// A node of a claim: what its path begins with, and whose it is.
+    /// Creates a claim's node: the beginning of its path, and the client's label.
     Node(String, Arc<str>),
-    /// A node is deleted.
+    /// Deletes a node.
     Delete(String),
-    /// A node exists.
+    /// Checks that a node exists.
     Check(String),
-    /// A node's data have this version.
+    /// Checks that a node's data have this version.
     Unwritten(String, i32),
-    /// A node of this version gets these data.
+    /// Writes these data to a node of this version.
     Write(String, String, i32),
 }
 
 /// Nodes that were made together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Made {
-    /// The paths of those that belong to claims.
+    /// The paths of the nodes that belong to claims.
     pub(crate) paths: Vec<String>,
     /// The transaction that made them.
     pub(crate) order: i64,
-    /// When that was by the server's clock, in milliseconds.
+    /// The time of that transaction by the server's clock, in milliseconds.
     pub(crate) at: i64,
-    /// The line, if it was written to behind them, as it was in the end.
+    /// The line's state at the end, if it was written to after them.
     pub(crate) line: Option<Stat>,
 }
 
@@ -66,12 +66,13 @@ enum Way {
     Open(Connection),
     /// There is no connection now.
     Lost(Vec<Queued>),
-    /// The session is being ended: nothing is taken any more. That is asked of the server too, if there is a connection.
+    /// The session is being closed: new requests are refused. The close itself is a missing answer too, if there is a
+    /// connection.
     Closing(Arc<Wire>, Option<Missing>),
     Over,
 }
 
-/// A request that waits for a connection; or is told that there will be none.
+/// A request that waits for a connection. It gets None if none will come.
 type Queued = Box<dyn FnOnce(Option<Connection>) + Send>;
 
 impl Link {
@@ -79,8 +80,8 @@ impl Link {
         Self { way: Mutex::new(Way::Open(connection)), over: watch::Sender::default(), acls, place }
     }
 
-    /// The connection has ended: what is asked from now on waits for the next. False: none is wanted, for the session is
-    /// over.
+    /// The connection has ended: later requests wait for the next one. False: no next one is wanted, because the
+    /// session is over.
     pub(crate) fn lose(&self) -> bool {
         let mut way = self.way();
         let lost = match &*way {
@@ -93,7 +94,7 @@ impl Link {
         true
     }
 
-    /// There is a connection again: what has queued is sent on it.
+    /// There is a connection again: sends the queued requests on it.
     pub(crate) fn attach(&self, connection: Connection) {
         loop {
             let mut way = self.way();
@@ -106,7 +107,7 @@ impl Link {
                 Way::Closing(wire, missing) => {
                     *missing = Some(connection.wire.wanting.ask());
                     *wire = connection.wire.clone();
-                    return; // with its last client the session ends
+                    return; // dropping its last client ends the session
                 }
                 Way::Over => return,
             };
@@ -119,7 +120,7 @@ impl Link {
         matches!(&*self.way(), Way::Open(connection) if !connection.wire.has_ended())
     }
 
-    /// The session ends when the last request under way is answered.
+    /// Closes the session once the last request under way is answered.
     pub(crate) fn close(&self) {
         let mut way = self.way();
         let before = match &*way {
@@ -135,7 +136,7 @@ impl Link {
         before.end();
     }
 
-    /// Nothing is sent any more, and no connection made again: each would keep the session alive.
+    /// Stops sending and reconnecting: either would keep the session alive.
     pub(crate) fn cut(&self) {
         let before = std::mem::replace(&mut *self.way(), Way::Over);
         if let Way::Open(Connection { wire, .. }) | Way::Closing(wire, _) = &before {
@@ -145,35 +146,35 @@ impl Link {
         self.over.send_replace(true);
     }
 
-    /// Waits until nothing can be sent any more.
+    /// Waits until `cut` was called.
     pub(crate) async fn over(&self) {
-        let _ = self.over.subscribe().wait_for(|over| *over).await; // it has a sender as long as there is a link
+        let _ = self.over.subscribe().wait_for(|over| *over).await; // the link holds the sender
     }
 
     fn way(&self) -> MutexGuard<'_, Way> {
         self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the node of a namespace, unless it is there.
+    /// Creates the node of a namespace, unless it exists.
     pub(crate) fn make_root(&self, path: &str) -> Asked<()> {
         let (path, acls) = (path.to_owned(), self.acls);
         self.begin(move |client| async move {
             match client.create(&path, b"", &CreateMode::Persistent.with_acls(acls)).await {
                 Ok(_) | Err(Said::NodeExists) => Ok(()),
-                // Whoever may not make it may use it all the same.
+                // A user without the permission to create it may still use it.
                 Err(Said::NoAuth) if client.check_stat(&path).await?.is_some() => Ok(()),
                 Err(error) => Err(error),
             }
         })
     }
 
-    /// All of it or nothing.
+    /// Makes all of these changes or none.
     pub(crate) fn transact(&self, changes: Vec<Change>) -> Asked<Vec<MultiWriteResult>, MultiWriteError> {
         let acls = self.acls;
         self.begin(move |client| transact(client, acls, changes))
     }
 
-    /// One node of a claim.
+    /// Creates one node of a claim.
     fn make_one(&self, path: String, label: Arc<str>) -> Asked<Made, MultiWriteError> {
         let acls = self.acls;
         self.begin(move |client| async move {
@@ -184,7 +185,7 @@ impl Link {
         })
     }
 
-    /// What one join or leave changes, all or nothing.
+    /// The changes of one join or leave, all or nothing.
     pub(crate) fn make(&self, changes: &[Change], stamped: &str) -> Asked<Made, MultiWriteError> {
         if let [Change::Node(path, label)] = changes {
             return self.make_one(path.clone(), label.clone());
@@ -193,9 +194,9 @@ impl Link {
         Box::pin(async move { Ok(making.await?.pop().unwrap_or_default()) })
     }
 
-    /// What several joins and leaves change, all or nothing; what each has made. Servers before 3.9 do not say which
-    /// transaction made a node among others; but they do say which one wrote to a node. So if any is made and none is
-    /// written to, nothing is written to `stamped`, which nobody watches.
+    /// The changes of several joins and leaves, all or nothing. Returns what each has made. Servers before 3.9 do not
+    /// report which transaction created a node within a transaction, but they do report which one wrote to a node. So
+    /// if a node is created and nothing is written, an empty text is written to `stamped`, which nobody watches.
     pub(crate) fn make_all(&self, parts: &[&[Change]], stamped: &str) -> Asked<Vec<Made>, MultiWriteError> {
         let mut changes = parts.concat();
         let has = |wanted: fn(&Change) -> bool| changes.iter().any(wanted);
@@ -209,7 +210,7 @@ impl Link {
         Box::pin(async move {
             let results = making.await?;
             let stamp = results.iter().find_map(written);
-            let (order, at) = stamp.map_or((-1, -1), |stat| (stat.mzxid, stat.mtime)); // nothing was made
+            let (order, at) = stamp.map_or((-1, -1), |stat| (stat.mzxid, stat.mtime)); // else nothing was made
             let mut rest = results.as_slice();
             let made = lengths.into_iter().map(|length| {
                 let (part, others) = rest.split_at(length.min(rest.len()));
@@ -237,7 +238,7 @@ impl Link {
         self.begin(move |client| async move { client.check_stat(&path).await })
     }
 
-    /// What a node is like now, and a watch for when its data change or it goes.
+    /// A node's state, and a watch for a change of its data or its deletion.
     pub(crate) fn watch_node(&self, path: &str) -> Asked<(Stat, Watcher)> {
         let path = path.to_owned();
         self.begin_on(move |Connection { client, wire, .. }| async move {
@@ -246,7 +247,7 @@ impl Link {
         })
     }
 
-    /// What a node is like now, and a watch for when its children change or it goes.
+    /// A node's state, and a watch for a change of its children or its deletion.
     pub(crate) fn watch_children(&self, path: &str) -> Asked<(Stat, Watcher)> {
         let path = path.to_owned();
         self.begin_on(move |Connection { client, wire, .. }| async move {
@@ -255,7 +256,7 @@ impl Link {
         })
     }
 
-    /// Writes to a node whatever version it has: it is sent, whether anybody waits for the answer or not.
+    /// Writes to a node of any version. The request is sent even if the future is dropped.
     pub(crate) fn write(&self, path: String, data: Arc<str>) -> Asked<Stat> {
         self.begin(move |client| async move { client.set_data(&path, data.as_bytes(), None).await })
     }
@@ -269,16 +270,17 @@ impl Link {
             }
             let some = |result| match result {
                 MultiReadResult::Data { data, stat } => Ok(Some((data, stat))),
-                // Only that is gone: what may not be read, for instance, stands there all the same.
+                // Only this error means that the node is gone. A node that this user must not read, for instance, still
+                // exists.
                 MultiReadResult::Error { err: Said::NoNode } => Ok(None),
                 MultiReadResult::Error { err } => Err(err),
-                other => Err(Said::UnexpectedError(format!("data was read, and not {other:?}"))),
+                other => Err(Said::UnexpectedError(format!("expected data, got {other:?}"))),
             };
             reader.commit().await?.into_iter().map(some).collect()
         })
     }
 
-    /// The children of a node, when the server that we are connected to has caught up with the leader.
+    /// The children of a node, after our server has caught up with the leader.
     pub(crate) fn list_latest(&self, path: &str) -> Asked<(Vec<String>, Stat)> {
         let (synced, listed) = (self.sync(path), self.list(path));
         Box::pin(async move {
@@ -331,7 +333,7 @@ impl Link {
                 Some(connection) => begin(connection, ask),
                 None => Box::pin(ready(Err(Said::ClientClosed.into()))),
             };
-            drop(sent.send(asked)); // it is sent, whether anybody waits for it or not
+            drop(sent.send(asked)); // it is sent even if nothing waits for the reply
         }));
         Box::pin(async move {
             match asking.await {
@@ -343,7 +345,7 @@ impl Link {
 }
 
 impl Way {
-    /// No connection follows.
+    /// Fails the queued requests: no connection follows.
     fn end(self) {
         if let Self::Lost(queue) = self {
             queue.into_iter().for_each(|ask| ask(None));
@@ -351,7 +353,7 @@ impl Way {
     }
 }
 
-/// A transaction that changes nothing, which only a leader with a majority answers.
+/// A transaction that changes nothing. Only a leader with a majority answers it.
 pub(crate) fn confirm(connection: &Connection, path: &str) -> Asked<Vec<MultiWriteResult>, MultiWriteError> {
     let check = vec![Change::Check(path.to_owned())];
     begin(connection.clone(), |Connection { client, .. }| transact(client, Acls::anyone_all(), check))
@@ -383,7 +385,7 @@ async fn transact(
     writer.commit().await
 }
 
-/// Of a node that was made.
+/// The path of a created node.
 fn path(result: &MultiWriteResult) -> Option<String> {
     match result {
         MultiWriteResult::Create { path, .. } => Some(path.clone()),
@@ -391,7 +393,7 @@ fn path(result: &MultiWriteResult) -> Option<String> {
     }
 }
 
-/// Of a node that was written to.
+/// The state of a node that was written to.
 fn written(result: &MultiWriteResult) -> Option<Stat> {
     match result {
         MultiWriteResult::SetData { stat } => Some(*stat),
@@ -399,7 +401,7 @@ fn written(result: &MultiWriteResult) -> Option<Stat> {
     }
 }
 
-/// It is sent, and waited for as long as an answer can come.
+/// Sends a request. The future waits as long as a reply can come.
 fn begin<T, E, F>(connection: Connection, ask: impl FnOnce(Connection) -> F) -> Asked<T, E>
 where
     T: Send + 'static,
@@ -410,7 +412,7 @@ where
     begun(wire.hear(ask(connection)))
 }
 
-/// The same, after its first poll, which sends. Whoever waits polls it again.
+/// Polls the future once, which sends the request. The caller polls it again for the reply.
 fn begun<T: Send + 'static>(
     asking: impl Future<Output = T> + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {

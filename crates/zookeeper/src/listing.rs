@@ -1,6 +1,6 @@
-//! A line, as the children of its node show it.
+//! A line as the children of its node show it.
 
-use tidelock::{ClaimId, Kind, Token, Weight};
+use tidelock_core::{ClaimId, Kind, Token, Weight};
 use tidelock_model::{ShownClaim, ShownLine};
 use zookeeper_client::Stat;
 
@@ -8,23 +8,23 @@ use crate::gathering::Listed;
 use crate::nodes::Node;
 use crate::resized::Resized;
 
-/// The longest list of children that others can still read: a packet of Java's client has a megabyte by default.
+/// The longest list of children that other clients can read: a packet of the Java client has a megabyte by default.
 const LONGEST: usize = 1_000_000;
 
-/// What one list of children showed.
+/// One list of a line's children.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// First come first.
+    /// In the order of arrival.
     pub(crate) standing: Vec<Standing>,
     pub(crate) stat: Stat,
-    /// What was known of our own claims when it was sent: [`OwnLine::stamp`](tidelock::OwnLine::stamp).
+    /// The stamp of our own claims when the list was requested: [`OwnLine::stamp`](tidelock_core::backend::OwnLine::stamp).
     pub(crate) stamp: u64,
     /// A child that is not one of ours.
     pub(crate) strange: Option<String>,
     pub(crate) is_too_long: bool,
 }
 
-/// One claim in it.
+/// One claim in the line.
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(crate) id: ClaimId,
@@ -33,12 +33,12 @@ pub(crate) struct Standing {
     pub(crate) capacity: Weight,
     pub(crate) sequence: i32,
     pub(crate) node: String,
-    /// The rest of a writer.
+    /// The second node of a writer.
     pub(crate) more: Vec<String>,
 }
 
 impl Standing {
-    /// All of its nodes; the one that is deleted whenever it gets lighter comes last.
+    /// All its nodes. The last one is deleted when the claim gets lighter.
     pub(crate) fn nodes(&self) -> impl DoubleEndedIterator<Item = &String> {
         std::iter::once(&self.node).chain(&self.more)
     }
@@ -73,12 +73,12 @@ impl Listing {
         self.standing.iter().find(|standing| standing.id == id)
     }
 
-    /// Whether what its data say of the capacity, if there are any, may matter.
+    /// Whether the line's data may hold a capacity that matters.
     pub(crate) fn has_data(&self) -> bool {
         self.stat.data_length > 0 && !self.standing.is_empty()
     }
 
-    /// As the rule takes it. Of one's own claims it is known whether they are held.
+    /// The line in the form that the rule needs. `token` tells which of our own claims are held.
     pub(crate) fn line(
         &self,
         resized: Option<&Resized>,
@@ -115,7 +115,7 @@ impl Standing {
     }
 }
 
-/// Sequences run over, so what is less than half of all ahead is later.
+/// Sequences overflow, so they are compared by difference: less than half the range ahead is later.
 pub(crate) fn is_before(sequence: i32, other: i32) -> bool {
     sequence.wrapping_sub(other) < 0
 }
@@ -123,7 +123,7 @@ pub(crate) fn is_before(sequence: i32, other: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidelock::SessionId;
+    use tidelock_core::SessionId;
 
     fn stat() -> Stat {
         Stat {
@@ -193,7 +193,7 @@ mod tests {
             line.in_use().map(|(_, size)| size.get()).unwrap()
         };
         assert_eq!(capacity(&listing(&[child(1, 1, 5), child(2, 1, 6)])), 1);
-        assert_eq!(capacity(&listing(&[child(2, 1, 6)])), 3, "whoever came before it has left");
+        assert_eq!(capacity(&listing(&[child(2, 1, 6)])), 3, "all claims before it have left");
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let size = |line: &ShownLine| line.in_use().map(|(_, size)| size.get());
         assert_eq!((size(&both), both.held().count()), (Some(1), 1), "the first was let in before");
         let later = line(&[child(2, 1, i32::MIN)]);
-        assert_eq!(size(&later), Some(3), "whoever came before it has left");
+        assert_eq!(size(&later), Some(3), "all claims before it have left");
     }
 
     #[test]

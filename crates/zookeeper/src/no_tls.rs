@@ -1,4 +1,4 @@
-//! Without the feature `tls` nobody has any.
+//! Stands in for `tls.rs` without the feature `tls`: there is no value of `Tls`.
 
 use std::io;
 

@@ -1,22 +1,23 @@
-//! What the nodes are called.
+//! The names of nodes.
 //!
 //! `/tidelock/stock:42` is the line of `stock:42`, and `m-00000000000000ff-7-1-1-0000000005` a claim in it: a mutex's,
-//! number 7 of the session ff, of weight 1 and for a capacity of 1; the server has added the last number. What it
-//! forbids in a path is escaped.
+//! number 7 of the session ff, with weight 1 and capacity 1. The server has added the last number. Characters that it
+//! forbids in a path are escaped.
 
-use tidelock::{Claim, ClaimId, Kind, Name, SessionId, Weight, escape, unescape};
+use tidelock_core::backend::{Claim, escape, unescape};
+use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
 
-/// A namespace, as paths begin with it.
+/// A namespace: the beginning of our paths.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     root: String,
-    /// How long the path is below which the root is.
+    /// The length of the path above the root.
     above: usize,
 }
 
-/// What the server adds to each node of a claim: a sequence, which may have a minus.
+/// The longest sequence that the server appends to a claim's node. It may have a minus.
 const SEQUENCE: usize = "-2147483648".len();
-/// What it writes before each path: how long that is.
+/// The length field that the server writes before each path.
 const LENGTH: usize = 4;
 
 impl Nodes {
@@ -24,21 +25,21 @@ impl Nodes {
         Self { root: format!("/{}", element(namespace)), above: 0 }
     }
 
-    /// The same below another node.
+    /// The same namespace below another node.
     pub(crate) fn below(self, path: &str) -> Self {
         Self { above: path.len(), ..self }
     }
 
-    /// How much the paths of a claim take together where the server writes down that they go with their session.
+    /// The bytes that a claim's paths take in the server's list of the session's nodes.
     pub(crate) fn bytes(&self, claim: &Claim) -> usize {
-        // A semaphore's may come to declare another size than it is asked for.
+        // A semaphore's claim may later declare another size than its caller asked for.
         let declared = if claim.kind == Kind::Semaphore { Weight::MAX } else { claim.capacity };
         let line = self.above + self.line(&claim.name).len() + "/".len();
         let node = |beginning: &String| LENGTH + line + beginning.len() + SEQUENCE;
         beginnings(claim, declared).iter().map(node).sum()
     }
 
-    /// The node that all names are below.
+    /// The node above all names.
     pub(crate) fn root(&self) -> &str {
         &self.root
     }
@@ -60,7 +61,7 @@ pub(crate) fn name(child: &str) -> Option<Name> {
     Name::new(&unescape(child)?).ok()
 }
 
-/// A text as one element of a path. Java's server reads UTF-16 and refuses what needs two units of it.
+/// A text as one element of a path. The Java server reads UTF-16 and refuses characters that need two units.
 fn element(text: &str) -> String {
     if matches!(text, "." | "..") {
         return text.replace('.', "%2E");
@@ -71,20 +72,20 @@ fn element(text: &str) -> String {
     )
 }
 
-/// One node of a claim, as its name says it.
+/// One node of a claim, parsed from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) id: ClaimId,
     pub(crate) kind: Kind,
     pub(crate) weight: Weight,
-    /// What its client declared.
+    /// The capacity that its client declared.
     pub(crate) capacity: Weight,
-    /// How many children its line had had before: it runs over at 2^31, so it is compared by difference.
+    /// How many children its line had had before. It overflows at 2^31, so it is compared by difference.
     pub(crate) sequence: i32,
 }
 
 impl Node {
-    /// None: it is not one of ours.
+    /// None: the node is not one of ours.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(6, '-'); // the sequence may begin with a minus of its own
         let kind = match parts.next()? {
@@ -102,7 +103,8 @@ impl Node {
     }
 }
 
-/// What the nodes of a claim begin with, the server adds the sequence. A writer is two: a reader's part, and the rest.
+/// The names of a claim's nodes without the sequence, which the server appends. A writer has two nodes: a reader's
+/// part, and the rest.
 pub(crate) fn beginnings(claim: &Claim, declared: Weight) -> Vec<String> {
     let kind = match claim.kind {
         Kind::Mutex => "m",

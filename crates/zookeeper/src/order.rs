@@ -1,19 +1,19 @@
-//! Who stood in a mutex's line when it was last seen, the first first.
+//! The order of a mutex's line when it was last seen, first in line first.
 //!
-//! Whoever comes later stands behind all of them, and nobody changes places. So when one of ours has its turn, or a
-//! claim ahead of ours leaves, it is known without another list who is next, and on whom that depends.
+//! Later claims stand behind all of these, and none changes places. So when one of our claims gets its turn, or a claim
+//! ahead of ours leaves, the next one, and the claims its turn depends on, are known without another list.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use tidelock::{Kind, SessionId};
+use tidelock_core::{Kind, SessionId};
 
 use crate::books::What;
 use crate::listing::Standing;
 use crate::watching::Seen;
 
-/// How many are remembered.
+/// How many claims are remembered.
 const MOST: usize = 1_000;
-/// How many nodes are asked for, one by one, before the whole line is listed instead.
+/// How many nodes are read one by one before the whole line is listed instead.
 const FEW: usize = 16;
 
 /// The line's order, as far as it is known.
@@ -27,7 +27,7 @@ struct Stood {
     node: String,
 }
 
-/// The first of ours that waits, and all who stood ahead of it.
+/// Our first waiter, and all that stood ahead of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ahead {
     pub(crate) number: u64,
@@ -47,23 +47,23 @@ impl Order {
         Self(seen.listing.standing.iter().take(MOST).map(stood).collect())
     }
 
-    /// It is this one's turn, so nobody is ahead of it.
+    /// It is this claim's turn, so none is ahead of it.
     pub(crate) fn is_turn_of(&mut self, number: u64) {
         let position = self.0.iter().position(|stood| stood.own == Some(number));
         self.0.drain(..position.unwrap_or(self.0.len()));
     }
 
-    /// It stands nowhere any more.
+    /// The claim has left the line.
     pub(crate) fn left(&mut self, number: u64) {
         self.0.retain(|stood| stood.own != Some(number));
     }
 
-    /// Whether that one of ours stood at this node, and not at one that it had before.
+    /// Whether this claim of ours stood at this node, and not at an earlier node of its own.
     pub(crate) fn has(&self, number: u64, node: &str) -> bool {
         self.0.iter().find(|stood| stood.own == Some(number)).is_some_and(|stood| stood.node == node)
     }
 
-    /// The first of ours that waits, and what there is to be watched for it. `stands` says which of ours are still there.
+    /// Our first waiter, and what to watch for it. `stands` tells which of our claims are still there.
     pub(crate) fn first(&self, waiting: &BTreeSet<u64>, stands: impl Fn(u64) -> bool) -> Option<(u64, What)> {
         let (position, number) = self.first_of(waiting)?;
         let still = |stood: &&Stood| stood.own.is_none_or(&stands);
@@ -71,8 +71,8 @@ impl Order {
         Some((number, ahead.own.map_or_else(|| What::Node(ahead.node.clone()), What::Own)))
     }
 
-    /// On whom it depends whether the first of ours has its turn. None: on one of ours, on too many, or the line has to be
-    /// looked at anyway, for where the next of ours stands is not known.
+    /// Our first waiter, and the claims its turn depends on. None: it depends on one of ours or on too many, or the
+    /// place of our next waiter is unknown, so the line must be listed anyway.
     pub(crate) fn ahead(&self, waiting: &BTreeSet<u64>, stands: impl Fn(u64) -> bool) -> Option<Ahead> {
         let (position, number) = self.first_of(waiting)?;
         let is_waiting = |stood: &Stood| stood.own.is_some_and(|own| waiting.contains(&own));
@@ -97,7 +97,7 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// Others by their letters, ours by their numbers.
+    /// Letters are other clients' claims, numbers are ours.
     fn order(line: &str) -> Order {
         let stood = |word: &str| Stood { own: word.parse().ok(), node: word.to_owned() };
         Order(line.split(' ').map(stood).collect())
@@ -136,6 +136,6 @@ mod tests {
         order.is_turn_of(1);
         assert_eq!(order.ahead(&waiting(&[7]), |_| false), some(&["b"]));
         order.is_turn_of(9);
-        assert_eq!(order.ahead(&waiting(&[7]), |_| false), None, "nobody knows where it stood");
+        assert_eq!(order.ahead(&waiting(&[7]), |_| false), None, "its place is not known");
     }
 }

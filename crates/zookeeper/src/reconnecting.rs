@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{ErrorKind, Sleep, unharmed};
+use tidelock_core::ErrorKind;
+use tidelock_core::backend::{Sleep, unharmed};
 use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo, SessionState};
 
 use crate::connection::{Connection, Wire};
@@ -13,31 +14,31 @@ use crate::link;
 use crate::session::Desk;
 use crate::silence::Doubt;
 
-/// Between two rounds of the servers, at first and at most.
+/// The pause between two rounds of the servers, at first and at most.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How a session is taken up again.
+/// What is needed to resume a session.
 pub(crate) struct Ticket {
     pub(crate) dial: Dial,
     pub(crate) session: SessionInfo,
-    /// The connection that there is, and the server at its other end.
+    /// The current connection, and its server.
     pub(crate) wire: Arc<Wire>,
     pub(crate) host: String,
     pub(crate) doubt: Doubt,
 }
 
-/// What has come of connecting again.
+/// The result of reconnecting.
 enum Again {
     Connected(Dialled),
-    /// The session would not last as long as users were told.
+    /// The session would not last as long as callers were told.
     Shorter,
-    /// It is over, or will be by the time there is a connection.
+    /// The session is over, or will be before there is a connection.
     Over,
 }
 
 impl Desk {
-    /// Makes the connection anew whenever it is lost, until the session is over, or nobody wants it any more.
+    /// Reconnects whenever the connection is lost, until the session is over or closed.
     pub(crate) async fn stay(self: Arc<Self>, ticket: Ticket) {
         let Ticket { dial, mut session, mut wire, mut host, mut doubt } = ticket;
         let mut is_believed = true;
@@ -55,9 +56,7 @@ impl Desk {
                 break;
             }
             drop(wire);
-            unharmed(
-                || tracing::info!(session = %self.id, "the connection to ZooKeeper is lost, and is made again"),
-            );
+            unharmed(|| tracing::info!(session = %self.id, "lost the connection to ZooKeeper; reconnecting"));
             match self.connect_again(&dial, &session).await {
                 Again::Connected(dialled) => {
                     session = dialled.connection.client.session().clone();
@@ -75,7 +74,7 @@ impl Desk {
         self.signals.over();
         self.link.cut();
         if !is_believed {
-            // Nobody needs to wait for its claims.
+            // So that other clients need not wait for its claims to expire.
             let ttl = self.lease.ttl;
             self.runtime.spawn(async move { dial.end(ttl, &session).await });
         }
@@ -93,18 +92,20 @@ impl Desk {
             match connected {
                 Ok(dialled) => return Again::Connected(dialled),
                 Err(Refused::Shorter(offered)) => {
-                    // Users were told deadlines that the server would not keep: none of them may be believed.
+                    // Callers were told deadlines that the server would not keep, so none of them counts any more.
                     unharmed(|| {
                         tracing::warn!(
                             session = %self.id, before = ?self.lease.ttl, now = ?offered,
-                            "a server gives this session less time than before, so it is ended"
+                            "a server shortened this session's timeout; the session ends, and its locks are lost"
                         );
                     });
                     return Again::Shorter;
                 }
                 Err(Refused::Failed(error)) if error.kind() == ErrorKind::Lost => return Again::Over,
                 Err(Refused::Failed(error)) => {
-                    unharmed(|| tracing::debug!(session = %self.id, %error, "there is no connection yet"));
+                    unharmed(
+                        || tracing::debug!(session = %self.id, %error, "no connection yet; trying again"),
+                    );
                 }
             }
             Sleep::until(&self.clock, self.clock.now() + pause).await;
@@ -112,7 +113,7 @@ impl Desk {
         }
     }
 
-    /// Finds out the tick of the server that we are connected to, when that has time to say it.
+    /// Finds out the tick of the connected server, once that has time to reply.
     async fn learn_the_tick(&self, dial: &Dial, host: &str) -> Infallible {
         loop {
             if let Some(half_tick) = dial.half_tick(host).await {
@@ -123,7 +124,7 @@ impl Desk {
         }
     }
 
-    /// Goes on with another connection.
+    /// Continues on a new connection.
     fn take_up(self: &Arc<Self>, connection: Connection) {
         self.lease.reconnected(connection.asked);
         // Before anything is read: this server may be behind the last one.

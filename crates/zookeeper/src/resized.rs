@@ -1,6 +1,6 @@
-//! What a line's node has for data: the capacity that a resize gave to those who stood there.
+//! The data of a line's node: the capacity that a resize gave to the claims in line.
 
-use tidelock::Weight;
+use tidelock_core::Weight;
 
 use crate::listing::is_before;
 
@@ -8,14 +8,14 @@ use crate::listing::is_before;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resized {
     pub(crate) capacity: Weight,
-    /// It is that of everyone who came before this.
+    /// The capacity applies to all claims before this sequence.
     pub(crate) before: i32,
-    /// Whoever came before this has its turn, also if it does not fit any more.
+    /// All claims before this sequence have their turn, even if they do not fit any more.
     pub(crate) held: i32,
 }
 
 impl Resized {
-    /// None: it is not written by us.
+    /// None: these data are not ours.
     pub(crate) fn parse(data: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(data).ok()?.split(' ');
         let mut word = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
@@ -23,8 +23,8 @@ impl Resized {
         Some(Self { capacity, before: word("before")?.parse().ok()?, held: word("held")?.parse().ok()? })
     }
 
-    /// It is written over that one, which may be of a later list than this: whoever is in that, and not in this, has come
-    /// meanwhile.
+    /// This capacity replaces `other`, which may come from a later list. Claims that are in `other` and not in this
+    /// have come meanwhile, so the later bounds are kept.
     pub(crate) fn with_all_of(self, other: &Self) -> Self {
         let later = |one: i32, other: i32| if is_before(one, other) { other } else { one };
         let (before, held) = (later(self.before, other.before), later(self.held, other.held));

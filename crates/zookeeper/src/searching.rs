@@ -1,26 +1,26 @@
-//! Looking for claims of which it is not known whether they stand anywhere.
+//! Looking for claims that may or may not stand in line.
 //!
-//! A join that was dropped or timed out may still have been done, or may yet be. So it is looked for in a list that was
-//! asked for later. In a crowd thousands are dropped at once: one list of a name serves all who are looked for by then,
-//! and while one is under way, those who come wait for the next one together.
+//! A join that was dropped or timed out may have been done, or may yet be done. So its claim is looked for in a list
+//! that is requested later. In a crowd thousands are dropped at once. One list of a name serves all claims that are
+//! wanted when it is sent; claims that are added while it is under way share the next one.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidelock::{ClaimId, Name};
+use tidelock_core::{ClaimId, Name};
 use tokio::sync::oneshot;
 use zookeeper_client::Error as Said;
 
 use crate::listing::{Listing, Standing};
 use crate::session::Desk;
 
-/// What a search has found: the line, as it was behind everything that was asked for before.
+/// The result of a search: the line, as it was after every earlier request.
 #[derive(Default)]
 pub(crate) struct Found {
     standing: Vec<Standing>,
     places: HashMap<ClaimId, usize>,
-    /// Those in front who have their turn.
+    /// The claims in front that have their turn.
     held: HashSet<ClaimId>,
 }
 
@@ -34,15 +34,15 @@ impl Found {
     }
 }
 
-/// Somebody who is looked for, and whoever waits for it.
+/// A claim that is looked for, and the channel for the result.
 type Wanted = (ClaimId, oneshot::Sender<Result<Arc<Found>, Said>>);
 
-/// The names that are searched, and who is to be looked for next there.
+/// The names that are being searched, and the claims to look for next there.
 #[derive(Default)]
 pub(crate) struct Searches(Mutex<HashMap<Name, Vec<Wanted>>>);
 
 impl Searches {
-    /// Says whether a search of that name has to begin.
+    /// Returns whether a search of that name has to begin.
     fn enter(&self, name: &Name, wanted: Wanted) -> bool {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !names.contains_key(name);
@@ -52,10 +52,10 @@ impl Searches {
 
     fn end(&self, name: &Name) {
         let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        drop(ended); // whoever waits is woken where no lock is held
+        drop(ended); // the waiting tasks are woken after the lock is released
     }
 
-    /// Who is to be looked for now. Nobody: the search of that name is over.
+    /// The claims to look for now. Empty: the search of that name is over.
     fn next(&self, name: &Name) -> Vec<Wanted> {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let next = names.get_mut(name).map(std::mem::take).unwrap_or_default();
@@ -73,7 +73,8 @@ impl fmt::Debug for Searches {
 }
 
 impl Desk {
-    /// Looks for a claim behind everything that was asked for it before. It goes on whether anybody waits for it or not.
+    /// Looks for a claim, after every request that was sent for it before. The search goes on even if the returned
+    /// future is dropped.
     pub(crate) fn search(
         self: &Arc<Self>,
         name: &Name,
@@ -95,15 +96,15 @@ impl Desk {
                 return std::mem::forget(searching);
             }
             let ids: HashSet<ClaimId> = wanted.iter().map(|(id, _)| *id).collect();
-            self.lane.retract(|part| ids.contains(&part.id)); // what was not sent yet will not come behind the list
+            self.lane.retract(|part| ids.contains(&part.id)); // drop unsent parts: they must not be done after the list
             let found = match self.link.list_latest(&line).await {
                 Ok((children, stat)) => self.found(&name, Listing::of((children, stat, 0))).await,
-                Err(Said::NoNode) => Ok(Found::default()), // nobody stands there
+                Err(Said::NoNode) => Ok(Found::default()), // the line is gone
                 Err(error) => Err(error),
             };
             let found = found.map(Arc::new);
             for (_, waiting) in wanted {
-                drop(waiting.send(found.clone())); // it may be that nobody waits for it any more
+                drop(waiting.send(found.clone())); // the receiver may be gone
             }
         }
     }
@@ -116,7 +117,7 @@ impl Desk {
     }
 }
 
-/// A search of a name. If it ends before its time, by a panic, whoever waits is told, and the next one can begin.
+/// A search of a name. If a panic ends it, the waiting tasks are told, and the next search can begin.
 struct Searching<'a> {
     desk: &'a Desk,
     name: &'a Name,

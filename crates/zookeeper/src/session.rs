@@ -1,4 +1,5 @@
-//! One client's session: a session of ZooKeeper, and every claim a child of its line that goes when the session ends.
+//! One client's session: a ZooKeeper session, and every claim a child of its line that is deleted when the session
+//! ends.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Clock, Error, Lane, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result,
-    Session, SessionId, Shard, Sight, Signals, Sleep, Token, Weight, unharmed,
+use tidelock_core::backend::{
+    Claim, Clock, Lane, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals, Sleep,
+    unharmed,
 };
+use tidelock_core::{ClaimId, Error, Line, Name, Result, SessionId, Token, Weight};
 use tokio::runtime::Handle;
 use zookeeper_client::{Error as Said, MultiWriteError};
 
@@ -23,7 +25,7 @@ use crate::reconnecting::Ticket;
 use crate::searching::Searches;
 use crate::trouble;
 
-/// What everything that belongs to one session shares.
+/// The state that all parts of one session share.
 pub(crate) struct Desk {
     pub(crate) id: SessionId,
     pub(crate) label: Arc<str>,
@@ -36,7 +38,7 @@ pub(crate) struct Desk {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) server_time: ServerTime,
-    /// The keeper's: what watches lives there.
+    /// The keeper's runtime: the tasks that watch run there.
     pub(crate) runtime: Handle,
 }
 
@@ -45,14 +47,15 @@ impl Desk {
         trouble::from(error, &self.link.place)
     }
 
-    /// One transaction that changes nothing. A sync would be answered by a leader whom the others have left already.
+    /// A renewal is one transaction that changes nothing. A sync would not do: a leader that the others have already
+    /// left still answers it.
     async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         let sent = self.clock.now();
         let root = self.nodes.root();
         let confirming = self.link.transact(vec![Change::Check(root.to_owned())]);
         let listing = self.link.own(root);
         match confirming.await {
-            // That somebody has deleted the namespace is an answer too.
+            // A deleted namespace is a reply too.
             Ok(_) | Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {}
             Err(error) => return Err(self.trouble(&error.into())),
         }
@@ -62,7 +65,7 @@ impl Desk {
         let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
         let asked: BTreeSet<(Name, ClaimId)> = asked.collect();
         let until = self.lease.until();
-        // After a while without answers the leader may not know of this one yet: it is soon asked again.
+        // After a time without replies the leader may still be unaware of this request: core soon renews again.
         let is_sure = until > sent + self.lease.ttl / 2;
         let unsure = if is_sure { Vec::new() } else { own.intersection(&asked).map(|(_, id)| *id).collect() };
         let gone: Vec<_> = asked.difference(&own).collect();
@@ -75,7 +78,7 @@ impl Desk {
         })
     }
 
-    /// The session ends at the server, and every node of it with it.
+    /// Ends the session at the server, and all its nodes with it.
     fn end(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
         self.books.close();
         self.link.close();
@@ -95,7 +98,7 @@ impl fmt::Debug for Desk {
     }
 }
 
-/// A session, and what keeps it connected, heard, and only as long as anyone wants it.
+/// A session, and the tasks that reconnect it, renew it, and end it in time.
 #[derive(Debug)]
 pub(crate) struct ZooKeeperSession {
     desk: Arc<Desk>,
@@ -114,7 +117,8 @@ impl ZooKeeperSession {
     }
 }
 
-/// Is heard by the server so often that the next renewal proves something recent. The library would ping it as often.
+/// Sends the server a request so often that the next renewal proves something recent. The library would ping it as
+/// often.
 async fn beat(desk: Arc<Desk>) {
     let beating = async {
         loop {
@@ -131,8 +135,8 @@ async fn beat(desk: Arc<Desk>) {
     }
 }
 
-/// Ends a session that nobody renews any more, or whose renewals are not answered: the library would go on to keep it
-/// alive, and its claims with it. Every one of them is over for core by then.
+/// Ends a session that is no longer renewed, or whose renewals get no reply. The library would keep it alive, and its
+/// claims with it. Core has given up all of them by then.
 async fn mind(desk: Arc<Desk>) {
     loop {
         let until = desk.lease.until();
@@ -140,12 +144,12 @@ async fn mind(desk: Arc<Desk>) {
             break;
         }
         tokio::select! {
-            () = desk.link.over() => return, // it was closed, or lost: there is nothing left to end
+            () = desk.link.over() => return, // it was closed or lost: nothing is left to end
             () = Sleep::until(&desk.clock, until) => {}
         }
     }
     unharmed(
-        || tracing::warn!(session = %desk.id, "nobody has renewed this session in time, so it is ended"),
+        || tracing::warn!(session = %desk.id, "session expired: no renewal in time; its locks are lost"),
     );
     let ended = desk.end();
     let late = desk.clock.now() + desk.lease.ttl / 8;
@@ -163,7 +167,7 @@ impl Session for ZooKeeperSession {
         self.desk.lease.ttl
     }
 
-    /// Whatever the ensemble, a client has one connection, and everything on it stalls together.
+    /// A client has one connection, whatever the ensemble, and everything on it stalls together.
     fn shard(&self, _: &Name) -> Shard {
         Shard(0)
     }
@@ -176,8 +180,8 @@ impl Session for ZooKeeperSession {
         self.desk.look_for(name, waiting).await
     }
 
-    /// A request that was given up with its connection is refused, for its session has moved. And a line that has shrunk
-    /// does not show who holds what it has no more.
+    /// Nothing to do here. The server refuses a request that was given up with its connection, because the session has
+    /// moved. And a line that has shrunk does not show which claims have lost their turn.
     async fn not_held(&self, _: &Name, _: &[(ClaimId, Token)]) -> Result<Vec<ClaimId>> {
         Ok(Vec::new())
     }

@@ -1,8 +1,9 @@
-//! Where a claim that has come may stand: here, not at all, or anew as one of the size that is in use.
+//! Decides whether a claim that has joined stays where it stands, leaves, or stands in line anew with the size in use.
 
 use std::sync::Arc;
 
-use tidelock::{Claim, Error, ErrorKind, Grant, Kind, Name, Patience, Result, Weight};
+use tidelock_core::backend::{Claim, Grant, Patience};
+use tidelock_core::{Error, ErrorKind, Kind, Name, Result, Weight};
 use tidelock_model::{Place, place, touches};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
@@ -13,32 +14,33 @@ use crate::listing::Listing;
 use crate::session::Desk;
 use crate::watching::Seen;
 
-/// What is to become of a claim that stands in line.
+/// The decision about a claim that stands in line.
 enum Verdict {
     Stays,
     Gone,
-    /// It stands elsewhere by now: another list shows where.
+    /// It stands elsewhere by now: list again to see where.
     Elsewhere,
     /// It must not stand here.
     Refused(Error),
     Anew(Anew),
 }
 
-/// It leaves, and comes as one of another size, in one transaction.
+/// The claim leaves and joins with another size, in one transaction.
 struct Anew {
     size: Weight,
-    /// As long as this node is there, so that the line is of that size. None: it is the first, and says what it wants.
+    /// Only while this node exists, so that the line has that size. None: the claim is the first, and sets its own
+    /// size.
     beside: Option<String>,
 }
 
 impl Desk {
-    /// It stands in line: where, and may it?
+    /// Finds the place of a claim that stands in line, and whether it may stay there.
     pub(crate) async fn settle(
         self: &Arc<Self>,
         claim: &Claim,
         patience: Patience,
         mut listed: Result<Listed, Said>,
-    ) -> Result<tidelock::Place> {
+    ) -> Result<tidelock_core::backend::Place> {
         let (mut was_beside_another, mut was_elsewhere) = (false, false);
         loop {
             let listing = match listed {
@@ -75,7 +77,7 @@ impl Desk {
         }
         match place(&seen.line, claim.id) {
             Place::Absent => Verdict::Gone,
-            // It declares what this client remembers, and the line was empty since.
+            // It declared a size that this client remembered, but the line was empty since.
             Place::Held | Place::Stranded if !was_beside_another && self.has_borrowed(claim, seen) => {
                 Verdict::Anew(Anew { size: claim.capacity, beside: None })
             }
@@ -92,7 +94,7 @@ impl Desk {
         }
     }
 
-    /// Whether it is the first, of a size that it has not been asked to have.
+    /// Whether the claim is the first in line and declares a size that its caller did not ask for.
     fn has_borrowed(&self, claim: &Claim, seen: &Seen) -> bool {
         let is_borrowed = |first: &tidelock_model::ShownClaim| {
             first.id == claim.id
@@ -104,7 +106,7 @@ impl Desk {
             && seen.listing.find(claim.id).is_some_and(|mine| self.books.held(claim.id, &mine.node).is_none())
     }
 
-    /// Whether it may come to this line, as it was seen, for a try.
+    /// Whether a claim that cannot wait may join this line, as it was seen.
     pub(crate) fn may_come(&self, claim: &Claim, seen: &Seen) -> Result<()> {
         self.may_be_used(&claim.name, seen)?;
         match seen.line.in_use() {
@@ -115,14 +117,14 @@ impl Desk {
         }
     }
 
-    /// Whether this path is a line, and one that others can list.
+    /// Whether this path is a line, and short enough for others to list.
     fn may_be_used(&self, name: &Name, seen: &Seen) -> Result<()> {
         let wrong = |kind, message: String| Err(Error::new(kind, message));
         if let Some(strange) = &seen.listing.strange {
             let line = self.nodes.line(name);
             return wrong(
                 ErrorKind::Protocol,
-                format!("{line}/{strange} is not Tidelock's: something else uses this path"),
+                format!("{line}/{strange} is not a node of Tidelock: something else uses this path"),
             );
         }
         if seen.listing.is_too_long {
@@ -130,14 +132,15 @@ impl Desk {
             return wrong(
                 ErrorKind::Unavailable,
                 format!(
-                    "{many} stand in line already, and with more of them others could not list it (jute.maxbuffer)"
+                    "{many} claims stand in line already; with more, clients could not list the line (jute.maxbuffer)"
                 ),
             );
         }
         Ok(())
     }
 
-    /// Whatever the answer is, the line has to be looked at again. What got no answer is not known to stand anywhere.
+    /// Moves a claim. The line must be listed again, whatever the reply. After an unknown outcome the claim is not
+    /// known to stand anywhere.
     async fn stand_anew(
         self: &Arc<Self>,
         claim: &Claim,
@@ -145,7 +148,7 @@ impl Desk {
     ) -> Result<Result<Listed, Said>> {
         let line = self.nodes.line(&claim.name);
         let Some(old) = self.books.stands_anew(&claim.name, claim.id) else {
-            return Ok(self.list(&claim.name).await); // somebody has seen its turn meanwhile, or it is gone
+            return Ok(self.list(&claim.name).await); // its turn was seen meanwhile, or it is gone
         };
         let mut nodes: Vec<_> = beside.iter().map(|node| Change::Check(format!("{line}/{node}"))).collect();
         nodes.extend(old.nodes.iter().rev().map(|node| Change::Delete(format!("{line}/{node}"))));
@@ -159,7 +162,7 @@ impl Desk {
                 self.lease.answered(sent);
                 self.remember(claim, size);
             }
-            // Who stood there first has left, or this one was evicted.
+            // The first in line has left, or this claim was evicted.
             Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
                 self.stands_at(claim, old.nodes, old.token);
             }
@@ -171,14 +174,14 @@ impl Desk {
         })
     }
 
-    /// The size that the line has: what this client declares next time, so that it need not stand in line twice.
+    /// Remembers the line's size. This client declares it next time, so that it need not stand in line twice.
     pub(crate) fn remember(&self, claim: &Claim, size: Weight) {
         if claim.kind == Kind::Semaphore {
             self.books.set_size(&claim.name, Some(size).filter(|size| *size != claim.capacity));
         }
     }
 
-    /// What it declares, unless it makes the line.
+    /// The size to declare, unless the claim creates the line.
     pub(crate) fn declared(&self, claim: &Claim) -> Weight {
         let size = if claim.kind == Kind::Semaphore { self.books.size(&claim.name) } else { None };
         size.unwrap_or(claim.capacity)
@@ -189,12 +192,12 @@ impl Desk {
         claim: &Claim,
         patience: Patience,
         seen: &Seen,
-    ) -> Result<tidelock::Place> {
+    ) -> Result<tidelock_core::backend::Place> {
         let mine = seen.line.each().find(|(mine, _)| mine.id == claim.id);
         if let Some((mine, true)) = mine {
             let standing = seen.listing.find(claim.id);
             if standing.and_then(|at| self.books.hold(&claim.name, claim.id, &at.node)).is_none() {
-                return Ok(tidelock::Place::Gone); // it has left meanwhile
+                return Ok(tidelock_core::backend::Place::Gone); // it has left meanwhile
             }
             self.seems_alone(&claim.name, seen);
             if touches(&seen.line, claim.id) {
@@ -202,19 +205,24 @@ impl Desk {
             }
             let capacity = seen.line.size(mine);
             self.remember(claim, capacity);
-            let Some(token) = self.books.token(claim.id) else { return Ok(tidelock::Place::Gone) };
-            return Ok(tidelock::Place::Held { grant: Grant { token, capacity }, until: self.lease.until() });
+            let Some(token) = self.books.token(claim.id) else {
+                return Ok(tidelock_core::backend::Place::Gone);
+            };
+            return Ok(tidelock_core::backend::Place::Held {
+                grant: Grant { token, capacity },
+                until: self.lease.until(),
+            });
         }
         if patience == Patience::Now {
             self.step_back(claim).await?;
-            return Ok(tidelock::Place::Refused);
+            return Ok(tidelock_core::backend::Place::Refused);
         }
         self.arm(&claim.name, seen);
         Ok(self.waits())
     }
 
-    /// A line with one claim in it that was never resized is most likely used by this client alone, unless others were
-    /// seen to be as sure of that.
+    /// A line with one claim that was never resized is most likely used by this client alone, unless other clients were
+    /// seen to assume the same.
     fn seems_alone(&self, name: &Name, seen: &Seen) {
         let stat = &seen.listing.stat;
         let was_resized = stat.version % 2 != 0;
@@ -224,13 +232,13 @@ impl Desk {
         }
     }
 
-    /// Somebody has evicted it already.
-    pub(crate) fn is_gone(self: &Arc<Self>, claim: &Claim) -> tidelock::Place {
+    /// The claim was evicted already.
+    pub(crate) fn is_gone(self: &Arc<Self>, claim: &Claim) -> tidelock_core::backend::Place {
         self.has_left(&claim.name, claim.id);
-        tidelock::Place::Gone
+        tidelock_core::backend::Place::Gone
     }
 
-    /// It does not stand here after all.
+    /// Takes the claim out of the line again.
     pub(crate) async fn step_back(self: &Arc<Self>, claim: &Claim) -> Result<()> {
         self.clone().leave(claim.name.clone(), claim.id).await?;
         Ok(())

@@ -1,30 +1,30 @@
-//! A connection that has fallen silent is compared with a new one.
+//! A silent connection is compared with a new one.
 //!
-//! A firewall that forgets a connection, or a cable that is pulled, ends it without a word. The library finds that out
-//! after a third of the ttl, and by then whoever asked was told that nobody answers. So when something was asked and
-//! nothing has been heard for a while, the same server is asked for two things: on this connection how the root node is,
-//! and on a new one for a session, which a majority of the servers must agree to. What is asked on one connection is
-//! answered in order, and what is agreed to is agreed to in order; so while the server is only slow, or stands still for a
-//! moment, the first answer comes first. If the other comes, and still none here, this connection is given up.
+//! A firewall that forgets a connection, or a cable that is pulled, ends it without a word. The library notices after a
+//! third of the ttl; by then callers have got a timeout. So if a request is under way and nothing was heard for a
+//! while, the same server gets two requests: for the root node's state on this connection, and for a session on a new
+//! one, which a majority of the servers must agree to. Requests on one connection are answered in order, and agreements
+//! are made in order. So while the server is only slow, or stops for a moment, the reply on this connection comes
+//! first. If the other reply comes, and still none here, this connection is given up.
 //!
-//! Another server would prove nothing of this one. What is asked here is asked by a task of ours, so that a user who does
-//! not listen is not taken for a silence.
+//! Another server would prove nothing about this one. The request on this connection is polled by a task of our own, so
+//! a caller that does not poll its future is not taken for silence.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock::{Clock, Moment, Sleep, boot_clock};
+use tidelock_core::backend::{Clock, Moment, Sleep, boot_clock};
 use tokio::sync::Notify;
 
 use crate::dial::Dial;
 use crate::link::Link;
 
-/// After how long a silence a connection is compared with a new one, if there is time for more.
+/// How long a connection may be silent before it is compared with a new one, if the options allow that long.
 const DOUBT: Duration = Duration::from_millis(500);
-/// How much later an answer may come than that to something that was asked later, by another connection.
+/// How much later the reply may come than the reply to a later request on another connection.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// How long a silence is borne with.
+/// How long a silence is tolerated.
 #[derive(Debug)]
 pub(crate) struct Doubt {
     ttl: Duration,
@@ -39,8 +39,8 @@ impl Doubt {
         Self { ttl, shortest, longer: shortest, given_up: None }
     }
 
-    /// A connection was given up. If the next one is soon silent too, it may be that an answer takes so long: a list of
-    /// many nodes by a narrow way. The library would wait for a third of the ttl.
+    /// A connection was given up. If the next one is soon silent too, replies may simply take that long: a list of many
+    /// nodes over a slow network. So wait longer then, up to the library's own limit, a third of the ttl.
     pub(crate) fn gave_up(&mut self) {
         let now = boot_clock().now();
         self.longer = if self.is_fresh(now) { (self.longer * 2).min(self.ttl / 3) } else { self.shortest };
@@ -51,12 +51,12 @@ impl Doubt {
         self.given_up.is_some_and(|given_up| now < given_up + self.ttl)
     }
 
-    /// How long a silence is borne with now.
+    /// How long a silence is tolerated now.
     fn patience(&self, now: Moment) -> Duration {
         if self.is_fresh(now) { self.longer } else { self.shortest }
     }
 
-    /// Waits until the connection that this link has, to that server, is as good as dead.
+    /// Waits until the link's connection to that server is taken for dead.
     pub(crate) async fn is_justified(&self, link: &Link, dial: &Dial, host: &str, wanting: &Wanting) {
         let clock = boot_clock();
         loop {
@@ -65,7 +65,7 @@ impl Doubt {
             let began = clock.now();
             let here = async {
                 if asked.await.is_err() {
-                    std::future::pending::<()>().await; // the link is being closed, and takes nothing any more
+                    std::future::pending::<()>().await; // the link is closing and refuses requests
                 }
             };
             let there = async {
@@ -86,25 +86,25 @@ impl Doubt {
     }
 }
 
-/// Whether answers are missing on a connection.
+/// Whether replies are missing on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Wanting {
     state: Mutex<State>,
-    /// Something is under way, and before nothing was.
+    /// A request is under way, and before none was.
     begun: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     under_way: usize,
-    /// When something was asked for the last time.
+    /// When the last request was sent.
     last: Option<Moment>,
-    /// Since when nothing was heard, if something is under way that may still be answered.
+    /// Since when nothing was heard, if a request is under way that may still get a reply.
     since: Option<Moment>,
 }
 
 impl Wanting {
-    /// Something is asked.
+    /// A request is sent.
     pub(crate) fn ask(self: &Arc<Self>) -> Missing {
         let mut state = self.state();
         let now = boot_clock().now();
@@ -118,7 +118,7 @@ impl Wanting {
         Missing(self.clone())
     }
 
-    /// Waits until something is under way and nothing was heard for so long.
+    /// Waits until a request is under way and nothing was heard for that long.
     async fn silent_for(&self, long: impl Fn(Moment) -> Duration, clock: &Arc<dyn Clock>) {
         loop {
             let long = long(clock.now());
@@ -128,7 +128,8 @@ impl Wanting {
                 Some(at) => Sleep::until(clock, at).await,
                 None => {
                     self.begun.notified().await;
-                    // Nothing is silent for so long before, and whoever asks much and often wakes nobody each time.
+                    // The limit cannot be reached before this. Sleeping here also saves a wake-up for each of many
+                    // requests.
                     Sleep::until(clock, clock.now() + long).await;
                 }
             }
@@ -139,7 +140,7 @@ impl Wanting {
         self.state().since.is_some_and(|since| since <= then)
     }
 
-    /// Everything that was asked until then is answered: whose answer is missing still does not listen.
+    /// All requests sent until then have got their replies: a future that still misses its reply is not being polled.
     fn hears_all_until(&self, then: Moment) {
         let mut state = self.state();
         if state.last.is_none_or(|last| last <= then) {
@@ -152,11 +153,11 @@ impl Wanting {
     }
 }
 
-/// An answer that is missing.
+/// A missing reply.
 pub(crate) struct Missing(Arc<Wanting>);
 
 impl Missing {
-    /// It has come.
+    /// The reply has come.
     pub(crate) fn heard(&self) {
         let mut state = self.0.state();
         state.since = (state.under_way > 1).then(|| boot_clock().now());

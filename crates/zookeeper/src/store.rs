@@ -1,4 +1,4 @@
-//! A ZooKeeper, and how sessions of it are opened.
+//! A ZooKeeper store, and how it opens sessions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Clock, Error, ErrorKind, Lane, Locks, Options, Result, Session, SessionId, Signals, boot_clock,
-};
+use tidelock_core::backend::{Backend, Clock, Lane, Session, Signals, boot_clock};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as Said};
 
@@ -25,9 +24,9 @@ use crate::silence::Doubt;
 use crate::tls::Tls;
 use crate::{check, gathering, trouble};
 
-/// Between two tries to reach servers that are not ready.
+/// The pause between two tries to reach servers that are not ready.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A ZooKeeper to keep lines in. Cloning it is cheap; each client that connects has a session of its own.
+/// A ZooKeeper that keeps locks. Cloning is cheap; each client that connects has a session of its own.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_zookeeper::Result<()> {
@@ -44,26 +43,27 @@ pub struct Store {
     name: Arc<str>,
     is_only_the_creators: bool,
     tls: Option<Tls>,
-    /// Whether a session was ever opened.
+    /// Whether this store has ever opened a session.
     has_served: Arc<AtomicBool>,
 }
 
 impl Store {
-    /// The servers at `url`; nothing is connected yet.
+    /// A store on the servers at `url`. This does not connect yet.
     ///
-    /// `zookeeper://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/CHROOT]`: some servers of one ensemble, the user who is
-    /// known by the scheme `digest`, and the node below which everything is. That node has to be there. With the feature
-    /// `tls`, `zookeeper+tls://…` and the certificates that [`Store`] is told then.
+    /// `zookeeper://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/CHROOT]`: some servers of one ensemble, a user for the
+    /// scheme `digest`, and the node below which all nodes are made. That node must exist. With the feature `tls`:
+    /// `zookeeper+tls://…`, and the certificates passed to `Store::certificates`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] when that is no such URL.
+    /// [`ErrorKind::InvalidOption`] when the URL does not have this form.
     pub fn open(url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let name = address.name().into();
         Ok(Self { address, name, is_only_the_creators: false, tls: None, has_served: Arc::default() })
     }
 
-    /// Only the user in the URL may do anything with the nodes that are made from now on. By default everyone may.
+    /// Gives only the user in the URL access to the nodes that this store creates from now on. By default everyone has
+    /// access.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidOption`] when the URL names no user.
@@ -78,7 +78,7 @@ impl Store {
         Ok(self)
     }
 
-    /// The servers are known by this authority, and this client to them by its certificate, if it has one.
+    /// Sets the authority that the servers are checked against and, if there is one, this client's certificate.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -92,35 +92,43 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] when they cannot be read, or the URL is of no TLS, or names a host that no
-    /// certificate can be for.
+    /// [`ErrorKind::InvalidOption`] when the certificates cannot be read, when the URL does not use TLS, or when it
+    /// names a host that no certificate can be for.
     #[cfg(feature = "tls")]
     pub fn certificates(mut self, certificates: &crate::TlsCertificates) -> Result<Self> {
         let wrong = |what: String| Err(Error::new(ErrorKind::InvalidOption, what));
         if !self.address.has_tls {
-            return wrong("certificates are for URLs with TLS: zookeeper+tls://".to_owned());
+            return wrong("certificates need a URL with TLS: zookeeper+tls://…".to_owned());
         }
         // The library would panic.
         if let Some(host) = self.address.hosts.iter().find(|host| crate::tls::server_name(host).is_none()) {
-            return wrong(format!("there can be no certificate for the host in {host}"));
+            return wrong(format!("no certificate can be valid for the host in {host}"));
         }
         self.tls = Some(Tls::of(certificates)?);
         Ok(self)
     }
 
-    /// Locks of this store, their session opened now.
+    /// Connects a client: its session is opened now. Can be called many times; each client has a session of its own.
     ///
     /// # Errors
-    /// What [`Options::check`] refuses, and whatever is wrong with the servers.
-    pub async fn connect(self, options: Options) -> Result<Arc<dyn Locks>> {
-        tidelock::connect(Arc::new(self), options).await
+    /// What [`Options::check`] refuses, and any trouble with the servers.
+    pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::connect(Arc::new(self.clone()), options).await
+    }
+
+    /// Makes a client whose session is opened at first use: a program can start while the servers are down.
+    ///
+    /// # Errors
+    /// What [`Options::check`] refuses.
+    pub fn attach(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::attach(Arc::new(self.clone()), options)
     }
 
     fn acls(&self) -> Acls<'static> {
         if self.is_only_the_creators { Acls::creator_all() } else { Acls::anyone_all() }
     }
 
-    /// Servers that have served once are being started again, or elect somebody: they are given the time for it.
+    /// Servers that have served before may be restarting or electing a leader: they get time for it.
     async fn dial_patiently(&self, options: &Options) -> Result<Dialled> {
         let dial = self.dial();
         let late = boot_clock().now() + options.connect_deadline * 3 / 4;
@@ -143,15 +151,15 @@ impl Store {
         Dial { address: self.address.clone(), tls: self.tls.clone() }
     }
 
-    /// What cannot be kept here.
+    /// Refuses options that cannot be kept here.
     fn check(&self, options: &Options) -> Result<()> {
         if options.replicas.is_some() {
-            let wrong = "a ZooKeeper answers when most of its servers have a grant, and no other number can be waited \
-                         for; connect without the option `replicas`";
+            let wrong = "ZooKeeper answers when most of its servers have a grant, and cannot wait for another number; \
+                         connect without the option `replicas`";
             return Err(Error::new(ErrorKind::Unsupported, wrong));
         }
         if self.address.has_tls && self.tls.is_none() {
-            let wrong = "TLS needs to know whom to trust: Store::certificates";
+            let wrong = "zookeeper+tls:// needs the certificates to trust; set them with Store::certificates";
             return Err(Error::new(ErrorKind::InvalidOption, wrong));
         }
         if self.address.chroot.is_empty() && Nodes::of(&options.namespace).root() == SERVERS_OWN {

@@ -1,4 +1,4 @@
-//! TLS: by whom servers are known, and as whom they know us.
+//! TLS: the authority that servers are checked against, and the client's own certificate.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -17,16 +17,16 @@ use zookeeper_client::{Connector, TlsOptions};
 /// Certificates for TLS, in PEM.
 #[derive(Clone)]
 pub struct TlsCertificates {
-    /// Who vouches for the servers: one or more certificates, and lists of those that are revoked.
+    /// The authorities to trust: one or more certificates, and lists of revoked ones.
     pub root_cert: Vec<u8>,
-    /// As whom the servers know this client, if they want to.
+    /// This client's certificate, if the servers ask for one.
     pub client_tls: Option<ClientTlsConfig>,
 }
 
-/// The certificate of a client, and its key, in PEM.
+/// A client's certificate and its key, in PEM.
 #[derive(Clone)]
 pub struct ClientTlsConfig {
-    /// The client's certificate, and whatever leads from it to somebody whom the servers trust.
+    /// The client's certificate, and the chain from it to an authority that the servers trust.
     pub client_cert: Vec<u8>,
     /// Its key.
     pub client_key: Vec<u8>,
@@ -44,10 +44,10 @@ impl fmt::Debug for ClientTlsConfig {
     }
 }
 
-/// What was read, or why it cannot be.
+/// The parsed value, or why it cannot be parsed.
 type Read<T> = std::result::Result<T, Box<dyn StdError + Send + Sync>>;
 
-/// Certificates that were read, for the library and for ourselves.
+/// Parsed certificates, for the library and for our own connections.
 #[derive(Clone)]
 pub(crate) struct Tls {
     options: TlsOptions,
@@ -56,26 +56,26 @@ pub(crate) struct Tls {
 
 impl Tls {
     pub(crate) fn of(certificates: &TlsCertificates) -> Result<Self> {
-        // Unless the program has chosen one: the library would panic where it has two to choose from.
+        // A choice of the program wins. Without any, the library would panic if two providers are available.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let options = options(certificates).map_err(|said| unreadable().because(said))?;
         let config = config(certificates).map_err(|said| unreadable().because(said))?;
         Ok(Self { options, connector: Arc::new(config).into() })
     }
 
-    /// The library then uses it too.
+    /// Makes the library use these certificates.
     pub(crate) fn equip(&self, library: Connector) -> Connector {
         library.with_tls(self.options.clone())
     }
 
-    /// A connection of our own to `HOST:PORT`.
+    /// Our own connection to `HOST:PORT`.
     pub(crate) async fn connect(&self, host: &str) -> io::Result<TlsStream<TcpStream>> {
         let name = server_name(host).ok_or(io::ErrorKind::InvalidInput)?;
         self.connector.connect(name, TcpStream::connect(host).await?).await
     }
 }
 
-/// Why the two did not accept each other, if that is what it is.
+/// Why client and server did not accept each other's certificates, if that is the error.
 pub(crate) fn mistrust(error: &io::Error) -> Option<String> {
     match error.get_ref()?.downcast_ref::<rustls::Error>()? {
         rustls::Error::InvalidMessage(_) => None, // that was no TLS
@@ -83,7 +83,7 @@ pub(crate) fn mistrust(error: &io::Error) -> Option<String> {
     }
 }
 
-/// What the certificate of the server at `HOST:PORT` has to be for. None: there can be no certificate for that.
+/// The name that the certificate of the server at `HOST:PORT` must have. None: no certificate can have it.
 pub(crate) fn server_name(host: &str) -> Option<ServerName<'static>> {
     let (name, _) = host.rsplit_once(':')?;
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));

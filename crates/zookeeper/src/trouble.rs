@@ -1,11 +1,11 @@
-//! What ZooKeeper and its client library say when something is wrong, as an error of ours that helps.
+//! Turns the errors of ZooKeeper and its client library into ours, which say what to do.
 
-use tidelock::{Error, ErrorKind};
+use tidelock_core::{Error, ErrorKind};
 use zookeeper_client::Error as Said;
 
-/// The error that this one of the library means, with where it happened: `zookeeper 127.0.0.1:2181`.
+/// Our error for one of the library's, with the server: `zookeeper 127.0.0.1:2181`.
 ///
-/// What the server has not said itself leaves open what was done.
+/// If the error does not come from the server itself, the outcome of the request is unknown.
 pub(crate) fn from(error: &Said, place: &str) -> Error {
     let (kind, message) = match error {
         Said::SessionExpired | Said::ClientClosed => (ErrorKind::Lost, "has ended the session"),
@@ -13,30 +13,28 @@ pub(crate) fn from(error: &Said, place: &str) -> Error {
         Said::NoAuth => (ErrorKind::Denied, DENIED),
         Said::InvalidAcl => (
             ErrorKind::Denied,
-            "does not know who this is; only the creator's nodes want USER:PASSWORD@ in the URL",
+            "does not know this user; nodes for their creator alone need USER:PASSWORD@ in the URL",
         ),
-        Said::NotReadOnly => {
-            (ErrorKind::Unavailable, "is cut off from the others of its ensemble, and lets nobody write")
-        }
-        Said::QuotaExceeded => (ErrorKind::Unavailable, "has a quota on this path, and it is used up"),
-        Said::Throttled => (ErrorKind::Unavailable, "has too much to do, and has put this off"),
+        Said::NotReadOnly => (ErrorKind::Unavailable, "is read-only: it is cut off from its ensemble"),
+        Said::QuotaExceeded => (ErrorKind::Unavailable, "refused: the quota of this path is used up"),
+        Said::Throttled => (ErrorKind::Unavailable, "is overloaded and put this request off"),
         Said::NoChildrenForEphemerals => (
             ErrorKind::Protocol,
-            "has a node where this lock's is that can have no children: something else made it",
+            "has a node at this lock's path that cannot have children: something else created it",
         ),
         Said::Unimplemented => (ErrorKind::Unsupported, "is older than ZooKeeper 3.6"),
-        Said::NoNode => (ErrorKind::Protocol, "has no namespace any more: somebody has deleted its node"),
+        Said::NoNode => (ErrorKind::Protocol, "no longer has the namespace: its node was deleted"),
         Said::NodeExists | Said::NotEmpty | Said::BadVersion => {
-            (ErrorKind::Conflict, "had this changed by somebody else meanwhile")
+            (ErrorKind::Conflict, "reports that another client changed this at the same time")
         }
-        Said::BadArguments(_) => (ErrorKind::InvalidName, "cannot have a node of that name"),
+        Said::BadArguments(_) => (ErrorKind::InvalidName, "cannot have a node with this name"),
         Said::Timeout => (ErrorKind::Timeout, "did not answer in time"),
-        _ => (ErrorKind::Unavailable, "was not heard out: the connection to it was lost"),
+        _ => (ErrorKind::Unavailable, "did not reply in full: the connection to it was lost"),
     };
     Error::new(kind, format!("{place} {message}")).because(error.clone())
 }
 
-/// What has to be granted to whom, the exact ACL.
-pub(crate) const DENIED: &str = "refused for want of a permission; grant it with zkCli: \
+/// The exact ACL to grant.
+pub(crate) const DENIED: &str = "refused: this user lacks a permission; grant it with zkCli: \
     setAcl /NAMESPACE world:anyone:cdrw (or digest:USER:HASH:cdrw), and the same for what is below it: setAcl -R; \
-    or name in the URL the user who has it: USER:PASSWORD@";
+    or put a user with this permission in the URL: USER:PASSWORD@";

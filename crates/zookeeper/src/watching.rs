@@ -1,14 +1,15 @@
-//! Looking at a line, and watching the one thing that the first of our waiters there waits for.
+//! Looking at a line, and watching what our first waiter there waits for.
 //!
-//! Whoever stands behind the first of ours cannot have its turn before it. So one watch serves all of them: on the node
-//! of somebody else's claim, on the line where there is no such claim; and none for a claim of our own, whose leave
-//! passes by here anyway. A watch may be set too late to hear of a change. So it is set by a read, and what that reads
-//! is compared with what was seen before.
+//! A claim behind our first waiter cannot get its turn before it. So one watch serves all our waiters. It is on the
+//! node of another client's claim, or on the line if there is no such claim. A claim of our own needs no watch, because
+//! its leave is made by this client. A watch may be set too late to report a change. So it is set by a read, and the
+//! result is compared with what was seen before.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tidelock::{ClaimId, Grant, Kind, Name, Result, Sight, Weight};
+use tidelock_core::backend::{Grant, Sight};
+use tidelock_core::{ClaimId, Kind, Name, Result, Weight};
 use tidelock_model::{Place, ShownLine, Watch, places, touches};
 use zookeeper_client::{Error as Said, Stat};
 
@@ -30,7 +31,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// That, as it is watched in the store. None: it is not in the line.
+    /// The node or line to watch in the store. None: the claim is not in the line.
     pub(crate) fn what(&self, watch: Watch) -> Option<What> {
         match watch {
             Watch::Line => Some(What::Line),
@@ -49,13 +50,13 @@ impl Desk {
         stamped(self.link.list(&self.nodes.line(name)), stamp)
     }
 
-    /// The same, when the server that we are connected to has caught up with the leader.
+    /// The same, after our server has caught up with the leader.
     pub(crate) fn list_latest(&self, name: &Name) -> Asked<Listed> {
         let stamp = self.books.stamp(name);
         stamped(self.link.list_latest(&self.nodes.line(name)), stamp)
     }
 
-    /// The line as these children show it, with what its data say of the capacity.
+    /// The line as these children show it, with the capacity from its data.
     pub(crate) async fn see(&self, name: &Name, mut listing: Listing) -> Result<Seen, Said> {
         let mut resized = None;
         if listing.has_data() {
@@ -64,7 +65,7 @@ impl Desk {
                     resized = Resized::parse(&data);
                     listing.stat.version = stat.version;
                 }
-                Err(Said::NoNode) => listing.standing.clear(), // nobody stands there any more
+                Err(Said::NoNode) => listing.standing.clear(), // the line is gone
                 Err(error) => return Err(error),
             }
         }
@@ -76,7 +77,7 @@ impl Desk {
         Ok(Seen { listing, resized, line })
     }
 
-    /// Looks for these claims of ours, and goes on watching for the first that waits.
+    /// Looks for these claims of ours, and keeps a watch for our first waiter.
     pub(crate) async fn look_for(self: &Arc<Self>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
         let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.lease.ttl };
         let listing = match self.list(name).await {
@@ -97,8 +98,8 @@ impl Desk {
             standing.insert(claim.id);
             match place {
                 Place::Held => sight.held.extend(self.granted(&seen, claim.id)),
-                // It could have had its turn before a resize, and did not look: it cannot any more. Or the line is in use
-                // in another size now, and it stands in line anew.
+                // Before a resize it could have had its turn, but it did not look in time and now cannot. Or the line's
+                // size in use has changed, and the claim must stand in line anew.
                 Place::Stranded | Place::AnotherSize(_) if !self.is_seen_elsewhere(&seen, claim.id) => {
                     misplaced.push(claim.id);
                 }
@@ -115,20 +116,20 @@ impl Desk {
         Ok(sight)
     }
 
-    /// Whether one of ours is shown where it does not stand any more.
+    /// Whether the list shows one of our claims at a node that it has left.
     fn is_seen_elsewhere(&self, seen: &Seen, id: ClaimId) -> bool {
         seen.listing.find(id).is_some_and(|standing| self.books.stands_elsewhere(id, &standing.node))
     }
 
-    /// What one of ours was granted, if it was told so.
+    /// The grant of one of our claims, if it is recorded as held at this node.
     fn granted(&self, seen: &Seen, id: ClaimId) -> Option<(ClaimId, Grant)> {
         let capacity = seen.line.claim(id).map(|claim| seen.line.size(claim))?;
         let node = &seen.listing.find(id)?.node;
         self.books.held(id, node).map(|token| (id, Grant { token, capacity }))
     }
 
-    /// Takes down that those of ours have their turn who were seen to have it. Says who has not been told: their joins may
-    /// still be being answered, out of an older list.
+    /// Records which of our claims were seen to have their turn. Returns those that are news. Their joins may still be
+    /// about to be answered from an older list.
     fn hold_all(&self, name: &Name, seen: &Seen) -> Vec<ClaimId> {
         let places = seen.line.each().zip(&seen.listing.standing);
         let held = places.filter(|((claim, is_held), _)| *is_held && claim.id.session == self.id);
@@ -136,7 +137,7 @@ impl Desk {
         held.map(|(_, standing)| standing).filter(is_news).map(|standing| standing.id).collect()
     }
 
-    /// Tells those of ours of their turn.
+    /// Tells these claims of ours of their turn.
     fn tell(&self, name: &Name, seen: &Seen, turns: Vec<ClaimId>) {
         for id in turns {
             if touches(&seen.line, id) {
@@ -148,17 +149,18 @@ impl Desk {
         }
     }
 
-    /// Watches for the first of ours that waits in a line, as it was seen.
+    /// Watches for our first waiter in a line, as it was seen.
     pub(crate) fn arm(self: &Arc<Self>, name: &Name, seen: &Seen) {
         let turns = self.hold_all(name, seen);
         self.watch_and_tell(name, seen, turns);
     }
 
-    /// Watches for the first of ours that waits, and tells these of their turn. Whoever is not the first any more is not
-    /// watched for from then on, so it is told as well: also if it has heard only now that it stands.
+    /// Watches for our first waiter, and tells these claims of their turn. From then on nothing is watched for a claim
+    /// that is no longer the first waiter. So such a claim is told too, even if the reply to its join has only just
+    /// arrived.
     ///
-    /// What was seen is taken down before anybody is told: who releases at once leaves whoever is next to that, and to no
-    /// list of its own.
+    /// The view is recorded before any claim is told. A holder may release at once, and the next claim then relies on
+    /// this record, not on a list of its own.
     fn watch_and_tell(self: &Arc<Self>, name: &Name, seen: &Seen, mut turns: Vec<ClaimId>) {
         self.watch_for_the_first(name, seen);
         turns.extend(self.hold_all(name, seen));
@@ -173,7 +175,7 @@ impl Desk {
         let is_misplaced = |place: &Place| matches!(place, Place::Stranded | Place::AnotherSize(_));
         let misplaced = ours().filter(|((_, place), _)| is_misplaced(place));
         let misplaced = misplaced.map(|((claim, _), standing)| (claim.id.number, standing.node.as_str()));
-        // They are on their way to another place, unless they waited here before that came to be another size's.
+        // They are already moving to another place, unless they waited here before the line changed to another size.
         let must_go = self.books.does_any_stand(name, misplaced);
         let behind = self.books.saw(name, seen, self.watching(name, seen.listing.stat.cversion));
         self.go_on(name, &behind);
@@ -187,7 +189,8 @@ impl Desk {
         }
     }
 
-    /// Sets a watch, of the number and on the thing that it is told, for a line that was seen in this version.
+    /// Returns a function that sets a watch with a given number on a given thing, for a line that was seen in this
+    /// version.
     pub(crate) fn watching(
         self: &Arc<Self>,
         name: &Name,
@@ -197,8 +200,8 @@ impl Desk {
         move |serial, what| desk.spawn(desk.clone().watch(name.clone(), serial, what, cversion))
     }
 
-    /// Where nothing is watched for the first of ours, all who are known to have stood ahead of it may have left. If not,
-    /// somebody has to look.
+    /// If nothing is watched for our first waiter, all claims known to have stood ahead of it may have left. If they
+    /// have not, a look is needed.
     pub(crate) fn go_on(self: &Arc<Self>, name: &Name, behind: &Behind) {
         if *behind == Behind::Watched {
             return;
@@ -217,12 +220,13 @@ impl Desk {
             What::Own(_) => return,
             What::Node(node) => {
                 let set = self.link.watch_node(&format!("{line}/{node}")).await;
-                // It may have been touched since it was seen: no list would tell.
+                // The node may have been written to since it was seen. No list would show that.
                 if set.as_ref().is_ok_and(|(stat, _)| !self.books.is_set(&name, serial, stat.version)) {
                     return self.signals.look(&name);
                 }
                 match set {
-                    // Servers tell nobody that a node has left which they may not read: it leaves this line.
+                    // A server does not report the deletion of a node to a client without the permission to read it.
+                    // But the line's children change.
                     Err(Said::NoAuth) => self.watch_line(&line, cversion).await,
                     set => set.map(|(_, watcher)| Some(watcher)),
                 }
@@ -230,7 +234,7 @@ impl Desk {
             What::Line => self.watch_line(&line, cversion).await,
         };
         let has_changed = changes(watching).await;
-        // This task ends with its watch, and whoever has its turn ends that: there is nothing to wait for behind it.
+        // Taking the turn drops the watch and so ends this task: no code after it may be needed.
         if has_changed && self.has_turn(&name).await {
             return;
         }
@@ -240,14 +244,14 @@ impl Desk {
         }
     }
 
-    /// None: its children have changed since they were seen.
+    /// None: the children have changed since they were seen.
     async fn watch_line(&self, line: &str, cversion: i32) -> Result<Option<Watcher>, Said> {
         let (stat, watcher) = self.link.watch_children(line).await?;
         Ok((stat.cversion == cversion).then_some(watcher))
     }
 
-    /// Whether the first of ours has its turn now: with a mutex, when all who stood ahead of it have left. Only they are
-    /// asked for, and itself, and not the whole line, which may be long. False: that has to be looked for there.
+    /// Whether our first waiter has its turn now: in a mutex's line, when all that stood ahead of it have left. Reads
+    /// only their nodes and its own, not the whole line, which may be long. False: list the line to find out.
     async fn has_turn(self: &Arc<Self>, name: &Name) -> bool {
         let Some(Ahead { number, node, nodes }) = self.books.ahead(name) else { return false };
         let line = self.nodes.line(name);
@@ -260,7 +264,7 @@ impl Desk {
         turn.map(|turn| self.takes_turn(name, number, &turn)).is_some()
     }
 
-    /// Tells one of ours, in a mutex's line, that it has its turn.
+    /// Tells one of our claims, in a mutex's line, that it has its turn.
     pub(crate) fn takes_turn(&self, name: &Name, number: u64, turn: &Turn) {
         let grant = Grant { token: turn.token, capacity: Weight::ONE };
         self.signals.held(ClaimId { session: self.id, number }, grant);
@@ -279,7 +283,8 @@ impl Desk {
         }
     }
 
-    /// Tells whoever watches this claim of ours that it waits no more. Nobody does, if the next in line is ours too.
+    /// Tells the client that watches this claim of ours that it waits no more. No other client watches it if the next
+    /// in line is ours too.
     pub(crate) fn touch(&self, name: &Name, listing: &Listing, id: ClaimId) {
         let behind = listing.standing.iter().skip_while(|standing| standing.id != id).nth(1);
         if behind.is_none_or(|standing| standing.id.session == self.id) {
@@ -287,7 +292,7 @@ impl Desk {
         }
         if let Some(standing) = listing.find(id) {
             let path = format!("{}/{}", self.nodes.line(name), standing.node);
-            drop(self.link.write(path, self.label.clone())); // a hint: it is sent, and nobody waits for it
+            drop(self.link.write(path, self.label.clone())); // a hint: sent without waiting for the reply
         }
     }
 
@@ -296,8 +301,8 @@ impl Desk {
     }
 }
 
-/// Waits until what is watched has changed; at once if it had, before it was watched. False: the connection is gone. When
-/// there is one again, everything is looked at.
+/// Waits until the watched node has changed. Returns at once if it had changed before the watch was set. False: the
+/// connection is gone. After a reconnect everything is looked at.
 async fn changes(watching: Result<Option<Watcher>, Said>) -> bool {
     match watching {
         Ok(Some(watcher)) => watcher.changed().await,

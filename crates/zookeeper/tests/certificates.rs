@@ -1,4 +1,4 @@
-//! TLS: a server and a client that know each other by an authority of their own, and what is said where they do not.
+//! TLS: a server and a client with certificates of one test authority, and the errors when a certificate is refused.
 #![cfg(feature = "tls")]
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidelock_zookeeper::{ClientTlsConfig, Error, ErrorKind, Options, Store, TlsCertificates};
 
-/// Made for these tests, for 127.0.0.1; nobody has the key of their authority.
+/// Made for these tests, for 127.0.0.1. The authority's key was not kept.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/src/servers/certificates");
 
 fn pem(file: &str) -> Vec<u8> {
@@ -32,7 +32,7 @@ fn url() -> String {
 async fn pass_on(url: &str, certificates: &TlsCertificates) -> Result<(), Error> {
     let store = Store::open(url)?.certificates(certificates)?;
     let options = Options::new().ttl(Duration::from_secs(10)).namespace(&site::namespace("tls"));
-    let a = store.clone().connect(options.clone()).await?;
+    let a = store.connect(options.clone()).await?;
     let b = store.connect(options).await?;
     let first = a.mutex("m")?.lock().await?;
     let (wanted, mutex) = (first.token(), b.mutex("m")?);
@@ -68,7 +68,7 @@ async fn a_server_and_a_client_know_each_other_by_ones_own_authority() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_port_of_the_other_kind_is_said_so() {
     let plain = site::url().replace("zookeeper://", "zookeeper+tls://");
-    assert_refused(&plain, known(), ErrorKind::Protocol, "speaks no TLS").await;
+    assert_refused(&plain, known(), ErrorKind::Protocol, "does not speak TLS").await;
     let store = Store::open(&url().replace("+tls", "")).unwrap();
     let error = store.connect(Options::new()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);

@@ -1,4 +1,4 @@
-//! A client that was closed: nobody warns of it, or keeps it connected, however long what it gave out lives.
+//! A closed client logs no warning and stays disconnected, however long its guards and mutexes live.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Writes down every warning of this program.
+/// Collects every warning of this program.
 struct Warnings;
 
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -57,6 +57,6 @@ async fn nobody_warns_of_a_client_that_was_closed() {
     assert_eq!(guard.state(), State::Lost);
     tokio::time::sleep(ttl * 3 / 2).await; // it would have to be renewed by then
     let warnings = WARNINGS.lock().unwrap().clone();
-    assert!(warnings.is_empty(), "it was closed in good order: {warnings:?}");
+    assert!(warnings.is_empty(), "the client was closed properly: {warnings:?}");
     drop(guard);
 }

@@ -1,4 +1,4 @@
-//! A crowd on one name, on a server: whatever becomes of it costs nobody else a lock.
+//! A crowd on one name, on a server: whatever happens to it costs no other client a lock.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -10,10 +10,10 @@ use tidelock_zookeeper::{Options, State, Store};
 use tokio::task::JoinSet;
 
 const CROWD: usize = 10_000;
-/// A second is promised, on a machine that has nothing else to do.
+/// One second is promised, on a machine without other load.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Half of them are dropped before they were sent, and of the others nobody knows what became of them.
+/// Half of the joins are dropped before they are sent, and the outcome of the others is unknown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn ten_thousand_joins_dropped_at_once_are_gone_soon_and_cost_nobody_a_lock() {
@@ -21,7 +21,7 @@ async fn ten_thousand_joins_dropped_at_once_are_gone_soon_and_cost_nobody_a_lock
     let options = Options::new().ttl(Duration::from_secs(6)).namespace(&namespace("crowd"));
     let line = format!("/{}/hot", options.namespace);
     let [crowd, other] =
-        [store.clone().connect(options.clone()).await.unwrap(), store.connect(options).await.unwrap()];
+        [store.connect(options.clone()).await.unwrap(), store.connect(options).await.unwrap()];
     let (kept, hot) = (other.mutex("kept").unwrap().lock().await.unwrap(), other.mutex("hot").unwrap());
     let hot = hot.lock().await.unwrap();
     let client = plain().await;

@@ -1,5 +1,5 @@
-//! One name as two kinds or in two sizes at once, on a server: whoever is cut off before it could step back lets nobody
-//! in who may not be, and guards that overlap are told one size and fit it.
+//! One name used as two kinds or in two sizes at once, on a server: a client that is cut off before it could step back
+//! lets no other client in wrongly, and guards that overlap are told the same size and fit it.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use site::{Caller, is_held, join, name, namespace, plain, weight};
-use tidelock_zookeeper::{
-    Claim, ClaimId, ErrorKind, Grant, Kind, Leave, Name, Options, Patience, Place, Store, Weight,
-};
+use tidelock_zookeeper::backend::{Claim, Grant, Leave, Patience, Place};
+use tidelock_zookeeper::{ClaimId, ErrorKind, Kind, Name, Options, Store, Weight};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// So long that nobody looks by the clock.
+/// So long that no client looks because of a timer.
 const LONG: Duration = Duration::from_secs(600);
-/// How long it is watched that nobody is held who may not be.
+/// How long the test checks that no claim is held wrongly.
 const A_WHILE: Duration = Duration::from_millis(400);
 
 fn store() -> Store {
@@ -28,7 +27,7 @@ fn options(what: &str) -> Options {
     Options::new().ttl(LONG).namespace(&namespace(what))
 }
 
-/// A claim whose owner was cut off as soon as it stood in line. It ends with its session.
+/// A claim whose client was cut off as soon as it stood in line. It ends with its session.
 async fn stray(options: &Options, line: &str, node: &str) -> Client {
     let client = plain().await;
     let mode = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
@@ -40,13 +39,13 @@ fn permits(caller: &Caller, line: &Name, number: u64, permits: u32, of: u32) -> 
     Claim::new(caller.claim(number), line.clone(), Kind::Semaphore, weight(permits), weight(of))
 }
 
-/// What a look of this client's says it holds.
+/// The grant of this claim, by a look or by what its client was told.
 async fn seen(caller: &Caller, line: &Name, id: ClaimId) -> Option<Grant> {
     let sight = caller.session.look(line, &[id]).await.unwrap();
     sight.held.first().map(|(_, grant)| *grant).or(caller.heard.held(id))
 }
 
-/// Two who wait for a mutex behind a holder and a stray: nobody has it until the stray is gone, and then one does.
+/// Two claims wait for a mutex behind a holder and a stray: neither gets it until the stray is gone, and then one does.
 async fn nobody_passes(what: &str, node: &str) {
     let options = options(what);
     let mut callers = Vec::new();
@@ -86,10 +85,10 @@ async fn a_readers_stray_lets_nobody_into_a_mutex() {
     nobody_passes("stray reader", "r-00000000000000aa-1-1-2147483647-").await;
 }
 
-/// A guard of a semaphore: what it holds, and the size that it was told.
+/// A semaphore's guard: its permits, and the size it was told.
 type Told = (ClaimId, u32, u32);
 
-/// Guards of semaphores, as everyone in this process holds them.
+/// The semaphore guards that are held in this process.
 #[derive(Default)]
 struct Held(Mutex<HashMap<Name, Vec<Told>>>);
 
@@ -110,7 +109,7 @@ impl Held {
     }
 }
 
-/// Waits for its turn as core does: whoever is gone stands in line anew.
+/// Waits for its turn as core does: a claim that is gone joins again.
 async fn held(caller: &Caller, mut claim: Claim, numbers: &AtomicU64) -> (Claim, Grant) {
     loop {
         claim.id = caller.claim(numbers.fetch_add(1, Ordering::Relaxed));
@@ -154,7 +153,7 @@ async fn a_stray_of_another_size_changes_no_size_that_guards_were_told() {
         tokio::time::sleep(A_WHILE * after).await;
         let (claim, grant) = held(caller, permits(caller, &line, 0, many, 5), &numbers).await;
         guards.enter(&claim, grant);
-        tokio::time::sleep(A_WHILE * whiles).await; // so that it overlaps with whoever may come
+        tokio::time::sleep(A_WHILE * whiles).await; // so that it overlaps with other claims
         guards.leave(&claim);
         give_back(caller, &claim).await;
     };
@@ -168,7 +167,7 @@ async fn a_stray_of_another_size_changes_no_size_that_guards_were_told() {
     tokio::join!(go_first, wait(&callers[1], 3, 0, 5), wait(&callers[2], 5, 2, 1));
 }
 
-/// A rolling deploy: some say that there are seven permits, and some say nine.
+/// A rolling deploy: some clients declare seven permits, and some nine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn clients_that_declare_two_sizes_are_told_one_at_a_time() {
@@ -196,7 +195,7 @@ async fn clients_that_declare_two_sizes_are_told_one_at_a_time() {
     all_of(all).await;
 }
 
-/// All of them at once.
+/// Runs all of them at once.
 async fn all_of(all: Vec<impl Future<Output = ()>>) {
     let mut all: Vec<_> = all.into_iter().map(|one| (Box::pin(one), false)).collect();
     std::future::poll_fn(|cx| {
@@ -208,7 +207,7 @@ async fn all_of(all: Vec<impl Future<Output = ()>>) {
     .await;
 }
 
-/// The size of a line is its first comer's, also for whoever has known it in another size.
+/// The first claim sets the size of a line, also for a client that remembers another size.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_size_that_is_remembered_is_not_brought_back() {
@@ -235,7 +234,7 @@ async fn a_size_that_is_remembered_is_not_brought_back() {
     }
 }
 
-/// Readers and mutexes and permits on one name: guards of two kinds never overlap.
+/// Readers, mutexes and permits on one name: guards of two kinds never overlap.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn kinds_that_are_mixed_on_one_name_never_overlap() {
@@ -294,7 +293,7 @@ async fn kinds_that_are_mixed_on_one_name_never_overlap() {
     all_of(all).await;
 }
 
-/// The server deletes a line in which nobody stands, and the versions of the next one begin anew.
+/// The server deletes an empty line, and the versions of the next one begin anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn what_is_remembered_of_a_line_that_was_deleted_takes_no_resize_back() {

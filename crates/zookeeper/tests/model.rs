@@ -1,13 +1,13 @@
-//! Lines of nodes against the rule: after every operation of many short random sequences the server shows what
-//! `tidelock_model::World` does, and every client whose turn it became is told to look, and sees it then.
+//! Lines of nodes against the rule: after every operation of many short random sequences the server shows the same as
+//! `tidelock_model::World`, and every client whose turn has come is told to look, and then sees it.
 //!
-//! Sequences run side by side, each on names of its own, by three clients of which some may end on the way.
+//! Sequences run side by side, each on names of its own, with three clients; some of them may end on the way.
 //!
-//! By design this differs from the model in this, and only in this:
-//! - A void leave is remembered by the claim's own client, and so only that one makes any.
-//! - Only a writer can be made lighter, and only a reader.
+//! The intended differences from the model are these two only:
+//! - A void leave is remembered by the claim's own client, so only that client makes one.
+//! - Only a writer can be made lighter: it becomes a reader.
 //!
-//! A failure prints its sequence and its seed: `TIDELOCK_MODEL_SEED=SEED` runs that one alone.
+//! A failure prints its sequence and its seed. `TIDELOCK_MODEL_SEED=SEED` runs that sequence alone.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -19,10 +19,8 @@ use std::time::{Duration, SystemTime};
 
 use site::{Caller, name};
 use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
-use tidelock_zookeeper::{
-    Claim, ClaimId, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, SessionId, Shard, Store,
-    Token, Weight,
-};
+use tidelock_zookeeper::backend::{Claim, Leave, Left, Patience, Place, Shard};
+use tidelock_zookeeper::{ClaimId, ErrorKind, Kind, Name, Options, SessionId, Store, Token, Weight};
 use tokio::task::JoinSet;
 
 const SEQUENCES: u64 = 2_000;
@@ -38,9 +36,9 @@ struct Pair<'a> {
     world: World<Name>,
     wishes: Wishes<'a, Name>,
     log: Vec<String>,
-    /// Who is to be told to look, and will find that this has its turn.
+    /// The clients that must be told to look, and the claim that each then finds to have its turn.
     granted: Vec<(Name, ClaimId)>,
-    /// How each claim wanted to stand there.
+    /// Each claim's join.
     asked: BTreeMap<ClaimId, Join<Name>>,
     tokens: BTreeMap<ClaimId, Token>,
     newest: BTreeMap<Name, Token>,
@@ -119,13 +117,13 @@ impl<'a> Pair<'a> {
         self.callers.iter().find(|caller| caller.id == session)
     }
 
-    // Each operation, asked of both.
+    // Each operation, on both the model and the server.
 
     async fn join(&mut self, name: Name, id: ClaimId) {
         let mut join = self.wishes.join(&self.world, &name, id);
         if self.world.line(&name).is_some_and(|line| line.claim(id).is_some()) {
-            join = self.asked[&id].clone(); // a join that is repeated wishes for the same
-            join.patience = Patience::Wait; // and has patience, since it stands there
+            join = self.asked[&id].clone(); // a repeated join asks for the same
+            join.patience = Patience::Wait; // and has patience, since its claim stands in line
         }
         self.asked.insert(id, join.clone());
         self.log.push(format!("{join:?}"));
@@ -169,7 +167,7 @@ impl<'a> Pair<'a> {
         }
         self.expect(&events);
         if by != id.session && left != Left::Absent && self.caller(id.session).is_some() {
-            // Its own client hears of it when it renews.
+            // Its own client learns of it from a renewal.
             let standing = [(name.clone(), vec![id])];
             let renewal = self.caller(id.session).unwrap().session.renew(Shard(0), &standing).await.unwrap();
             assert_eq!(renewal.gone, [id]);
@@ -238,7 +236,7 @@ impl<'a> Pair<'a> {
         self.expect(&events);
     }
 
-    // What has to agree.
+    // Model and server must agree on the rest.
 
     fn expect(&mut self, events: &[Event<Name>]) {
         for event in events {
@@ -248,7 +246,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The token of a claim stays the same, and is newer than all before on its name.
+    /// A claim's token stays the same, and is newer than all earlier tokens of its name.
     fn has_token(&mut self, name: &Name, id: ClaimId, token: Token) {
         if self.tokens.insert(id, token) != Some(token) {
             self.is_newest(name, id, token);
@@ -281,13 +279,16 @@ impl<'a> Pair<'a> {
                 .collect();
             let sight = caller.session.look(&name, &mine).await.unwrap();
             assert_eq!(sight.gone, [], "{sight:?}");
-            assert!(sight.held.iter().any(|(held, _)| *held == id), "{id} has its turn, and {sight:?}");
+            assert!(
+                sight.held.iter().any(|(held, _)| *held == id),
+                "{id} has its turn, but was not seen: {sight:?}"
+            );
             for (id, grant) in sight.held {
                 assert_eq!(grant.capacity, self.world.line(&name).unwrap().capacity);
                 self.tokens.insert(id, grant.token);
             }
         }
-        // In the order in which they were granted: a look tells of all of its client's at once.
+        // In the order of the grants: one look tells of all of a client's claims.
         for ((name, id), _) in granted.iter().zip(known).filter(|(_, was_known)| !was_known) {
             self.is_newest(name, *id, self.tokens[id]);
         }
@@ -322,7 +323,7 @@ async fn lines_of_nodes_do_what_the_rule_does() {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let first = replayed.unwrap_or(u64::try_from(since.as_micros()).unwrap() << 12);
     let count = if replayed.is_some() { 1 } else { SEQUENCES };
-    println!("{count} sequences, of the seeds from {first} on");
+    println!("{count} sequences, with seeds from {first} on");
     let (next, namespace) = (Arc::new(AtomicU64::new(first)), site::namespace("model"));
     let mut crews = JoinSet::new();
     for which in 1..=AT_ONCE.min(count) {

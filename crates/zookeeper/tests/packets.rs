@@ -1,4 +1,4 @@
-//! How little is asked and told, counted by the server: requests and events to take, to give back and to hand on.
+//! The traffic of taking, giving back and handing on a lock: requests and events, counted by the server.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use site::{Caller, is_held, join, name, namespace, turn, until, weight};
-use tidelock_zookeeper::{Claim, Kind, Leave, Left, Name, Options, Store, Weight};
+use tidelock_zookeeper::backend::{Claim, Leave, Left};
+use tidelock_zookeeper::{Kind, Name, Options, Store, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-/// So long that nothing is sent by the clock while a test counts.
+/// So long that no timer sends anything while a test counts.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Nobody else may ask while one counts.
+/// Only one test at a time may send requests while counting.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 fn store() -> Store {
@@ -26,7 +27,7 @@ fn options(what: &str) -> Options {
     Options::new().ttl(LONG).namespace(&namespace(what))
 }
 
-/// What the server says to four letters.
+/// The server's reply to a four-letter command.
 async fn ask(letters: &str) -> String {
     let mut server = tokio::net::TcpStream::connect(site::host()).await.unwrap();
     server.write_all(letters.as_bytes()).await.unwrap();
@@ -35,7 +36,7 @@ async fn ask(letters: &str) -> String {
     said
 }
 
-/// What it says it was sent, and has sent.
+/// The packets that the server has received and sent.
 async fn packets() -> (u64, u64) {
     let said = ask("mntr").await;
     let number = |key: &str| -> u64 {
@@ -45,7 +46,7 @@ async fn packets() -> (u64, u64) {
     (number("zk_packets_received"), number("zk_packets_sent"))
 }
 
-/// What doing that takes: requests and events. To ask the server is a few packets too.
+/// The requests and events that this takes. Asking the server takes a few packets too, which are subtracted.
 async fn cost(doing: impl Future<Output = ()>) -> (u64, u64) {
     let (asking, before) = quiet().await;
     doing.await;
@@ -55,7 +56,8 @@ async fn cost(doing: impl Future<Output = ()>) -> (u64, u64) {
     (requests, sent.saturating_sub(requests))
 }
 
-/// What asking takes when nobody else does, and where it has led: whoever has just connected may still say something.
+/// The packets that one query takes while nothing else is sent, and the counters after it. A client that has just
+/// connected may still send something, so this waits until the server is quiet.
 async fn quiet() -> ((u64, u64), (u64, u64)) {
     let mut before = packets().await;
     let mut steps = Vec::new();
@@ -69,13 +71,13 @@ async fn quiet() -> ((u64, u64), (u64, u64)) {
     .await
 }
 
-/// So many requests exactly, and no more events: the server may count one a little late.
+/// Exactly this many requests, and at most this many events: the server may count an event a little late.
 async fn costs(requests: u64, events: u64, what: &str, doing: impl Future<Output = ()>) {
     let cost = cost(doing).await;
     assert!(cost.0 == requests && cost.1 <= events, "{what} took {cost:?} requests and events");
 }
 
-/// Waits until so many nodes are watched in a line.
+/// Waits until this many nodes are watched in a line.
 async fn watched(options: &Options, line: &Name, many: usize) {
     let path = format!("/{}/{line}/", options.namespace);
     let watched = || async {
@@ -97,7 +99,7 @@ async fn packets_are_as_few_as_the_guide_says() {
     };
     costs(1, 0, "to take a name that is new", take(1)).await;
     costs(1, 0, "to give it back", give(1)).await;
-    // Once a second the server deletes what is idle. Then it is one request more, but not time after time.
+    // Once a second the server deletes idle lines. Then it is one request more, but not every time.
     let mut again = Vec::new();
     for number in 10..14 {
         again.push(cost(take(number)).await.0);
@@ -112,10 +114,10 @@ async fn packets_are_as_few_as_the_guide_says() {
         watched(&options, &free, 1).await;
     };
     let (asked, _) = cost(behind).await;
-    assert!(asked >= 3, "the node, the line, the watch; and looks whether it is set: {asked}");
+    assert!(asked >= 3, "the node, the line, the watch, and the check that it is set: {asked}");
     let behind_own = async { assert!(!is_held(join(&a, &a.mutex(&free, 4)).await)) };
-    costs(1, 0, "to stand behind somebody of one's own", behind_own).await;
-    // Behind a sync: what another server has granted is there.
+    costs(1, 0, "to stand behind a claim of one's own", behind_own).await;
+    // A sync comes first, so that grants made through other servers are seen.
     costs(3, 0, "to inspect a line", async { drop(b.session.line(&free).await.unwrap()) }).await;
     let hand_off = async {
         b.session.leave(&free, b.claim(1), Leave::Done).await.unwrap();
@@ -126,10 +128,10 @@ async fn packets_are_as_few_as_the_guide_says() {
         a.session.leave(&free, a.claim(3), Leave::Done).await.unwrap();
         turn(&a, &free, a.claim(4)).await;
     };
-    costs(1, 0, "to hand on to somebody of one's own", own).await;
+    costs(1, 0, "to hand on to a claim of one's own", own).await;
 }
 
-/// Hands a lock on ten times, with a crowd behind that comes from so many clients.
+/// Hands a lock on ten times, with a crowd of so many clients behind it.
 async fn hand_on(clients: u64, crowd: u64, kind: Kind, weight: Weight, capacity: Weight) -> (u64, u64) {
     let options = options(&format!("crowd {clients} {crowd}"));
     let mut callers = Vec::new();
@@ -170,8 +172,8 @@ async fn nobody_but_the_next_hears_of_a_hand_off() {
             let few = hand_on(clients, 16, kind, weight, capacity).await;
             let many = hand_on(clients, 1_000, kind, weight, capacity).await;
             println!("{kind} from {clients} clients: {few:?} with a few behind, {many:?} with a thousand");
-            // The leave, the read, and the watch of the next one of that client; an event for whoever is next. The leave
-            // of a mutex says at once that the next of its own client has it.
+            // The leave, the read, and the watch of that client's next waiter; and an event for the next client. The
+            // reply to a mutex's leave says at once that the next claim of its own client has its turn.
             let most = match (clients, kind) {
                 (1, Kind::Mutex) => (10, 0),
                 (1, _) => (20, 0),
@@ -186,7 +188,7 @@ async fn nobody_but_the_next_hears_of_a_hand_off() {
     }
 }
 
-/// Each is given back as soon as it is had: while whatever was asked for it is still under way.
+/// Each is given back as soon as it is held, while its earlier requests may still be under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_long_line_of_one_client_is_handed_on_without_a_list_each_time() {

@@ -1,5 +1,5 @@
-//! A list shows a claim where it stood when that list was made. Read late, behind a move or a resize, it gives nobody a
-//! turn.
+//! A list shows a claim at its place when the list was made. If it is read late, after a move or a resize, it must not
+//! give a claim its turn.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -10,13 +10,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use site::{Caller, is_held, join, name, namespace, plain, until, weight};
-use tidelock_zookeeper::{Claim, Kind, Leave, Name, Options, Place, Result, Sight, Store};
+use tidelock_zookeeper::backend::{Claim, Leave, Place, Sight};
+use tidelock_zookeeper::{Kind, Name, Options, Result, Store};
 use zookeeper_client::Client;
 
-/// So long that nobody looks by the clock.
+/// So long that no client looks because of a timer.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A line, three clients of it, and somebody who only counts.
+/// A line, three clients, and a connection that only counts nodes.
 struct Scene {
     callers: Vec<Caller>,
     counter: Client,
@@ -44,15 +45,16 @@ impl Scene {
         join(self.owner(claim), claim).await
     }
 
-    /// It stands in line, and its client has heard of nothing.
+    /// Joins until the claim stands in line; its client has not heard of it yet.
     async fn join_half(&self, claim: &Claim, stand_there_then: usize) -> Call<'_, Result<Place>> {
         let (owner, claim) = (self.owner(claim), claim.clone());
-        let mut joining =
-            Call::new(async move { owner.session.join(&claim, tidelock_zookeeper::Patience::Wait).await });
+        let mut joining = Call::new(async move {
+            owner.session.join(&claim, tidelock_zookeeper::backend::Patience::Wait).await
+        });
         let mut rounds = 0;
         until("it stands in line", async || {
             if rounds % 20 == 0 {
-                joining.go_on().await; // and what that has sent is done before the next step
+                joining.go_on().await; // and its requests are done before the next step
             }
             rounds += 1;
             (self.nodes().await.len() == stand_there_then).then_some(())
@@ -61,7 +63,7 @@ impl Scene {
         joining
     }
 
-    /// A look whose list is made now, and read when it is waited for.
+    /// A look whose list is made now, and read when the call is awaited.
     async fn look_half(&self, claim: &Claim) -> Call<'_, Result<Sight>> {
         let (owner, id) = (self.owner(claim), claim.id);
         let mut looking = Call::new(async move { owner.session.look(&self.line, &[id]).await });
@@ -78,7 +80,7 @@ impl Scene {
         self.owner(claim).session.leave(&self.line, claim.id, Leave::Done).await.unwrap();
     }
 
-    /// Looks until it is held.
+    /// Looks until the claim is held.
     async fn is_its_turn(&self, claim: &Claim) {
         let owner = self.owner(claim);
         until("it has its turn", async || {
@@ -98,13 +100,13 @@ impl Scene {
         self.counter.list_children(&self.path).await.unwrap_or_default()
     }
 
-    /// What a client holds by a look, or by what it was told.
+    /// Whether the claim is held, by this look or by what its client was told.
     fn has(&self, sight: &Sight, claim: &Claim) -> bool {
         !sight.held.is_empty() || self.owner(claim).heard.held(claim.id).is_some()
     }
 }
 
-/// A call that goes on when the test says so.
+/// A call that continues only when the test polls it.
 struct Call<'a, T>(Pin<Box<dyn Future<Output = T> + 'a>>);
 
 impl<'a, T: std::fmt::Debug> Call<'a, T> {
@@ -112,7 +114,7 @@ impl<'a, T: std::fmt::Debug> Call<'a, T> {
         Self(Box::pin(call))
     }
 
-    /// One step, which is not the last.
+    /// Polls once; the call must not end yet.
     async fn go_on(&mut self) {
         let over = poll_fn(|cx| match self.0.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
@@ -127,8 +129,8 @@ impl<'a, T: std::fmt::Debug> Call<'a, T> {
     }
 }
 
-/// Seven permits were nine: a claim went to the end of the line, for it had declared another size; and a list from
-/// before that, with a size that was written down after it, showed it in front.
+/// Seven permits had become nine. A claim had moved to the end of the line, because it had declared another size. A
+/// list from before the move, together with a size that was written after it, showed the claim in front.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_claim_that_moved_has_no_turn_from_where_it_stood() {
@@ -151,7 +153,8 @@ async fn a_claim_that_moved_has_no_turn_from_where_it_stood() {
     scene.is_its_turn(&moves).await;
 }
 
-/// The same without a resize: it came as one of the size that its client remembered, was the first, and took that back.
+/// The same without a resize: the claim joined with the size that its client remembered, was the first, and joined
+/// again with its own size.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_claim_that_took_back_its_size_has_no_turn_from_where_it_stood() {
@@ -189,8 +192,8 @@ async fn a_claim_that_moved_is_not_sent_away_from_where_it_stands() {
     scene.is_its_turn(&moves).await;
 }
 
-/// A resize keeps those in who have their turn, and nobody besides: also if somebody behind one who waits has it, whose
-/// turn came while the line was larger.
+/// A resize keeps the claims that have their turn, and no others. This holds also if a claim behind a waiter has its
+/// turn, which came while the line was larger.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_resize_lets_nobody_in_who_waits() {
@@ -213,8 +216,8 @@ async fn a_resize_lets_nobody_in_who_waits() {
     scene.is_its_turn(&waits).await;
 }
 
-/// Who resizes has listed the line, and then reads what is written of it: what another has written between the two, for
-/// those who came between, is not taken back.
+/// A resize lists the line, and then reads its capacity. A capacity that another client writes between the two, for
+/// claims that came in between, must not be taken back.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_resize_takes_back_no_size_that_was_written_for_who_came_meanwhile() {

@@ -1,5 +1,5 @@
-//! What only this way of keeping lines has to promise, on a server: tokens that grow when nodes
-//! are made anew, idle names that vanish, and that nobody stays in line whom nobody keeps there.
+//! Promises of ZooKeeper lines in particular, on a server: tokens grow when nodes are made anew, idle names vanish, and
+//! a claim without a client leaves the line.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 
 use site::way::Way;
 use site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
-use tidelock_zookeeper::{
-    Claim, ErrorKind, Kind, Leave, Left, Locks, Name, Options, Patience, Shard, State, Store, Weight,
-};
+use tidelock_zookeeper::backend::{Claim, Leave, Left, Patience, Shard};
+use tidelock_zookeeper::{ErrorKind, Kind, Locks, Name, Options, State, Store, Weight};
 use tokio::net::{TcpListener, TcpStream};
 use zookeeper_client::CreateMode;
 
-/// So long that nothing is sent by the clock while a test counts.
+/// So long that no timer sends anything while a test counts.
 const LONG: Duration = Duration::from_secs(600);
 
 fn store() -> Store {
@@ -32,9 +31,9 @@ fn options(what: &str) -> Options {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn idle_names_vanish_and_their_tokens_go_on() {
-    // Whoever comes last of ten thousand waits for all of them.
+    // The last of ten thousand claims waits for all the others.
     let options = options("idle").command_deadline(Duration::from_secs(60));
-    let brief = options.clone().ttl(Duration::from_secs(6)); // the server has much to do when it is opened
+    let brief = options.clone().ttl(Duration::from_secs(6)); // the server is busy when it is opened
     let root = format!("/{}", options.namespace);
     let locks = store().connect(options).await.unwrap();
     let hold = locks.mutex("again").unwrap().lock().await.unwrap();
@@ -52,7 +51,7 @@ async fn idle_names_vanish_and_their_tokens_go_on() {
             }
         });
     }
-    // Who holds these is as good as killed: nobody renews its session.
+    // The holder of these is as good as killed: its session is never renewed.
     let killed = Caller::open(&store(), 1, &brief).await;
     for number in 9_500..10_000 {
         assert!(is_held(join(&killed, &killed.mutex(&name(&format!("name {number}")), number)).await));
@@ -109,7 +108,7 @@ async fn another_sessions_claim_of_the_same_number_is_not_ones_own() {
     assert_eq!(a.session.leave(&line, a.claim(9), Leave::Done).await.unwrap(), Left::Held);
 }
 
-/// What it asks for is under way then, or queues behind what is.
+/// Polls once: its requests are then under way, or queued behind others.
 fn begin(asking: &mut (impl Future + Unpin)) {
     assert!(Pin::new(asking).poll(&mut Context::from_waker(Waker::noop())).is_pending());
 }
@@ -164,7 +163,7 @@ async fn whose_node_may_not_be_read_stands_in_line_all_the_same() {
         let lock = locks.mutex(&line).unwrap();
         tokio::spawn(async move { lock.lock().await })
     };
-    x.mutex(&line).unwrap().lock().await.unwrap().release().await.unwrap(); // the line is everyone's
+    x.mutex(&line).unwrap().lock().await.unwrap().release().await.unwrap(); // everyone may use the line
     let held = a.mutex(&line).unwrap().lock().await.unwrap();
     let children = async || plain().await.list_children(&format!("/mixed users/{line}")).await.unwrap().len();
     let next = wait(&x);
@@ -189,18 +188,18 @@ async fn whose_node_may_not_be_read_is_heard_of_when_it_leaves() {
     let private = private.connect(options()).await.unwrap();
     let line = namespace("heard");
     let mutex = everyones.mutex(&line).unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap(); // the line is everyone's
+    mutex.lock().await.unwrap().release().await.unwrap(); // everyone may use the line
     let held = private.mutex(&line).unwrap().lock().await.unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await.unwrap() });
     let children = async || plain().await.list_children(&format!("/mixed users/{line}")).await.unwrap().len();
     until("it waits", async || (children().await == 2).then_some(())).await;
-    tokio::time::sleep(Duration::from_millis(300)).await; // it is watched by then
+    tokio::time::sleep(Duration::from_millis(300)).await; // the watch is set by then
     held.release().await.unwrap();
     let next = tokio::time::timeout(Duration::from_secs(1), waiting).await;
-    next.expect("it hears of it long before it looks").unwrap().release().await.unwrap();
+    next.expect("it is told long before its next look").unwrap().release().await.unwrap();
 }
 
-/// A claim on one permit of so many.
+/// A claim on one of this many permits.
 fn permit(caller: &Caller, line: &Name, number: u64, of: u32) -> Claim {
     Claim::new(caller.claim(number), line.clone(), Kind::Semaphore, Weight::ONE, weight(of))
 }
@@ -243,7 +242,7 @@ async fn whoever_declares_another_capacity_takes_no_resize_back() {
         let line = name(&format!("s{round}"));
         let number = |nth: u64| 3 * round + nth;
         assert!(is_held(join(&a, &permit(&a, &line, number(0), 3)).await));
-        // So that it knows the line, and comes as quickly as the resize.
+        // So that the client knows the line, and joins as quickly as the resize.
         assert!(is_held(join(&b, &permit(&b, &line, number(1), 3)).await));
         b.session.leave(&line, b.claim(number(1)), Leave::Done).await.unwrap();
         let late = permit(&b, &line, number(2), 9);
@@ -264,7 +263,7 @@ async fn a_mutex_of_the_same_name_takes_no_resize_back() {
     let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
     let line = name("n");
     assert!(is_held(join(&a, &a.mutex(&line, 1)).await));
-    a.session.leave(&line, a.claim(1), Leave::Done).await.unwrap(); // it has used the name, and nobody else has
+    a.session.leave(&line, a.claim(1), Leave::Done).await.unwrap(); // this client has used the name, and no other has
     assert!(is_held(join(&b, &permit(&b, &line, 1, 3)).await));
     b.session.resize(&line, weight(3), weight(5)).await.unwrap();
     let error = a.session.join(&a.mutex(&line, 2), Patience::Wait).await.unwrap_err();
@@ -324,14 +323,14 @@ async fn order_is_kept_while_a_line_is_made_anew() {
         }
         tokens.sort_unstable();
         assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "no two grants have one token");
-        assert!(last < tokens.first().copied(), "whatever was before is older");
+        assert!(last < tokens.first().copied(), "all earlier tokens are older");
         last = tokens.last().copied();
         tokio::time::sleep(Duration::from_millis(1_500)).await; // the server looks for empty lines every second
     }
     Arc::into_inner(locks).unwrap().close().await.unwrap();
 }
 
-/// With a ttl this long nobody looks by the clock: one lost word, and it would stand still.
+/// With so long a ttl no client looks because of a timer: one lost message, and the line would stand still.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_name_that_two_clients_crowd_for_never_stands_still() {
@@ -361,7 +360,7 @@ async fn a_name_that_two_clients_crowd_for_never_stands_still() {
     }
 }
 
-/// More than that in one session, and the ensemble stops when it ends: ZOOKEEPER-4306.
+/// With more than that in one session, the ensemble stops when it ends: ZOOKEEPER-4306.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_client_has_no_more_claims_than_servers_can_let_go_of_at_once() {
@@ -423,19 +422,19 @@ async fn a_line_too_long_to_list_takes_nobody_in_and_goes_on() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("jute.maxbuffer"), "{error}");
     let (children, _) = client.get_children(&path).await.unwrap();
-    assert_eq!(children.len(), 24_002, "nothing of it is left");
+    assert_eq!(children.len(), 24_002, "the claim left no node behind");
     assert_eq!(caller.session.leave(&line, caller.claim(1), Leave::Done).await.unwrap(), Left::Held);
     turn(&next, &line, next.claim(1)).await;
     let sight = next.session.look(&line, &[next.claim(1)]).await.unwrap();
-    assert_eq!(sight.held.len(), 1, "who stands there gets on");
+    assert_eq!(sight.held.len(), 1, "the line goes on");
 }
 
-/// A client that holds a lock, and whose only way to the server was there for just so long.
+/// A client that holds a lock, and whose only way to the server is cut after that.
 async fn cut_off(way: &TcpListener, ttl: Duration, line: &Name) -> Caller {
     let store = Store::open(&format!("zookeeper://{}", way.local_addr().unwrap())).unwrap();
     let options = Options::new().ttl(ttl).namespace(&namespace("cut off"));
     let lead = async {
-        let mut led = tokio::task::JoinSet::new(); // they end with it
+        let mut led = tokio::task::JoinSet::new(); // dropped with this future, it ends them
         loop {
             let (mut client, _) = way.accept().await.unwrap();
             led.spawn(async move {
@@ -455,7 +454,7 @@ async fn cut_off(way: &TcpListener, ttl: Duration, line: &Name) -> Caller {
     }
 }
 
-/// With one server the library alone would pause for 3 s, for 6, for 12: longer than a restart takes, and a ttl.
+/// With one server the library by itself would pause for 3 s, 6 s, 12 s: longer than a restart, and longer than a ttl.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_server_that_is_away_is_asked_for_again_before_long() {
@@ -464,7 +463,7 @@ async fn a_server_that_is_away_is_asked_for_again_before_long() {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(9) {
         let asked = tokio::time::timeout(Duration::from_secs(4), way.accept()).await;
-        drop(asked.unwrap_or_else(|_| panic!("nobody asked for 4 s, {:?} after it left", start.elapsed())));
+        drop(asked.unwrap_or_else(|_| panic!("no connect for 4 s, {:?} after the cut", start.elapsed())));
     }
     drop(caller);
 }

@@ -1,5 +1,4 @@
-//! A connection that is lost and made again: however much is waited for, whatever the server gives then, and though one
-//! of the servers hangs.
+//! Reconnecting: with many waiters, whatever timeout the server then gives, and while one of the servers hangs.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -17,12 +16,12 @@ async fn connect(url: &str, options: &Options) -> Arc<dyn Locks> {
     Store::open(url).unwrap().connect(options.clone()).await.unwrap()
 }
 
-/// Two hundred bytes each.
+/// Names of two hundred bytes each.
 fn long_names(many: usize) -> Vec<String> {
     (0..many).map(|number| format!("{number:0200}")).collect()
 }
 
-/// Takes all of these, or stands in line for them.
+/// Takes all of these locks, or stands in line for them.
 fn lock_all(locks: &Arc<dyn Locks>, names: &[String], taking: &mut JoinSet<Guard>) {
     for name in names {
         let mutex = locks.mutex(name).unwrap();
@@ -30,7 +29,7 @@ fn lock_all(locks: &Arc<dyn Locks>, names: &[String], taking: &mut JoinSet<Guard
     }
 }
 
-/// The library would set all watches again in several requests of one number, and lose its way at the second answer.
+/// The library would set all watches again in several requests with the same number, and break at the second reply.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn five_thousand_waited_names_survive_a_lost_connection() {
@@ -51,7 +50,7 @@ async fn five_thousand_waited_names_survive_a_lost_connection() {
         lock_all(&waiter, names, &mut waiting);
         until("everyone waits", async || {
             let lines = names.iter().map(|name| format!("/{}/{name}", options.namespace));
-            let all: Vec<_> = lines.map(|line| watcher.get_children(&line)).collect(); // asked together
+            let all: Vec<_> = lines.map(|line| watcher.get_children(&line)).collect(); // sent together
             for line in all {
                 if line.await.unwrap().0.len() < 2 {
                     return None;
@@ -66,7 +65,7 @@ async fn five_thousand_waited_names_survive_a_lost_connection() {
         way.cut();
         until("it is connected again", async || (way.answered() == before + cut).then_some(())).await;
         let again = Instant::now();
-        // The second time for longer than the ttl: whatever could not be renewed is lost by then.
+        // The second cut lasts longer than the ttl: claims that were not renewed are lost by then.
         while again.elapsed() < Duration::from_secs(if cut == 1 { 1 } else { 13 }) {
             assert_ne!(kept.state(), State::Lost, "after cut {cut}");
             assert_eq!(way.returns(), before + cut, "after cut {cut}");
@@ -82,7 +81,7 @@ async fn five_thousand_waited_names_survive_a_lost_connection() {
     kept.release().await.unwrap();
 }
 
-/// As with a server that was started again with a smaller `maxSessionTimeout`.
+/// As with a server that restarts with a smaller `maxSessionTimeout`.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_shorter_session_that_a_reconnect_brings_is_believed_at_once() {
@@ -95,12 +94,17 @@ async fn a_shorter_session_that_a_reconnect_brings_is_believed_at_once() {
     way.shorten_and_hush(Duration::from_millis(1_500));
     way.cut();
     let second = next.await.unwrap();
-    assert_eq!(first.state(), State::Lost, "two hold, and the first believes it for {:?}", first.remaining());
+    assert_eq!(
+        first.state(),
+        State::Lost,
+        "two clients hold, and the first still for {:?}",
+        first.remaining()
+    );
     assert!(second.token() > first.token());
     second.release().await.unwrap();
 }
 
-/// One of three takes connections, and never says a word.
+/// One of three servers accepts connections, and never replies.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_server_that_hangs_is_not_waited_for_while_others_serve() {
@@ -152,7 +156,7 @@ async fn a_session_does_not_wait_for_servers_that_only_say_how_they_are() {
     for cut in 1..=8 {
         let before = ways[2].answered();
         let start = Instant::now();
-        // The only one that hears may be cut off at any moment, so also while it is asked.
+        // The only server that replies may be cut off at any moment, also during a request.
         if cut % 2 == 0 {
             ways[2].cut_with_the_next_offer();
         } else {
@@ -165,7 +169,7 @@ async fn a_session_does_not_wait_for_servers_that_only_say_how_they_are() {
     guard.release().await.unwrap();
 }
 
-/// Whoever gives a lock back while there is no connection has given it back when there is one again.
+/// A lock that is released while there is no connection is given back once there is one again.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn what_is_asked_without_a_connection_is_sent_on_the_next() {
@@ -178,7 +182,7 @@ async fn what_is_asked_without_a_connection_is_sent_on_the_next() {
     way.close();
     drop(held);
     let joining = tokio::spawn(async move { wanted.lock().await.unwrap() });
-    tokio::time::sleep(Duration::from_millis(500)).await; // with nobody to ask
+    tokio::time::sleep(Duration::from_millis(500)).await; // without a connection
     assert!(!next.is_finished() && !joining.is_finished());
     let start = Instant::now();
     way.reopen();

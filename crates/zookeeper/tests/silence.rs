@@ -1,4 +1,4 @@
-//! A connection that has died without a word is found out long before its ttl is over; one that is only slow is kept.
+//! A dead connection is found out long before its ttl is over. A connection that is only slow is kept.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -12,7 +12,7 @@ use site::way::Way;
 use tidelock_zookeeper::{Locks, Options, State, Store};
 use tokio::task::JoinSet;
 
-/// Longer than the silence that is borne with, and shorter than `command_deadline`.
+/// Longer than the tolerated silence, and shorter than `command_deadline`.
 const SOON: Duration = Duration::from_millis(1_500);
 
 async fn connect(way: &Way) -> Arc<dyn Locks> {
@@ -29,7 +29,7 @@ async fn a_connection_that_has_died_without_a_word_costs_neither_an_error_nor_a_
         way.silence();
         let began = Instant::now();
         let guard = locks.mutex("other").unwrap().lock().await.unwrap();
-        // A session that soon falls silent again may just have much to say.
+        // A connection that soon falls silent again may only be slow, so it gets more time.
         let within = SOON + Duration::from_millis(500) * ((1 << round) - 1);
         assert!(began.elapsed() < within, "round {round}: {:?}", began.elapsed());
         assert_ne!(kept.state(), State::Lost);
@@ -48,13 +48,13 @@ async fn a_server_that_is_slow_keeps_its_connection() {
     mutex.lock().await.unwrap().release().await.unwrap();
     way.hold_up(true);
     let locking = tokio::spawn(async move { mutex.lock().await.unwrap() });
-    tokio::time::sleep(SOON).await; // whoever doubts it has done so by then
+    tokio::time::sleep(SOON).await; // a doubt would have ended the connection by then
     way.hold_up(false);
     locking.await.unwrap().release().await.unwrap();
     assert_eq!(way.returns(), 0);
 }
 
-/// Two ways to the store; the connection lies on the first.
+/// Two ways to the store; the client is connected by the first.
 async fn by_the_first(first: &Way, second: &Way) -> Arc<dyn Locks> {
     second.close();
     let url = format!("{},{}", first.url(), second.url().trim_start_matches("zookeeper://"));
@@ -65,7 +65,8 @@ async fn by_the_first(first: &Way, second: &Way) -> Arc<dyn Locks> {
     locks
 }
 
-/// What is said to another server says nothing of this one. Servers are asked in any order, so it is tried a few times.
+/// A reply from another server proves nothing about this one. Servers are asked in random order, so this is tried a few
+/// times.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_server_that_stands_still_for_a_moment_keeps_its_clients_though_another_serves() {
@@ -81,7 +82,7 @@ async fn stands_still_for_a_moment() {
     let kept = locks.mutex("kept").unwrap().lock().await.unwrap();
     let released = locks.mutex("released").unwrap().lock().await.unwrap();
     let lightened = locks.rwlock("lightened").unwrap().write().await.unwrap();
-    second.shorten_and_hush(Duration::from_secs(4)); // who comes there loses its session
+    second.shorten_and_hush(Duration::from_secs(4)); // a client that connects there loses its session
     first.hold_up(true);
     let (released, lightened, ()) = tokio::join!(released.release(), lightened.downgrade(), async {
         tokio::time::sleep(Duration::from_millis(900)).await;
@@ -125,7 +126,7 @@ async fn who_closes_by_a_connection_that_has_died_closes() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
-/// The answer has come, and lies there.
+/// The reply has arrived, and waits to be polled.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_user_who_does_not_listen_is_taken_for_no_silence() {

@@ -1,5 +1,5 @@
-//! Whatever can be wrong with servers, permissions or nodes is a typed error at once: it says what to do, it holds no
-//! password, and nothing is left behind.
+//! Anything wrong with servers, permissions or nodes gives a typed error at once. The error says what to do and
+//! contains no password, and nothing is left behind.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod site;
@@ -10,7 +10,8 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use site::{Caller, host, name, namespace, plain};
-use tidelock_zookeeper::{Error, ErrorKind, Options, Patience, Place, Store};
+use tidelock_zookeeper::backend::{Patience, Place};
+use tidelock_zookeeper::{Error, ErrorKind, Options, Store};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 /// How long connecting may take here.
@@ -20,7 +21,7 @@ fn options() -> Options {
     Options::new().connect_deadline(DEADLINE).ttl(Duration::from_secs(10))
 }
 
-/// Why locks cannot be had there.
+/// The error of connecting to this URL.
 async fn refused(url: &str) -> Error {
     let start = Instant::now();
     let store = Store::open(url).unwrap();
@@ -42,7 +43,7 @@ fn assert_says(error: &Error, kind: ErrorKind, what: &str) {
     assert!(error.to_string().contains(what), "{error} (without {what:?})");
 }
 
-/// Somebody who does that with every connection.
+/// A server that does this with every connection.
 fn serve(answer: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("zookeeper://app:secret@{}", listener.local_addr().unwrap());
@@ -56,7 +57,7 @@ async fn a_web_server_is_no_zookeeper() {
         let _ = stream.read(&mut [0; 512]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a web server, and no ZooKeeper");
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a web server, not a ZooKeeper");
 }
 
 #[tokio::test]
@@ -66,15 +67,15 @@ async fn a_server_that_waits_for_more_is_no_zookeeper() {
             let mut asked = [0; 512];
             while let Ok(1..) = stream.read(&mut asked) {
                 if asked.starts_with(b"srvr") {
-                    let _ = stream.write_all(b"-ERR unknown command\r\n"); // and goes on listening
+                    let _ = stream.write_all(b"-ERR unknown command\r\n"); // and keeps the connection open
                 }
             }
         });
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a Redis, and no ZooKeeper");
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a Redis, not a ZooKeeper");
 }
 
-/// It hangs up on what is no HTTP.
+/// This server closes the connection unless it gets HTTP.
 #[tokio::test]
 async fn an_etcd_is_known_at_once() {
     let url = serve(|mut stream| {
@@ -87,11 +88,11 @@ async fn an_etcd_is_known_at_once() {
         }
     });
     let start = Instant::now();
-    assert_says(&refused(&url).await, ErrorKind::Protocol, "is an etcd, and no ZooKeeper");
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is an etcd, not a ZooKeeper");
     assert!(start.elapsed() < DEADLINE / 2, "{:?}", start.elapsed());
 }
 
-/// It waits for a whole request.
+/// This server waits for a whole request.
 #[tokio::test]
 async fn a_patient_web_server_is_known_at_once() {
     let url = serve(|mut stream| {
@@ -106,18 +107,18 @@ async fn a_patient_web_server_is_known_at_once() {
         });
     });
     let start = Instant::now();
-    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a web server, and no ZooKeeper");
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a web server, not a ZooKeeper");
     assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
 }
 
-/// It speaks first.
+/// This server speaks first.
 #[tokio::test]
 async fn a_mariadb_is_known_at_once() {
     let url = serve(|mut stream| {
         let _ = stream.write_all(b"\x5b\0\0\0\x0a5.5.5-10.11.19-MariaDB\0");
         let _ = stream.read(&mut [0; 512]);
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a MySQL or a MariaDB, and no ZooKeeper");
+    assert_says(&refused(&url).await, ErrorKind::Protocol, "is a MySQL or a MariaDB, not a ZooKeeper");
 }
 
 #[tokio::test]
@@ -135,9 +136,9 @@ async fn the_servers_own_node_is_no_namespace() {
     let own = options().namespace("zookeeper");
     let error = Store::open(&url).unwrap().connect(own.clone()).await.unwrap_err();
     assert_says(&error, ErrorKind::InvalidOption, "/zookeeper is the server's own");
-    // Elsewhere it is a name like any other: this one only hangs up.
+    // Below another path the name is allowed: this server only hangs up.
     let error = Store::open(&format!("{url}/path")).unwrap().connect(own).await.unwrap_err();
-    assert_says(&error, ErrorKind::Unavailable, "without a word");
+    assert_says(&error, ErrorKind::Unavailable, "without a reply");
     let inside = Store::open(&format!("{url}/zookeeper/quota")).unwrap_err();
     assert_says(&inside, ErrorKind::InvalidOption, "/zookeeper is the server's own");
 }
@@ -153,7 +154,7 @@ async fn a_closed_port_is_said_so() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("zookeeper://app:secret@{}", listener.local_addr().unwrap());
     drop(listener);
-    assert_says(&refused(&url).await, ErrorKind::Unavailable, "nobody answers at 127.0.0.1:");
+    assert_says(&refused(&url).await, ErrorKind::Unavailable, "no server answers at 127.0.0.1:");
 }
 
 #[tokio::test]
@@ -205,7 +206,7 @@ async fn somebody_elses_nodes_in_the_way_are_said_so() {
         let error = caller.session.join(&claim, Patience::Wait).await.unwrap_err();
         assert_says(&error, ErrorKind::Protocol, "something else");
         assert_eq!(client.list_children(&format!("{root}/{line}")).await.unwrap().len(), children);
-        caller.session.leave(&claim.name, claim.id, tidelock_zookeeper::Leave::Void).await.unwrap();
+        caller.session.leave(&claim.name, claim.id, tidelock_zookeeper::backend::Leave::Void).await.unwrap();
     }
 }
 
@@ -230,7 +231,7 @@ async fn nodes_may_be_the_users_alone() {
     locks.and(same).unwrap();
 }
 
-/// What the guide tells people to grant.
+/// The permissions that the guide tells users to grant.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn exactly_these_permissions_are_enough() {

@@ -1,8 +1,8 @@
-//! `cargo xtask servers act`: what a trial does to one process of a deployment that runs.
+//! `cargo xtask servers act`: acts on one process of a running deployment, for a trial.
 //!
-//! The suite calls this in the midst of a trial, so it is quick: it knows all from the state file, waits for what it
-//! has done and for nothing else. Its one lock is that of the state file, for the moment in which a process is
-//! started and noted; whoever runs the suite does not hold it.
+//! The suite calls this during a trial, so it must be quick. It takes all it needs from the state file, and waits only
+//! for its own action. It locks only the state file, and only while it starts and records a process. The program that
+//! runs the suite does not hold that lock.
 
 use std::path::Path;
 use std::thread;
@@ -13,7 +13,7 @@ use super::state::State;
 use super::{Deployment, clock, find, known};
 use crate::trouble::{Result, While};
 
-/// How long a server may take to serve again; Java is in no hurry.
+/// How long a server may take to serve again; Java starts slowly.
 const LIMIT: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -37,7 +37,7 @@ enum Verb {
 impl Act {
     pub(super) fn parse(words: &[&str]) -> Result<Self> {
         let [deployment, role, verb @ ..] = words else {
-            return Err("act on whom? `cargo xtask servers act NAME MEMBER VERB`".into());
+            return Err("act on which member? `cargo xtask servers act NAME MEMBER VERB`".into());
         };
         Ok(Self { deployment: find(deployment)?, role: (*role).to_owned(), verb: Verb::parse(verb)? })
     }
@@ -89,7 +89,7 @@ impl Verb {
             _ => {
                 let said = words.join(" ");
                 return Err(format!(
-                    "a member cannot `{said}`; it can stop, kill, start, pause, resume, clock MILLISECONDS"
+                    "there is no act `{said}`; use stop, kill, start, pause, resume, or clock MILLISECONDS"
                 )
                 .into());
             }
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn nonsense_is_refused_in_a_sentence() {
         let trouble = |words: &[&str]| Act::parse(words).unwrap_err().to_string();
-        assert!(trouble(&["redis"]).starts_with("act on whom?"));
+        assert!(trouble(&["redis"]).starts_with("act on which member?"));
         assert!(trouble(&["memcached", "server", "kill"]).starts_with("there is no server `memcached`"));
-        assert!(trouble(&["redis", "server", "tickle"]).starts_with("a member cannot `tickle`"));
+        assert!(trouble(&["redis", "server", "tickle"]).starts_with("there is no act `tickle`"));
         assert!(trouble(&["redis", "server", "clock", "soon"]).starts_with("cannot step a clock by `soon`"));
     }
 }

@@ -1,6 +1,6 @@
-/* Connections of a process that go another way. Loaded before the C library, it turns a connection to 127.0.0.1:FROM
- * into one to 127.0.0.1:TO, for each FROM:TO in TIDELOCK_CABLES. What the process is told, and tells others, of where
- * its peers are stays as it is.
+/* Redirects the connections of a process. Loaded before the C library, it turns a connection to 127.0.0.1:FROM
+ * into one to 127.0.0.1:TO, for each FROM:TO in TIDELOCK_CABLES. The addresses of peers that the process reads and
+ * sends do not change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,9 +1,10 @@
-//! What lies between two servers of an ensemble: a process of its own, so that it can be paused as they can.
+//! A cable: a process that carries the connections between two servers of an ensemble, so that it can be paused like a
+//! server.
 //!
-//! While it is paused nothing gets through, and no connection ends: just what servers see of a network that has
-//! failed between them. Servers may tell each other where they are, and so go around whatever a configuration says;
-//! `cable.c`, loaded before their own libraries, leads their connections through the cable all the same. Where it
-//! cannot be built there are no cables, and nobody can be cut off.
+//! While it is paused nothing gets through, and no connection ends: this is what servers see when the network between
+//! them fails. Servers may tell each other their addresses, and so bypass the configuration. So `cable.c`, loaded
+//! before their own libraries, leads their connections through the cable. If it cannot be built there are no cables,
+//! and no server can be cut off.
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use super::preload;
 use crate::trouble::{Result, While};
 
 const SOURCE: &str = include_str!("cable.c");
-/// Tells the library which connections go where.
+/// Tells the library where each connection goes.
 const DETOURS: &str = "TIDELOCK_CABLES";
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -26,17 +27,17 @@ pub(super) fn is_one(role: &str) -> bool {
     role.contains('~')
 }
 
-/// Whether it can be connected to.
+/// Whether the cable accepts connections.
 pub(super) fn serves(port: u16) -> bool {
     TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// A server that others connect to at these ports.
+/// A server, and the ports at which the others connect to it.
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
     pub(super) role: &'a str,
     pub(super) ports: [u16; 2],
-    /// Where its connections to others are to go instead.
+    /// The new ports for its connections to others: (from, to).
     detours: Vec<(u16, u16)>,
 }
 
@@ -55,7 +56,7 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// Lays a cable between each two of them, where there can be cables. Each takes four of the ports.
+/// Starts a cable between each two servers, if cables can be built. Each cable takes four of the ports.
 pub(super) fn lay(group: &mut Group, peers: &mut [Peer], ports: &[u16]) -> Result<()> {
     if library(group.home()).is_err() {
         return Ok(());
@@ -75,7 +76,7 @@ fn library(home: &Path) -> Result<PathBuf> {
     preload::library(home, "cable", SOURCE)
 }
 
-/// Starts one: what comes at each port goes to another one.
+/// Starts one cable, which carries each port to another one.
 fn start(group: &mut Group, role: &str, ports: &[(u16, u16)]) -> Result<()> {
     let program = std::env::current_exe().when(|| "find this program".to_owned())?;
     let mut command = Command::new(program);
@@ -86,7 +87,7 @@ fn start(group: &mut Group, role: &str, ports: &[(u16, u16)]) -> Result<()> {
     group.wait(role, LIMIT, || ports.iter().all(|(from, _)| serves(*from)))
 }
 
-/// Carries until it is ended.
+/// Carries connections until the process is ended.
 pub(super) fn run(words: &[&str]) -> Result<ExitCode> {
     let mut carrying = Vec::new();
     for word in words {
@@ -106,7 +107,7 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Both ways, until one side hangs up. A server that is not there is told by hanging up.
+/// Carries both ways until one side hangs up. If there is no server, it hangs up at once.
 fn carry(near: TcpStream, to: u16) -> io::Result<()> {
     let far = TcpStream::connect((Ipv4Addr::LOCALHOST, to))?;
     let (near_too, far_too) = (near.try_clone()?, far.try_clone()?);
@@ -117,7 +118,7 @@ fn carry(near: TcpStream, to: u16) -> io::Result<()> {
 fn pass(mut from: TcpStream, mut to: TcpStream) -> io::Result<()> {
     to.set_nodelay(true)?;
     let passed = io::copy(&mut from, &mut to);
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)); // the other way ends with it
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)); // this ends the other direction too
     passed.map(drop)
 }
 

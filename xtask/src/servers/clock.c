@@ -1,6 +1,7 @@
-/* A wall clock that can be stepped while a process runs. Loaded before the C library, it adds an offset to what
- * gettimeofday, time and clock_gettime say of the wall clock. The offset, in milliseconds, is the one number in the
- * file that TIDELOCK_CLOCK names; the file is mapped, so a write to it is a step at once. Monotonic clocks stay.
+/* A wall clock that can be stepped while a process runs. Loaded before the C library, it adds an offset to the results
+ * of gettimeofday, time and clock_gettime for the wall clock. The offset, in milliseconds, is the one number in the
+ * file that TIDELOCK_CLOCK names; the file is mapped, so a write to it steps the clock at once. Monotonic clocks do
+ * not change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +35,7 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 int clock_gettime(clockid_t id, struct timespec *now) {
-    /* Allocators ask for the time before any constructor runs, and dlsym may allocate: so ask the kernel till then. */
+    /* Allocators read the time before any constructor runs, and dlsym may allocate: ask the kernel until then. */
     int result = real ? real(id, now) : (int)syscall(SYS_clock_gettime, id, now);
     if (result != 0 || (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE))
         return result;

@@ -1,7 +1,8 @@
-//! The wall clock of a server, to step at will: `clock.c`, loaded before the server's own libraries, adds an offset
-//! that it reads from a file. A write to the file is a step at once, without a restart; the monotonic clock stays.
+//! Steps the wall clock of a server: `clock.c`, loaded before the server's own libraries, adds an offset that it reads
+//! from a file. A write to the file steps the clock at once, without a restart. The monotonic clock does not change.
 //!
-//! Where the library cannot be built, the server runs without, and only a wish to step its clock is refused. (libfaketime is no way: Debian's Redis aborts under it.)
+//! If the library cannot be built, the server runs without it, and only stepping its clock is refused. (libfaketime
+//! does not work: Debian's Redis aborts under it.)
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,10 +14,11 @@ use super::process::Process;
 use crate::trouble::{Result, While};
 
 const SOURCE: &str = include_str!("clock.c");
-/// Tells the library where its offset is.
+/// Tells the library the path of its offset.
 const OFFSET: &str = "TIDELOCK_CLOCK";
 
-/// Gives a server that is about to start a clock to step, with its offset in this folder; or leaves it as it is.
+/// Gives a server that is about to start a clock that can be stepped, with its offset in this folder, if the library
+/// can be built.
 pub(super) fn equip(home: &Path, folder: &Path, command: &mut Command) -> Result<()> {
     if let Ok(library) = library(home) {
         let file = folder.join("clock");
@@ -26,22 +28,22 @@ pub(super) fn equip(home: &Path, folder: &Path, command: &mut Command) -> Result
     Ok(())
 }
 
-/// Sets a server's clock this far from the real time; it stays there when the server is started again.
+/// Sets a server's clock to the real time plus this offset. The offset stays when the server is restarted.
 pub(super) fn set(home: &Path, process: &Process, offset_ms: i64) -> Result<()> {
     let refused = |why: &str| Err(format!("the clock of {} cannot be stepped: {why}", process.role).into());
     let Some(file) = process.recipe.env(OFFSET) else {
         return match library(home) {
             Err(why) => refused(&why.to_string()),
-            Ok(_) => refused("it was not started with one that can"),
+            Ok(_) => refused("it was started without the library for it"),
         };
     };
     if process.is_alive() && !maps(process.pid, file) {
-        return refused("it did not load the library that does it; its program may be a static one");
+        return refused("it did not load the library for it; its program may be linked statically");
     }
     write(file, offset_ms).when(|| format!("write {file}"))
 }
 
-/// Takes a step back, if a clock was stepped.
+/// Sets a stepped clock back to the real time.
 pub(super) fn heal(process: &Process) -> Result<()> {
     match process.recipe.env(OFFSET) {
         Some(file) => write(file, 0).when(|| format!("write {file}")),
@@ -49,7 +51,7 @@ pub(super) fn heal(process: &Process) -> Result<()> {
     }
 }
 
-/// In place and in one piece: the server may read it at this moment.
+/// Writes in place and in one piece, because the server may read it at this moment.
 fn write(file: &str, offset_ms: i64) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(file)?.write_all(&offset_ms.to_ne_bytes())
 }
@@ -68,7 +70,7 @@ mod tests {
     use crate::place::Scratch;
     use crate::servers::recipe::Recipe;
 
-    /// A process of this test that shows its clock: what it says against what we know, in seconds.
+    /// A process that prints its clock, compared with the real time, in seconds.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_step_is_seen_at_once_and_taken_back() {

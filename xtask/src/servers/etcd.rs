@@ -45,7 +45,7 @@ fn members<const N: usize, const PORTS: usize>(group: &mut Group) -> Result<Stri
         command.args(["--advertise-client-urls", &format!("http://127.0.0.1:{client}")]);
         command.args(["--initial-advertise-peer-urls", &format!("http://127.0.0.1:{peer}")]);
         if cfg!(target_arch = "aarch64") {
-            command.env("ETCD_UNSUPPORTED_ARCH", "arm64"); // 3.4 refuses to run there unless told
+            command.env("ETCD_UNSUPPORTED_ARCH", "arm64"); // otherwise 3.4 refuses to run there
         }
         group.spawn(&name(i), *client, &command)?;
     }

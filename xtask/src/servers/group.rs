@@ -28,24 +28,24 @@ impl Group {
         Ok(Self { home: home.to_owned(), state })
     }
 
-    /// Where what all deployments share is kept.
+    /// The folder of files that all deployments share.
     pub(super) fn home(&self) -> &Path {
         &self.home
     }
 
-    /// A folder of its own for one process.
+    /// Creates a folder for one process.
     pub(super) fn folder(&self, role: &str) -> Result<PathBuf> {
         let path = self.state.folder.join(role);
         fs::create_dir_all(&path).when(|| format!("make the folder {}", path.display()))?;
         Ok(path)
     }
 
-    /// Gives a server a clock that can be stepped, where that can be.
+    /// Gives a server a clock that can be stepped, if possible.
     pub(super) fn equip_clock(&self, role: &str, command: &mut Command) -> Result<()> {
         clock::equip(&self.home, &self.folder(role)?, command)
     }
 
-    /// Starts a process that outlives us, and notes it.
+    /// Starts a process that outlives this program, and records it.
     pub(super) fn spawn(&mut self, role: &str, port: u16, command: &Command) -> Result<()> {
         let process = Process::spawn(role, port, Recipe::of(command), &self.state.log(role))?;
         let process =
@@ -54,7 +54,7 @@ impl Group {
         self.state.save(&self.home)
     }
 
-    /// Waits for a condition, but not past the limit, and not when a process has died.
+    /// Waits for a condition. Fails at the limit, or when a process has died.
     pub(super) fn wait(&self, what: &str, limit: Duration, done: impl Fn() -> bool) -> Result<()> {
         let start = Instant::now();
         while !done() {
@@ -64,7 +64,7 @@ impl Group {
             if start.elapsed() > limit {
                 let first = self.state.processes.first().map_or("", |process| process.role.as_str());
                 let tail = self.state.log_tail(first);
-                return Err(format!("{what} did not come within {} s:\n{tail}", limit.as_secs()).into());
+                return Err(format!("{what}: not ready within {} s:\n{tail}", limit.as_secs()).into());
             }
             thread::sleep(GLANCE);
         }
@@ -75,14 +75,14 @@ impl Group {
         self.dead().is_some()
     }
 
-    /// It serves: from here on the state file speaks for it.
+    /// The deployment serves: completes its state file.
     pub(super) fn keep(mut self, url: String) -> Result<String> {
         self.state.url.clone_from(&url);
         self.state.save(&self.home)?;
         Ok(url)
     }
 
-    /// It does not: leave nothing behind.
+    /// The deployment does not serve: ends its processes and leaves nothing behind.
     pub(super) fn end(self) -> Result<()> {
         process::end_all(&self.state)?;
         self.state.forget(&self.home)

@@ -1,8 +1,9 @@
-//! A deployment borrowed for a while: started unless it runs, and given back as it was found, however the borrower
-//! fares.
+//! A deployment borrowed for a while: it is started unless it runs, and afterwards left as it was found, even if the
+//! borrower fails.
 //!
-//! A borrower may kill its servers and set their clocks, so only one has it at a time; the next one waits. What was
-//! started for a borrower who was killed is started anew for the next: nobody knows what state it is in.
+//! A borrower may kill its servers and set their clocks, so only one has it at a time; the next one waits. If a
+//! borrower was killed, the deployment that was started for it is started anew for the next one, because its state is
+//! unknown.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -59,11 +60,11 @@ impl Drop for Loan {
     }
 }
 
-/// Waits until nobody else has it; says so if that takes time.
+/// Waits until no other process has it; prints a message if it must wait.
 fn turn(path: &Path, name: &str) -> Result<File> {
     let file = lock_file(path)?;
     if file.try_lock().is_err() {
-        println!("{name}: waiting for whoever uses it now");
+        println!("{name}: in use by another process; waiting for it");
         file.lock().when(|| format!("lock {}", path.display()))?;
     }
     Ok(file)

@@ -1,4 +1,4 @@
-//! One MariaDB server, its root without a password, with an empty database.
+//! One MariaDB server with an empty database; root has no password.
 
 use std::process::Command;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn create_database(port: u16) -> Result<()> {
     }
 }
 
-/// MariaDB does not run as root unless it is told to.
+/// MariaDB runs as root only with this flag.
 fn as_whom() -> Option<&'static str> {
     is_root().then_some("--user=root")
 }

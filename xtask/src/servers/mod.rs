@@ -1,10 +1,10 @@
-//! `cargo xtask servers`: the servers that backends are tested with, as plain processes on 127.0.0.1.
+//! `cargo xtask servers`: the servers for tests of the backends, as plain processes on 127.0.0.1.
 //!
-//! A deployment is one or more processes with their data in one temporary folder. To start it: look whether it
-//! runs already; else find free ports, start the processes, note each (pid and birth) in a state file before
-//! the next, and wait for the condition that says it serves. To stop it: ask every process that is still the
-//! one noted to end, insist after a while, remove the folder. A file lock keeps two callers apart. Who wants a
-//! deployment for a while borrows it (`loan.rs`); what trials do to its members meanwhile is in `act.rs`.
+//! A deployment is one or more processes with their data in one temporary folder. To start it: check whether it runs
+//! already; if not, find free ports, start the processes, record each (pid and birth) in a state file before the next,
+//! and wait for the condition that it serves. To stop it: ask every process that still is the recorded one to end, kill
+//! it after a while, and remove the folder. A file lock keeps two callers apart. A program that needs a deployment for
+//! a while borrows it (`loan.rs`); `act.rs` does what trials want done to its members meanwhile.
 
 mod act;
 mod cable;
@@ -38,7 +38,7 @@ use crate::place;
 use crate::trouble::{Result, While};
 
 const HELP: &str = "\
-Starts, stops or shows the servers that backends are tested with. Without a name: all of them.
+Starts, stops or shows the servers for tests of the backends. Without a name: all of them.
 
 Usage: cargo xtask servers <start|stop|status> [NAME…]
        cargo xtask servers members NAME
@@ -51,36 +51,36 @@ Names:
   redis-cluster       three masters with a replica each
   zookeeper           one server
   zookeeper-ensemble  three servers
-  zookeeper-tls       one server that speaks TLS
+  zookeeper-tls       one server with TLS
   mariadb             one server, with an empty database `tidelock`
   etcd                one member
   etcd-cluster        three members
 
 They listen on free ports of 127.0.0.1 and keep their data in the system's temporary folder until they are
-stopped. Starting what runs prints where it is; stopping what is stopped is fine. `cargo xtask setup` installs
+stopped. Starting a running server prints its URL; stopping a stopped one is fine. `cargo xtask setup` installs
 what they need.
 
-`members` prints a line for each process: role, port, and pid, or - if it is down. A role stays with its process,
-also when a failover gives it another part to play. A~B is the cable between A and B: paused, nothing gets through.
+`members` prints a line for each process: role, port, and pid (- if it is down). A role stays with its process,
+even when a failover changes its part. A~B is the cable between A and B: while it is paused, nothing gets through.
 
-`act` does something to one process, as the conformance suite needs it, and returns when it is done:
+`act` acts on one process, for the conformance suite, and returns when that is done:
   stop    asks it to end
-  kill    ends it as a power cut would
+  kill    ends it at once, like a power cut
   start   starts it again, with the same command line, port and data, and waits until it serves
-  pause   stops it where it stands; its connections stay open
-  resume  lets it go on
-  clock   sets its wall clock MILLISECONDS before (+) or behind (-) the real time, at once; 0 sets it right.
-          Redis on Linux only; a small library, built with cc, does it";
+  pause   suspends it; its connections stay open
+  resume  continues it
+  clock   sets its wall clock MILLISECONDS ahead of (+) or behind (-) the real time, at once; 0 corrects it.
+          Redis on Linux only, with a small library that is built with cc";
 
-/// How often a deployment is tried when one of its processes dies while it starts: another program may have
-/// taken a port between our finding it free and the server's binding it.
+/// How often to try starting a deployment when one of its processes dies during the start: another program may have
+/// taken a port after we found it free and before the server bound it.
 const TRIES: usize = 3;
 
-/// One deployment: what it needs, how it starts, how one of its processes is asked whether it serves.
+/// One deployment: what it needs, how it starts, and how to check whether a process serves.
 #[derive(Debug)]
 struct Deployment {
     name: &'static str,
-    /// Programs, with the part of `setup` that brings them.
+    /// Checks for the programs it needs; the error names the part of `setup` that installs them.
     needs: fn() -> Result<()>,
     /// Starts everything and waits until it serves; returns the URL.
     launch: fn(&mut Group) -> Result<String>,
@@ -125,9 +125,9 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
         Some(Value(verb)) => verb.string()?,
         Some(Short('h') | Long("help")) => return Ok(crate::help(HELP)),
         Some(other) => return Err(other.unexpected().into()),
-        None => return Err("start, stop or status? `cargo xtask servers --help` shows how".into()),
+        None => return Err("no verb given: start, stop or status? see `cargo xtask servers --help`".into()),
     };
-    // As they are: the offset of a clock may begin with a minus.
+    // Raw arguments, because the offset of a clock may begin with a minus.
     let words: Vec<String> = flags.raw_args()?.map(lexopt::ValueExt::string).collect::<Result<_, _>>()?;
     if words.iter().any(|word| word == "-h" || word == "--help") {
         return Ok(crate::help(HELP));
@@ -138,10 +138,10 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
         ("stop", names) => for_each(names, stop),
         ("status", names) => for_each(names, status),
         ("members", [name]) => members(&home()?, find(name)?).map(|()| ExitCode::SUCCESS),
-        ("members", _) => Err("the members of one deployment: `cargo xtask servers members NAME`".into()),
-        ("cable", words) => cable::run(words), // what lies between two servers runs this
+        ("members", _) => Err("`members` needs one name: `cargo xtask servers members NAME`".into()),
+        ("cable", words) => cable::run(words), // the process between two servers runs this
         ("act", words) => Act::parse(words)?.run(&home()?).map(|()| ExitCode::SUCCESS),
-        _ => Err(format!("servers cannot `{verb}`; `cargo xtask servers --help` shows what they can").into()),
+        _ => Err(format!("there is no verb `{verb}`; `cargo xtask servers --help` lists them").into()),
     }
 }
 
@@ -159,7 +159,7 @@ fn for_each(names: &[&str], act: fn(&Path, &Deployment) -> Result<()>) -> Result
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Where the state of every deployment is kept.
+/// The folder with the state of every deployment.
 fn home() -> Result<PathBuf> {
     Ok(place::root()?.join(".tidelock/servers"))
 }
@@ -177,20 +177,20 @@ fn find(name: &str) -> Result<&'static Deployment> {
         .ok_or_else(|| format!("there is no server `{name}`; `cargo xtask servers --help` lists them").into())
 }
 
-/// What is known of a deployment that serves.
+/// The state of a deployment, if it serves.
 fn running(home: &Path, deployment: &Deployment) -> Result<Option<State>> {
     let state = State::load(home, deployment.name)?;
     Ok(state.filter(|state| deployment.health(state).is_ok()))
 }
 
-/// Held while this process starts or stops deployments; the system lets go of it however we end.
+/// Held while this process starts or stops deployments. The system releases it however the process ends.
 fn lock(home: &Path) -> Result<File> {
     let file = lock_file(&home.join("lock"))?;
     file.lock().when(|| format!("lock {}", home.display()))?;
     Ok(file)
 }
 
-/// A file to lock.
+/// Opens a file for locking.
 fn lock_file(path: &Path) -> Result<File> {
     place::write(path, "")?;
     File::open(path).when(|| format!("open {}", path.display()))
@@ -201,10 +201,10 @@ fn start(home: &Path, deployment: &Deployment) -> Result<()> {
         println!("{}: runs at {}", deployment.name, state.url);
         return Ok(());
     }
-    end(home, deployment)?; // half of it may be left: begin anew
+    end(home, deployment)?; // parts of it may be left: begin anew
     if !cfg!(unix) {
         return Err(
-            "servers are started on Linux and macOS only; give the URL of one that runs elsewhere".into()
+            "servers can be started on Linux and macOS only; use the URL of one that runs elsewhere".into()
         );
     }
     (deployment.needs)()?;
@@ -216,11 +216,11 @@ fn start(home: &Path, deployment: &Deployment) -> Result<()> {
 
 fn stop(home: &Path, deployment: &Deployment) -> Result<()> {
     let ended = end(home, deployment)?;
-    println!("{}: {}", deployment.name, if ended { "stopped" } else { "is stopped" });
+    println!("{}: {}", deployment.name, if ended { "stopped" } else { "was not running" });
     Ok(())
 }
 
-/// Ends what is there of a deployment, and leaves nothing behind; whether there was anything.
+/// Ends the remains of a deployment, and leaves nothing behind. Returns whether there was anything.
 fn end(home: &Path, deployment: &Deployment) -> Result<bool> {
     let _alone = State::lock(home, deployment.name)?;
     let Some(state) = State::load(home, deployment.name)? else {
@@ -261,7 +261,7 @@ fn known(home: &Path, deployment: &Deployment) -> Result<State> {
     let state = State::load(home, deployment.name)?;
     state.ok_or_else(|| {
         let name = deployment.name;
-        format!("{name} was not started; `cargo xtask servers start {name}` does it").into()
+        format!("{name} was not started; start it with `cargo xtask servers start {name}`").into()
     })
 }
 
@@ -280,7 +280,7 @@ impl Deployment {
                 }
             }
         }
-        Err("it was never tried".into())
+        Err("the start was never tried".into())
     }
 
     fn health(&self, state: &State) -> Result<()> {
@@ -292,6 +292,6 @@ impl Deployment {
                 return Err(format!("{} does not answer on port {}", process.role, process.port).into());
             }
         }
-        if state.url.is_empty() { Err("it was never started to its end".into()) } else { Ok(()) }
+        if state.url.is_empty() { Err("its start was never completed".into()) } else { Ok(()) }
     }
 }

@@ -1,7 +1,7 @@
 //! Finds free ports of 127.0.0.1.
 //!
-//! They are taken below the range from which systems give ports to outgoing connections, so that none of those
-//! can take one between our look and the server's. A Redis cluster's node also uses its port + 10 000.
+//! They are below the range that systems use for outgoing connections, so that no such connection can take one between
+//! our check and the server's start. A node of a Redis cluster also uses its port + 10 000.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,12 +10,12 @@ use crate::trouble::Result;
 
 const FIRST: u16 = 11_000;
 const COUNT: u16 = 11_000;
-/// How far from a Redis cluster node's port its bus is.
+/// The distance between the port of a Redis cluster node and its bus port.
 const BUS: u16 = 10_000;
 
-/// As many different free ports as asked for.
+/// `N` different free ports.
 pub(super) fn free<const N: usize>() -> Result<[u16; N]> {
-    // Somewhere else each time, so that a port just given up rests before its next use.
+    // Starts elsewhere each time, so that a port that was just released is not reused at once.
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
     let start = u16::try_from(nanos / 1000 % u32::from(COUNT)).unwrap_or(0);
     let mut candidates = (0..COUNT).map(|step| FIRST + (start + step) % COUNT).filter(|&port| is_free(port));

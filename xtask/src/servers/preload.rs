@@ -1,6 +1,6 @@
-//! Small libraries in C that are loaded before a server's own, and change what the system tells it.
+//! Small C libraries that are loaded before a server's own, and change what the system tells it.
 //!
-//! One is built with the system's C compiler when a server first needs it.
+//! Each is built with the system's C compiler when a server first needs it.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,10 +12,10 @@ use crate::trouble::{Result, While};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The library, built unless this source was built before.
+/// The library's path. Builds it unless this source was built before.
 pub(super) fn library(home: &Path, name: &str, source: &str) -> Result<PathBuf> {
     if !cfg!(target_os = "linux") {
-        return Err("that is done on Linux alone".into());
+        return Err("this works on Linux only".into());
     }
     let mut hasher = DefaultHasher::new();
     source.hash(&mut hasher);

@@ -1,7 +1,7 @@
-//! A server's process, told apart from a stranger that was given the same pid later.
+//! A server's process, which must not be confused with another that later gets the same pid.
 //!
-//! A pid alone names nobody: it comes back. With the moment of the process's birth it does, so both are noted,
-//! and a signal is sent only while they agree. What is noted besides is how to start it again.
+//! A pid alone is not unique: the system reuses it. So the process's time of birth is recorded too, and a signal is
+//! sent only while both match. The record also says how to start the process again.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
@@ -13,9 +13,9 @@ use super::recipe::Recipe;
 use super::state::State;
 use crate::trouble::{Result, While};
 
-/// How long a server has to end by itself. MariaDB flushes; the others need milliseconds.
+/// How long a server has to end by itself. MariaDB flushes its data; the others need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long the system has to do as a signal says that cannot be refused.
+/// How long the system has to carry out a signal that a process cannot ignore.
 const AT_ONCE: Duration = Duration::from_secs(5);
 const GLANCE: Duration = Duration::from_millis(2);
 
@@ -24,13 +24,13 @@ pub(super) struct Process {
     pub(super) role: String,
     pub(super) port: u16,
     pub(super) pid: u32,
-    /// In the system's own words; only ever compared.
+    /// In the system's own format; only compared.
     pub(super) birth: String,
     pub(super) recipe: Recipe,
 }
 
 impl Process {
-    /// Starts a process that outlives us. What it says is added to its log. None: it ended at once.
+    /// Starts a process that outlives this program. Its output is appended to its log. None: it ended at once.
     pub(super) fn spawn(role: &str, port: u16, recipe: Recipe, log: &Path) -> Result<Option<Self>> {
         let out = OpenOptions::new().create(true).append(true).open(log);
         let out = out.when(|| format!("write {}", log.display()))?;
@@ -39,7 +39,7 @@ impl Process {
         command.stdin(Stdio::null()).stdout(out).stderr(err);
         #[cfg(unix)]
         {
-            // A group of its own: Ctrl-C at the terminal is meant for us, not for the servers.
+            // A process group of its own: Ctrl-C at the terminal is meant for xtask, not for the servers.
             use std::os::unix::process::CommandExt;
             command.process_group(0);
         }
@@ -56,14 +56,14 @@ impl Process {
         birth(self.pid).is_some_and(|birth| birth == self.birth)
     }
 
-    /// Asks it to end and waits until it has. One that is paused hears of it first.
+    /// Asks it to end and waits until it has. A paused process gets the signal first, and is then resumed.
     pub(super) fn stop(&self) -> Result<()> {
         self.signal("-TERM")?;
         self.signal("-CONT")?;
         self.settle("stop", PATIENCE, || !self.is_alive())
     }
 
-    /// Ends it as a power cut would.
+    /// Ends it at once, like a power cut.
     pub(super) fn kill(&self) -> Result<()> {
         self.signal("-KILL")?;
         self.settle("end", AT_ONCE, || !self.is_alive())
@@ -104,7 +104,7 @@ impl Process {
 pub(super) fn end_all(state: &State) -> Result<()> {
     for process in state.processes.iter().rev() {
         process.signal("-TERM")?;
-        process.signal("-CONT")?; // one that a trial has paused would not hear the first
+        process.signal("-CONT")?; // a process that a trial has paused handles it only now
     }
     let all_gone = || !state.processes.iter().any(Process::is_alive);
     if !within(PATIENCE, all_gone) {
@@ -112,7 +112,7 @@ pub(super) fn end_all(state: &State) -> Result<()> {
             process.signal("-KILL")?;
         }
         if !within(PATIENCE, all_gone) {
-            return Err(format!("a process of {} does not end, not even by kill -KILL", state.name).into());
+            return Err(format!("a process of {} does not end, not even with kill -KILL", state.name).into());
         }
     }
     Ok(())
@@ -129,12 +129,12 @@ fn within(limit: Duration, done: impl Fn() -> bool) -> bool {
     true
 }
 
-/// When a process was born; None when there is no such process, or only its remains.
+/// A process's time of birth. None: there is no such process, or only a zombie.
 fn birth(pid: u32) -> Option<String> {
     condition_and_birth(pid).map(|(_, birth)| birth)
 }
 
-/// How a process is (T: paused) and when it was born.
+/// A process's condition (T: paused) and time of birth.
 fn condition_and_birth(pid: u32) -> Option<(String, String)> {
     let (condition, birth) = if cfg!(target_os = "linux") {
         read_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?
@@ -147,8 +147,8 @@ fn condition_and_birth(pid: u32) -> Option<(String, String)> {
     (!condition.starts_with(['Z', 'X'])).then_some((condition, birth))
 }
 
-/// Fields 3 and 22 of /proc/PID/stat: the condition, and the birth in ticks since boot. The program's name, field 2,
-/// may itself hold blanks and brackets, so counting begins behind its last bracket.
+/// Fields 3 and 22 of /proc/PID/stat: the condition, and the birth in ticks since boot. Field 2, the program's name,
+/// may contain blanks and brackets, so counting begins after its last bracket.
 fn read_stat(stat: &str) -> Option<(String, String)> {
     let (_, behind_name) = stat.rsplit_once(')')?;
     let mut fields = behind_name.split_whitespace().map(str::to_owned);

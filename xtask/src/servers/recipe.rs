@@ -1,5 +1,5 @@
-//! How a process was started, so that it can be started again just so: program, arguments, what its environment
-//! has beyond ours, and folder.
+//! How a process was started, so that it can be started again in the same way: program, arguments, its additional
+//! environment variables, and folder.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ pub(super) struct Recipe {
 }
 
 impl Recipe {
-    /// What this command would run.
+    /// The recipe of this command.
     pub(super) fn of(command: &Command) -> Self {
         let text = |part: &std::ffi::OsStr| part.to_string_lossy().into_owned();
         let env = command.get_envs().filter_map(|(key, value)| Some((text(key), text(value?))));

@@ -1,5 +1,5 @@
-//! Redis alone, under sentinels, and as a cluster. Nothing is persisted: a trial that wants persistence says so
-//! to its server.
+//! Redis alone, with sentinels, and as a cluster. Nothing is persisted: a trial that wants persistence tells its
+//! server.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::place;
 use crate::setup::packages::need;
 use crate::trouble::Result;
 
-/// What sentinels call the master.
+/// The sentinels' name for the master.
 const MASTER: &str = "tidelock";
 const LIMIT: Duration = Duration::from_secs(15);
-/// How often sentinels ask and tell. By default a master that has come back is made a replica after eight seconds, and
-/// is asked how it is every ten; and a sentinel that a busy disk has kept waiting for two seconds does nothing for thirty.
-/// Before Redis 7 they cannot be hurried: they then agree as well, and later.
+/// Shortens the sentinels' intervals. By default, a master that has come back becomes a replica after eight seconds,
+/// and is queried every ten; and a sentinel that a busy disk has blocked for two seconds does nothing for thirty.
+/// Before Redis 7 these intervals are fixed: the sentinels then agree too, but later.
 const HURRY: &str =
     "SENTINEL DEBUG info-period 300 ping-period 200 ask-period 200 publish-period 300 tilt-period 1000";
-/// Unhurried sentinels tell each other about themselves every two seconds; a cluster's nodes gossip every second.
+/// With default intervals, sentinels announce themselves every two seconds; the nodes of a cluster gossip every second.
 const AGREEMENT: Duration = Duration::from_secs(60);
 
 pub(super) fn needs() -> Result<()> {
@@ -38,7 +38,7 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
     Ok(format!("redis://127.0.0.1:{port}"))
 }
 
-/// A master, two replicas in step with it, and three sentinels that know of all the others.
+/// A master, two replicas in sync with it, and three sentinels that know all the others.
 pub(super) fn sentinel(group: &mut Group) -> Result<String> {
     let [master, replica_1, replica_2, a, b, c] = port::free()?;
     let of_master = [&*format!("replicaof 127.0.0.1 {master}")];
@@ -51,7 +51,7 @@ pub(super) fn sentinel(group: &mut Group) -> Result<String> {
         start_sentinel(group, role, port, master)?;
     }
     group.wait("the sentinels", LIMIT, || [a, b, c].into_iter().all(|port| serves("sentinel", port)))?;
-    let _ = [a, b, c].map(|port| says(port, HURRY, &["+OK"])); // or they take their time
+    let _ = [a, b, c].map(|port| says(port, HURRY, &["+OK"])); // older servers refuse, and take longer
     group.wait("agreement among the sentinels", AGREEMENT, || [a, b, c].into_iter().all(knows_everyone))?;
     Ok(format!("redis-sentinel://127.0.0.1:{a},127.0.0.1:{b},127.0.0.1:{c}/0#{MASTER}"))
 }
@@ -59,7 +59,7 @@ pub(super) fn sentinel(group: &mut Group) -> Result<String> {
 /// Three masters that share the slots, with a replica each.
 pub(super) fn cluster(group: &mut Group) -> Result<String> {
     let ports: [u16; 6] = port::free()?;
-    // By default nodes whose slots are all there serve none of them while one of the others' has no master.
+    // By default a node refuses all its slots while any slot of the cluster has no master.
     let options = ["cluster-enabled yes", "cluster-node-timeout 2000", "cluster-require-full-coverage no"];
     for (i, port) in ports.iter().enumerate() {
         start(group, &format!("node-{}", i + 1), *port, &options)?;
@@ -87,7 +87,7 @@ fn start(group: &mut Group, role: &str, port: u16, more: &[&str]) -> Result<()> 
 fn start_sentinel(group: &mut Group, role: &str, port: u16, master: u16) -> Result<()> {
     let lines = [
         format!("sentinel monitor {MASTER} 127.0.0.1 {master} 2"),
-        // A sentinel asks once a second: with one second, a master that is back at once may count as down.
+        // A sentinel asks once a second: with a limit of one second, a master that is back at once may count as down.
         format!("sentinel down-after-milliseconds {MASTER} 2000"),
         format!("sentinel failover-timeout {MASTER} 1500"),
         format!("sentinel parallel-syncs {MASTER} 2"),
@@ -95,8 +95,8 @@ fn start_sentinel(group: &mut Group, role: &str, port: u16, master: u16) -> Resu
     run(group, role, port, &lines.join("\n"), Some("--sentinel"))
 }
 
-/// Each has a configuration file of its own, as in earnest: what `CONFIG REWRITE` or a sentinel writes there is
-/// still true after a restart.
+/// Each server has its own configuration file, as in production: changes by `CONFIG REWRITE` or a sentinel survive a
+/// restart.
 fn run(group: &mut Group, role: &str, port: u16, config: &str, flag: Option<&str>) -> Result<()> {
     let folder = group.folder(role)?;
     let file = folder.join("redis.conf");
@@ -117,7 +117,7 @@ fn knows_everyone(port: u16) -> bool {
         && says(port, &format!("SENTINEL CKQUORUM {MASTER}"), &["+OK 3 usable"])
 }
 
-/// Whether the answer to a command holds all of these.
+/// Whether the reply to a command contains all of these.
 fn says(port: u16, command: &str, wanted: &[&str]) -> bool {
     let answer = wire::ask_once(port, &format!("{command}\r\n")).unwrap_or_default();
     wanted.iter().all(|wanted| answer.contains(wanted))

@@ -1,9 +1,9 @@
-//! What is known of a deployment between two calls of xtask: a small text file under `.tidelock/servers`.
+//! The state of a deployment between two calls of xtask: a small text file in `.tidelock/servers`.
 //!
-//! One `folder` line; for each process a `process` line (role, port, pid, birth) and below it how it was started:
-//! `program`, `arg`, `env` and `in` lines; a `url` line once it serves; and a `lent` line if it was started for one
-//! run alone. It is written anew after each process starts, so that a caller who is killed half-way leaves nothing
-//! unknown.
+//! It has one `folder` line; for each process a `process` line (role, port, pid, birth), and below it how it was
+//! started: `program`, `arg`, `env` and `in` lines; a `url` line once it serves; and a `lent` line if it was started
+//! for one run only. It is rewritten after each process starts, so that a killed caller leaves no unknown process
+//! behind.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -22,12 +22,12 @@ pub(super) struct State {
     pub(super) processes: Vec<Process>,
     /// Empty until the deployment serves.
     pub(super) url: String,
-    /// Started for one run, and to be stopped after it.
+    /// Started for one run, and stopped after it.
     pub(super) lent: bool,
 }
 
 impl State {
-    /// None: nothing of this name was started, or it was stopped.
+    /// None: it was never started, or it was stopped.
     pub(super) fn load(home: &Path, name: &str) -> Result<Option<Self>> {
         let file = home.join(name);
         match fs::read_to_string(&file) {
@@ -44,8 +44,8 @@ impl State {
         fs::rename(&draft, &file).when(|| format!("write {}", file.display()))
     }
 
-    /// Held while this deployment's processes are started or ended, and no longer: whoever keeps it running has no
-    /// hold of it. The system lets go of it however we end.
+    /// Held only while this deployment's processes are started or ended, not while they run. The system releases it
+    /// however this process ends.
     pub(super) fn lock(home: &Path, name: &str) -> Result<File> {
         let file = super::lock_file(&home.join(format!("{name}.lock")))?;
         file.lock().when(|| format!("lock the state of {name}"))?;
@@ -59,7 +59,7 @@ impl State {
         })
     }
 
-    /// Starts a process that is down as it was started before; one that is up stays as it is.
+    /// Starts a process again as before if it is down. A running one is left alone.
     pub(super) fn start(&mut self, role: &str) -> Result<()> {
         let old = self.process(role)?;
         if old.is_alive() {
@@ -71,12 +71,12 @@ impl State {
         Ok(())
     }
 
-    /// Where a process of this role writes what it has to say.
+    /// The log of the process with this role.
     pub(super) fn log(&self, role: &str) -> PathBuf {
         self.folder.join(format!("{role}.log"))
     }
 
-    /// The end of that, indented, for a sentence about its trouble.
+    /// The end of the log, indented, for an error message.
     pub(super) fn log_tail(&self, role: &str) -> String {
         let bytes = fs::read(self.log(role)).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -85,9 +85,9 @@ impl State {
         last.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
     }
 
-    /// Removes the data and then the state itself.
+    /// Removes the data, and then the state itself.
     pub(super) fn forget(&self, home: &Path) -> Result<()> {
-        // Only a folder that we can have made: a state file that someone edited removes nothing else.
+        // Removes only a folder with our prefix, in case the state file was edited.
         let ours =
             self.folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tidelock-"));
         if ours && self.folder.exists() {
@@ -113,7 +113,7 @@ impl State {
         text
     }
 
-    /// Lines that make no sense are passed over: what they named cannot be verified, so it is not touched.
+    /// Bad lines are skipped: a process that they name cannot be verified, so it is not touched.
     fn parse(name: &str, text: &str) -> Self {
         let mut state = Self { name: name.to_owned(), ..Self::default() };
         for line in text.lines() {
@@ -147,7 +147,7 @@ fn process(words: &str) -> Option<Process> {
     })
 }
 
-/// One line each: nothing that xtask starts has a line's end in it.
+/// One line each: no argument of a process that xtask starts contains a line break.
 fn print(recipe: &Recipe) -> String {
     let mut text = format!("program {}\n", recipe.program);
     for arg in &recipe.args {

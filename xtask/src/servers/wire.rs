@@ -1,21 +1,21 @@
-//! One question to a server over plain TCP, with a bound on everything.
+//! One request to a server over plain TCP, with limits on everything.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A server that serves answers at once; one that does not is asked again by whoever waits.
+/// A server that serves replies at once; if it does not, the caller asks again.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Sends a request and reads the answer to its end. None: no connection, or silence. An answer that breaks off
-/// is returned as far as it came.
+/// Sends a request and reads the reply to its end. None: no connection, or no reply. A partial reply is returned as far
+/// as it came.
 pub(super) fn ask(port: u16, request: &str) -> Option<String> {
     let mut stream = connect(port)?;
     stream.write_all(request.as_bytes()).ok()?;
     read_all(stream)
 }
 
-/// The same of a server that would wait for the next request, and ends when it hears that there is none.
+/// The same for a server that would wait for the next request: closing our side makes it end the connection.
 pub(super) fn ask_once(port: u16, request: &str) -> Option<String> {
     let mut stream = connect(port)?;
     stream.write_all(request.as_bytes()).ok()?;

@@ -1,6 +1,6 @@
 //! ZooKeeper alone, and as an ensemble of three.
 //!
-//! Java is started directly: Debian's start script insists on logging under /var/log.
+//! Java is started directly, because Debian's start script must log under /var/log.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::trouble::{Result, Trouble};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A short tick lets sessions be short; containers are looked at often, so that a trial sees them go. Servers that stand
-/// still together for some seconds are no reason to elect a leader, which then takes long.
+/// A short tick allows short sessions. Containers are checked often, so that a trial sees them go. When all servers
+/// stall together for some seconds, no election should start, because that takes long.
 const CONFIG: &str = "\
 tickTime=100
 initLimit=20
@@ -31,13 +31,13 @@ admin.enableServer=false
 const CONTAINERS: [&str; 2] =
     ["-Dznode.container.checkIntervalMs=1000", "-Dznode.container.maxPerMinute=1000000"];
 
-/// Nobody waits for the disk: three servers on one disk are slower than any ensemble is, and on a shared machine a single
-/// flush may take seconds. What is written is there all the same, unless the whole machine dies.
+/// Do not wait for the disk: three servers on one disk are slower than a real ensemble, and on a shared machine one
+/// flush may take seconds. Written data are lost only if the whole machine dies.
 const NO_DISK: &str = "-Dzookeeper.forceSync=no";
 
-/// Only this kind of connections knows TLS.
+/// Only this connection factory supports TLS.
 const WITH_TLS: &str = "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n";
-/// Made for tests, for 127.0.0.1; nobody has the key of their authority.
+/// Made for tests, for 127.0.0.1. The authority's key was not kept.
 const IDENTITY: &str =
     concat!(include_str!("certificates/server.pem"), include_str!("certificates/server.key"));
 const AUTHORITY: &str = include_str!("certificates/ca.pem");
@@ -65,7 +65,7 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
     Ok(format!("zookeeper://127.0.0.1:{port}"))
 }
 
-/// Spoken to by TLS, and asked whether it serves at a port without.
+/// One server with TLS for clients, and a plain port to check whether it serves.
 pub(super) fn single_with_tls(group: &mut Group) -> Result<String> {
     let [port, secure] = port::free()?;
     let folder = group.folder("server")?;
@@ -84,7 +84,7 @@ pub(super) fn single_with_tls(group: &mut Group) -> Result<String> {
     Ok(format!("zookeeper+tls://127.0.0.1:{secure}"))
 }
 
-/// A cable lies between each two of them, so that one can be cut off from the others.
+/// Three servers, with a cable between each two, so that one can be cut off from the others.
 pub(super) fn ensemble(group: &mut Group) -> Result<String> {
     let [a, b, c, ports @ ..]: [u16; 21] = port::free()?;
     let (own, between) = ports.split_at(6);
@@ -121,15 +121,15 @@ fn start(group: &mut Group, peer: &Peer, port: u16, id: u16, more: &str) -> Resu
     group.spawn(peer.role, port, &command)
 }
 
-/// What a server takes itself for: `standalone`, `leader` or `follower`; None while it serves nobody.
+/// A server's mode: `standalone`, `leader` or `follower`. None: it does not serve.
 fn mode(port: u16) -> Option<String> {
     let answer = wire::ask(port, "srvr")?;
     answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(|mode| mode.trim().to_owned())
 }
 
-/// Where the classes are: Debian's jar, or the folders beside an unpacked release's script.
+/// The classes: Debian's jar, or the folders beside an unpacked release's script.
 fn classes() -> Result<Vec<PathBuf>> {
-    // The first names all others that it needs, but for what only TLS does.
+    // The first jar names all others that it needs, except those for TLS.
     let debian = ["zookeeper.jar", "netty-codec.jar"].map(|jar| Path::new("/usr/share/java").join(jar));
     if debian[0].is_file() {
         return Ok(debian.into());

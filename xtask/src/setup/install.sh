@@ -1,7 +1,7 @@
-# install: the packages named as arguments, as root, with none of their services started, now or at boot.
+# install: installs the packages named as arguments, as root. Their services are not started, now or at boot.
 #
-# Debian starts a service when its package arrives, unless policy-rc.d says no. If the machine has a policy-rc.d
-# of its own (containers do, and say no), it stays; otherwise ours is there for as long as this takes.
+# Debian starts a package's service on installation, unless policy-rc.d forbids it. If the machine has its own
+# policy-rc.d (containers do, and it forbids services), it stays; otherwise ours is there during the installation.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 policy=/usr/sbin/policy-rc.d
@@ -14,7 +14,7 @@ fi
 
 get() { apt-get install --yes --quiet --no-install-recommends "$@" </dev/null; }
 if ! get "$@"; then
-    echo "the package lists may be missing or old: apt-get update, then once more"
+    echo "the package lists may be missing or old: running apt-get update, then trying again"
     apt-get update --quiet
     get "$@"
 fi

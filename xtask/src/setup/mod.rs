@@ -1,9 +1,8 @@
 //! `cargo xtask setup`: installs what is missing, and only that.
 //!
-//! A part is one thing the other commands need. The Rust parts come through rustup; the others are packages of
-//! Debian and Ubuntu, installed by one run of `install.sh` as root or through sudo, with their services kept
-//! from starting: xtask starts servers of its own, on ports of their own. Where a part cannot be installed, it
-//! says what to do by hand.
+//! A part is one thing that other commands need. The Rust parts come through rustup. The others are packages of Debian
+//! and Ubuntu, installed by one run of `install.sh` as root or through sudo. Their services are not started, because
+//! xtask starts its own servers on its own ports. If a part cannot be installed, the error says what to do by hand.
 
 pub(crate) mod packages;
 pub(crate) mod rust;
@@ -17,12 +16,12 @@ use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 
 const HELP: &str = "\
-Installs what is missing. Without a name: everything.
+Installs what is missing. Without a name: all parts.
 
 Usage: cargo xtask setup [PART…]
 
 Parts:
-  rust       targets for the checks of other platforms, and the oldest promised Rust (with redis, all that `test` needs)
+  rust       targets for checks of other platforms, and the oldest promised Rust (with redis, all that `test` needs)
   redis      redis-server and redis-cli (to step a server's clock, `servers` uses the C compiler that Rust links with)
   zookeeper  ZooKeeper and the Java it runs on
   mariadb    mariadbd and its client
@@ -31,7 +30,7 @@ Parts:
   browser    chromium and its driver, to test the playground
 
 Servers come from Debian's or Ubuntu's packages, as root or through sudo; their own services are not started.
-Elsewhere this command says what to install by hand.";
+On other systems this command prints what to install by hand.";
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let mut wanted: Vec<String> = Vec::new();
@@ -58,6 +57,5 @@ fn known(part: String) -> Result<String> {
     if part == "rust" || packages::PARTS.iter().any(|known| known.name == part) {
         return Ok(part);
     }
-    Err(format!("there is nothing called `{part}` to set up; `cargo xtask setup --help` lists the parts")
-        .into())
+    Err(format!("there is no part `{part}`; `cargo xtask setup --help` lists them").into())
 }

@@ -1,4 +1,4 @@
-//! The side of setup that the system's package manager does.
+//! The parts of setup that come from the system's package manager.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::call::Call;
 use crate::trouble::Result;
 
-/// Something to install, and how to see that it is there.
+/// Something to install, and how to tell that it is installed.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// All must be found, on the PATH or at these places.
+    /// All of these must be found, on the PATH or in [`ASIDE`].
     programs: &'static [&'static str],
     /// Debian's and Ubuntu's names.
     debian: &'static [&'static str],
@@ -43,7 +43,7 @@ pub(crate) const PARTS: &[Part] = &[
     },
 ];
 
-/// Where packages put servers that they do not put on everyone's PATH.
+/// Where packages put servers that are not on every user's PATH.
 const ASIDE: &[&str] = &[
     "/usr/sbin",
     "/usr/local/sbin",
@@ -56,7 +56,7 @@ const ASIDE: &[&str] = &[
 pub(crate) fn install(wants: impl Fn(&str) -> bool) -> Result<()> {
     let missing: Vec<&Part> = PARTS.iter().filter(|part| wants(part.name) && !part.is_here()).collect();
     for part in PARTS.iter().filter(|part| wants(part.name) && part.is_here()) {
-        println!("{}: is here", part.name);
+        println!("{}: already installed", part.name);
     }
     if missing.is_empty() {
         return Ok(());
@@ -69,26 +69,26 @@ pub(crate) fn install(wants: impl Fn(&str) -> bool) -> Result<()> {
     }
     if find("apt-get").is_none() {
         return Err(format!(
-            "missing: {names}; this system has no apt-get, so install by hand what Debian calls {debian}"
+            "missing: {names}; this system has no apt-get; install by hand, under Debian's names: {debian}"
         )
         .into());
     }
     println!("installing with apt-get, without starting any service: {debian}");
     let Some(mut call) = as_root() else {
         return Err(format!(
-            "missing: {names}; this needs root and there is no sudo that works here, so run as root: apt-get install --no-install-recommends {debian}"
+            "missing: {names}; this needs root, and sudo does not work here; run as root: apt-get install --no-install-recommends {debian}"
         )
         .into());
     };
     call = call.args(["sh", "-c", include_str!("install.sh"), "install.sh"]).args(debian.split(' '));
     if !call.interactive()? {
-        return Err(format!("apt-get could not install {debian}; it says above why").into());
+        return Err(format!("apt-get could not install {debian}; see its errors above").into());
     }
     let still = list(missing.iter().filter(|part| !part.is_here()).map(|part| part.name));
     if still.is_empty() {
         Ok(())
     } else {
-        Err(format!("apt-get is content, but {still} cannot be found").into())
+        Err(format!("apt-get succeeded, but {still} cannot be found").into())
     }
 }
 
@@ -98,7 +98,7 @@ impl Part {
     }
 }
 
-/// A program, by the PATH and the places where packages hide servers.
+/// Finds a program on the PATH or in [`ASIDE`].
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain(ASIDE.iter().map(|dir| Path::new(dir).to_owned()));
@@ -106,14 +106,14 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_file())
 }
 
-/// A program that must be there, or the sentence that says how to get it.
+/// A program that must exist, or an error that says how to install it.
 pub(crate) fn need(program: &str, part: &str) -> Result<PathBuf> {
     find(program)
         .ok_or_else(|| format!("`{program}` is missing; install it with `cargo xtask setup {part}`").into())
 }
 
-/// The start of a call as root, if there is a way to be root: being it, or a sudo that needs no password or has
-/// a person to ask.
+/// The beginning of a call as root, if possible: we are root, or there is a sudo that needs no password or a terminal
+/// to ask for it.
 fn as_root() -> Option<Call> {
     if is_root() {
         return Some(Call::new("env"));

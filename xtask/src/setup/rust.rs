@@ -1,5 +1,5 @@
-//! The Rust side of setup, through rustup: the pinned toolchain's components and targets, and the oldest
-//! toolchain that the libraries promise.
+//! The Rust parts of setup, through rustup: the pinned toolchain's components and targets, and the oldest toolchain
+//! that the libraries promise.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use crate::call::{Call, Show};
 use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 
-/// Where the playground's model runs.
+/// The target on which the playground's model runs.
 pub(crate) const WEB: &str = "wasm32-unknown-unknown";
 /// Other systems that the libraries are checked for.
 pub(crate) const OTHER_SYSTEMS: [&str; 2] = ["x86_64-apple-darwin", "x86_64-pc-windows-gnu"];
 
-/// Everything `cargo xtask test` needs. One part's trouble does not keep the others out.
+/// Everything `cargo xtask test` needs. If one part fails, the others are still installed.
 pub(crate) fn install(workspace: &Workspace) -> Result<()> {
     let pinned = workspace.pinned_rust()?;
     let mut troubles: Vec<Trouble> = Vec::new();
@@ -29,12 +29,12 @@ pub(crate) fn install(workspace: &Workspace) -> Result<()> {
     }
 }
 
-/// Makes sure of a target of the pinned toolchain.
+/// Installs a target of the pinned toolchain if it is missing.
 pub(crate) fn target(workspace: &Workspace, target: &str) -> Result<()> {
     add("target", &workspace.pinned_rust()?, target)
 }
 
-/// Makes sure of a toolchain, with nothing but what a check needs.
+/// Installs a toolchain if it is missing, with only what a check needs.
 pub(crate) fn toolchain(version: &str) -> Result<()> {
     let installed = rustup(&["toolchain", "list"])?;
     if installed.lines().any(|line| line == version || line.starts_with(&format!("{version}-"))) {
@@ -47,7 +47,7 @@ pub(crate) fn toolchain(version: &str) -> Result<()> {
     })
 }
 
-/// `rustup component add` or `rustup target add`, unless it is there.
+/// Runs `rustup component add` or `rustup target add`, unless it is installed.
 fn add(what: &str, toolchain: &str, name: &str) -> Result<()> {
     let installed = rustup(&[what, "list", "--toolchain", toolchain, "--installed"])?;
     // A component is listed with its host: `clippy-x86_64-unknown-linux-gnu`.

@@ -8,10 +8,10 @@ use crate::trouble::Result;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let suite = Suite::among_all(&job.workspace)?;
-    for backend in backend::called("all")?.iter().filter(|backend| backend.deployments.is_empty()) {
+    for backend in backend::called("all")?.iter().filter(|backend| !backend.has_servers()) {
         let report = suite.report(backend.name);
-        let call = suite.on(backend.name, None, &report);
+        let call = suite.on(backend, None, &report)?;
         contract::keep(job, backend.name, call, report, tally)?;
     }
-    contract::play(job, "what is broken on purpose", suite.call().arg("--prove"), tally)
+    contract::play(job, "backends broken on purpose", suite.any()?.arg("--prove"), tally)
 }

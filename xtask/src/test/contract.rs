@@ -1,4 +1,4 @@
-//! One run of the conformance suite, played and counted.
+//! Runs the conformance suite once, and counts its trials.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::score::Score;
 use crate::tally::Tally;
 use crate::trouble::Result;
 
-/// Plays the whole contract, on what the word says; its report is kept for the table of guarantees.
+/// Runs the whole contract on the named backend or deployment. Its report is kept for the table of guarantees.
 pub(super) fn keep(job: &Job, on: &str, call: Call, report: PathBuf, tally: &mut Tally) -> Result<()> {
     let call = if job.deep { call.arg("--deep") } else { call };
     play(job, on, call, tally)?;
@@ -16,7 +16,7 @@ pub(super) fn keep(job: &Job, on: &str, call: Call, report: PathBuf, tally: &mut
     Ok(())
 }
 
-/// Plays a run as it is, and counts its trials.
+/// Makes a run as it is, and counts its trials.
 pub(super) fn play(job: &Job, on: &str, call: Call, tally: &mut Tally) -> Result<()> {
     count(on, &call.limit(job.limit(600)).show(Show::Some(is_news)).run()?, tally)
 }
@@ -36,13 +36,13 @@ fn count(on: &str, outcome: &Outcome, tally: &mut Tally) -> Result<()> {
     if score.failed == 0 && !outcome.success() { Err(outcome.trouble()) } else { Ok(()) }
 }
 
-/// The trials that failed, and what was broken on purpose and not caught.
+/// The trials that failed, and the deliberate faults that were not caught.
 fn failed(output: &str) -> impl Iterator<Item = &str> {
     let lines = output.lines().filter_map(|line| line.strip_prefix("FAIL ").or(line.strip_prefix("MISSED ")));
     lines.map(|rest| rest.split(" (").next().unwrap_or(rest))
 }
 
-/// A trial that passed is none.
+/// Whether to show a line: a trial that passed is not shown.
 fn is_news(line: &str) -> bool {
     !line.starts_with("pass ") && !line.trim().is_empty()
 }

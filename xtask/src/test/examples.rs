@@ -1,7 +1,7 @@
-//! Every example of every crate is run: an example ends by itself, within a time limit, and without an error. One of a
-//! backend that needs a server is given the URL of one.
+//! Runs every example of every crate. An example must end by itself, within a time limit, without an error. An example
+//! of a backend that needs a server gets the URL of one.
 //!
-//! They are built with the profile of the tests, so that nothing below them is built twice.
+//! They are built with the test profile, so that their dependencies are not built twice.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,9 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let examples = cargo::artifacts(&built.stdout).into_iter().filter(|artifact| artifact.kind == "example");
     let examples: Vec<Artifact> = examples.collect();
     if examples.len() != expected || examples.is_empty() {
-        return Err(format!("{} examples were built of {expected} in the manifests", examples.len()).into());
+        return Err(
+            format!("cargo built {} of the {expected} examples in the manifests", examples.len()).into()
+        );
     }
     for example in &examples {
         let server = server_for(job, example)?;

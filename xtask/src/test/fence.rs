@@ -1,8 +1,8 @@
 //! Finds the fenced code blocks of a Markdown page.
 //!
-//! A fence is a line of at least three backticks or tildes; the same sign, at least as often, closes it. What
-//! stands behind the opening one is the language and its attributes. A block inside a list is indented; that
-//! much is taken off its lines.
+//! A fence is a line of at least three backticks or tildes. A line of at least as many of the same sign closes it. The
+//! text after the opening fence is the language and its attributes. A block in a list is indented; the same indent is
+//! removed from its lines.
 
 /// One fenced block.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,13 +54,13 @@ struct Fence {
 }
 
 impl Fence {
-    /// The fence that a line opens, with what stands behind it.
+    /// The fence that a line opens, and the text after it.
     fn opening(line: &str) -> Option<(Self, &str)> {
         let text = line.trim_start();
         let sign = text.chars().next().filter(|sign| ['`', '~'].contains(sign))?;
         let info = text.trim_start_matches(sign);
         let length = text.len() - info.len();
-        // Backticks behind backticks: code within a line, not a fence.
+        // More backticks after the first: this is inline code, not a fence.
         let is_fence = length >= 3 && !(sign == '`' && info.contains('`'));
         is_fence.then(|| (Self { sign, length, indent: line.len() - text.len() }, info.trim()))
     }

@@ -10,7 +10,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let checked =
         cargo::call(&job.workspace.root).args(["fmt", "--all", "--check"]).show(Show::Everything).run()?;
     if !checked.success() {
-        return Err("something is not formatted: run `cargo fmt --all`".into());
+        return Err("some code is not formatted: run `cargo fmt --all`".into());
     }
     tally.pass(1);
     Ok(())

@@ -1,6 +1,6 @@
-//! What docs/ARCHITECTURE.md promises of the rooms and their walls, as far as a text can show it.
+//! The promises of docs/ARCHITECTURE.md about the crates and their borders, as far as the source text can show them.
 //!
-//! Each invariant is one sentence and one function over the workspace that names the first offence.
+//! Each invariant is one sentence, and one function over the workspace that returns the first offence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,30 +22,23 @@ const INVARIANTS: &[(&str, Check)] = &[
         backends_stand_on_core,
     ),
     ("no backend names a guard", backends_know_no_guard),
-    (
-        "the conformance suite needs no backend but memory by default, and another only by the feature of its name",
-        suite_needs_no_server,
-    ),
-    (
-        "the benchmark needs no backend but memory by default, and another only by the feature of its name",
-        bench_needs_no_server,
-    ),
+    ("a store is one room: the suite and the benchmark name no store but memory", stores_are_rooms),
     ("xtask depends on no crate of Tidelock", xtask_is_alone),
     ("the playground depends on the model alone", playground_needs_the_model_alone),
-    ("no file or folder is a drawer for everything", no_drawers),
+    ("no file or folder has a catch-all name", no_drawers),
     ("every crate inherits the workspace's lints", lints_are_inherited),
     ("every library's manifest says what it is", manifests_are_complete),
-    ("every library is told about in docs/ARCHITECTURE.md", architecture_is_whole),
+    ("docs/ARCHITECTURE.md describes every library", architecture_is_whole),
 ];
 
-/// All that keep lines. One that is no part of the workspace is no offence.
+/// All backends. One that is not part of the workspace is no offence.
 const BACKENDS: [&str; 5] =
     ["tidelock-memory", "tidelock-redis", "tidelock-zookeeper", "tidelock-mysql", "tidelock-etcd"];
 
-/// What tries and measures backends.
+/// The crates that test and measure backends.
 const ABOVE_BACKENDS: [&str; 2] = ["tidelock-conformance", "tidelock-bench"];
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the contents.
 const DRAWERS: [&str; 8] = ["utils", "util", "helpers", "helper", "common", "misc", "shared", "stuff"];
 
 const MANIFEST_KEYS: [&str; 6] =
@@ -79,7 +72,7 @@ fn model_is_no_std(workspace: &Workspace) -> Result<(), String> {
 }
 
 fn core_names_no_backend(workspace: &Workspace) -> Result<(), String> {
-    let mut named = package(workspace, "tidelock")?.own_dependencies();
+    let mut named = package(workspace, "tidelock-core")?.own_dependencies();
     named.find(|name| *name != "tidelock-model").map_or(Ok(()), |name| Err(format!("it depends on {name}")))
 }
 
@@ -105,7 +98,7 @@ fn backends_know_no_guard(workspace: &Workspace) -> Result<(), String> {
 
 fn backends_stand_on_core(workspace: &Workspace) -> Result<(), String> {
     for backend in backends(workspace) {
-        if !backend.own_dependencies().any(|name| name == "tidelock") {
+        if !backend.own_dependencies().any(|name| name == "tidelock-core") {
             return Err(format!("{} does not depend on it", backend.name));
         }
         if let Some(above) = backend.own_dependencies().find(|name| ABOVE_BACKENDS.contains(name)) {
@@ -115,50 +108,41 @@ fn backends_stand_on_core(workspace: &Workspace) -> Result<(), String> {
     Ok(())
 }
 
-fn suite_needs_no_server(workspace: &Workspace) -> Result<(), String> {
-    needs_memory_alone(package(workspace, "tidelock-conformance")?)
-}
-
-fn bench_needs_no_server(workspace: &Workspace) -> Result<(), String> {
-    needs_memory_alone(package(workspace, "tidelock-bench")?)
-}
-
-/// Whoever builds it for memory builds no client of any store.
-fn needs_memory_alone(package: &Package) -> Result<(), String> {
-    let servers = BACKENDS.iter().filter(|name| **name != "tidelock-memory");
-    for name in servers {
-        let own = name.trim_start_matches("tidelock-");
-        let mut needed = package.product_dependencies().filter(|dependency| dependency.name == *name);
-        if needed.any(|dependency| !dependency.is_optional) {
-            return Err(format!("it always depends on {name}"));
+/// What the suite and the benchmark must know of a store is in the store's own crate: they neither depend on nor name one.
+fn stores_are_rooms(workspace: &Workspace) -> Result<(), String> {
+    let stores =
+        BACKENDS.iter().filter_map(|name| name.strip_prefix("tidelock-")).filter(|name| *name != "memory");
+    let stores: Vec<&str> = stores.collect();
+    for name in ABOVE_BACKENDS {
+        let above = package(workspace, name)?;
+        if let Some(store) = above.own_dependencies().find(|name| BACKENDS[1..].contains(name)) {
+            return Err(format!("{name} depends on {store}"));
         }
-        let mut others = package.features.iter().filter(|(feature, _)| *feature != own);
-        if let Some((other, _)) = others.find(|(_, parts)| parts.iter().any(|part| brings_in(part, name))) {
-            return Err(format!("{name} comes in by the feature `{other}`"));
-        }
-        if turned_on(package, "default").iter().any(|feature| feature == own) {
-            return Err(format!("{name} comes in by default"));
+        for file in place::files_below(&above.dir.join("src")) {
+            if let Some((line, store)) = first_line_on_any(&stores, &read(&file)?) {
+                return Err(format!("{}, line {line}, names {store}", file.display()));
+            }
         }
     }
     Ok(())
 }
 
-/// Whether this part of a feature is an optional dependency, or makes one be there.
-fn brings_in(part: &str, dependency: &str) -> bool {
-    let part = part.strip_prefix("dep:").unwrap_or(part);
-    part.split('/').next() == Some(dependency)
-}
-
-/// A feature and all that it turns on.
-fn turned_on(package: &Package, feature: &str) -> Vec<String> {
-    let mut found = vec![feature.to_owned()];
-    let mut next = 0;
-    while let Some(feature) = found.get(next) {
-        let parts = package.features.get(feature).cloned().unwrap_or_default();
-        found.extend(parts.into_iter().filter(|part| !found.contains(part)).collect::<Vec<_>>());
-        next += 1;
-    }
-    found
+/// The first line, from 1, whose code names one of these stores: its crate, a module or its name as a string. A URL in a
+/// test does not count.
+fn first_line_on_any<'a>(stores: &[&'a str], source: &str) -> Option<(usize, &'a str)> {
+    let is_on = |code: &str, store: &str| {
+        let marks = [
+            format!("{store}::"),
+            format!("tidelock_{store}"),
+            format!("mod {store};"),
+            format!("\"{store}\""),
+        ];
+        marks.iter().any(|mark| code.contains(mark.as_str()))
+    };
+    source.lines().enumerate().find_map(|(index, line)| {
+        let code = line.split("//").next().unwrap_or("");
+        stores.iter().find(|store| is_on(code, store)).map(|store| (index + 1, *store))
+    })
 }
 
 fn xtask_is_alone(workspace: &Workspace) -> Result<(), String> {
@@ -222,7 +206,7 @@ fn backends(workspace: &Workspace) -> impl Iterator<Item = &Package> {
     workspace.packages.iter().filter(|package| BACKENDS.contains(&package.name.as_str()))
 }
 
-/// Rust that users get: not a file of tests.
+/// Whether a file is Rust that users get, not tests.
 fn is_product(file: &Path) -> bool {
     let is_rust = file.extension().is_some_and(|extension| extension == "rs");
     let is_tests =
@@ -234,7 +218,8 @@ fn is_drawer(name: &str) -> bool {
     DRAWERS.contains(&name.split('.').next().unwrap_or(name))
 }
 
-/// The first line, from 1, whose code has this word; comments and what follows a test module's head do not count.
+/// The first line, counted from 1, whose code contains this word. Comments do not count, nor anything after the head of
+/// a test module.
 fn first_line_naming(word: &str, source: &str) -> Option<usize> {
     let lines: Vec<&str> = source.lines().collect();
     let is_test_module = |pair: &[&str]| {
@@ -268,30 +253,12 @@ mod tests {
         assert_eq!(first_line_naming("Guard", tests), None);
     }
 
-    /// The suite with these features, and with a backend that is optional or not.
-    fn suite(features: &str, optional: bool) -> Result<(), String> {
-        let json = format!(
-            r#"{{"target_directory": "/t", "packages": [{{"name": "tidelock-conformance", "version": "0.1.0",
-                "manifest_path": "/w/c/Cargo.toml", "publish": null, "targets": [], "features": {features},
-                "dependencies": [{{"name": "tidelock-memory", "kind": null, "optional": false}},
-                                 {{"name": "tidelock-redis", "kind": null, "optional": {optional}}}]}}]}}"#
-        );
-        suite_needs_no_server(&Workspace::parse("/w".into(), &json).unwrap())
-    }
-
     #[test]
-    fn a_backend_with_a_server_stays_behind_its_feature() {
-        assert_eq!(suite(r#"{"redis": ["dep:tidelock-redis"], "all": ["redis"]}"#, true), Ok(()));
-        assert!(suite(r#"{"redis": []}"#, false).is_err());
-        assert!(
-            suite(r#"{"redis": ["dep:tidelock-redis"], "default": ["all"], "all": ["redis"]}"#, true)
-                .is_err()
-        );
-        assert!(suite(r#"{"tls": ["tidelock-redis/tls"]}"#, true).is_err());
-        assert_eq!(
-            suite(r#"{"redis": ["dep:tidelock-redis"], "tls": ["tidelock-redis?/tls"]}"#, true),
-            Ok(())
-        );
+    fn a_store_is_found_in_code_alone() {
+        let source = "//! redis::Client\nlet url = \"redis://127.0.0.1\";\nmatch name { \"redis\" => {} }\n";
+        assert_eq!(first_line_on_any(&["etcd", "redis"], source), Some((3, "redis")));
+        assert_eq!(first_line_on_any(&["etcd"], source), None);
+        assert_eq!(first_line_on_any(&["redis"], "use tidelock_redis::Store;"), Some((1, "redis")));
     }
 
     #[test]

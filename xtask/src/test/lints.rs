@@ -1,4 +1,4 @@
-//! Clippy over everything there is, with the lints of the workspace as errors.
+//! Clippy over all targets, with the lints of the workspace as errors.
 
 use super::Job;
 use crate::call::Show;
@@ -9,7 +9,7 @@ use crate::trouble::Result;
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let call =
         cargo::call(&job.workspace.root).args(["clippy", "--workspace", "--all-targets", "--all-features"]);
-    // The tests' profile: what C there is in dependencies is then compiled once for both.
+    // The test profile, so that C code in dependencies is compiled once for both.
     call.args(["--profile", "test", "--", "-D", "warnings"]).show(Show::Everything).run()?.required()?;
     tally.pass(1);
     Ok(())

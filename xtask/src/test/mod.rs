@@ -1,8 +1,8 @@
-//! `cargo xtask test`: everything, in the order in which failures are cheapest to find.
+//! `cargo xtask test`: all tests and checks, cheapest failures first.
 //!
-//! A step counts its units in the tally and goes on after a failure; it returns an error when it could not do
-//! its work, which counts as one failure. Only what does not build ends the run early: nothing after it could
-//! say more. The last line is the score alone.
+//! A step counts its units in the tally, and continues after a failure. If it cannot do its work it returns an error,
+//! which counts as one failure. Only a failed build ends the run early, because no later step could say more. The last
+//! line is the score alone.
 
 mod conformance;
 mod contract;
@@ -38,26 +38,26 @@ use crate::trouble::Result;
 use crate::workspace::Workspace;
 
 const HELP: &str = "\
-Tests everything, in the order in which failures are cheapest to find. The last line is the score.
+Runs all tests and checks, cheapest failures first. The last line is the score.
 
 Usage: cargo xtask test [--deep] [--only STEP]… [--list]
 
-  --deep       explore far more states and interleavings: for nights, not for commits
-  --only STEP  this step alone; may be given several times
-  --list       show the steps";
+  --deep       explore far more states and interleavings: takes a night
+  --only STEP  only this step; may be given several times
+  --list       list the steps";
 
-/// What every step is given.
+/// The input of every step.
 struct Job {
     workspace: Workspace,
     deep: bool,
-    /// What the conformance suite has reported in this run.
+    /// The reports of the conformance suite in this run.
     reports: RefCell<Vec<PathBuf>>,
-    /// The libraries' packages, once a step has needed them.
+    /// The libraries' packages, made when a step first needs them.
     packages: OnceCell<Packages>,
 }
 
 impl Job {
-    /// How long something may run that has so many seconds in a normal run.
+    /// The time limit for something that may take this many seconds in a normal run.
     fn limit(&self, seconds: u64) -> Duration {
         Duration::from_secs(if self.deep { 6 * 3600 } else { seconds })
     }
@@ -69,7 +69,7 @@ impl Job {
         self.packages.get().ok_or_else(|| "the libraries are not packaged".into())
     }
 
-    /// Tests run by this call explore as far as the job does.
+    /// Makes the tests of this call explore as far as the job does.
     fn as_deep(&self, tests: Call) -> Call {
         if self.deep { tests.env("TIDELOCK_DEEP", "1") } else { tests }
     }
@@ -79,7 +79,7 @@ struct Step {
     name: &'static str,
     about: &'static str,
     run: fn(&Job, &mut Tally) -> Result<()>,
-    /// An error here means that nothing builds: the later steps would only repeat it.
+    /// Whether an error means that nothing builds: later steps would only repeat it.
     is_gate: bool,
 }
 
@@ -89,8 +89,8 @@ const fn step(name: &'static str, about: &'static str, run: fn(&Job, &mut Tally)
 
 const STEPS: &[Step] = &[
     step("format", "cargo fmt has nothing to change", format::run),
-    step("invariants", "what docs/ARCHITECTURE.md promises and a text can show", invariants::run),
-    step("lints", "clippy over all targets and features, warnings are errors", lints::run),
+    step("invariants", "promises of docs/ARCHITECTURE.md that the source text can show", invariants::run),
+    step("lints", "clippy over all targets and features, with warnings as errors", lints::run),
     Step { is_gate: true, ..step("tests", "unit, integration and doc tests", unit::run) },
     step("rustdoc", "the documentation builds without a warning", rustdoc::run),
     step(
@@ -98,19 +98,19 @@ const STEPS: &[Step] = &[
         "each seeded fault of the rule is caught by the check meant for it",
         rule_faults::run,
     ),
-    step("loom", "interleavings of core and memory, and the faults they must find", loom),
-    step("conformance", "the contract on memory, and what is broken on purpose is caught", conformance::run),
+    step("loom", "interleavings of core and memory, and the seeded faults they must catch", loom),
     step(
-        "servers",
-        "on servers that are started for it: the backends' own tests, and the contract",
-        servers::run,
+        "conformance",
+        "the contract on memory, and proof that the suite catches broken backends",
+        conformance::run,
     ),
-    step("storm", "half a minute of everything at once, by chance, on each deployment", storm::run),
-    step("table", "the tables in README.md and docs/guarantees.md say what these runs found", table::run),
+    step("servers", "the backends' own tests and the contract, on servers started for them", servers::run),
+    step("storm", "half a minute of random load and faults on each deployment", storm::run),
+    step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
     step("examples", "every example runs and ends by itself", examples::run),
     step(
         "pages",
-        "every code block of README.md and docs/guide builds upon the packages and runs",
+        "every code block of README.md and docs/guide builds with the packages and runs",
         pages::run,
     ),
     step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
@@ -136,7 +136,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let job =
         Job { workspace: Workspace::load()?, deep, reports: RefCell::default(), packages: OnceCell::new() };
     if let Err(trouble) = setup::rust::install(&job.workspace) {
-        println!("{trouble}"); // the step that needs it fails; the others need not
+        println!("{trouble}"); // only the steps that need it fail
     }
     let mut tally = Tally::default();
     let began = Instant::now();
@@ -159,7 +159,7 @@ fn run_steps(job: &Job, wanted: impl Fn(&str) -> bool, tally: &mut Tally) {
         let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
         println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
         if step.is_gate && result.is_err() {
-            println!("the remaining steps are left out: what does not build cannot be tested");
+            println!("skipping the remaining steps: the tests do not build");
             return;
         }
     }
@@ -178,5 +178,5 @@ fn known(name: String) -> Result<String> {
     if STEPS.iter().any(|step| step.name == name) {
         return Ok(name);
     }
-    Err(format!("there is no step `{name}`; `cargo xtask test --list` shows them").into())
+    Err(format!("there is no step `{name}`; `cargo xtask test --list` lists them").into())
 }

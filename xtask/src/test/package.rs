@@ -1,8 +1,8 @@
-//! What would be published: all libraries packaged together, and each of them compiled from its package, with the oldest
+//! Checks what would be published: packages all libraries together, and compiles each from its package with the oldest
 //! Rust that they promise.
 //!
-//! Cargo would do the second by itself, but it builds the libraries one after another, dependencies and all, and for
-//! nothing else. Here they are unpacked into a workspace of their own, which the step `pages` builds upon.
+//! Cargo could compile them itself, but it builds the libraries one after another with all dependencies, and does not
+//! keep the result. So they are unpacked into a workspace of their own, which the step `pages` uses too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::tally::Tally;
 use crate::trouble::{Result, While};
 use crate::workspace::{Package, Workspace};
 
-/// The libraries as whoever depends on them gets them, in a workspace of their own.
+/// The libraries as their users get them, in a workspace of their own.
 pub(super) struct Packages {
     folder: Scratch,
     target: PathBuf,
@@ -40,7 +40,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Alone: with others, it might live on features that only they ask for.
+/// Checks a library alone: with others, it might depend on features that only they turn on.
 fn check(packages: &Packages, library: &Package, oldest: &str) -> Result<()> {
     let call = packages.cargo_of(oldest, "check").args(["--package", &library.name]);
     call.show(Show::Everything).run()?.required().map(drop)
@@ -61,7 +61,7 @@ impl Packages {
         let folder = Scratch::new("packages")?;
         pack(workspace, &folder.path().join("packed"))?;
         let packages = Self { folder, target: workspace.target.clone() };
-        // Dependencies are built as for the workspace, where most of them have been by then.
+        // The same profile as the workspace, where most dependencies are already built.
         let mut manifest = String::from(
             "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n\n\
              [profile.dev]\ndebug = false\nincremental = false\nlto = \"off\"\n\n\
@@ -74,13 +74,13 @@ impl Packages {
         }
         let root = packages.folder.path();
         place::write(&root.join("Cargo.toml"), &manifest)?;
-        // The same versions as everywhere else in this workspace, also when newer ones are out.
+        // The same versions as in the workspace, even when newer ones are out.
         let lock = workspace.root.join("Cargo.lock");
         fs::copy(&lock, root.join("Cargo.lock")).when(|| format!("copy {}", lock.display()))?;
         Ok(packages)
     }
 
-    /// Where a crate becomes a member of that workspace.
+    /// The path at which a crate becomes a member of that workspace.
     pub(super) fn member(&self, name: &str) -> PathBuf {
         self.folder.path().join("crates").join(name)
     }
@@ -89,7 +89,8 @@ impl Packages {
         cargo::call(self.folder.path()).arg(verb).env("CARGO_TARGET_DIR", &self.target)
     }
 
-    /// With another compiler, which has a folder of its own: two in one would rebuild everything in turn.
+    /// Cargo with another compiler and its own target folder: two compilers in one folder would rebuild everything in
+    /// turn.
     fn cargo_of(&self, toolchain: &str, verb: &str) -> Call {
         let call = cargo::call_of(toolchain, self.folder.path()).arg(verb);
         call.env("CARGO_TARGET_DIR", self.target.join("oldest-rust"))
@@ -99,14 +100,15 @@ impl Packages {
         let into = self.folder.path().join("crates");
         fs::create_dir_all(&into).when(|| format!("make the folder {}", into.display()))?;
         let packed = self.folder.path().join(format!("packed/package/{name}.crate"));
-        // `m`: a package's files all have one time, long ago, and cargo would take new ones for those it has built.
+        // `m` sets new file times: the files of all packages have the same old time, and cargo would take new ones for
+        // those already built.
         let call = Call::new("tar").arg("-xzmf").arg(packed).arg("-C").arg(into);
         call.run()?.required().map(drop)
     }
 }
 
 fn pack(workspace: &Workspace, target: &Path) -> Result<()> {
-    // What is not committed is packaged too: this is a test, not a release.
+    // Uncommitted changes are packaged too: this is a test, not a release.
     let mut call = cargo::call(&workspace.root).args(["package", "--allow-dirty", "--no-verify"]);
     for package in workspace.libraries() {
         call = call.args(["--package", &package.name]);

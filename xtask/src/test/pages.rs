@@ -1,10 +1,9 @@
-//! The code that people copy: every `rust` block of README.md, docs/guide and the crates' own README.md.
+//! The code that readers copy: every `rust` block of README.md, docs/guide and the crates' own README.md.
 //!
-//! A fresh crate is written outside the workspace, with the libraries' packages and tokio as its dependencies, as a
-//! reader's would be; each block becomes one of its programs, is built, and is run. A block that has no `main` is
-//! put into an async one that may use `?`. Pages show whole programs or such bodies: lines hidden by `# ` would
-//! be seen by everyone who reads the page anywhere but on docs.rs. `rust,no_run` is built alone, `rust,ignore` is
-//! refused, and other languages are passed over.
+//! A new crate is written outside the workspace, with the libraries' packages and tokio as dependencies, like a
+//! reader's crate. Each block becomes one of its programs, and is built and run. A block without `main` is put into an
+//! async one that may use `?`. Pages show whole programs or such bodies, because lines hidden by `# ` are hidden only
+//! on docs.rs. `rust,no_run` is only built, `rust,ignore` is refused, and other languages are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,11 +20,11 @@ use crate::trouble::{Result, While};
 const CRATE: &str = "tidelock-pages";
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A block that will be a program.
+/// A block that becomes a program.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
     name: String,
-    /// Where a person finds it.
+    /// The page and line, for messages.
     origin: String,
     source: String,
     runs: bool,
@@ -60,7 +59,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// README.md, the guide, and what crates.io shows of each crate.
+/// README.md, the guide, and the README.md of each crate, which crates.io shows.
 fn pages(root: &Path) -> Vec<PathBuf> {
     let mut pages = vec![root.join("README.md")];
     pages.extend(place::files_below(&root.join("docs/guide")));
@@ -71,7 +70,7 @@ fn pages(root: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// The programs of one page; what is wrong with its fences is a failure.
+/// Collects the programs of one page; a bad fence is a failure.
 fn collect(page: &str, text: &str, programs: &mut Vec<Program>, tally: &mut Tally) {
     let blocks = match fence::blocks(text) {
         Ok(blocks) => blocks,
@@ -87,11 +86,11 @@ fn collect(page: &str, text: &str, programs: &mut Vec<Program>, tally: &mut Tall
 
 fn program(page: &str, block: &Block) -> std::result::Result<Option<Program>, &'static str> {
     match (block.language.as_str(), block.attributes.as_slice()) {
-        ("" | "rs", _) => return Err("name the block's language: `rust`, or `text` for none"),
+        ("" | "rs", _) => return Err("this code block has no language: use `rust`, or `text` for none"),
         ("rust", []) => {}
         ("rust", [only]) if only == "no_run" => {}
         ("rust", _) => {
-            return Err("a block that is shown must build: `rust` and `rust,no_run` are all there is");
+            return Err("a shown block must build: only `rust` and `rust,no_run` are allowed");
         }
         _ => return Ok(None),
     }
@@ -136,7 +135,7 @@ fn write_crate(job: &Job, dir: &Path, programs: &[Program]) -> Result<()> {
 }
 
 fn try_out(program: &Program, binary: Option<&Path>) -> Result<()> {
-    let binary = binary.ok_or("it does not build; the compiler says above why")?;
+    let binary = binary.ok_or("it does not build; see the compiler's errors above")?;
     if !program.runs {
         println!("ok {} (built)", program.origin);
         return Ok(());

@@ -1,4 +1,4 @@
-//! The libraries elsewhere: on the web, and on other systems.
+//! Compiles the libraries for the web and for other systems.
 
 use super::Job;
 use crate::call::Show;
@@ -8,9 +8,9 @@ use crate::tally::Tally;
 use crate::trouble::Result;
 use crate::workspace::Package;
 
-/// What runs in the browser.
+/// The libraries that run in the browser.
 const ON_THE_WEB: &[&str] = &["tidelock-model"];
-/// Features that bring C along, for which there is no compiler of the other system here.
+/// Features with C code, for which there is no cross compiler here.
 const WITH_C: &[&str] = &["tls"];
 
 pub(super) fn systems(job: &Job, tally: &mut Tally) -> Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn systems(job: &Job, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// All at once: what is built for this machine is built once, and each waits for the other's slowest part.
+/// All targets at once: build scripts and macros are built once, and the targets build in parallel.
 fn check_for(job: &Job, targets: &[&str], packages: &[&str]) -> Result<()> {
     let mut call = cargo::call(&job.workspace.root).arg("check").show(Show::Everything);
     for target in targets {

@@ -1,8 +1,8 @@
-//! Proof that the exploration of the rule can fail, and for the right reason.
+//! Proves that the exploration of the rule can fail, and for the right reason.
 //!
-//! A list of faults pairs each with the check that is meant for it. The unit tests of its crate are built with one fault
-//! at a time and explored; the run must fail, and the first line `broken: <check>: …` must name that check. A run that is
-//! ended by its time limit has caught nothing.
+//! A list pairs each fault with the check that must catch it. The unit tests of its crate are built with one fault at a
+//! time, and explored. The run must fail, and the first line `broken: <check>: …` must name that check. A run that
+//! reaches its time limit has caught nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,8 +15,10 @@ use crate::trouble::Result;
 use crate::{assembly, cargo};
 
 /// What is explored: the package, its list of faults, and the tests that explore it.
-const EXPLORED: [(&str, &str, &str); 2] =
-    [("tidelock-model", "faults.txt", "explore"), ("tidelock", "own-line-faults.txt", "own_line::explored")];
+const EXPLORED: [(&str, &str, &str); 2] = [
+    ("tidelock-model", "faults.txt", "explore"),
+    ("tidelock-core", "own-line-faults.txt", "own_line::explored"),
+];
 const LIMIT: Duration = Duration::from_secs(300);
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
@@ -42,12 +44,14 @@ fn verdict(fault: &Fault, binary: Result<PathBuf>, tests: &str) -> Result<()> {
         return Err(outcome.trouble());
     }
     if outcome.success() {
-        return Err("the exploration passes as if nothing were wrong".into());
+        return Err("the exploration passes in spite of the fault".into());
     }
     match broken(&outcome.text) {
         Some(check) if check == fault.catcher => Ok(()),
-        Some(check) => Err(format!("`{check}` saw it, not `{}`", fault.catcher).into()),
-        None => Err(format!("it fails, but no line says what is broken:\n{}", outcome.tail(20)).into()),
+        Some(check) => Err(format!("`{check}` caught it, not `{}`", fault.catcher).into()),
+        None => {
+            Err(format!("it fails, but no line `broken: <check>` says why:\n{}", outcome.tail(20)).into())
+        }
     }
 }
 

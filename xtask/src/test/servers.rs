@@ -1,9 +1,9 @@
-//! The backends that need a server, each with all of its deployments started once: first its own tests that are
-//! ignored elsewhere, then the contract on every deployment.
+//! Tests the backends that need a server. For each, all its deployments are started once: first for its own tests that
+//! are ignored elsewhere, then for the contract on every deployment.
 //!
 //! Such a test finds its server in an environment variable: `TIDELOCK_REDIS_SENTINEL_URL` for `redis-sentinel`. The
-//! test programs are those that the step `tests` has built: with fewer packages in one build, what they depend on
-//! would have other features, and be built again.
+//! test programs are those that the step `tests` has built: with fewer packages in one build, their dependencies would
+//! have other features, and be built again.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::workspace::Package;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let (suite, programs) = (Suite::among_all(&job.workspace)?, programs(job)?);
-    for backend in backend::called("all")?.iter().filter(|backend| !backend.deployments.is_empty()) {
+    for backend in backend::called("all")?.iter().filter(|backend| backend.has_servers()) {
         let borrow = |names: &[&str]| names.iter().map(|name| Loan::of(name)).collect::<Result<Vec<_>>>();
         let (loans, others) = (borrow(backend.deployments)?, borrow(backend.others)?);
         let all: Vec<&Loan> = loans.iter().chain(&others).collect();
@@ -35,7 +35,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// One part that could not do its work keeps no other from doing it.
+/// Records a part that could not do its work; the others continue.
 fn note(outcome: Result<()>, tally: &mut Tally) {
     if let Err(trouble) = outcome {
         println!("{trouble}");
@@ -45,7 +45,7 @@ fn note(outcome: Result<()>, tally: &mut Tally) {
 
 fn contract_on(job: &Job, suite: &Suite, backend: &Backend, loan: &Loan, tally: &mut Tally) -> Result<()> {
     let report = suite.report(loan.name());
-    let call = suite.on_loan(backend.name, loan, &report)?;
+    let call = suite.on_loan(backend, loan, &report)?;
     contract::keep(job, loan.name(), call, report, tally)
 }
 
@@ -56,13 +56,13 @@ fn own_tests(
     loans: &[&Loan],
     tally: &mut Tally,
 ) -> Result<()> {
-    let package = job.workspace.package(&format!("tidelock-{}", backend.name))?;
+    let package = job.workspace.package(&backend.package())?;
     let tried_before = tally.units();
     for program in programs.iter().filter(|program| program.folder == package.dir) {
         run_program(job, package, &program.executable, loans, tally)?;
     }
     if tally.units() == tried_before {
-        return Err(format!("no test of {} says that it needs a server", package.name).into());
+        return Err(format!("no test of {} is marked as needing a server", package.name).into());
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ fn run_program(
     libtest::count(&run, tally)
 }
 
-/// Where a test finds the URL of a deployment.
+/// The environment variable with the URL of a deployment.
 fn variable(deployment: &str) -> String {
     format!("TIDELOCK_{}_URL", deployment.replace('-', "_").to_uppercase())
 }

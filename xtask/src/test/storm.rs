@@ -1,4 +1,4 @@
-//! Half a minute of storm over every backend, on each deployment that it names.
+//! Half a minute of storm over every backend, on each of its deployments.
 
 use std::thread;
 
@@ -12,11 +12,11 @@ use crate::storm;
 use crate::tally::Tally;
 use crate::trouble::{Result, Trouble};
 
-/// How long, on each.
+/// How long each storm lasts.
 const LASTS: &str = "30s";
 const LASTS_WHEN_DEEP: &str = "20m";
 
-/// How many storms go on at once. They mostly wait, and what makes one late is weather to the other.
+/// How many storms run at once. They mostly wait, and a delay from one is just another fault for the other.
 const AT_ONCE: usize = 2;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
@@ -24,14 +24,14 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let storms: Vec<Over> = backend::called("all")?.into_iter().flat_map(Over::all).collect();
     let lasts = if job.deep { LASTS_WHEN_DEEP } else { LASTS };
     let limit = job.limit(300);
-    let play = |over: Over| over.play(suite.call().args(["--storm", lasts]).limit(limit));
+    let play = |over: Over| over.play(suite.call(over.backend)?.args(["--storm", lasts]).limit(limit));
     for together in storms.chunks(AT_ONCE) {
         thread::scope(|scope| {
             let playing = together.iter().map(|over| (over.name(), scope.spawn(|| play(*over))));
             for (name, storm) in playing.collect::<Vec<_>>() {
                 let outcome = storm.join().unwrap_or_else(|_| Err("it panicked".into()));
                 if let Err(trouble) = outcome.and_then(|outcome| count(name, &outcome, tally)) {
-                    println!("{trouble}"); // and the others go on
+                    println!("{trouble}"); // and the others continue
                     tally.fail(format!("storm over {name}: {}", first_line(&trouble)));
                 }
             }
@@ -40,7 +40,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What a storm goes over: a backend without a server, or one on a deployment.
+/// The target of a storm: a backend without a server, or one on a deployment.
 #[derive(Clone, Copy)]
 struct Over {
     backend: &'static Backend,
@@ -61,10 +61,10 @@ impl Over {
 
     fn play(&self, call: Call) -> Result<Outcome> {
         let Some(deployment) = self.deployment else {
-            return call.args(["--backend", storm::in_real_time(self.backend)]).run();
+            return call.arg(storm::IN_REAL_TIME).run();
         };
         let loan = Loan::of(deployment)?;
-        storm::on_loan(call, self.backend, &loan)?.run()
+        storm::on_loan(call, &loan)?.run()
     }
 }
 

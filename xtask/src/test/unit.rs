@@ -1,8 +1,8 @@
-//! All tests of all crates: built first, so that what does not build is told apart from what fails. Tests that need
-//! a server are left to the step `servers`.
+//! All tests of all crates. They are built first, so that a build failure is told apart from a failed test. Tests that
+//! need a server are left to the step `servers`.
 //!
-//! The model's exploration says how many states it saw in lines `explored: <n> …`; too few of them are a
-//! failure, because a rule that was hardly explored was hardly tested.
+//! The model's exploration reports its number of states in lines `explored: <n> …`. Too few of them are a failure,
+//! because a rule that was hardly explored was hardly tested.
 
 use super::Job;
 use crate::call::{Call, Show};
@@ -10,15 +10,15 @@ use crate::tally::{Tally, grouped};
 use crate::trouble::Result;
 use crate::{cargo, libtest};
 
-/// What the exploration must exceed, in the normal run and with `--deep`.
+/// The number of states that the exploration must exceed, in the normal run and with `--deep`.
 const ENOUGH_STATES: [u64; 2] = [100_000, 1_000_000];
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let build = tests(job).arg("--no-run").show(Show::Everything).run()?;
     if !build.success() {
-        return Err("the tests do not build; cargo says above why".into());
+        return Err("the tests do not build; see cargo's errors above".into());
     }
-    // The output of tests that pass is shown as well: the exploration's figures are in it.
+    // The output of passing tests is included, because the exploration's figures are in it.
     let run = tests(job)
         .args(["--no-fail-fast", "--", "--show-output"])
         .show(Show::Some(matters))
@@ -50,7 +50,7 @@ fn count_states(deep: bool, states: u64, tally: &mut Tally) {
     }
 }
 
-/// The lines a person wants to see of a run that goes well.
+/// Whether to show a line of a successful run.
 fn matters(line: &str) -> bool {
     let line = line.trim_start();
     ["Running ", "Doc-tests ", "explored: "].iter().any(|start| line.starts_with(start))

@@ -1,19 +1,19 @@
-//! The memory store with somebody who counts between it and core: each request, and each word that it tells.
+//! The memory store with a counter between it and core: it counts each request, and each signal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Clock, Grant, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Reply,
-    Result, Session, SessionId, Shard, Sight, Signals, Weight,
+use tidelock_bench::Counts;
+use tidelock_core::backend::{
+    Backend, Claim, Clock, Grant, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Signals,
 };
+use tidelock_core::{ClaimId, Line, Name, Options, Result, SessionId, Weight};
 use tidelock_memory::Store;
 
-use crate::count::Counts;
-
-/// What was counted so far.
+/// The counts so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     commands: AtomicU64,
@@ -40,13 +40,13 @@ impl Counted<Store> {
 }
 
 impl<T> Counted<T> {
-    /// One more command goes to what is behind.
+    /// Counts one more command, and returns the store to pass it to.
     fn ask(&self) -> &T {
         self.tally.commands.fetch_add(1, Ordering::AcqRel);
         &self.inner
     }
 
-    /// One more event goes to what is behind.
+    /// Counts one more event, and returns the receiver to pass it to.
     fn tell(&self) -> &T {
         self.tally.events.fetch_add(1, Ordering::AcqRel);
         &self.inner

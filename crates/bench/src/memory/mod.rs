@@ -1,26 +1,23 @@
-//! Memory, beside `tokio::sync`: what a line, a lease and a token cost where there is no way to go.
+//! Memory, beside `tokio::sync`: the cost of a line, a lease and a token where there is no network.
 
 mod counted;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidelock::{Locks, Options};
+use tidelock_bench::{Counts, Exclusion, Load, Result, Stock, Subject, Twin};
+use tidelock_core::{Locks, Options};
 use tidelock_memory::Store;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::yield_now;
 
 use self::counted::{Counted, Tally};
-use crate::Result;
-use crate::count::Counts;
-use crate::exclusion::Exclusion;
-use crate::subject::{Load, Stock, Subject, Twin};
 
 /// A store in this process.
 #[derive(Debug)]
 pub(crate) struct Memory {
     store: Store,
-    /// None: nobody counts, and nothing stands between core and the store.
+    /// `None` if nothing is counted: then core talks to the store directly.
     tally: Option<Arc<Tally>>,
 }
 
@@ -53,21 +50,24 @@ impl Subject for Memory {
 
     fn remarks(&self) -> Vec<String> {
         let remarks = [
-            "The twin is tokio::sync::Mutex behind an Arc. It has one client, no lease, no token, and nobody to tell.",
-            "A command is a request of core to the store, an event a word that the store tells by itself.",
-            "This store writes no disk and sends no bytes.",
+            "The twin is tokio::sync::Mutex behind an Arc. It has one client, no lease and no token, and signals no \
+             client.",
+            "A command is a request of core to the store, an event is a signal of the store.",
+            "This store writes to no disk and sends no bytes.",
         ];
         remarks.map(str::to_owned).to_vec()
     }
 
     fn flags(&self) -> Result<Vec<String>, &'static str> {
-        Err("this store is in one process, and no other can reach it")
+        Err("this store is inside one process, and no other process can reach it")
     }
 
     async fn client(&self) -> Result<Arc<dyn Locks>> {
         Ok(match &self.tally {
-            None => self.store.connect(Options::new())?,
-            Some(tally) => tidelock::attach(Arc::new(Counted::new(&self.store, tally)), Options::new())?,
+            None => self.store.attach(Options::new())?,
+            Some(tally) => {
+                tidelock_core::backend::attach(Arc::new(Counted::new(&self.store, tally)), Options::new())?
+            }
         })
     }
 
@@ -106,7 +106,7 @@ impl Subject for Memory {
     }
 
     async fn clean(&self) -> Result<()> {
-        Ok(()) // the store of a scenario ends with it, and holds nothing once everyone has left
+        Ok(()) // the store ends with its scenario, and holds nothing once every client has left
     }
 }
 
@@ -123,14 +123,14 @@ impl Exclusion for Bare {
     }
 
     async fn stand(&self, _: usize) -> Result<()> {
-        Ok(()) // whoever was polled stands
+        Ok(()) // a task that was polled stands in line
     }
 }
 
 impl Stock for Number {
     async fn read(&self) -> Result<u32> {
         let number = self.0.load(Ordering::SeqCst);
-        yield_now().await; // the way back from a store, in which the race would happen
+        yield_now().await; // the way back from a store, where the race would happen
         Ok(number)
     }
 

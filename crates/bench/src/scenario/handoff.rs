@@ -1,8 +1,8 @@
-//! `handoff`: one gives back while another waits, with none and with many more in line behind it.
+//! `handoff`: one task gives back while another waits, with none and with many more in line behind it.
 
 use std::sync::Arc;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use super::Plan;
 use super::relay::Relay;
@@ -16,7 +16,7 @@ use crate::report::{Row, Section};
 use crate::slices::turns;
 use crate::subject::Subject;
 
-/// Enough to count by.
+/// Enough hand-offs to count by.
 const COUNTED: usize = 100;
 
 /// One slice of both sides.
@@ -25,7 +25,7 @@ struct Turn {
     ours: Latency,
 }
 
-/// Both sides with lines of one length.
+/// Both sides, with lines of the same length.
 struct Pair<B> {
     bare: Relay<B>,
     ours: Relay<Ours>,
@@ -35,7 +35,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
     let clients = ours::clients(subject, 2).await?;
     let mut short = Pair::start(subject, &clients, 0).await?;
     let mut long = Pair::start(subject, &clients, plan.parked).await?;
-    // All four by turns: the long line is compared with the short one, too.
+    // All four in turn, because the long line is also compared with the short one.
     let found = turns(plan.slices, async || {
         Ok((short.turn(plan.hand_offs).await?, long.turn(plan.long_hand_offs).await?))
     });
@@ -89,7 +89,7 @@ async fn slice<E: Exclusion>(relay: &mut Relay<E>, hand_offs: usize) -> Result<L
     Latency::of(times).ok_or_else(|| "a slice had no hand-off".into())
 }
 
-/// What one hand-off alone asks of the store.
+/// The store's work for one hand-off.
 async fn count<S: Subject>(subject: &S, more: usize) -> Result<Counts> {
     let counted = subject.counted().await?;
     let clients = ours::clients(&counted, 2).await?;

@@ -1,14 +1,16 @@
-//! `held`: many names held by one client. What each takes up, how long a renewal of all of them is, and what renewing
-//! does to those who take other names meanwhile.
+//! `held`: many names held by one client. Measures the memory of each name, the duration of a renewal of all of them,
+//! and the effect of renewals on tasks that take other names meanwhile.
 //!
-//! A process of its own holds 100 000 names, so that nothing else is in its bytes. Its renewals are seen at the server,
-//! which is asked how much it has done: from the last moment of quiet to the next. Then 10 000 names are held and given
+//! A separate process holds 100 000 names, so that its memory contains nothing else. Its renewals are observed at the
+//! server, by polling how much it has done: a renewal lasts from one quiet moment to the next. Then 10 000 names are
+//! held and given back in turn, while three tasks take names of their own: one of the same client, one of another
+//! client, and one with bare commands.
 //! back by turns, while three tasks take names of their own: one of that client, one of another, and a bare one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use super::Plan;
 use crate::Result;
@@ -22,18 +24,18 @@ use crate::slices::turns;
 use crate::subject::{Load, Subject};
 use crate::worker::{Crew, Errand};
 
-/// Of the client that holds while others take: a third of it lies between two renewals, so each slice sees one.
+/// The ttl of the client that holds while others take. Renewals are a third of it apart, so each slice sees one.
 const TTL: Duration = Duration::from_secs(3);
 const SLICE: Duration = TTL.checked_div(3).expect("three is not zero");
-/// Of the process that holds 100 000: the default.
+/// The ttl of the process that holds 100 000 names: the default.
 const LONG_TTL: Duration = Duration::from_secs(15);
 const RENEWALS: usize = 3;
-/// After so long without another command a renewal is over.
+/// A renewal is over when no other command follows for this long.
 const QUIET: Duration = Duration::from_millis(200);
-/// How often the server is asked what it has done.
+/// How often to ask the server how much it has done.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Acquires of one slice.
+/// The acquires of one slice.
 struct Acquires {
     bare: Latency,
     same: Latency,
@@ -58,7 +60,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
     Ok(Section { scenario: "held", about, rows, notes })
 }
 
-/// What so many names of one process take up, and how long their renewals are.
+/// The memory of this many names in one process, and the durations of their renewals.
 async fn standing<S: Subject>(subject: &S, flags: &[String], names: usize) -> Result<Vec<Row>> {
     let mut crew = Crew::start(flags, &Errand::Hold { names }, 1)?;
     let before = load(subject).await?.memory;
@@ -81,7 +83,7 @@ async fn standing<S: Subject>(subject: &S, flags: &[String], names: usize) -> Re
     ])
 }
 
-/// How long the next renewal is, as the server sees it come.
+/// The duration of the next renewal, as the server sees it.
 async fn renewal<S: Subject>(subject: &S) -> Result<Duration> {
     let give_up = Instant::now() + LONG_TTL;
     let (mut quiet_since, mut began) = (Instant::now(), None);
@@ -100,17 +102,17 @@ async fn renewal<S: Subject>(subject: &S) -> Result<Duration> {
             quiet_since = asked;
         }
         if began.is_none() && Instant::now() > give_up {
-            return Err(format!("no renewal came within {LONG_TTL:?}").into());
+            return Err(format!("no renewal was seen within {LONG_TTL:?}").into());
         }
         done = now;
     }
 }
 
 async fn load<S: Subject>(subject: &S) -> Result<Load> {
-    subject.load().await?.ok_or_else(|| "the server does not tell what it does".into())
+    subject.load().await?.ok_or_else(|| "this store has no server that reports its load".into())
 }
 
-/// How long it takes to acquire, with none and with many held meanwhile.
+/// The duration of an acquire, with no names and with many names held meanwhile.
 async fn meanwhile<S: Subject>(subject: &S, plan: &Plan) -> Result<Vec<Row>> {
     let clients = ours::clients(subject, 2).await?;
     let holder = clients[0].with_ttl(TTL)?;
@@ -143,13 +145,13 @@ async fn acquires<B: Exclusion>(
     Ok(Acquires { bare: bare?, same: same?, other: other? })
 }
 
-/// On a task of its own.
+/// Runs on a task of its own.
 async fn each<E: Exclusion>(lock: E, until: Instant) -> Result<Latency> {
     let times = tokio::spawn(take_until(lock, until)).await??;
-    Latency::of(times).ok_or_else(|| "nothing was taken in a whole slice".into())
+    Latency::of(times).ok_or_else(|| "no lock was taken in a whole slice".into())
 }
 
-/// Takes and gives back. Only the taking is timed.
+/// Takes and gives back. Only the take is timed.
 async fn take_until<E: Exclusion>(lock: E, until: Instant) -> Result<Vec<Duration>> {
     let mut times = Vec::new();
     while Instant::now() < until {
@@ -167,7 +169,7 @@ fn rows(none: &[Acquires], many: &[Acquires], held: usize) -> Vec<Row> {
     rows
 }
 
-/// What one of them had, beside the bare one in the same slices.
+/// The rows of one side, beside the bare one in the same slices.
 fn side(
     who: &str,
     none: &[Acquires],

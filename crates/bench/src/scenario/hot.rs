@@ -1,4 +1,4 @@
-//! `hot`: n tasks, one name. All but one of them wait at any time, and every hold is passed on in strict order.
+//! `hot`: n tasks, one name. At any time all tasks but one wait, and every hold is passed on in strict order.
 
 use super::Plan;
 use super::pairs::Case;
@@ -7,7 +7,7 @@ use crate::ours::Ours;
 use crate::report::Section;
 use crate::subject::{Subject, Twin};
 
-/// Tasks and clients.
+/// Numbers of tasks and of clients.
 const CASES: [(usize, usize); 6] = [(16, 1), (16, 2), (16, 8), (64, 1), (64, 2), (64, 8)];
 
 pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section> {

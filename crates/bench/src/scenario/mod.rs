@@ -1,4 +1,5 @@
-//! The scenarios, a file each: what a lock costs where nobody else wants it, where everybody does, and in between.
+//! The scenarios, one file each: the cost of a lock that no other task wants, that all tasks want, and cases in
+//! between.
 
 mod handoff;
 mod held;
@@ -18,24 +19,24 @@ use crate::subject::Subject;
 
 pub(crate) const SCENARIOS: [&str; 6] = ["own", "hot", "handoff", "procs", "sale", "held"];
 
-/// How much of everything.
+/// The size of every measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Slices of each side.
+    /// The number of slices for each side.
     pub(crate) slices: usize,
-    /// How long one is, where a slice is a time.
+    /// The duration of a slice, if slices are timed.
     pub(crate) slice: Duration,
-    /// How many hand-offs one is.
+    /// The number of hand-offs in a slice.
     pub(crate) hand_offs: usize,
-    /// How many where many stand in line: to see that the line is full again takes longer than the hand-off.
+    /// The same for long lines: checking that a long line is full again takes longer than the hand-off.
     pub(crate) long_hand_offs: usize,
-    /// How many more stand in line where many do.
+    /// How many more tasks stand in a long line.
     pub(crate) parked: usize,
-    /// How many want to buy.
+    /// The number of buyers.
     pub(crate) buyers: usize,
-    /// How many names one client holds, for their bytes and their renewal.
+    /// How many names one client holds when their memory and renewal are measured.
     pub(crate) names: usize,
-    /// How many it holds while others are taken.
+    /// How many names one client holds while others are taken.
     pub(crate) held: usize,
 }
 

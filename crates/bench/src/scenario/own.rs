@@ -1,4 +1,4 @@
-//! `own`: n tasks, each its own name. Nobody waits for anybody; what is measured is the way to the store and back.
+//! `own`: n tasks, each with its own name. No task waits for another; the way to the store and back is measured.
 
 use super::Plan;
 use super::pairs::Case;

@@ -1,8 +1,9 @@
-//! One case of `own` or `hot`: some tasks of ours beside some of each twin's, and what a pair of ours asks of the store.
+//! One case of `own` or `hot`: some tasks of ours beside some of each twin's, and the store's work for one of our
+//! pairs.
 
 use std::sync::Arc;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use super::Plan;
 use crate::Result;
@@ -16,18 +17,18 @@ use crate::report::Row;
 use crate::slices::turns;
 use crate::subject::{Subject, Twin};
 
-/// Enough to count by.
+/// Enough pairs to count by.
 const COUNTED: usize = 100;
 
 /// One side's slice.
 #[derive(Clone, Copy)]
 struct Slice {
     rate: f64,
-    /// Of one pair.
+    /// For one pair.
     effort: Effort,
 }
 
-/// A case: how many clients there are, and what their tasks lock.
+/// A case: the number of clients, and the locks of their tasks.
 pub(super) struct Case<F> {
     pub(super) called: String,
     pub(super) clients: usize,
@@ -36,7 +37,7 @@ pub(super) struct Case<F> {
 }
 
 impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
-    /// A row beside each twin. The first has the counts.
+    /// A row beside each twin. The first row has the counts.
     pub(super) async fn rows<S: Subject>(
         &self,
         subject: &S,
@@ -70,7 +71,7 @@ impl<F: Fn(&[Arc<dyn Locks>]) -> Result<Vec<Ours>>> Case<F> {
         Ok(rows)
     }
 
-    /// Only what is not the twin of the whole table is named again.
+    /// Only a twin other than the table's own is named again.
     fn beside(&self, twin: usize, called: &str) -> String {
         if twin == 0 { self.called.clone() } else { format!("{}, beside {called}", self.called) }
     }

@@ -1,4 +1,4 @@
-//! `procs`: n processes, one name. Each is this program again, as a worker ([`crate::worker`]).
+//! `procs`: n processes, one name. Each process is this program again, as a worker ([`crate::worker`]).
 
 use super::Plan;
 use crate::Result;
@@ -27,7 +27,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
     Ok(Section { scenario: "procs", about, rows, notes })
 }
 
-/// The holds of all, and what part of its share the least of them had.
+/// The holds of all processes, and the smallest holder's part of its fair share.
 async fn together<S: Subject>(subject: &S, flags: &[String], plan: &Plan) -> Result<(Row, f64)> {
     let errand = Errand::Contend { name: "bench:procs".into(), slice: plan.slice };
     let mut crew = Crew::start(flags, &errand, PROCESSES)?;
@@ -42,8 +42,8 @@ async fn together<S: Subject>(subject: &S, flags: &[String], plan: &Plan) -> Res
     Ok((row, least_share(found.iter().map(|(_, each)| each.as_slice()))))
 }
 
-/// What each hold asks of the store. A slice is a time and not a number of holds: this is a little too much, by the
-/// one hold of each process that its rate leaves out.
+/// The store's work for each hold. A slice has a duration and not a number of holds, so this is slightly too much: the
+/// rate leaves out one hold of each process.
 async fn count<S: Subject>(subject: &S, crew: &mut Crew, plan: &Plan) -> Result<Counts> {
     let counted = subject.counted().await?;
     let before = counted.counts().await?;

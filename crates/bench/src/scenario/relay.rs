@@ -1,8 +1,8 @@
-//! A line that is always equally long, to time hand-offs in.
+//! A line of constant length, in which hand-offs are timed.
 //!
-//! The holder's task gives back on command, and whoever is next takes it. After each hand-off one more joins at the
-//! end, and only when it stands there is the next one commanded. What is timed goes from before the holder's task
-//! gives back until the next one's task has it in hand.
+//! The holder's task gives back on command, and the next task takes the lock. After each hand-off another task joins
+//! at the end. The next hand-off is commanded only when that task stands in line. The time runs from before the
+//! holder's task gives back until the next task has the lock.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -16,10 +16,10 @@ use crate::Result;
 use crate::exclusion::Exclusion;
 
 pub(super) struct Relay<E> {
-    /// They join by turns, so that each hand-off goes from one side to the other.
+    /// Tasks join for each side in turn, so that each hand-off goes from one side to the other.
     sides: [E; 2],
     joined: usize,
-    /// The holder first.
+    /// The holder comes first.
     line: VecDeque<Runner>,
 }
 
@@ -31,7 +31,7 @@ struct Runner {
 }
 
 impl<E: Exclusion> Relay<E> {
-    /// A line with a holder, one who is next, and so many more behind.
+    /// A line with a holder, a next task, and this many more behind.
     pub(super) async fn start(sides: [E; 2], more: usize) -> Result<Self> {
         let mut relay = Self { sides, joined: 0, line: VecDeque::new() };
         for _ in 0..more + 2 {
@@ -41,16 +41,17 @@ impl<E: Exclusion> Relay<E> {
         Ok(relay)
     }
 
-    /// One hand-off, and how long it took. The line is one shorter after it.
+    /// Makes one hand-off, and returns its duration. The line is one shorter afterwards.
     pub(super) async fn hand_off(&mut self) -> Result<Duration> {
-        let holder = self.line.pop_front().ok_or("nobody holds")?;
-        let _ = holder.go.send(()); // it can only fail if the task has, which is seen just below
+        let holder = self.line.pop_front().ok_or("no task holds the lock")?;
+        let _ = holder.go.send(()); // fails only if the task has failed, which is seen just below
         let took = self.front_takes().await;
         let gave = holder.gave.await??;
         Ok(took?.saturating_duration_since(gave))
     }
 
-    /// One more joins at the end. It stands there when this returns: the line here is the line in the store.
+    /// Adds one task at the end, which stands in line when this returns. So this line is equal to the line in the
+    /// store.
     pub(super) async fn fill_up(&mut self) -> Result<()> {
         let side = self.sides[self.joined % 2].clone();
         self.joined += 1;
@@ -58,7 +59,7 @@ impl<E: Exclusion> Relay<E> {
         self.sides[0].stand(self.line.len()).await
     }
 
-    /// Everyone takes it and gives it back, to the last.
+    /// Every task takes the lock and gives it back, to the last.
     pub(super) async fn end(mut self) -> Result<()> {
         while self.line.len() > 1 {
             self.hand_off().await?;
@@ -72,15 +73,15 @@ impl<E: Exclusion> Relay<E> {
         }
     }
 
-    /// Whoever is at the front has it in hand.
+    /// Waits until the task at the front has the lock.
     async fn front_takes(&mut self) -> Result<Instant> {
-        let front = self.line.front_mut().ok_or("nobody is in line")?;
+        let front = self.line.front_mut().ok_or("no task is in line")?;
         Ok((&mut front.took).await?)
     }
 }
 
 impl Runner {
-    /// One that asks; on return it has done so once.
+    /// Starts a task; it has asked for the lock once when this returns.
     async fn start<E: Exclusion>(side: E) -> Result<Self> {
         let (asked, was_asked) = oneshot::channel();
         let (take, took) = oneshot::channel();
@@ -91,7 +92,7 @@ impl Runner {
     }
 }
 
-/// Takes its turn, waits for the command, and gives back; says when it began to.
+/// Takes its turn, waits for the command, and gives back. Reports when the give-back began.
 async fn run<E: Exclusion>(
     side: E,
     asked: oneshot::Sender<()>,
@@ -102,7 +103,7 @@ async fn run<E: Exclusion>(
     let mut asked = Some(asked);
     let held = poll_fn(|cx| {
         let polled = taking.as_mut().poll(cx);
-        asked.take().map(|asked| asked.send(())); // it asks at its first poll
+        asked.take().map(|asked| asked.send(())); // the first poll sends the request
         polled
     });
     let held = held.await?;

@@ -1,8 +1,8 @@
 //! `sale`: 10 in stock, 100 000 buyers. Exactly 10 are sold, or the run fails.
 //!
-//! The buyers come through 200 tasks and read, decrement and write a number in the same store under the lock; once
-//! each of them standing in line, and once looking first whether it is sold out. Beside it stands the store's own
-//! atomic decrement, because the first question is whether a lock is needed.
+//! The buyers come through 200 tasks. They read, decrement and write a number in the same store under the lock: in one
+//! sale every buyer stands in line, in another each first looks whether it is sold out. The store's own atomic
+//! decrement stands beside it, because the first question is whether a lock is needed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ const TASKS: usize = 200;
 const CLIENTS: usize = 2;
 const NAME: &str = "bench:sale";
 
-/// Seconds that each way took, of one slice.
+/// The seconds of each way, in one slice.
 struct Turn {
     bare: Option<Ways>,
     ours: Ways,
@@ -72,7 +72,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
     Ok(Section { scenario: "sale", about, rows: rows(subject, &found, plan).await?, notes })
 }
 
-/// A sale each way under these locks.
+/// Makes a sale in each way under these locks.
 async fn under<S: Subject, E: Exclusion>(subject: &S, locks: &[E], buyers: usize) -> Result<Ways> {
     let tills = |stock: &S::Stock| {
         locks.iter().map(|lock| Locked { lock: lock.clone(), stock: stock.clone() }).collect()
@@ -85,12 +85,12 @@ async fn under<S: Subject, E: Exclusion>(subject: &S, locks: &[E], buyers: usize
     Ok(Ways { in_line, looks_first })
 }
 
-/// A sale that must come out even; its seconds.
+/// Makes a sale that must sell exactly the stock, and returns its seconds.
 async fn exact<L: Till, T: Stock>(tills: Vec<L>, stock: &T, buyers: usize) -> Result<f64> {
     let sale = sell(tills, buyers).await?;
     let left = stock.read().await?;
     if sale.sold != IN_STOCK as usize || left != 0 {
-        return Err(format!("{} were sold of {IN_STOCK}, and {left} are left", sale.sold).into());
+        return Err(format!("{} of {IN_STOCK} were sold, but {left} are left", sale.sold).into());
     }
     Ok(sale.seconds)
 }
@@ -118,7 +118,7 @@ async fn sell<L: Till>(tills: Vec<L>, buyers: usize) -> Result<Sale> {
     Ok(Sale { sold, seconds: began.elapsed().as_secs_f64() })
 }
 
-/// What happens where nothing excludes: it shows that the scenario can tell.
+/// A sale without a lock: it shows that this scenario detects a missing lock.
 async fn careless<S: Subject>(subject: &S, buyers: usize) -> Result<String> {
     let stock = subject.stock(IN_STOCK).await?;
     let sale = sell(vec![Careless(stock); TASKS], buyers).await?;
@@ -136,7 +136,7 @@ async fn rows<S: Subject>(subject: &S, found: &[Turn], plan: &Plan) -> Result<Ve
     Ok(vec![in_line, looks_first, atomic])
 }
 
-/// What each buyer in line asks of the store.
+/// The store's work for each buyer in line.
 async fn count<S: Subject>(subject: &S, buyers: usize) -> Result<Counts> {
     let counted = subject.counted().await?;
     let clients = ours::clients(&counted, CLIENTS).await?;

@@ -1,10 +1,10 @@
-//! How a sale may be made: under a lock, with a look before it, by the store's own decrement, or carelessly.
+//! The ways to make a sale: under a lock, with a look before it, by the store's own decrement, or without protection.
 
 use crate::Result;
 use crate::exclusion::Exclusion;
 use crate::subject::Stock;
 
-/// One buyer at a time comes to it; many stand beside each other.
+/// A place to buy. One buyer at a time uses it; many tills work in parallel.
 pub(super) trait Till: Clone + Send + Sync + 'static {
     /// Whether there was one left for this buyer.
     fn sell(&self) -> impl Future<Output = Result<bool>> + Send;
@@ -17,7 +17,7 @@ pub(super) struct Locked<E, T> {
     pub(super) stock: T,
 }
 
-/// The same, but whoever sees that it is sold out does not ask for the lock.
+/// The same, but a buyer who sees that it is sold out does not ask for the lock.
 #[derive(Clone)]
 pub(super) struct LooksFirst<E, T>(pub(super) Locked<E, T>);
 
@@ -25,7 +25,7 @@ pub(super) struct LooksFirst<E, T>(pub(super) Locked<E, T>);
 #[derive(Clone)]
 pub(super) struct Atomic<T>(pub(super) T);
 
-/// Read, decrement, write, with nothing to keep others out.
+/// Read, decrement, write, without any protection.
 #[derive(Clone)]
 pub(super) struct Careless<T>(pub(super) T);
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{Claim, ClaimId, Name, Patience, Place, Result, Session, Sight};
+use tidelock_core::backend::{Claim, Layer, Patience, Place, Session, Sight};
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct BlocksEveryName(tokio::sync::Mutex<()>);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{Claim, ClaimId, Name, Patience, Place, Renewal, Result, Session, Shard};
+use tidelock_core::backend::{Claim, Layer, Patience, Place, Renewal, Session, Shard};
+use tidelock_core::{ClaimId, Name, Result};
 
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime, Time};
+use crate::{ManualTime, Time};
 
 #[derive(Debug)]
 struct CountsFromTheReply(ManualTime);

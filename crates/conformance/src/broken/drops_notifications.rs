@@ -1,12 +1,13 @@
-//! Drops notifications and never looks again: whoever waits hears nothing and sees nothing.
+//! Drops notifications and never looks again: a waiter is told nothing and sees nothing.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Grant, Name, Result, Session, Sight, Signals};
+use tidelock_core::backend::{Grant, Layer, Session, Sight, Signals};
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct DropsNotifications;
@@ -26,7 +27,7 @@ impl Layer for DropsNotifications {
     }
 }
 
-/// Passes on nothing that would move a waiter on.
+/// Drops every signal that would give a waiter its turn.
 #[derive(Debug)]
 struct OnlyLoss(Arc<dyn Signals>);
 

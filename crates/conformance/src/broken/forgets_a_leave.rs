@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Leave, Left, Name, Reply, Session};
+use tidelock_core::backend::{Layer, Leave, Left, Reply, Session};
+use tidelock_core::{ClaimId, Name};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct ForgetsALeave(AtomicU64);

@@ -1,15 +1,15 @@
-//! Frees a permit too many on expiry: whoever has vanished from a semaphore's line gives back one more than it had.
+//! Frees a permit too many on expiry: a claim that vanished from a semaphore's line gives back one permit more than it
+//! had.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Kind, Leave, Left, Name, Patience, Place, Reply, Result, Session, Sight, Weight,
-};
+use tidelock_core::backend::{Claim, Layer, Leave, Left, Patience, Place, Reply, Session, Sight};
+use tidelock_core::{ClaimId, Kind, Name, Result, Weight};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct FreesAPermitTooMany {
@@ -63,7 +63,7 @@ impl Layer for FreesAPermitTooMany {
     fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
         let reply = to.leave(name, id, how);
         Box::pin(async move {
-            let left = reply.await?; // who only tried to leave, and died, has vanished
+            let left = reply.await?; // a client that tried to leave, and then died, has vanished
             self.standing().remove(&id);
             Ok(left)
         })

@@ -1,12 +1,13 @@
-//! Frees another's claim on a repeated leave: it frees the name, and not the claim.
+//! Frees another's claim on a repeated leave: it frees the name, not the claim.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Leave, Left, Name, Reply, Session};
+use tidelock_core::backend::{Layer, Leave, Left, Reply, Session};
+use tidelock_core::{ClaimId, Name};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct FreesAnother;

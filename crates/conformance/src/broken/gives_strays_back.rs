@@ -1,13 +1,14 @@
-//! Gives strays back by itself: a renewal takes claims that core did not name for forgotten ones, and those that were
-//! joined while it was under way with them.
+//! Gives strays back without being asked: a renewal treats claims that core did not name as forgotten. These
+//! include claims that were joined while the renewal was under way.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Clock, Leave, Name, Renewal, Result, Session, Shard, Sleep};
+use tidelock_core::backend::{Clock, Layer, Leave, Renewal, Session, Shard, Sleep};
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct GivesStraysBack(Arc<dyn Clock>);
@@ -25,7 +26,7 @@ impl Layer for GivesStraysBack {
         shard: Shard,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
-        Sleep::until(&self.0, self.0.now() + to.ttl() / 10).await; // on its way
+        Sleep::until(&self.0, self.0.now() + to.ttl() / 10).await; // the renewal is on its way
         let renewal = to.renew(shard, standing).await?;
         for (name, id) in &renewal.strays {
             to.leave(name, *id, Leave::Done).await?;

@@ -1,13 +1,14 @@
-//! Grants on a lost reply: what was not answered is taken for a grant.
+//! Grants on a lost reply: it takes a missing answer for a grant.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{Claim, ErrorKind, Moment, Patience, Place, Result, Session};
+use tidelock_core::backend::{Claim, Layer, Moment, Patience, Place, Session};
+use tidelock_core::{ErrorKind, Result};
 
 use super::grants_twice::held;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime, Time};
+use crate::{ManualTime, Time};
 
 #[derive(Debug)]
 struct GrantsOnALostReply(ManualTime);

@@ -1,16 +1,15 @@
-//! Grants twice, once in a hundred: a claim that has to wait is told that it holds.
+//! Grants twice, once in a hundred: a claim that must wait is told that it holds.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Grant, Leave, Left, Moment, Name, Patience, Place, Reply, Result, Session, Token,
-};
+use tidelock_core::backend::{Claim, Grant, Layer, Leave, Left, Moment, Patience, Place, Reply, Session};
+use tidelock_core::{ClaimId, Name, Result, Token};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct GrantsTwice {
@@ -52,7 +51,7 @@ impl Layer for GrantsTwice {
     }
 }
 
-/// A grant out of nothing.
+/// An invented grant.
 pub(super) fn held(claim: &Claim, order: u64, until: Moment) -> Place {
     let token = Token::from_order(order).expect("a small order");
     Place::Held { grant: Grant { token, capacity: claim.capacity }, until }

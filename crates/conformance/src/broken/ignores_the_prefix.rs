@@ -1,12 +1,13 @@
-//! Lists every name, whatever its users want them to begin with.
+//! Lists every name, whatever prefix was asked for.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{Name, Result, Session};
+use tidelock_core::backend::{Layer, Session};
+use tidelock_core::{Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct IgnoresThePrefix;

@@ -4,10 +4,11 @@ use std::future::ready;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Leave, Left, Name, Renewal, Reply, Result, Session, Shard};
+use tidelock_core::backend::{Layer, Leave, Left, Renewal, Reply, Session, Shard};
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct KeepsRenewing;

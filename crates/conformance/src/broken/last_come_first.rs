@@ -1,22 +1,20 @@
-//! Serves the line last come first: a newcomer is put in front of everyone of its client who waits.
+//! Serves the line last come first: a new claim is put in front of all waiting claims of its client.
 //!
-//! The others leave and stand in line again behind it, the newest of them first.
+//! The others leave and join again behind it, the newest of them first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{
-    Backend, Claim, ClaimId, Leave, Left, Name, Options, Patience, Place, Reply, Result, Session, SessionId,
-    Signals,
-};
+use tidelock_core::backend::{Backend, Claim, Layer, Leave, Left, Patience, Place, Reply, Session, Signals};
+use tidelock_core::{ClaimId, Name, Options, Result, SessionId};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct LastComeFirst {
-    /// Who waits, and how its grant is told.
+    /// The waiting claims, and how their grants are told.
     waiting: tokio::sync::Mutex<BTreeMap<ClaimId, Claim>>,
     signals: std::sync::OnceLock<Arc<dyn Signals>>,
 }
@@ -34,7 +32,7 @@ impl Layer for LastComeFirst {
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
-        let _ = self.signals.set(signals.clone()); // the first session's: trials of this fault have one
+        let _ = self.signals.set(signals.clone()); // the first session's: trials of this fault have only one
         to.open(id, options, signals).await
     }
 

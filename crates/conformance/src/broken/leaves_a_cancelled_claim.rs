@@ -1,13 +1,14 @@
-//! Leaves a claim behind that was cancelled with its reply in flight: "nobody knows it, so it cannot be there".
+//! Leaves behind a claim that was cancelled while its reply was under way: "nobody knows it, so it cannot be there".
 
 use std::future::ready;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Leave, Left, Name, Renewal, Reply, Result, Session, Shard};
+use tidelock_core::backend::{Layer, Leave, Left, Renewal, Reply, Session, Shard};
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct LeavesACancelledClaim;

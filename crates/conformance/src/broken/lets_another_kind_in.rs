@@ -1,16 +1,15 @@
-//! Lets another kind in: whoever asks for a lock that is in use as another kind is told that it holds.
+//! Lets another kind in: a client that asks for a lock in use as another kind is told that it holds.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, ErrorKind, Leave, Left, Name, Patience, Place, Reply, Result, Session, boot_clock,
-};
+use tidelock_core::backend::{Claim, Layer, Leave, Left, Patience, Place, Reply, Session, boot_clock};
+use tidelock_core::{ClaimId, ErrorKind, Name, Result};
 
 use super::grants_twice::held;
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug, Default)]
 struct LetsAnotherKindIn {
@@ -28,7 +27,7 @@ impl Layer for LetsAnotherKindIn {
             Err(error) if error.kind() == ErrorKind::KindMismatch => {
                 self.invented.lock().unwrap_or_else(PoisonError::into_inner).insert(claim.id);
                 let newest = to.line(&claim.name).await?.holders().filter_map(|holder| holder.token).max();
-                let order = newest.map_or(1, tidelock::Token::store_order) + 1;
+                let order = newest.map_or(1, tidelock_core::Token::store_order) + 1;
                 Ok(held(claim, order, boot_clock().now() + to.ttl()))
             }
             place => place,

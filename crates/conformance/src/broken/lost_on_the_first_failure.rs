@@ -1,12 +1,13 @@
-//! Says Lost on the first failed renewal: a moment without the server costs every lock.
+//! Reports a loss on the first failed renewal: a moment without the server costs every lock.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{ClaimId, Name, Renewal, Result, Session, Shard};
+use tidelock_core::backend::{Layer, Renewal, Session, Shard};
+use tidelock_core::{ClaimId, Name, Result};
 
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime, Time};
+use crate::{ManualTime, Time};
 
 #[derive(Debug)]
 struct LostOnTheFirstFailure(ManualTime);

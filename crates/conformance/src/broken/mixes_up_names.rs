@@ -1,15 +1,15 @@
-//! Mixes up two names that differ by a slash: it keeps a tree of names, and does not escape them.
+//! Mixes up two names that differ by a slash: it keeps a tree of names and does not escape them.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Leave, Left, Line, Name, Patience, Place, Renewal, Reply, Result, Session, Shard, Sight,
-    Weight,
+use tidelock_core::backend::{
+    Claim, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
 };
+use tidelock_core::{ClaimId, Line, Name, Result, Weight};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct MixesUpNames;
@@ -18,7 +18,7 @@ pub(super) fn bend(_: &ManualTime) -> Bend {
     super::each(|| MixesUpNames)
 }
 
-/// Without empty parts of a path, as a tree would have it.
+/// The name without empty parts of a path, as a tree would have it.
 fn mixed(name: &Name) -> Name {
     let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
     Name::new(&parts.join("/")).unwrap_or_else(|_| name.clone())

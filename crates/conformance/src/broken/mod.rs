@@ -1,7 +1,7 @@
-//! Backends that are broken on purpose, one fault each: the suite proves itself by failing on them.
+//! Backends that are broken on purpose, with one fault each. The suite proves itself by failing on them.
 //!
-//! Each is a [`Layer`](crate::Layer) over the memory backend. What in Tidelock is core's own work (a deadline, the
-//! telling of loss, looking again) is broken at the seam, by a backend that lies about it.
+//! Each is a [`Layer`](crate::Layer) over the memory backend. Some duties are core's own (deadlines, reporting a loss,
+//! looking again). They are broken at the seam, by a backend that lies about them.
 
 mod blocks_every_name;
 mod counts_from_the_reply;
@@ -34,23 +34,23 @@ use tidelock_memory::Store;
 use crate::ManualTime;
 use crate::subjects::{Bend, Seam};
 
-/// How long claims live where a storm goes over them, in real time.
+/// How long claims live in a storm over them, in real time.
 const SHORT_TTL: Duration = Duration::from_secs(1);
 
-/// A backend that is broken on purpose, and the trial that is about it.
+/// A backend that is broken on purpose, and the trial that tests for its fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Broken {
-    /// What it does wrong.
+    /// Its fault.
     pub name: &'static str,
-    /// The trial that has to catch it.
+    /// The trial that must catch it.
     pub trial: &'static str,
     bend: fn(&ManualTime) -> Bend,
 }
 
-/// A backend that is broken on purpose, and that a storm has to catch.
+/// A backend that is broken on purpose, and that a storm must catch.
 #[derive(Clone, Copy, Debug)]
 pub struct Weak {
-    /// What it does wrong.
+    /// Its fault.
     pub name: &'static str,
     bend: fn(&ManualTime) -> Bend,
 }
@@ -71,7 +71,7 @@ impl Weak {
     }
 }
 
-/// What a storm over them has to catch. Nobody tells it what to look for.
+/// The backends that a storm over them must catch, without knowing their faults.
 #[must_use]
 pub fn weak() -> Vec<Weak> {
     let weak = |name, bend| Weak { name, bend };
@@ -88,7 +88,7 @@ pub fn weak() -> Vec<Weak> {
     ]
 }
 
-/// Every one of them.
+/// All broken backends.
 #[must_use]
 pub fn all() -> Vec<Broken> {
     let broken = |name, trial, bend| Broken { name, trial, bend };
@@ -180,13 +180,13 @@ pub fn all() -> Vec<Broken> {
     ]
 }
 
-/// A layer of the same making for each client.
-fn each<L: crate::Layer>(make: impl Fn() -> L + Send + Sync + 'static) -> Bend {
+/// A new layer for each client.
+fn each<L: tidelock_core::backend::Layer>(make: impl Fn() -> L + Send + Sync + 'static) -> Bend {
     Arc::new(move |_| Arc::new(make()))
 }
 
 /// One layer for all clients of a stage.
-fn shared<L: crate::Layer>(layer: L) -> Bend {
-    let layer: Arc<dyn crate::Layer> = Arc::new(layer);
+fn shared<L: tidelock_core::backend::Layer>(layer: L) -> Bend {
+    let layer: Arc<dyn tidelock_core::backend::Layer> = Arc::new(layer);
     Arc::new(move |_| layer.clone())
 }

@@ -1,13 +1,14 @@
-//! Lets a reader pass a waiting writer: whoever reads is let in while others read.
+//! Lets a reader pass a waiting writer: a reader is let in while others read.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{Claim, Kind, Patience, Place, Result, Session, Weight};
+use tidelock_core::backend::{Claim, Layer, Patience, Place, Session};
+use tidelock_core::{Kind, Result, Weight};
 
 use super::grants_twice::held;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime, Time};
+use crate::{ManualTime, Time};
 
 #[derive(Debug)]
 struct ReadersPass(ManualTime);
@@ -26,7 +27,7 @@ impl Layer for ReadersPass {
             let line = to.line(&claim.name).await?;
             if line.holders().all(|holder| holder.weight == Weight::ONE) {
                 let newest = line.holders().filter_map(|holder| holder.token).max();
-                let order = newest.map_or(1, tidelock::Token::store_order);
+                let order = newest.map_or(1, tidelock_core::Token::store_order);
                 return Ok(held(claim, order, self.0.now() + to.ttl()));
             }
         }

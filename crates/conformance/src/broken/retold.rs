@@ -1,28 +1,27 @@
-//! Grants told under other tokens than the store's: what the two faults about tokens share.
+//! Reports grants under other tokens than the store's: shared by the two faults about tokens.
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Grant, Leave, Left, Name, Patience, Place, Reply, Result, Session, Sight, Signals, Token,
+use tidelock_core::backend::{
+    Claim, Grant, Layer, Leave, Left, Patience, Place, Reply, Session, Sight, Signals,
 };
+use tidelock_core::{ClaimId, Name, Result, Token};
 
-use crate::Layer;
-
-/// How a grant is told.
+/// Changes how a grant is reported.
 pub(super) trait Teller: fmt::Debug + Send + Sync + 'static {
     /// A claim is about to join.
     fn joining(&self, claim: &Claim);
-    /// The token under which its grant is told.
+    /// The token to report for its grant.
     fn token(&self, id: ClaimId, token: Token) -> Token;
-    /// It has left.
+    /// The claim has left.
     fn left(&self, name: &Name, id: ClaimId);
-    /// A session is over.
+    /// The session is over.
     fn over(&self);
 }
 
-/// Tells every grant as its teller does.
+/// Reports every grant as its teller does.
 #[derive(Debug)]
 pub(super) struct Retold<T>(pub(super) Arc<T>);
 
@@ -53,7 +52,7 @@ impl<T: Teller> Layer for Retold<T> {
     }
 
     fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        self.0.left(name, id); // before the next one is told
+        self.0.left(name, id); // before the next grant is reported
         to.leave(name, id, how)
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock::{Claim, ClaimId, Name, Token};
+use tidelock_core::backend::Claim;
+use tidelock_core::{ClaimId, Name, Token};
 
 use super::retold::{Retold, Teller};
 use crate::ManualTime;

@@ -1,15 +1,15 @@
-//! Says nothing on loss: everything is believed to be held for ever, whatever the store says.
+//! Says nothing on loss: the client believes for ever that it holds, whatever the store says.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Grant, Leave, Left, Moment, Name, Patience, Place, Renewal, Reply, Result, Session,
-    Shard, Signals,
+use tidelock_core::backend::{
+    Claim, Grant, Layer, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Signals,
 };
+use tidelock_core::{ClaimId, Name, Result};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct SaysNothingOnLoss;
@@ -42,12 +42,12 @@ impl Layer for SaysNothingOnLoss {
         shard: Shard,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
-        let _ = to.renew(shard, standing).await; // whatever it says
+        let _ = to.renew(shard, standing).await; // the answer is ignored
         Ok(Renewal { until: Moment::NEVER, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() })
     }
 }
 
-/// Passes on no bad news.
+/// Drops all signals of a loss.
 #[derive(Debug)]
 struct OnlyGrants(Arc<dyn Signals>);
 

@@ -1,12 +1,13 @@
-//! Tells everybody the size that they have asked for, whatever the line has.
+//! Tells each client the size that it asked for, whatever size the line has.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidelock::{Claim, Grant, Patience, Place, Result, Session};
+use tidelock_core::Result;
+use tidelock_core::backend::{Claim, Grant, Layer, Patience, Place, Session};
 
+use crate::ManualTime;
 use crate::subjects::Bend;
-use crate::{Layer, ManualTime};
 
 #[derive(Debug)]
 struct TellsTheSizeAskedFor;

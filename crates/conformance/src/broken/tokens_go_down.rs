@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidelock::{Claim, ClaimId, Name, Token};
+use tidelock_core::backend::Claim;
+use tidelock_core::{ClaimId, Name, Token};
 
 use super::retold::{Retold, Teller};
 use crate::ManualTime;

@@ -1,8 +1,8 @@
-//! A client in a process of its own, which can be killed and stopped as the system does it.
+//! A client in a process of its own, which the system can kill and stop.
 //!
-//! The child connects, says that it is ready, and then does what it is told: an order is a line on its standard
-//! input, and each is answered by a line on its standard output. It holds one lock at a time. When its input ends, so
-//! does it, at once and without giving anything back.
+//! The child connects, reports that it is ready, and then carries out orders. An order is a line on its standard
+//! input, and each is answered by a line on its standard output. It holds one lock at a time. When its input ends, the
+//! child ends at once and gives nothing back.
 
 mod order;
 mod parent;

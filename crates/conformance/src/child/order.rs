@@ -1,30 +1,30 @@
-//! What a child is told and what it says, a line each.
+//! The orders to a child and its answers, one line each.
 
 use std::fmt;
 
-/// What a child is told to do, one after the other.
+/// An order to a child. A child carries out one order after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Lock that name, however long it takes.
     Lock(String),
-    /// Look at the guard, and write under its token if it can be trusted.
+    /// Check the guard, and write under its token if it can be trusted.
     Write,
-    /// Write under the token of the guard, for it has been looked at before.
+    /// Write under the token of the guard, which was checked before.
     WriteOn,
-    /// Give back.
+    /// Give the lock back.
     Release,
-    /// So many times: try to lock the name, which somebody else holds.
+    /// This many times: try to lock the name, which another client holds.
     Try { times: u64, name: String },
-    /// So many times: lock the name, read the number in the file, write one more, give back.
+    /// This many times: lock the name, read the number in the file, write it plus one, give back.
     Count { times: u64, name: String, file: String },
 }
 
-/// What a child says.
+/// An answer of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// It is connected, and this is what its boot clock says, in nanoseconds.
+    /// It is connected. The number is its boot clock, in nanoseconds.
     Ready(u64),
-    /// It holds, under this token.
+    /// It holds the lock, under this token.
     Held(u64),
     /// It writes, under this token.
     Wrote(u64),
@@ -32,7 +32,7 @@ pub(super) enum Word {
     Lost,
     /// It has given back, or counted, or was refused each time.
     Done,
-    /// It could not.
+    /// The order failed.
     Failed(String),
 }
 

@@ -1,4 +1,4 @@
-//! The child as a trial has it: what it is told and says is written down as of any other client.
+//! The child as a trial sees it: orders and answers are recorded like the steps of any other client.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};
@@ -12,11 +12,12 @@ use super::running::Running;
 use crate::Want;
 use crate::failure::{Failure, Outcome};
 use crate::history::{Author, Recorder, What};
-use tidelock::{Moment, Token};
+use tidelock_core::Token;
+use tidelock_core::backend::Moment;
 
-/// How long a child may take for what needs no waiting.
+/// How long a child may take for an order that needs no waiting.
 const SOON: Duration = Duration::from_secs(10);
-/// How long for what takes its time.
+/// How long it may take for a long order.
 const LONG: Duration = Duration::from_secs(300);
 
 /// A client in a process of its own. Dropping it kills the process.
@@ -34,16 +35,16 @@ pub struct Child {
 impl Child {
     /// Starts it, and waits until it is connected.
     pub(crate) async fn start(mut command: Command, label: &str, recorder: Arc<Recorder>) -> Outcome<Self> {
-        let failed = |why: &str| Failure::new(format!("{label} could not be started: {why}"));
+        let failed = |why: &str| Failure::new(format!("{label} did not start: {why}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().map_err(|error| failed(&error.to_string()))?;
         let (Some(orders), Some(said)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(failed("it has no standard input or output"));
+            return Err(failed("its standard input or output is missing"));
         };
         let (sender, words) = unbounded_channel();
         std::thread::spawn(move || {
             for line in BufReader::new(said).lines().map_while(Result::ok) {
-                let _ = sender.send(line); // whoever listened may be gone
+                let _ = sender.send(line); // the receiver may be gone
             }
         });
         let mut child = Self {
@@ -63,19 +64,19 @@ impl Child {
         }
     }
 
-    /// What it is called.
+    /// Its label.
     #[must_use]
     pub fn label(&self) -> &str {
         self.running.label()
     }
 
-    /// What its own boot clock said when it was connected.
+    /// Its own boot clock when it was connected.
     #[must_use]
     pub fn clock(&self) -> Moment {
         self.clock
     }
 
-    /// Locks that name, which is free.
+    /// Locks that name, which must be free.
     pub async fn lock(&mut self, name: &str) -> Outcome<Token> {
         self.ask(name)?;
         self.granted(SOON).await
@@ -90,12 +91,12 @@ impl Child {
         self.tell(&Order::Lock(name.to_owned()))
     }
 
-    /// The store's line shows it.
+    /// Records that the store's line shows it.
     pub(crate) fn stands(&self) {
         self.note(What::Stands);
     }
 
-    /// Waits until what was asked for is granted.
+    /// Waits until its claim is granted.
     pub async fn granted(&mut self, within: Duration) -> Outcome<Token> {
         match self.hear(within).await? {
             Word::Held(token) => {
@@ -106,13 +107,13 @@ impl Child {
         }
     }
 
-    /// Looks at its guard, and writes if that can be trusted: under which token. None: it is lost.
+    /// Checks its guard, and writes if it can be trusted. Returns the token, or `None` if the guard is lost.
     pub async fn write(&mut self) -> Outcome<Option<Token>> {
         self.begin_to_write()?;
         self.written().await
     }
 
-    /// Is told to look at its guard and to write, even if it does not run at the moment.
+    /// Orders it to check its guard and to write, even if the process is stopped at the moment.
     pub fn begin_to_write(&mut self) -> Outcome {
         self.tell(&Order::Write)
     }
@@ -129,7 +130,7 @@ impl Child {
         }
     }
 
-    /// Writes without looking at its guard again: under which token.
+    /// Writes without checking its guard again, and returns the token.
     pub async fn write_on(&mut self) -> Outcome<Option<Token>> {
         self.tell(&Order::WriteOn)?;
         self.written().await
@@ -142,23 +143,23 @@ impl Child {
         self.done(SOON).await
     }
 
-    /// Is told to count under the lock of that name, in that file.
+    /// Orders it to count under the lock of that name, in that file.
     pub fn count(&mut self, times: u64, name: &str, file: &str) -> Outcome {
         self.tell(&Order::Count { times, name: name.to_owned(), file: file.to_owned() })
     }
 
-    /// Tries so many times to lock that name, which somebody else holds, and is refused each time.
+    /// Tries this many times to lock that name, which another client holds, and must be refused each time.
     pub async fn be_refused(&mut self, times: u64, name: &str) -> Outcome {
         self.tell(&Order::Try { times, name: name.to_owned() })?;
         self.done(LONG).await
     }
 
-    /// How much memory it has, in bytes, as the system counts it.
+    /// The memory of the process, in bytes, as the system counts it.
     pub fn resident(&self) -> Outcome<u64> {
         self.running.resident()
     }
 
-    /// Waits until it has done what it was told.
+    /// Waits until it has carried out its order.
     pub async fn done(&mut self, within: Duration) -> Outcome {
         match self.hear(within).await? {
             Word::Done => Ok(()),
@@ -173,30 +174,30 @@ impl Child {
         self.running.kill()
     }
 
-    /// Stops its process where it stands.
+    /// Pauses its process.
     pub fn stop(&self) -> Outcome {
-        self.note_fault("stands still");
+        self.note_fault("is paused");
         self.running.stop()
     }
 
-    /// Lets it go on as if nothing had happened.
+    /// Resumes it, as if nothing had happened.
     pub fn go_on(&self) -> Outcome {
-        self.note_fault("goes on");
+        self.note_fault("continues");
         self.running.go_on()
     }
 
     fn tell(&mut self, order: &Order) -> Outcome {
         let told = writeln!(self.orders, "{order}").and_then(|()| self.orders.flush());
-        told.map_err(|error| Failure::new(format!("{} does not listen: {error}", self.label())))
+        told.map_err(|error| Failure::new(format!("cannot send an order to {}: {error}", self.label())))
     }
 
     async fn hear(&mut self, within: Duration) -> Outcome<Word> {
         match tokio::time::timeout(within, self.words.recv()).await {
-            Ok(Some(line)) => {
-                Word::read(&line).ok_or_else(|| Failure::new(format!("{} said {line:?}", self.label())))
-            }
-            Ok(None) => Err(Failure::new(format!("{} has ended", self.label()))),
-            Err(_) => Err(Failure::new(format!("within {within:?} {} said nothing", self.label()))),
+            Ok(Some(line)) => Word::read(&line).ok_or_else(|| {
+                Failure::new(format!("cannot read this answer of {}: {line:?}", self.label()))
+            }),
+            Ok(None) => Err(Failure::new(format!("{} ended without an answer", self.label()))),
+            Err(_) => Err(Failure::new(format!("{} did not answer within {within:?}", self.label()))),
         }
     }
 

@@ -1,11 +1,11 @@
-//! A process as the system sees it: it can be killed, stopped where it stands, and let go on.
+//! A process that can be killed, paused and resumed.
 
 use std::process::{Child, Command};
 use std::sync::Arc;
 
 use crate::failure::{Failure, Outcome};
 
-/// A process that runs. Dropping it kills it.
+/// A running process. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Running {
     process: Child,
@@ -37,23 +37,23 @@ impl Running {
         self.process.wait().map(drop).map_err(|error| self.trouble(&error))
     }
 
-    /// Stops it where it stands.
+    /// Pauses it.
     pub(crate) fn stop(&self) -> Outcome {
         self.signal(Signal::Stop)
     }
 
-    /// Lets it go on as if nothing had happened.
+    /// Resumes it, as if nothing had happened.
     pub(crate) fn go_on(&self) -> Outcome {
         self.signal(Signal::GoOn)
     }
 
-    /// How much memory it has, in bytes.
+    /// Its memory, in bytes.
     pub(crate) fn resident(&self) -> Outcome<u64> {
         let pid = self.process.id().to_string();
         let said = Command::new("ps").args(["-o", "rss=", "-p", &pid]).output();
         let said = said.map_err(|error| self.trouble(&error))?;
         let kilobytes = String::from_utf8_lossy(&said.stdout).trim().parse::<u64>();
-        let unsaid = |_| Failure::new(format!("`ps` does not say how much memory {} has", self.label));
+        let unsaid = |_| Failure::new(format!("`ps` does not report the memory of {}", self.label));
         kilobytes.map(|kilobytes| kilobytes * 1024).map_err(unsaid)
     }
 
@@ -74,7 +74,7 @@ impl Running {
 
     #[cfg(not(unix))]
     fn signal(&self, signal: Signal) -> Outcome {
-        Err(Failure::new(format!("{}: no {signal:?} here", self.label)))
+        Err(Failure::new(format!("cannot send {signal:?} to {} on this system", self.label)))
     }
 }
 

@@ -5,18 +5,19 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use tidelock::{Error, ErrorKind, Guard, Locks, Result, State, boot_clock};
+use tidelock_core::backend::boot_clock;
+use tidelock_core::{Error, ErrorKind, Guard, Locks, Result, State};
 
 use super::order::{Order, Word};
 
-/// Is a client in a process of its own: connects, and does what standard input says until that ends, and with it
-/// this process.
+/// Runs a client in a process of its own: connects, and carries out the orders on standard input. The process ends
+/// when that ends.
 ///
 /// # Errors
-/// When it cannot connect, or have a runtime; this is said on standard output too.
+/// If it cannot connect, or cannot start a runtime. The error is also reported on standard output.
 pub fn serve_as_child(connect: impl Future<Output = Result<Arc<dyn Locks>>>) -> Result<()> {
     let orders = read_orders();
-    let no_runtime = |error| Error::new(ErrorKind::Unsupported, "there is no runtime").because(error);
+    let no_runtime = |error| Error::new(ErrorKind::Unsupported, "cannot start a runtime").because(error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)?;
     let locks = runtime.block_on(connect).inspect_err(|error| say(&Word::Failed(error.to_string())))?;
     say(&Word::Ready(boot_clock().now().as_nanos()));
@@ -28,7 +29,8 @@ pub fn serve_as_child(connect: impl Future<Output = Result<Arc<dyn Locks>>>) -> 
     Ok(())
 }
 
-/// Orders, as they come. A thread waits for them, so that the end of the input is seen whatever else is waited for.
+/// The orders, as they arrive. A thread waits for them, so the end of the input is seen whatever else the process
+/// waits for.
 fn read_orders() -> Receiver<Order> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -41,7 +43,7 @@ fn read_orders() -> Receiver<Order> {
     receiver
 }
 
-/// Whoever listened may be gone: then the input ends too.
+/// The reader may be gone: then the input ends too.
 fn say(word: &Word) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{word}").and_then(|()| out.flush());
@@ -79,7 +81,7 @@ impl Client {
         }
     }
 
-    /// A few at a time, as tasks of a busy program would come.
+    /// A few at a time, like the tasks of a busy program.
     async fn be_refused(&self, times: u64, name: &str) -> Result<Word> {
         const TASKS: u64 = 32;
         let mutex = self.locks.mutex(name)?;
@@ -89,7 +91,7 @@ impl Client {
             tasks.spawn(async move {
                 for _ in 0..share {
                     if mutex.try_lock().await?.is_some() {
-                        return Err(Error::new(ErrorKind::Conflict, "it was free"));
+                        return Err(Error::new(ErrorKind::Conflict, "the lock was free"));
                     }
                 }
                 Ok(())
@@ -102,12 +104,13 @@ impl Client {
     }
 
     fn guard(&self) -> Result<&Guard> {
-        self.guard.as_ref().ok_or_else(|| Error::new(ErrorKind::Conflict, "this child holds nothing"))
+        self.guard.as_ref().ok_or_else(|| Error::new(ErrorKind::Conflict, "this child holds no lock"))
     }
 
-    /// What only a lock makes safe: whoever reads between another's read and write loses that one's count.
+    /// Only a lock makes this safe: a client that reads between another's read and write loses that client's count.
     async fn count(&self, name: &str, file: &str) -> Result<()> {
-        let trouble = |error| Error::new(ErrorKind::Unavailable, format!("the file {file}")).because(error);
+        let trouble =
+            |error| Error::new(ErrorKind::Unavailable, format!("cannot use the file {file}")).because(error);
         let guard = self.locks.mutex(name)?.lock().await?;
         let read = std::fs::read_to_string(file).map_err(trouble)?;
         tokio::task::yield_now().await;

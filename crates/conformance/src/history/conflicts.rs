@@ -1,52 +1,52 @@
-//! Which claims conflict: each claim's kind and weight, and the most that its line may have had room for since it was
-//! asked.
+//! Which claims conflict: each claim's kind and weight, and the largest capacity that its line may have had since it
+//! was asked for.
 //!
-//! A line has the capacity its first comer said, or a resize made it; which of them the store went by at the moment
-//! of a grant is known only where the grant told it. Elsewhere the most that it can have been, between the asking and
-//! the grant, is known; and only what exceeds that is an alarm.
+//! A line has the capacity that its first claim declared, or that a resize set. Which of them the store used at a
+//! grant is known only if the grant told it. Otherwise only the largest possible capacity between the request and the
+//! grant is known, and only claims that exceed it are a violation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidelock::Kind;
+use tidelock_core::Kind;
 
 use super::{Event, What};
 
-/// One claim as far as it has come.
+/// What is known of one claim.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) name: Arc<str>,
     pub(super) who: Arc<str>,
     pub(super) kind: Kind,
     pub(super) weight: u64,
-    /// The capacity that its grant told.
+    /// The capacity that was told with its grant.
     pub(super) told: Option<u64>,
-    /// The position of its asking.
+    /// The position of its request.
     pub(super) asked: usize,
-    /// The most that the line may have had room for when it was asked.
+    /// The largest capacity that the line may have had at the request.
     room: u64,
-    /// Whether a resize may have been under way then.
+    /// Whether a resize may have been under way at the request.
     may_change: bool,
 }
 
-/// Every claim so far, and what was done to capacities.
+/// Every claim so far, and every change of a capacity.
 #[derive(Debug)]
 pub(super) struct Claims {
-    /// Grants tell the room that there is: clients may then declare different sizes. Elsewhere they declare one.
+    /// Whether grants tell the capacity. Only then may clients declare different sizes.
     are_told: bool,
     claims: BTreeMap<u64, Claim>,
     sizes: BTreeMap<Arc<str>, Sizes>,
 }
 
-/// What the size of one semaphore may be.
+/// The sizes that one semaphore may have.
 #[derive(Debug, Default)]
 struct Sizes {
-    /// Every size that somebody has declared, or made it.
+    /// Every size that a client has declared or set.
     said: BTreeSet<u64>,
-    /// Resizes that may be what it goes by, or may be done yet.
+    /// Resizes that may be in force, or may still be carried out.
     possible: BTreeMap<u64, Resize>,
-    /// Positions and sizes of resizes, of which no later one was greater: the first at or after a position is the
-    /// greatest since.
+    /// Positions and sizes of resizes that no later one exceeded. The first at or after a position is the largest
+    /// since then.
     greatest: Vec<(usize, u64)>,
     latest: Option<usize>,
 }
@@ -59,13 +59,13 @@ struct Resize {
 }
 
 impl Claims {
-    /// None yet of those of a history.
+    /// No claims yet, for this history.
     pub(super) fn of(events: &[Event]) -> Self {
         let are_told = events.iter().any(|event| matches!(event.what, What::Granted { told: Some(_), .. }));
         Self { are_told, claims: BTreeMap::new(), sizes: BTreeMap::new() }
     }
 
-    /// Takes an event in; to be called before it is judged.
+    /// Adds an event. Must be called before the event is judged.
     pub(super) fn see(&mut self, position: usize, event: &Event) {
         match event.what {
             What::Asked { kind, weight, capacity } => self.ask(position, event, kind, weight, capacity),
@@ -103,20 +103,20 @@ impl Claims {
         self.claims.get(&claim)
     }
 
-    /// The most that the line may have had room for since the claim was asked.
+    /// The largest capacity that the line may have had since the claim was asked for.
     pub(super) fn capacity(&self, claim: &Claim) -> u64 {
         claim.room.max(self.greatest_since(claim)).max(self.most_declared(claim))
     }
 
-    /// Where clients declare different sizes, whoever comes first gives the line its size, also long after others asked.
+    /// If clients declare different sizes, the first claim in line sets the size, even long after others asked.
     fn most_declared(&self, claim: &Claim) -> u64 {
         let is_declared = self.are_told && claim.kind == Kind::Semaphore;
         let sizes = self.sizes.get(&claim.name).filter(|_| is_declared);
         sizes.and_then(|sizes| sizes.said.last().copied()).unwrap_or(0)
     }
 
-    /// The same, where the grant told what the room was. A resize since, and it may have been granted under another
-    /// size than it was told later.
+    /// The same, if the grant told the capacity. If there was a resize since, the claim may have been granted under
+    /// another size than the one it was told.
     pub(super) fn told_room(&self, claim: &Claim) -> u64 {
         match claim.told {
             Some(told) if !self.may_have_changed(claim) => told,
@@ -124,13 +124,13 @@ impl Claims {
         }
     }
 
-    /// Whether the line may have been made another size since the claim was asked.
+    /// Whether the size of the line may have changed since the claim was asked for.
     pub(super) fn may_have_changed(&self, claim: &Claim) -> bool {
         let latest = self.sizes.get(&claim.name).and_then(|sizes| sizes.latest);
         claim.may_change || latest.is_some_and(|latest| latest >= claim.asked)
     }
 
-    /// Whether anybody has said that the line has that size.
+    /// Whether any client has declared or set that size.
     pub(super) fn was_said(&self, claim: &Claim, size: u64) -> bool {
         claim.kind != Kind::Semaphore
             || self.sizes.get(&claim.name).is_some_and(|sizes| sizes.said.contains(&size))
@@ -156,7 +156,7 @@ impl Sizes {
         self.latest = Some(position);
     }
 
-    /// What was done before this one began is surely over.
+    /// A resize that ended before this one began is surely over.
     fn done(&mut self, claim: u64, position: usize) {
         self.latest = Some(position);
         let Some(resize) = self.possible.get_mut(&claim) else { return };

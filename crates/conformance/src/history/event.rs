@@ -1,24 +1,24 @@
-//! One thing that happened in a trial, as its own client saw it.
+//! One event of a trial, as its own client saw it.
 //!
-//! An event is recorded on the safe side: a grant after it was given, an end of trust before the claim is let go. So
-//! what the history shows as held was surely held, and two holds that overlap in it did overlap.
+//! Events are recorded on the safe side: a grant after it was given, the end of trust before the claim is let go. So a
+//! hold that the history shows was surely a hold, and two holds that overlap in it did overlap.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::Kind;
+use tidelock_core::Kind;
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When, since the trial began. Events of the same moment stand in the order in which they happened.
+    /// The time since the trial began. Events with the same time are in the order in which they happened.
     pub at: Duration,
-    /// Which client.
+    /// The client.
     pub who: Arc<str>,
-    /// Which name, or which resource was written to; empty for what concerns all.
+    /// The name, or the resource that was written to; empty if the event concerns all.
     pub name: Arc<str>,
-    /// Which claim; the number is the history's own.
+    /// The claim; the number is the history's own.
     pub claim: u64,
     /// What happened.
     pub what: What,
@@ -28,66 +28,67 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum What {
-    /// The client asks for so much of so much.
+    /// The client asks for a weight in a line of a capacity.
     Asked {
-        /// The kind of lock that the name has to be.
+        /// The kind of lock that the name must be.
         kind: Kind,
-        /// Of the capacity.
+        /// The weight of the claim.
         weight: u32,
-        /// Of the line, as the client believes.
+        /// The capacity of the line, as the client believes.
         capacity: u32,
     },
     /// The store's line shows that the claim waits.
     Stands,
-    /// The client was granted it.
+    /// The client was granted the claim.
     Granted {
         /// Under this token.
         token: u64,
-        /// The capacity of the line, as it was told with the grant; `None` where nobody listened.
+        /// The capacity of the line that was told with the grant; `None` if nobody listened.
         told: Option<u32>,
-        /// What the store calls the claim; empty where that is not known.
+        /// The store's id of the claim; empty if it is not known.
         id: Arc<str>,
     },
-    /// It was not free, or patience ended.
+    /// The name was not free, or the patience ended.
     Refused,
-    /// The client got an error; what became of the claim is not known to it.
+    /// The client got an error and does not know what became of the claim.
     Failed,
-    /// The client dropped what it was waiting with.
+    /// The client dropped the call that was waiting.
     Cancelled,
     /// The client is about to make the claim lighter.
     Lightened {
-        /// It weighs so much from here on.
+        /// The new weight.
         weight: u32,
     },
-    /// The client lets it go, and relies on it no more.
+    /// The client lets the claim go and no longer relies on it.
     LetGo,
-    /// The client knows that it is lost.
+    /// The client knows that the claim is lost.
     Lost,
-    /// The resource was written to.
+    /// A client wrote to the resource.
     Wrote {
         /// Under this token.
         token: u64,
-        /// Or refused by the fence.
+        /// `false` if the fence refused the write.
         accepted: bool,
     },
-    /// A change of capacity is asked for.
+    /// A client asks for a change of capacity.
     Resizing {
-        /// To this.
+        /// The new capacity.
         to: u32,
     },
-    /// That change is made.
+    /// The change of capacity was made.
     Resized {
-        /// To this.
+        /// The new capacity.
         to: u32,
     },
-    /// The trial does something to the server. Places in line may be gone.
+    /// The trial acts on the server. Places in line may be gone.
     Fault {
-        /// What it does.
+        /// The act.
         act: String,
     },
-    /// Whoever holds now may go on believing so: an overlap that was declared. Of one claim, where it names one.
+    /// Current holders may go on believing that they hold: the subject has declared this overlap. If a claim is given,
+    /// this holds for that claim only.
     Overlap,
-    /// An operator is about to take the claim that the store calls so out of the line.
+    /// An operator is about to take the claim with this id of the store out of the line.
     Evicted {
         /// As in [`What::Granted`].
         id: Arc<str>,
@@ -97,7 +98,12 @@ pub enum What {
 }
 
 impl What {
-    /// What happened, as a sentence about a client.
+    /// Whether this event announces a request whose effects other clients may see.
+    pub(crate) fn is_announced(&self) -> bool {
+        matches!(self, Self::Asked { .. } | Self::Resizing { .. } | Self::Evicted { .. })
+    }
+
+    /// The event, as a sentence about a client.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
@@ -112,15 +118,15 @@ impl What {
             Self::Refused => "is refused".into(),
             Self::Failed => "gets an error".into(),
             Self::Cancelled => "gives up waiting".into(),
-            Self::Lightened { weight } => format!("makes its claim as light as {weight}"),
+            Self::Lightened { weight } => format!("reduces the weight of its claim to {weight}"),
             Self::LetGo => "lets go".into(),
-            Self::Lost => "knows that it has lost it".into(),
+            Self::Lost => "knows that its claim is lost".into(),
             Self::Wrote { token, accepted: true } => format!("writes under token {token}"),
             Self::Wrote { token, accepted: false } => format!("is refused a write under token {token}"),
             Self::Resizing { to } => format!("asks for a capacity of {to}"),
             Self::Resized { to } => format!("has made the capacity {to}"),
             Self::Fault { act } => format!("fault: {act}"),
-            Self::Overlap => "whoever holds may go on believing so".into(),
+            Self::Overlap => "holders may go on believing that they hold".into(),
             Self::Evicted { id } => format!("evicts {id}"),
             Self::Healed => "everything works again".into(),
         }
@@ -151,7 +157,7 @@ impl What {
 }
 
 impl Event {
-    /// The event as a saved history has it.
+    /// The event as JSON in a saved history.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let at = u64::try_from(self.at.as_nanos()).unwrap_or(u64::MAX);
@@ -192,7 +198,7 @@ impl Event {
         event
     }
 
-    /// What a saved history has for an event. `None`: that is none.
+    /// The event from a saved history; `None` if it cannot be read.
     #[must_use]
     pub fn from_json(event: &Value) -> Option<Self> {
         let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();

@@ -1,27 +1,27 @@
-//! Exclusion: what is held together is of one kind, and fits the capacity.
+//! Exclusion: claims held together are of one kind and fit the capacity.
 //!
-//! At each grant the weights of all who surely hold are summed. The last of them that the store granted was granted
-//! while all of them held, so the sum fitted then, whatever capacity the line had at that moment: it must fit the
-//! most that any of them was told, or, where grants do not tell, the most that the line may have had while any of them
-//! was asked.
+//! At each grant the weights of all sure holders are summed. The holder that the store granted last was granted while
+//! all of them held. So the sum fitted at that moment, whatever the capacity was then. It must therefore fit the
+//! largest capacity that any of them was told. Where grants do not tell it, it must fit the largest that the line may
+//! have had since any of them asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidelock::Kind;
+use tidelock_core::Kind;
 
 use super::conflicts::Claims;
 use super::excused::Excused;
 use super::{Event, Promise, Violation, What};
 
-/// Who holds one name.
+/// The holders of one name.
 #[derive(Debug, Default)]
 struct Holders {
     /// By the position of their grant.
     by_grant: BTreeMap<usize, Holder>,
     grants: BTreeMap<u64, usize>,
     sum: u64,
-    /// How many holders were asked under each capacity.
+    /// How many holders asked under each capacity.
     capacities: BTreeMap<u64, usize>,
     /// The grants of each kind.
     kinds: BTreeMap<Kind, BTreeSet<usize>>,
@@ -101,7 +101,7 @@ impl Holders {
         }
     }
 
-    /// Whoever holds beside this grant is of its kind.
+    /// Every other holder must be of the same kind as this grant.
     fn judge_kinds(&self, position: usize, name: &Arc<str>) -> Option<Violation> {
         let granted = self.by_grant.get(&position)?;
         let others = self.kinds.iter().filter(|(kind, _)| **kind != granted.kind);
@@ -127,7 +127,7 @@ impl Holders {
         if self.sum <= capacity {
             return None;
         }
-        // The shortest window: as many of the latest as it takes not to fit.
+        // The shortest window: as few of the latest holders as are enough to exceed the capacity.
         let (mut sum, mut involved) = (0, Vec::new());
         for (grant, holder) in self.by_grant.iter().rev() {
             sum += holder.weight;
@@ -139,7 +139,7 @@ impl Holders {
         let who: Vec<&str> = involved.iter().rev().map(|(_, holder)| &*holder.who).collect();
         Some(Violation {
             promise: Promise::Exclusion,
-            sentence: format!("on {name:?} these hold together, and they do not fit: {}", who.join(", ")),
+            sentence: format!("on {name:?} these hold together but exceed the capacity: {}", who.join(", ")),
             name: name.to_string(),
             claims: involved.iter().rev().map(|(_, holder)| holder.claim).collect(),
             from: involved.last().map_or(position, |(grant, _)| *grant),

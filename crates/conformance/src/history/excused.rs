@@ -1,21 +1,21 @@
-//! Claims whose holder may go on believing that it holds although others do: those that were evicted, and those that
-//! something befell under which an overlap is declared.
+//! Claims whose holder may go on believing that it holds although others hold: evicted claims, and claims that
+//! suffered a mishap for which the subject declares an overlap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Event, What};
 
-/// The claims that do not count any more, as far as a history has been read.
+/// The excused claims in the history so far.
 #[derive(Debug)]
 pub(super) struct Excused {
-    /// What the store calls the claims that were granted.
+    /// The granted claims, by the store's ids.
     granted: BTreeMap<Arc<str>, u64>,
     claims: BTreeSet<u64>,
 }
 
 impl Excused {
-    /// None yet of those of a history.
+    /// No excused claims yet, for this history.
     pub(super) fn of(events: &[Event]) -> Self {
         let granted = |event: &Event| match &event.what {
             What::Granted { id, .. } if !id.is_empty() => Some((id.clone(), event.claim)),
@@ -24,8 +24,8 @@ impl Excused {
         Self { granted: events.iter().filter_map(granted).collect(), claims: BTreeSet::new() }
     }
 
-    /// Takes an event in, and says which claim stops to count with it. Its grant may come later: somebody is evicted
-    /// who has not heard of it yet.
+    /// Adds an event, and returns the claim that is excused from then on. Its grant may come later: a client may be
+    /// evicted before it learns of its grant.
     pub(super) fn see(&mut self, event: &Event) -> Option<u64> {
         let claim = match &event.what {
             What::Overlap if event.claim > 0 => event.claim,

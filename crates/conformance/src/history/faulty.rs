@@ -1,24 +1,24 @@
-//! Histories with one fault each, and the promise whose check has to catch it.
+//! Histories with one fault each, and the promise whose check must catch it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::Kind;
+use tidelock_core::Kind;
 
 use super::{Event, History, Promise, What};
 
 /// A history that breaks exactly one promise.
 #[derive(Debug)]
 pub struct Faulty {
-    /// What is wrong with it.
+    /// The fault.
     pub what: &'static str,
-    /// Which check catches it.
+    /// The check that must catch it.
     pub promise: Promise,
-    /// What happened.
+    /// The events.
     pub history: History,
 }
 
-/// Every one of them.
+/// All faulty histories.
 #[must_use]
 pub fn all() -> Vec<Faulty> {
     let faulty = |what, promise, script: Script| Faulty { what, promise, history: script.history() };
@@ -30,7 +30,7 @@ pub fn all() -> Vec<Faulty> {
         faulty("a name is two kinds at once", Promise::Exclusion, a_name_is_two_kinds()),
         faulty("permits exceed what was told", Promise::Exclusion, permits_exceed_what_was_told()),
         faulty("two sizes are told", Promise::Sizes, two_sizes_are_told()),
-        faulty("a size is told that nobody said", Promise::Sizes, a_size_that_nobody_said()),
+        faulty("a size is told that no client declared", Promise::Sizes, a_size_that_nobody_said()),
         faulty("a later comer passes", Promise::Order, a_later_comer_passes()),
         faulty("a reader passes a waiting writer", Promise::Order, a_reader_passes_a_waiting_writer()),
         faulty("a small request passes a large one", Promise::Order, a_small_request_passes_a_large_one()),
@@ -38,15 +38,15 @@ pub fn all() -> Vec<Faulty> {
         faulty("a token goes down", Promise::Tokens, a_token_goes_down()),
         faulty("an old holder's write is accepted", Promise::Fence, an_old_write_is_accepted()),
         faulty("a holder's write is refused", Promise::Fence, a_holders_write_is_refused()),
-        faulty("a name is of no use after healing", Promise::Usable, a_name_is_of_no_use()),
-        faulty("somebody waits while nobody holds", Promise::Bounded, somebody_waits_for_nobody()),
+        faulty("a name is unusable after healing", Promise::Usable, a_name_is_of_no_use()),
+        faulty("a claim waits while nobody holds", Promise::Bounded, somebody_waits_for_nobody()),
     ]
 }
 
-/// A history as it is written by hand: times in milliseconds.
+/// A history written by hand; times are in milliseconds.
 struct Script(Vec<Event>);
 
-const WRITER: u32 = tidelock::Weight::MAX.get();
+const WRITER: u32 = tidelock_core::Weight::MAX.get();
 
 impl Script {
     fn new() -> Self {
@@ -133,7 +133,7 @@ fn a_name_is_two_kinds() -> Script {
     script.lets_go(4, 1).lets_go(5, 2)
 }
 
-/// Who declared 5 before has gone: those who are there were told 3.
+/// The client that declared 5 has left; the remaining ones were told 3.
 fn permits_exceed_what_was_told() -> Script {
     let script = Script::new().asks(0, 1, 1, 5).told(1, 1, 32, 5).lets_go(2, 1);
     let script = script.asks(3, 2, 2, 3).told(4, 2, 64, 3).asks(5, 3, 2, 5).told(6, 3, 96, 3);

@@ -1,4 +1,4 @@
-//! Fence: a resource never accepts an older token after a newer one, and never refuses whoever holds.
+//! Fence: a resource never accepts an older token after a newer one, and never refuses a current holder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
     found
 }
 
-/// Whoever surely holds alone, before and after its write, is not refused.
+/// A client that surely holds alone, before and after its write, must not be refused.
 pub(super) fn refusals(events: &[Event]) -> Vec<Violation> {
     let mut excused = Excused::of(events);
     let mut held: BTreeMap<u64, usize> = BTreeMap::new();
     let mut refused: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
-        let _ = excused.see(event); // it is asked below
+        let _ = excused.see(event); // used below
         match event.what {
             What::Granted { .. } => drop(held.insert(event.claim, position)),
             What::Wrote { token, accepted: false } if held.contains_key(&event.claim) => {

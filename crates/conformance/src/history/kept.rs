@@ -1,7 +1,7 @@
-//! Kept: nobody loses what it holds while all is well.
+//! Kept: no client loses its hold while all is well.
 //!
-//! What is lost within a while after a fault, the fault may have cost; and a loss is written down as of the last look
-//! before it, which may have been before the fault.
+//! A loss within some time after a fault may be the fault's effect. A loss is recorded with the time of the last look
+//! before it, which may be before the fault.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::conflicts::Claims;
 use super::excused::Excused;
 use super::{Event, Promise, Violation, What};
 
-/// How long before a loss was seen it may be written down.
+/// How long before its discovery a loss may be recorded.
 const SEEN_LATE: Duration = Duration::from_millis(500);
 
-/// Nobody loses what it holds, unless something has gone wrong in the time `before` it.
+/// No client loses its hold unless something has gone wrong in the time `before` the loss.
 pub(super) fn check(events: &[Event], before: Duration) -> Vec<Violation> {
     let (mut claims, mut excused) = (Claims::of(events), Excused::of(events));
     let faults = faults(events);
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
-        let _ = excused.see(event); // it is asked below
+        let _ = excused.see(event); // used below
         if event.what != What::Lost || excused.is(event.claim) {
             continue;
         }
@@ -30,7 +30,7 @@ pub(super) fn check(events: &[Event], before: Duration) -> Vec<Violation> {
         let Some(claim) = claims.get(event.claim).filter(|_| !faults.iter().any(explains)) else { continue };
         found.push(Violation {
             promise: Promise::Kept,
-            sentence: format!("on {:?} {} lost what it held, and all was well", event.name, event.who),
+            sentence: format!("on {:?} {} lost what it held, although all was well", event.name, event.who),
             name: event.name.to_string(),
             claims: vec![event.claim],
             from: claim.asked,
@@ -40,7 +40,7 @@ pub(super) fn check(events: &[Event], before: Duration) -> Vec<Violation> {
     found
 }
 
-/// When something was wrong, and until when; `None`: to the end.
+/// The time ranges in which something was wrong; `None` is until the end.
 fn faults(events: &[Event]) -> Vec<(Duration, Option<Duration>)> {
     let mut faults: Vec<(Duration, Option<Duration>)> = Vec::new();
     for event in events {

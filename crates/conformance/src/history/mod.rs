@@ -1,18 +1,18 @@
-//! What happened in a trial, and whether it keeps the contract as a whole.
+//! The history of a trial, and whether it keeps the contract as a whole.
 //!
-//! Each check reads the events once, in order, and keeps what it needs in ordered maps: O(n log n) in all, as long as
-//! few different weights meet on one name. A check alarms only when what it found cannot be explained by the moments
-//! between an event and its being written down; so a history without a violation proves nothing, and one with a
-//! violation proves that the promise was broken.
+//! Each check reads the events once, in order, and keeps its state in ordered maps: O(n log n) in all, as long as only
+//! a few different weights meet on one name. A check reports a violation only if the delay between an event and its
+//! recording cannot explain it. So a history without a violation proves nothing, and one with a violation proves that
+//! the promise was broken.
 //!
 //! # A saved history
 //!
-//! One JSON object: `format` is `"tidelock history 1"`; `backend`, `trial` and `seed` say what was played and how to
-//! replay it, `ttl` how long claims lived, in nanoseconds as all times; `why` is what the trial itself said. `broken`
-//! is absent or tells of the promise that the history breaks: `promise`, `sentence`, `name`, the `claims` involved,
-//! and the positions `from` and `to` in `events` between which it happens. Each event has `at` (nanoseconds since
-//! the trial began), `who`, `what`, and where they apply `name`, `claim`, `kind`, `weight`, `capacity`, `token`, `told`,
-//! `id`, `accepted`, `act`. The words for `what` are those of [`What::word`].
+//! One JSON object. `format` is `"tidelock history 1"`. `backend`, `trial` and `seed` say what was played and how to
+//! replay it. `ttl` is how long claims lived, in nanoseconds like all times. `why` is the trial's own failure.
+//! `broken` is absent, or describes the promise that the history breaks: `promise`, `sentence`, `name`, the `claims`
+//! involved, and the positions `from` and `to` in `events` between which it happens. Each event has `at` (nanoseconds
+//! since the trial began), `who`, `what`, and where they apply `name`, `claim`, `kind`, `weight`, `capacity`, `token`,
+//! `told`, `id`, `accepted`, `act`. The words for `what` are those of [`What::word`].
 
 mod conflicts;
 mod event;
@@ -44,39 +44,39 @@ pub use witness::Witness;
 /// Everything that happened in one trial.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Of which backend.
+    /// The backend.
     pub backend: String,
-    /// In which trial.
+    /// The trial.
     pub trial: String,
-    /// The seed of its run.
+    /// The seed of the run.
     pub seed: u64,
     /// How long claims lived.
     pub ttl: Duration,
-    /// How long somebody may wait while nobody holds.
+    /// How long a claim may wait while nobody holds.
     pub bound: Duration,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
-/// One promise that a history can be seen to break.
+/// A promise that a history can be seen to break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Promise {
-    /// What is held together fits.
+    /// Claims held together fit.
     Exclusion,
-    /// Nobody passes whoever was known to wait.
+    /// No claim overtakes one that was known to wait.
     Order,
     /// Of two conflicting grants the later has the greater token.
     Tokens,
     /// A resource never accepts an older token after a newer one.
     Fence,
-    /// Once everything is healed, whoever asks gets it.
+    /// Once everything is healed, every claim is granted.
     Usable,
-    /// Nobody waits for long while nobody holds.
+    /// No claim waits for long while nobody holds.
     Bounded,
-    /// Whoever holds together was told one size.
+    /// Clients that hold together were told the same size.
     Sizes,
-    /// Nobody loses what it holds while all is well.
+    /// No client loses its hold while all is well.
     Kept,
 }
 
@@ -106,22 +106,22 @@ impl fmt::Display for Promise {
 /// A promise that was broken, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
+    /// The promise.
     pub promise: Promise,
     /// What happened.
     pub sentence: String,
-    /// On which name.
+    /// The name.
     pub name: String,
-    /// The claims that it concerns.
+    /// The claims involved.
     pub claims: Vec<u64>,
     /// The first event of the shortest window that shows it.
     pub from: usize,
-    /// The last one.
+    /// The last event of that window.
     pub to: usize,
 }
 
 impl History {
-    /// The promises that it breaks, each with its shortest window.
+    /// The promises that the history breaks, each with its shortest window.
     #[must_use]
     pub fn check(&self) -> Vec<Violation> {
         let found = [
@@ -137,14 +137,14 @@ impl History {
         found.into_iter().filter_map(|found| found.into_iter().min_by_key(|v| v.to - v.from)).collect()
     }
 
-    /// Where somebody lost what it held although nothing had gone wrong since `before` it. Trials take guards away in
-    /// other ways too, so it is asked of storms alone.
+    /// A loss of a hold although nothing had gone wrong in the time `before` it. Trials take guards away in other ways
+    /// too, so only storms use this check.
     #[must_use]
     pub fn lost_for_no_reason(&self, before: Duration) -> Option<Violation> {
         kept::check(&self.events, before).into_iter().next()
     }
 
-    /// The history as a file has it.
+    /// The history as JSON for a file.
     #[must_use]
     pub fn to_json(&self, why: &str, broken: Option<&Violation>) -> Value {
         let ttl = u64::try_from(self.ttl.as_nanos()).unwrap_or(u64::MAX);

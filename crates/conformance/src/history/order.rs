@@ -1,11 +1,12 @@
-//! Order: nobody passes whoever was known to wait before they asked.
+//! Order: no claim overtakes one that was known to wait before it was asked for.
 //!
-//! A claim is known to wait from when the store's line showed it until its grant is written down. Written down late,
-//! it may already hold; so a later comer's grant is an alarm only where the waiting one surely did not hold: because
-//! the two conflict, or because it does not fit beside those who have held since before the later one asked.
+//! A claim is known to wait from when the store's line showed it until its grant is recorded. That may be recorded
+//! late, when the claim already holds. So a later claim's grant is a violation only if the waiting claim surely did
+//! not hold: because the two conflict, or because the waiting one does not fit beside the claims held since before the
+//! later one was asked for.
 //!
-//! Where two servers may both be in charge for a while, as the subject has declared, there are two lines, and nobody in
-//! one waits for the other: claims of that time are not judged.
+//! If two servers may both be in charge for a while, as the subject has declared, there are two lines, and no claim in
+//! one waits for the other. Claims of that time are not judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use super::{Event, Promise, Violation, What};
 /// One name's line.
 #[derive(Debug)]
 struct Line {
-    /// Those known to wait, by weight: since which position, and which claim.
+    /// Claims known to wait, by weight: the position since when, and the claim.
     waiting: BTreeMap<u64, BTreeSet<(usize, u64)>>,
     since: BTreeMap<u64, usize>,
-    /// The weights of those who hold, at the positions of their grants.
+    /// The weights of the holders, at the positions of their grants.
     held: Sums,
     holders: BTreeMap<u64, (usize, u64)>,
 }
@@ -35,7 +36,7 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
         if let Some(claim) = excused.see(event) {
             let weight = claims.get(claim).map_or(0, |claim| claim.weight);
             for line in lines.values_mut() {
-                line.let_go(claim); // nobody has to wait for it any more
+                line.let_go(claim); // no claim has to wait for it any more
                 line.leave(claim, weight);
             }
         }
@@ -108,7 +109,7 @@ impl Line {
         }
     }
 
-    /// Who surely still waits, although it waited before `asked`; the latest of them.
+    /// The claim that surely still waits although it waited before `asked`; if several, the latest.
     fn passed_by(&self, asked: usize, weight: u64, capacity: u64) -> Option<(usize, u64)> {
         let steady = u64::try_from(self.held.before(asked)).unwrap_or(0);
         let fits_beside = capacity.saturating_sub(weight.max(steady));

@@ -1,6 +1,6 @@
-//! Progress: nobody waits for long while nobody holds, and once everything is healed whoever asks gets it.
+//! Progress: no claim waits for long while nobody holds, and once everything is healed every claim is granted.
 //!
-//! Between a fault and its healing nothing is promised here, so the time that counts begins anew at the heal.
+//! Between a fault and its heal nothing is promised here, so the time begins anew at the heal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use super::{Event, Promise, Violation, What};
 
-/// One name's line as far as it is known.
+/// What is known of one name's line.
 #[derive(Debug, Default)]
 struct Line {
-    /// Who has asked and got no answer.
+    /// Claims that were asked for and have no answer.
     asking: BTreeSet<u64>,
     holding: BTreeSet<u64>,
-    /// Since which position and time somebody waits and nobody holds.
+    /// The position and time since when a claim waits and nobody holds.
     idle: Option<(usize, Duration)>,
 }
 
-/// Nobody waits for longer than `bound` while nobody holds.
+/// No claim waits for longer than `bound` while nobody holds.
 pub(super) fn bounded(events: &[Event], bound: Duration) -> Vec<Violation> {
     let mut lines: BTreeMap<Arc<str>, Line> = BTreeMap::new();
     let (mut found, mut is_faulty) = (Vec::new(), false);
@@ -46,7 +46,7 @@ pub(super) fn bounded(events: &[Event], bound: Duration) -> Vec<Violation> {
     found
 }
 
-/// Who asked after the last heal has an answer by the end, or somebody holds it.
+/// A claim that was asked for after the last heal has an answer by the end, or another claim holds the name.
 pub(super) fn usable(events: &[Event]) -> Vec<Violation> {
     let Some(healed) = events.iter().rposition(|event| event.what == What::Healed) else {
         return Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn usable(events: &[Event]) -> Vec<Violation> {
             found.push(Violation {
                 promise: Promise::Usable,
                 sentence: format!(
-                    "{name:?} is of no use after everything was healed: {} asked, and nobody holds it",
+                    "{name:?} is unusable after everything was healed: {} asked, and nobody holds it",
                     events[asked].who
                 ),
                 name: name.to_string(),
@@ -101,7 +101,7 @@ impl Line {
         let waited = event.at.saturating_sub(since);
         (waited > bound).then(|| Violation {
             promise: Promise::Bounded,
-            sentence: format!("on {:?} somebody waited for {waited:?} while nobody held it", event.name),
+            sentence: format!("on {:?} a claim waited for {waited:?} while nobody held the name", event.name),
             name: event.name.to_string(),
             claims: self.asking.iter().take(4).copied().collect(),
             from,

@@ -1,15 +1,18 @@
 //! The recorder: every event of one trial, in one order, from all of its clients.
 //!
-//! It also keeps an eye on what is held: before a grant is written down, every other hold of the name is asked
-//! whether it knows by now that it is lost. So a hold counts for exactly as long as its guard says it can be trusted.
+//! It also watches the holds: before it records a grant, it asks the guard of every other hold of the name whether it
+//! is lost by now. So a hold counts for exactly as long as its guard says it can be trusted.
 //!
-//! Where several processes record one history, no grant of another can be waited for: everything held is looked at all
-//! the time, and a loss is written down as of the last look before it. Times then tell the order, not positions.
+//! If several processes record one history, a process cannot wait for another's grants. Instead it looks at all its
+//! holds all the time, and records a loss with the time of the last look before it. The order then follows from times,
+//! not from positions. A process may be killed at any moment, so it writes down a request that others may notice before
+//! it sends the request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tidelock::{Moment, State};
+use tidelock_core::State;
+use tidelock_core::backend::Moment;
 
 use super::{Event, What, Witness};
 use crate::Time;
@@ -22,15 +25,17 @@ pub struct Recorder {
     began: Moment,
     witness: Arc<Witness>,
     log: Mutex<Log>,
+    /// Writes events down where they outlive this process. None: they stay here.
+    outlet: Option<fn(&[Event])>,
 }
 
 #[derive(Debug, Default)]
 struct Log {
     events: Vec<Event>,
     claims: u64,
-    /// What is held of each name, by claim.
+    /// The holds of each name, by claim.
     held: BTreeMap<Arc<str>, BTreeMap<u64, Holding>>,
-    /// When everything was looked at last, if it is looked at all the time.
+    /// The last look at all holds, if there are regular looks.
     looked: Option<Moment>,
 }
 
@@ -41,7 +46,7 @@ struct Holding {
     since: Moment,
 }
 
-/// Whose event it is.
+/// The author of an event.
 #[derive(Clone, Debug)]
 pub(crate) struct Author {
     pub(crate) who: Arc<str>,
@@ -50,21 +55,22 @@ pub(crate) struct Author {
 }
 
 impl Recorder {
-    /// Nothing has happened yet.
+    /// No events yet.
     #[must_use]
     pub fn new(time: Arc<dyn Time>) -> Self {
         let began = time.now();
-        Self { time, began, witness: Arc::default(), log: Mutex::default() }
+        Self { time, began, witness: Arc::default(), log: Mutex::default(), outlet: None }
     }
 
-    /// One of several that record one history, which began then: its claims are counted from `first` on.
+    /// One of several recorders of a history that began at that time. Its claims are counted from `first`. `outlet`
+    /// writes events down where they outlive this process.
     #[must_use]
-    pub fn of_many(time: Arc<dyn Time>, began: Moment, first: u64) -> Self {
+    pub fn of_many(time: Arc<dyn Time>, began: Moment, first: u64, outlet: fn(&[Event])) -> Self {
         let log = Log { claims: first, ..Log::default() };
-        Self { time, began, witness: Arc::default(), log: Mutex::new(log) }
+        Self { time, began, witness: Arc::default(), log: Mutex::new(log), outlet: Some(outlet) }
     }
 
-    /// What its clients are told on their wires, if they have any that listen.
+    /// What its clients are told on their wires, if a witness listens there.
     #[must_use]
     pub fn witness(&self) -> &Arc<Witness> {
         &self.witness
@@ -76,13 +82,12 @@ impl Recorder {
         self.began
     }
 
-    /// Everything so far, which is then forgotten.
-    #[must_use]
-    pub fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.log().events)
+    /// Writes all events so far to the outlet, if there is one.
+    pub fn write_down(&self) {
+        self.write_down_all(&mut self.log());
     }
 
-    /// Looks at everything that is held. To be called all the time, or not at all.
+    /// Looks at all holds. Call it all the time, or never.
     pub fn look(&self) {
         let mut log = self.log();
         let now = self.time.now();
@@ -93,43 +98,43 @@ impl Recorder {
         log.looked = Some(now);
     }
 
-    /// Everything so far.
+    /// All events so far.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         self.log().events.clone()
     }
 
-    /// A claim's author, with a number that no other has.
+    /// The author of a new claim, with a unique number.
     pub(crate) fn author(&self, who: &Arc<str>, name: &str) -> Author {
         let mut log = self.log();
         log.claims += 1;
         Author { who: who.clone(), name: name.into(), claim: log.claims }
     }
 
-    /// Something happened.
+    /// Records an event that happened now.
     pub(crate) fn note(&self, author: &Author, what: What) {
         let mut log = self.log();
         let now = self.time.now();
         self.push(&mut log, author, what, now);
     }
 
-    /// Something has happened by now, and nothing is known since `at`.
+    /// Records an event that has happened by now, at some time since `at`.
     pub(crate) fn note_since(&self, author: &Author, what: What, at: Moment) {
         let mut log = self.log();
         self.push(&mut log, author, what, at);
     }
 
-    /// What time it is.
+    /// The time now.
     pub(crate) fn now(&self) -> Moment {
         self.time.now()
     }
 
-    /// Something happened to all.
+    /// Records an event that concerns all.
     pub(crate) fn note_for_all(&self, what: What) {
         self.note(&Author { who: "trial".into(), name: "".into(), claim: 0 }, what);
     }
 
-    /// A claim was granted, and is kept by `kept`.
+    /// Records a grant; `kept` keeps its guard.
     pub(crate) fn granted(&self, author: &Author, kept: &Arc<Kept>) {
         let guard = kept.guard();
         let (told, stood) = self.witness.told(guard.claim());
@@ -137,7 +142,7 @@ impl Recorder {
         self.note_losses(&mut log, &author.name);
         let now = self.time.now();
         if guard.state() == State::Lost {
-            return self.push(&mut log, author, What::Failed, now); // lost before anybody could rely on it
+            return self.push(&mut log, author, What::Failed, now); // lost before the client could rely on it
         }
         if let Some(stood) = stood {
             self.push(&mut log, author, What::Stands, stood);
@@ -147,10 +152,10 @@ impl Recorder {
         self.push(&mut log, author, What::Granted { token, told, id }, now);
     }
 
-    /// From here on nobody relies on that claim.
+    /// Records that the client no longer relies on that claim.
     pub(crate) fn let_go(&self, author: &Author) {
         let mut log = self.log();
-        let now = self.time.now(); // before its guard is asked
+        let now = self.time.now(); // before the guard is asked
         let Some(holding) = log.keep_no_more(author) else { return };
         if holding.is_lost() {
             let at = log.last_trusted(&holding).unwrap_or(now);
@@ -160,22 +165,22 @@ impl Recorder {
         }
     }
 
-    /// The hold goes on under another guard, which nobody could look at since `since`.
+    /// The hold continues under another guard, which the recorder could not look at since `since`.
     pub(crate) fn keep(&self, author: &Author, kept: &Arc<Kept>, since: Moment) {
         let mut log = self.log();
-        let now = self.time.now(); // before its guard is asked
+        let now = self.time.now(); // before the guard is asked
         match kept.guard().state() {
             State::Lost => self.push(&mut log, author, What::Lost, since),
             _ => log.keep(author, kept, now),
         }
     }
 
-    /// Its guard is not looked at any more.
+    /// Stops looking at the claim's guard.
     pub(crate) fn keep_no_more(&self, author: &Author) {
         self.log().keep_no_more(author);
     }
 
-    /// Writes something down while nobody else does.
+    /// Records an event while no other can be recorded.
     pub(crate) fn alone<T>(&self, author: &Author, work: impl FnOnce() -> (What, T)) -> T {
         let mut log = self.log();
         let now = self.time.now();
@@ -184,7 +189,7 @@ impl Recorder {
         outcome
     }
 
-    /// Whoever knows by now that it is lost stops counting.
+    /// Records a loss for each hold whose guard knows by now that it is lost.
     fn note_losses(&self, log: &mut Log, name: &Arc<str>) {
         let of_name = log.held.get(name).into_iter().flatten();
         let lost = of_name.filter(|(_, holding)| holding.is_lost()).map(|(claim, holding)| Author {
@@ -202,7 +207,19 @@ impl Recorder {
     fn push(&self, log: &mut Log, author: &Author, what: What, at: Moment) {
         let at = at.since(self.began);
         let Author { who, name, claim } = author.clone();
+        let is_announced = what.is_announced();
         log.events.push(Event { at, who, name, claim, what });
+        if is_announced {
+            self.write_down_all(log);
+        }
+    }
+
+    fn write_down_all(&self, log: &mut Log) {
+        if let Some(outlet) = self.outlet
+            && !log.events.is_empty()
+        {
+            outlet(&std::mem::take(&mut log.events));
+        }
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -216,7 +233,7 @@ impl Log {
         self.held.entry(author.name.clone()).or_default().insert(author.claim, holding);
     }
 
-    /// Gives it, if it was kept until now.
+    /// Removes and returns the holding, if it was kept until now.
     fn keep_no_more(&mut self, author: &Author) -> Option<Holding> {
         let of_name = self.held.get_mut(&author.name)?;
         let was_kept = of_name.remove(&author.claim);
@@ -226,7 +243,7 @@ impl Log {
         was_kept
     }
 
-    /// When a hold that is lost could surely be trusted the last time, if it was looked at all the time.
+    /// When a lost hold could surely be trusted for the last time, if there are regular looks.
     fn last_trusted(&self, holding: &Holding) -> Option<Moment> {
         self.looked.map(|looked| looked.max(holding.since))
     }
@@ -235,5 +252,30 @@ impl Log {
 impl Holding {
     fn is_lost(&self) -> bool {
         self.kept.upgrade().is_none_or(|kept| kept.guard().state() == State::Lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RealTime;
+
+    static WRITTEN: Mutex<Vec<Event>> = Mutex::new(Vec::new());
+
+    fn write(events: &[Event]) {
+        WRITTEN.lock().expect("nobody panicked").extend_from_slice(events);
+    }
+
+    #[test]
+    fn a_request_that_others_may_notice_is_written_down_before_it_is_sent() {
+        let recorder = Recorder::of_many(Arc::new(RealTime), Moment::START, 0, write);
+        let author = recorder.author(&"a process".into(), "pool");
+        let written = || WRITTEN.lock().expect("nobody panicked").len();
+        recorder.note(&author, What::Failed);
+        assert_eq!(written(), 0, "it can wait");
+        recorder.note(&author, What::Resizing { to: 3 });
+        assert_eq!(written(), 2, "others may be told the new size, even if this process is killed now");
+        recorder.note(&author, What::Evicted { id: "a claim".into() });
+        assert_eq!(written(), 3);
     }
 }

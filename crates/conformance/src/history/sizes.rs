@@ -1,7 +1,6 @@
-//! Sizes: whoever holds a semaphore together was told one size, and one that somebody had said.
+//! Sizes: clients that hold a semaphore together were told the same size, and one that a client had declared.
 //!
-//! A size changes by a resize and by nothing else while anybody stands in line: not because somebody came who declares
-//! another one.
+//! While a line is not empty, only a resize changes its size. A new claim that declares another size does not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use super::conflicts::Claims;
 use super::excused::Excused;
 use super::{Event, Promise, Violation, What};
 
-/// Who holds one name: claims, with what they were told and where.
+/// The holders of one name: claims, with the size they were told and the position.
 type Holders = BTreeMap<u64, (u64, usize)>;
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
@@ -51,7 +50,8 @@ fn judge(claims: &Claims, holders: &Holders, told: u64, to: usize, event: &Event
         to,
     };
     if !claims.was_said(claim, told) {
-        let sentence = format!("{who} was told that {name:?} has {told} permits, and nobody has said that");
+        let sentence =
+            format!("{who} was told that {name:?} has {told} permits, a size that no client declared");
         return Some(violation(sentence, vec![event.claim], claim.asked));
     }
     holders.iter().find_map(|(other, (told_before, granted))| {

@@ -1,4 +1,4 @@
-//! Sums of what lies before a position, in O(log n): a Fenwick tree.
+//! Sums of the weights before a position, in O(log n): a Fenwick tree.
 
 /// Weights at positions.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl Sums {
         }
     }
 
-    /// All that lies before this position.
+    /// The sum of the weights before this position.
     pub(super) fn before(&self, position: usize) -> i64 {
         let (mut at, mut sum) = (position, 0);
         while at > 0 {

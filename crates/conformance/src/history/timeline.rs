@@ -1,22 +1,22 @@
-//! A timeline of text: the shortest window of a history that shows what is wrong, a column for each claim.
+//! A timeline as text: the shortest window of a history that shows the fault, with a column for each claim.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{Event, Violation, What};
 
-/// How many lines a timeline has at most.
+/// The maximum number of lines of a timeline.
 const LINES: usize = 24;
 
-/// A claim's mark while it is in that state.
+/// The mark of a claim in that state.
 const ABSENT: char = ' ';
 const ASKS: char = '?';
 const WAITS: char = 'w';
 const HOLDS: char = '#';
 const LOST: char = 'x';
 
-/// The window of a violation, a line for each event, a column for each claim that it concerns; without a violation,
-/// the last things that happened.
+/// The window of a violation, with a line for each event and a column for each claim involved. Without a violation,
+/// the last events.
 #[must_use]
 pub fn timeline(events: &[Event], violation: Option<&Violation>) -> String {
     let Some(violation) = violation else {
@@ -28,7 +28,7 @@ pub fn timeline(events: &[Event], violation: Option<&Violation>) -> String {
         _ => violation.claims.contains(&event.claim),
     };
     let is_theirs = |event: &Event| violation.claims.contains(&event.claim);
-    // What led there: everything its claims did before, and what happened to all within the window.
+    // Also the history before the window: everything its claims did, and what happened to all within the window.
     let shown: Vec<(usize, &Event)> = events
         .iter()
         .enumerate()
@@ -38,7 +38,7 @@ pub fn timeline(events: &[Event], violation: Option<&Violation>) -> String {
     draw(&shown, &violation.claims, Some(violation))
 }
 
-/// The last things that happened, whoever did them.
+/// The last events, of all clients.
 fn last(events: &[Event]) -> String {
     let shown: Vec<(usize, &Event)> = events.iter().enumerate().collect();
     let from = shown.len().saturating_sub(LINES);
@@ -80,7 +80,7 @@ fn draw(shown: &[(usize, &Event)], claims: &[u64], violation: Option<&Violation>
     let mut text = String::new();
     let skipped = lines.len().saturating_sub(LINES);
     if skipped > 0 {
-        let _ = writeln!(text, "          … {skipped} lines before");
+        let _ = writeln!(text, "          … {skipped} earlier lines");
     }
     text.extend(lines.drain(skipped..));
     if !claims.is_empty() {

@@ -1,21 +1,21 @@
-//! Tokens: of two conflicting grants the later has the greater one.
+//! Tokens: of two conflicting grants the later has the greater token.
 //!
-//! Surely earlier is a grant that was written down before the later one was even asked for, and one whose hold ended
-//! before the later one was granted. For each name, the newest token of either is kept for each kind and weight.
+//! A grant is surely earlier if it was recorded before the later one was asked for, or if its hold ended before the
+//! later grant. For each name, the newest token of both sorts is kept for each kind and weight.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidelock::Kind;
+use tidelock_core::Kind;
 
 use super::conflicts::{Claim, Claims};
 use super::excused::Excused;
 use super::{Event, Promise, Violation, What};
 
-/// A grant: its token, its claim, and the position where it was given.
+/// A grant: its token, its claim, and its position.
 type Grant = (u64, u64, usize);
 
-/// What a claim weighs, and of what kind it is.
+/// The kind and the weight of a claim.
 type Burden = (Kind, u64);
 
 /// One name's grants.
@@ -23,11 +23,11 @@ type Burden = (Kind, u64);
 struct Tokens {
     /// The newest grant of each burden.
     granted: BTreeMap<Burden, Grant>,
-    /// The newest that has ended.
+    /// The newest grant that has ended, of each burden.
     ended: BTreeMap<Burden, Grant>,
-    /// Those that have not ended: burden and grant.
+    /// Grants that have not ended, with their burden.
     held: BTreeMap<u64, (Burden, Grant)>,
-    /// For those who ask, the newest conflicting grant that came before.
+    /// For each claim that was asked for, the newest conflicting grant before it.
     floors: BTreeMap<u64, Grant>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
-        let _ = excused.see(event); // it is asked below
+        let _ = excused.see(event); // used below
         let Some(claim) = claims.get(event.claim) else { continue };
         let tokens = names.entry(event.name.clone()).or_default();
         match event.what {
@@ -45,7 +45,7 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
             What::Granted { token, .. } => {
                 let grant = (token, event.claim, position);
                 let older = tokens.not_below(grant, claim, claims.capacity(claim));
-                // Who was granted it before others, and hears of it only after them, is believing late.
+                // A client that was granted before others, but learns of it only after them, is excused.
                 if let Some(older) = older.filter(|_| !excused.is(event.claim)) {
                     found.push(violation(event, token, older, position));
                 }
@@ -77,7 +77,7 @@ impl Tokens {
         }
     }
 
-    /// A conflicting grant that surely came before, under a token that is not smaller.
+    /// A conflicting grant that surely came before, with a token that is not smaller.
     fn not_below(&mut self, grant: Grant, claim: &Claim, capacity: u64) -> Option<Grant> {
         let before = self.floors.remove(&grant.1).max(newest(&self.ended, claim, capacity));
         before.filter(|older| older.0 >= grant.0)
@@ -95,7 +95,7 @@ impl Tokens {
     }
 }
 
-/// The newest of those that cannot be held together with `claim`.
+/// The newest of those that conflict with `claim`.
 fn newest(grants: &BTreeMap<Burden, Grant>, claim: &Claim, capacity: u64) -> Option<Grant> {
     let fits_beside = capacity.saturating_sub(claim.weight);
     let conflicts = |(kind, weight): &Burden| *kind != claim.kind || *weight > fits_beside;

@@ -1,17 +1,16 @@
-//! A witness: what core is told of claims, as a layer in front of everything else hears it.
+//! A witness records what core is told of claims. It is a layer in front of everything else.
 //!
-//! A guard does not show everything that its grant said, nor a wait that it has begun. The witness knows both, by the
-//! claim's id: which size the line had when it was granted, and since when the store has surely had it in line.
+//! A guard does not show everything that its grant said, nor when its wait began. The witness knows both, by the
+//! claim's id: the size of the line at the grant, and since when the claim has surely been in the store's line.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, Grant, Moment, Name, Patience, Place, Result, Session, Sight, Signals, boot_clock,
+use tidelock_core::backend::{
+    Claim, Grant, Layer, Moment, Patience, Place, Session, Sight, Signals, boot_clock,
 };
-
-use crate::Layer;
+use tidelock_core::{ClaimId, Name, Result};
 
 /// What was told of claims, by their ids.
 #[derive(Debug, Default)]
@@ -24,7 +23,7 @@ struct Heard {
 }
 
 impl Witness {
-    /// What the grant of a claim said the capacity is, and since when the claim had waited.
+    /// The capacity that a claim's grant told, and since when the claim had waited.
     pub(super) fn told(&self, id: ClaimId) -> (Option<u32>, Option<Moment>) {
         let mut heard = self.heard();
         (heard.sizes.remove(&id), heard.stood.remove(&id))

@@ -6,7 +6,7 @@ use super::{Ending, POINTS, Report, Verdict};
 use crate::Belief;
 
 impl Report {
-    /// The report as JSON: what the backend is, how each point of the contract went, and each trial.
+    /// The report as JSON: the backend, the score of each point of the contract, and each trial.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let score = self.score();

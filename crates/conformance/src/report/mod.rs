@@ -1,4 +1,4 @@
-//! What a run came to: for people as text, for machines as JSON, for README as a table.
+//! The result of a run: as text for people, as JSON for machines, as a table for README.
 
 mod json;
 mod table;
@@ -30,26 +30,26 @@ pub const POINTS: [&str; 13] = [
     "Restart",
 ];
 
-/// What a run on one subject came to.
+/// The result of a run on one subject.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The subject's name.
     pub backend: String,
-    /// What its promises rest on.
+    /// The assumptions behind its promises.
     pub assumptions: Vec<String>,
-    /// What may happen to it, and whether two may both believe then.
+    /// What may happen to it, and whether two clients may both believe that they hold then.
     pub beliefs: Vec<(Mishap, Belief)>,
     /// The seed of the run.
     pub seed: u64,
-    /// Whether it was a deep one.
+    /// Whether it was a deep run.
     pub deep: bool,
-    /// What each trial came to.
+    /// The result of each trial.
     pub verdicts: Vec<Verdict>,
-    /// How long it all took.
+    /// How long the whole run took.
     pub took: Duration,
 }
 
-/// What one trial came to.
+/// The result of one trial.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Which trial.
@@ -78,7 +78,7 @@ pub enum Ending {
     Skipped(String),
 }
 
-/// Whether a promise holds, as far as the trials show.
+/// How many trials passed, failed and were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
     /// Trials that passed.
@@ -107,20 +107,20 @@ impl Report {
         }
     }
 
-    /// Whether nothing failed, and something was played.
+    /// Whether no trial failed, and at least one was played.
     #[must_use]
     pub fn passed(&self) -> bool {
         let score = self.score();
         score.failed == 0 && score.passed > 0
     }
 
-    /// How all of it went.
+    /// The score of all trials.
     #[must_use]
     pub fn score(&self) -> Score {
         Score::of(self.verdicts.iter())
     }
 
-    /// How the trials of one point of the contract went, counted from 1.
+    /// The score of the trials of one point of the contract, numbered from 1.
     #[must_use]
     pub fn score_of(&self, point: u8) -> Score {
         Score::of(self.verdicts.iter().filter(|verdict| verdict.trial.points.contains(&point)))

@@ -1,4 +1,4 @@
-//! The report for people: a line for each trial, what failed with its history, and which promises hold.
+//! The report for people: a line for each trial, the history of each failure, and which promises hold.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use super::{Ending, POINTS, Report, Verdict};
 use crate::Belief;
 
-/// Paints words, or not: `NO_COLOR` and what is no terminal get plain text.
+/// Colours words, or not: `NO_COLOR` and output that is not a terminal get plain text.
 #[derive(Clone, Copy, Debug)]
 pub struct Painter(bool);
 
@@ -48,7 +48,7 @@ impl Painter {
 }
 
 impl Verdict {
-    /// One line; a failed trial's history follows it.
+    /// One line. The history of a failed trial follows it.
     #[must_use]
     pub fn text(&self, painter: Painter) -> String {
         let (name, took) = (self.trial.name, self.took.as_secs_f64());
@@ -97,22 +97,27 @@ impl Report {
     }
 
     fn write_limits(&self, text: &mut String) {
-        let _ = writeln!(text, "\nIt rests on:");
+        let _ = writeln!(text, "\nIt assumes:");
         for assumption in &self.assumptions {
             let _ = writeln!(text, "  - {assumption}");
         }
         for (mishap, belief) in &self.beliefs {
             let _ = match belief {
                 Belief::NeverOverlaps => {
-                    writeln!(text, "  - Under {}, two never both believe.", mishap.as_str())
+                    writeln!(
+                        text,
+                        "  - After {}, two clients never both believe that they hold.",
+                        mishap.as_str()
+                    )
                 }
                 Belief::MayOverlap(why) => writeln!(
                     text,
-                    "  - Under {}, two may both believe, and the fence refuses the older: {why}.",
+                    "  - After {}, two clients may both believe that they hold, and the fence refuses the older \
+                     one: {why}.",
                     mishap.as_str()
                 ),
                 Belief::CannotHappen(why) => {
-                    writeln!(text, "  - There is no such thing as {}: {why}.", mishap.as_str())
+                    writeln!(text, "  - Cannot happen: {}, because {why}.", mishap.as_str())
                 }
             };
         }

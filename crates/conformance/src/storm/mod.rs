@@ -1,19 +1,21 @@
-//! A storm: everything at once, by chance, for as long as one likes.
+//! A storm: everything at once, at random, for as long as you like.
 //!
-//! The trials look for what somebody has thought of. A storm looks for what nobody has: clients and processes fight for
-//! a few names in every way that there is, while connections are cut just after something was asked, networks stall,
-//! processes are stopped and killed and servers paused and restarted. It goes in rounds of some seconds. Each has a
-//! seed, and the seed is its [plan](plan): who does what when. Everything that happens is recorded, in every process
-//! by itself; at the end of a round all of it is [one story](story), which is checked as any trial's is:
+//! The trials look for faults that their authors have thought of. A storm looks for the others. Clients and
+//! processes fight for a few names in every possible way. Meanwhile connections are cut just after a request, networks
+//! stall, processes are stopped and killed, and servers are paused and restarted. A storm runs in rounds of some
+//! seconds. Each round has a seed, and the seed determines its [plan](plan): who does what when. Every process records
+//! everything that happens in it. At the end of a round all records become [one story](story), which is checked like
+//! any trial's:
 //!
-//! - what is held together is of one kind, is told one size and fits it;
-//! - nobody passes whoever is known to wait;
-//! - tokens of conflicting grants grow, and the registers that the names protect refuse nobody who holds;
-//! - nobody waits for long while nobody holds, and nobody loses what it holds while all is well;
+//! - claims held together are of one kind, were told the same size, and fit it;
+//! - no claim overtakes one that is known to wait;
+//! - tokens of conflicting grants grow, and the registers that the names protect refuse no current holder;
+//! - no claim waits for long while nobody holds, and no client loses its hold while all is well;
 //! - every name can be used again, and nothing is left.
 //!
-//! What the subject declares as possible under a mishap is excused, and nothing else. The same seed draws the same
-//! plan; what comes of it is up to the store and to chance, so what is rare may need a few rounds of its seed.
+//! An overlap that the subject declares as possible under a mishap is excused, and nothing else. The same seed gives
+//! the same plan. The outcome also depends on the store and on chance, so a rare fault may need a few rounds of its
+//! seed.
 
 mod plan;
 mod player;
@@ -34,21 +36,21 @@ pub use process::{Role, serve_as_player};
 use crate::Subject;
 use crate::history::{History, What, timeline};
 
-/// How to storm.
+/// How to run a storm.
 #[derive(Clone, Debug)]
 pub struct Storm {
-    /// The seed of the first round; the next has the next number.
+    /// The seed of the first round; each later round adds one.
     pub seed: u64,
-    /// No round begins when this is over. One is played in any case.
+    /// No round begins after this time. One round is always played.
     pub lasts: Duration,
     /// How long one round lasts, without its beginning and end.
     pub round: Duration,
-    /// Where the history of a round is saved that broke something.
+    /// Where the history of a broken round is saved.
     pub histories: PathBuf,
 }
 
 impl Storm {
-    /// A storm of that seed, which lasts so long.
+    /// A storm with that seed that lasts this long.
     #[must_use]
     pub fn new(seed: u64, lasts: Duration) -> Self {
         let histories = std::env::temp_dir().join("tidelock-conformance");
@@ -56,16 +58,16 @@ impl Storm {
     }
 }
 
-/// What one round came to.
+/// The result of one round.
 #[derive(Clone, Debug)]
 pub struct Round {
     /// Its seed.
     pub seed: u64,
-    /// What was planned, in a line.
+    /// The plan, in one line.
     pub plan: String,
     /// How long it took, with its beginning and end.
     pub took: Duration,
-    /// How often something was asked for, granted and lost.
+    /// How often claims were asked for, granted and lost.
     pub counts: Counts,
     /// What it broke, if anything.
     pub damage: Option<Damage>,
@@ -74,22 +76,22 @@ pub struct Round {
 /// How often something happened in a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Claims.
+    /// Claims that were asked for.
     pub asked: usize,
     /// Grants.
     pub granted: usize,
-    /// Errors that somebody got.
+    /// Errors that clients got.
     pub failed: usize,
     /// Guards that were lost.
     pub lost: usize,
-    /// Things that went wrong.
+    /// Faults.
     pub faults: usize,
 }
 
 /// What a round broke.
 #[derive(Clone, Debug)]
 pub struct Damage {
-    /// How.
+    /// The reason.
     pub why: String,
     /// The window of the history that shows it.
     pub timeline: String,
@@ -97,7 +99,7 @@ pub struct Damage {
     pub saved: Option<PathBuf>,
 }
 
-/// Storms over `subject` until its time is over or something is broken, and tells of each round.
+/// Storms over `subject` until its time is over or something is broken, and calls `tell` with each round.
 #[must_use]
 pub fn storm(subject: &Arc<dyn Subject>, storm: &Storm, tell: &mut dyn FnMut(&Round)) -> Vec<Round> {
     let began = Instant::now();
@@ -115,7 +117,7 @@ pub fn storm(subject: &Arc<dyn Subject>, storm: &Storm, tell: &mut dyn FnMut(&Ro
 }
 
 impl Round {
-    /// One line, and what was broken below it.
+    /// One line, with the damage below it.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { seed, plan, took, counts, damage } = self;
@@ -151,11 +153,11 @@ impl Counts {
     }
 }
 
-/// What a client may need to find out that its connection has died without a word, and to ask again: beside the
-/// lifetime of a holder, the time that a command may take, and the longest pause after it.
+/// The time that a client may need to find out that its connection has died silently, and to ask again. It adds to the
+/// lifetime of a holder: the time that a command may take, and the longest pause after it.
 const RECOVERY: Duration = Duration::from_secs(4);
 
-/// What stands still for so long explains what a fault would.
+/// A pause this long may have the effects of a fault.
 fn stumble(ttl: Duration) -> Duration {
     ttl / 6
 }
@@ -174,7 +176,7 @@ fn play(subject: &Arc<dyn Subject>, storm: &Storm, seed: u64) -> Round {
         bound: subject.ttl() * 5 / 2 + RECOVERY,
         events,
     };
-    // Nobody can tell how long a client needs that has missed a whole lifetime: what is lost soon after is not counted.
+    // The time that a client needs after it missed a whole lifetime is unknown, so losses soon after are not counted.
     let violation = history.check().into_iter().next();
     let violation = violation.or_else(|| history.lost_for_no_reason(subject.ttl() * 2));
     let why = match (&outcome, &violation) {

@@ -1,17 +1,17 @@
-//! The plan of one round: who does what when, all of it drawn from a seed before anything begins.
+//! The plan of one round: who does what when, all drawn from a seed before the round begins.
 //!
-//! Each part has dice of its own, named after it, so that a process that plays one part draws the same as whoever drew
-//! the whole. What comes of it is not in the plan: that is up to the store, and to chance in the machine.
+//! Each part has its own dice, named after it. So a process that plays one part draws the same as the process that
+//! drew the whole plan. The outcome is not in the plan: it depends on the store and on chance in the machine.
 
 use std::time::Duration;
 
-use tidelock::Options;
+use tidelock_core::Options;
 
 use super::step::{Pace, Steps};
 use super::trouble::{self, Trouble};
 use crate::{Ability, Can, Dice, Subject, Want};
 
-/// One round's plan.
+/// The plan of one round.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) seed: u64,
@@ -20,7 +20,7 @@ pub(super) struct Plan {
     pub(super) clients: Vec<Part>,
     /// Clients in processes of their own.
     pub(super) processes: Vec<Part>,
-    /// What goes wrong, one after the other; nothing in a calm.
+    /// The troubles, one after the other; none in a calm round.
     pub(super) troubles: Vec<Trouble>,
 }
 
@@ -36,17 +36,17 @@ pub(super) struct Spot {
 pub(super) enum Mood {
     Mutex,
     RwLock,
-    /// Everyone declares one size.
+    /// All clients declare the same size.
     Semaphore(u32),
-    /// Half of the clients declare the one size, half the other, as while a new version is rolled out.
+    /// Half of the clients declare the first size and half the second, as during the rollout of a new version.
     Rollout(u32, u32),
     /// Its size is changed all the time.
     Resized(u32),
-    /// Every kind, and sizes, by turns.
+    /// Every kind, and various sizes, in turn.
     Mixed,
 }
 
-/// What one client does.
+/// The part of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) label: String,
@@ -61,14 +61,14 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     Usual,
-    /// It gives a command up soon, and asks again at once.
+    /// It gives up a command soon, and asks again at once.
     Hasty,
-    /// It waits for as long as a claim lives before it asks again.
+    /// It waits for a whole ttl before it asks again.
     Slow,
 }
 
 impl Plan {
-    /// The plan of a seed, for a round that lasts so long on this subject.
+    /// The plan of a seed, for a round of this length on this subject.
     pub(super) fn draw(seed: u64, subject: &dyn Subject, lasts: Duration) -> Self {
         let dice = Dice::new(seed, "round");
         let names = Spot::draw(seed);
@@ -87,7 +87,7 @@ impl Plan {
         plan
     }
 
-    /// What it is, in a line.
+    /// The plan in one line.
     pub(super) fn sentence(&self) -> String {
         let names: Vec<&str> = self.names.iter().map(|spot| &*spot.name).collect();
         let tasks: usize = self.clients.iter().chain(&self.processes).map(|part| part.tasks).sum();
@@ -137,7 +137,7 @@ impl Mood {
         }
     }
 
-    /// What somebody may want of it.
+    /// A want that a client may have for it.
     pub(super) fn want(self, dice: &Dice, is_newer: bool) -> Want {
         let permits = |of: u32| Want::Permits(dice.weight(of).get(), of);
         match self {
@@ -156,19 +156,19 @@ impl Mood {
         }
     }
 
-    /// Whether somebody may be told that it is of another kind.
+    /// Whether a client may get the error that the name is of another kind.
     pub(super) fn is_of_many_kinds(self) -> bool {
         self == Self::Mixed
     }
 
-    /// Whether somebody may be told that there are too few permits.
+    /// Whether a client may get the error that there are too few permits.
     pub(super) fn is_of_many_sizes(self) -> bool {
         matches!(self, Self::Mixed | Self::Rollout(..) | Self::Resized(_))
     }
 }
 
 impl Part {
-    /// What the client of that label does in the round of that seed.
+    /// The part of the client with that label in the round with that seed.
     pub(super) fn draw(seed: u64, label: &str) -> Self {
         let dice = Dice::new(seed, label);
         let patience = match is_lonely(seed) {
@@ -184,7 +184,7 @@ impl Part {
         }
     }
 
-    /// Its options, where claims live that long.
+    /// Its options, if claims live that long.
     pub(super) fn options(&self, ttl: Duration) -> Options {
         let options = Options::new().ttl(ttl).label(&self.label);
         match self.patience {
@@ -196,7 +196,7 @@ impl Part {
         }
     }
 
-    /// What one of its tasks does, for as long as it is let.
+    /// The steps of one of its tasks, without end.
     pub(super) fn steps(&self, task: usize, names: &[Spot], ttl: Duration) -> Steps {
         let dice = Dice::new(self.seed, &format!("{}, task {task}", self.label));
         let pace = match is_lonely(self.seed) {
@@ -207,8 +207,8 @@ impl Part {
     }
 }
 
-/// Whether one client is by itself. In a crowd somebody else always comes in between: what the tasks of one client do
-/// to each other, and what a request does that is repeated late, shows where nobody does.
+/// Whether the round has a single client. In a crowd another client always comes in between. Only without one can be
+/// seen how tasks of one client affect each other, and what a request does that is repeated late.
 pub(super) fn is_lonely(seed: u64) -> bool {
     Dice::new(seed, "lonely").one_in(3)
 }
@@ -227,7 +227,7 @@ mod tests {
             let steps =
                 |part: &Part| -> Vec<_> { part.steps(0, &plan.names, memory.ttl()).take(100).collect() };
             for part in &plan.clients {
-                // As a process draws it, which knows the seed and its label.
+                // A process draws it like this: it knows only the seed and its label.
                 let alone = Part::draw(seed, &part.label);
                 assert_eq!((steps(&alone), &alone), (steps(part), part));
             }
@@ -245,6 +245,6 @@ mod tests {
             assert!(plans.iter().filter(has).count() > 20, "{word}");
         }
         let calm = plans.iter().filter(|plan| plan.troubles.is_empty()).count();
-        assert!((20..60).contains(&calm), "{calm}"); // memory has no network, but other weather
+        assert!((20..60).contains(&calm), "{calm}"); // memory has no network, but other faults
     }
 }

@@ -1,11 +1,11 @@
-//! One client's tasks, carrying out their steps until they are told to stop.
+//! The tasks of one client, which carry out their steps until they are told to stop.
 //!
-//! Trouble is what a storm is for: an error is no failure, unless nothing that goes wrong here can explain it.
+//! Errors are expected in a storm: an error is a failure only if none of the faults can explain it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{Error, ErrorKind};
+use tidelock_core::{Error, ErrorKind};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -16,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::history::Recorder;
 use crate::{Client, Hold, Want};
 
-/// After trouble that came at once, a task waits before it goes on: it would only count errors.
+/// The pause of a task after an error that came at once. Without it, it would only count errors.
 const AFTER_TROUBLE: Duration = Duration::from_millis(5);
 
 /// What the tasks of one process share.
@@ -26,7 +26,7 @@ pub(super) struct Field {
     pub(super) registers: Arc<Registers>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) ttl: Duration,
-    /// Whether it is over.
+    /// Whether the round is over.
     pub(super) is_over: watch::Receiver<bool>,
 }
 
@@ -37,7 +37,7 @@ struct Player {
     field: Field,
 }
 
-/// Lets all tasks of a client loose.
+/// Starts all tasks of a client.
 pub(super) fn let_loose(client: &Client, part: &Part, field: &Field, tasks: &mut JoinSet<Outcome>) {
     for task in 0..part.tasks {
         let player = Player { client: client.clone(), field: field.clone() };
@@ -77,7 +77,7 @@ impl Player {
         while let Some(done) = tasks.try_join_next() {
             done??;
         }
-        Ok(()) // who is left gives up with the set of tasks
+        Ok(()) // the remaining ones are dropped with the set of tasks
     }
 
     async fn take(&self, spot: &Spot, taking: Taking) -> Outcome {
@@ -106,7 +106,7 @@ impl Player {
         Ok(())
     }
 
-    async fn ask(&self, name: &str, want: Want, how: How) -> tidelock::Result<Option<Hold>> {
+    async fn ask(&self, name: &str, want: Want, how: How) -> tidelock_core::Result<Option<Hold>> {
         let client = &self.client;
         match how {
             How::Wait => client.take(name, want).await.map(Some),
@@ -124,16 +124,16 @@ impl Player {
         }
     }
 
-    /// Whoever holds alone writes.
+    /// An exclusive holder writes.
     async fn write(&self, hold: &Hold, want: Want) -> Outcome {
         if !matches!(want, Want::Lock | Want::Write) {
             return Ok(());
         }
-        let trouble = |error| Failure::new(format!("a register could not be written: {error}"));
+        let trouble = |error| Failure::new(format!("cannot write a register: {error}"));
         self.field.registers.write(&self.field.recorder, hold).await.map_err(trouble)
     }
 
-    /// Rests, for no longer than the storm lasts.
+    /// Rests, but no longer than the storm lasts.
     async fn rest(&self, rest: Duration) {
         let mut is_over = self.field.is_over.clone();
         let over = is_over.wait_for(|is_over| *is_over);
@@ -141,7 +141,7 @@ impl Player {
     }
 }
 
-/// Whether an error is explained by what goes wrong in storms, and by how the name is used.
+/// Whether the faults of storms, or the way the name is used, explain an error.
 fn excuse(mood: Mood, error: &Error) -> Outcome {
     let is_explained = match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Lost | ErrorKind::Closed => true,
@@ -151,7 +151,7 @@ fn excuse(mood: Mood, error: &Error) -> Outcome {
     };
     match is_explained {
         true => Ok(()),
-        false => Err(Failure::new(format!("an error that nothing here explains: {error}"))),
+        false => Err(Failure::new(format!("no fault explains this error: {error}"))),
     }
 }
 

@@ -1,9 +1,9 @@
-//! A part played in a process of its own, which can be killed and stopped as the system does it.
+//! A part played in a process of its own, which the system can kill and stop.
 //!
-//! The process draws its part from the seed, and says on its standard output what happens there, a line each: an event
-//! as a saved history has it, or a word of its pulse. It stops when its input says so; when that ends, so does the
-//! process, at once and without giving anything back. Of one that was killed is known what it had said: what it held,
-//! it held until its last look.
+//! The process draws its part from the seed, and reports on its standard output what happens, one line each: an event
+//! as in a saved history, or a word of its pulse. It stops when its input says so. When the input ends, the process
+//! ends at once and gives nothing back. For a killed process only its reports are known: it held what it held until
+//! its last look.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tidelock::{Error, ErrorKind, Moment, Options, Result};
+use tidelock_core::backend::Moment;
+use tidelock_core::{Error, ErrorKind, Options, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -30,38 +31,38 @@ use crate::failure::{Failure, Outcome};
 use crate::history::{Event, Recorder, What};
 use crate::{RealTime, Server};
 
-/// How many claims a process may have: those of the next are counted from there on.
+/// How many claims a process may have. The numbers of the next process begin there.
 const CLAIMS: u64 = 1 << 32;
-/// How often a process says what happened meanwhile.
+/// How often a process reports.
 const PAGE: Duration = Duration::from_millis(5);
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// What a process of a storm has to know, beside how to connect.
+/// What a process of a storm must know, besides how to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// The seed of the round.
     pub seed: u64,
-    /// Which of its processes it is.
+    /// The number of the process in the round.
     pub number: u64,
-    /// Where the registers are.
+    /// The folder of the registers.
     pub folder: PathBuf,
 }
 
-/// Is one process of a storm: plays its part on that server, and says what happens, until standard input says that it
-/// is over.
+/// Runs one process of a storm: plays its part on that server, and reports what happens, until standard input says
+/// that it is over.
 ///
 /// # Errors
-/// When it cannot connect, or have a runtime.
+/// If it cannot connect, or cannot start a runtime.
 pub fn serve_as_player(server: &dyn Server, options: Options, role: &Role) -> Result<()> {
-    let no_runtime = |error| Error::new(ErrorKind::Unsupported, "there is no runtime").because(error);
+    let no_runtime = |error| Error::new(ErrorKind::Unsupported, "cannot start a runtime").because(error);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(no_runtime)?.block_on(play(server, options, role))
 }
 
 async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> {
-    let trouble = |error| Error::new(ErrorKind::Unavailable, "a process of a storm").because(error);
+    let trouble = |error| Error::new(ErrorKind::Unavailable, "a process of a storm failed").because(error);
     let first = (role.number + 1) * CLAIMS;
-    let recorder = Arc::new(Recorder::of_many(Arc::new(RealTime), Moment::START, first));
+    let recorder = Arc::new(Recorder::of_many(Arc::new(RealTime), Moment::START, first, say_events));
     server.listen(recorder.witness().clone());
     let (label, ttl) = (options.label.clone(), options.ttl);
     let part = Part::draw(role.seed, &label);
@@ -77,7 +78,7 @@ async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> 
     let pulse = Pulse::start(recorder.clone(), stumble(ttl), move |beat| match beat {
         Beat::Looked(at) if at.since(said) >= PAGE => {
             said = at;
-            say_events(&heart); // what was lost comes before the look that saw the others well
+            heart.write_down(); // a loss must come before the look that found the other holds well
             say(&format!("looked {}", at.as_nanos()));
         }
         Beat::Looked(_) => {}
@@ -97,7 +98,7 @@ async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> 
     drop(client);
     let closed = locks.close().await;
     drop(pulse);
-    say_events(&recorder);
+    recorder.write_down();
     if let Err(error) = closed {
         say(&format!("unclosed {error}"));
     }
@@ -105,7 +106,7 @@ async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> 
     Ok(())
 }
 
-/// A thread waits for the word, so that the end of the input is seen whatever else is waited for.
+/// A thread waits for the word, so the end of the input is seen whatever else the process waits for.
 fn wait_for_the_end(over: watch::Sender<bool>) {
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
@@ -117,22 +118,18 @@ fn wait_for_the_end(over: watch::Sender<bool>) {
     });
 }
 
-fn say_events(recorder: &Recorder) {
-    let events = recorder.take_events();
-    if events.is_empty() {
-        return;
-    }
+fn say_events(events: &[Event]) {
     let lines: String = events.iter().map(|event| format!("{}\n", event.to_json())).collect();
     say(lines.trim_end());
 }
 
-/// Whoever listened may be gone: then the input ends too.
+/// The reader may be gone: then the input ends too.
 fn say(word: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{word}").and_then(|()| out.flush());
 }
 
-/// A process of a storm, as the round has it. Dropping it kills it.
+/// A process of a storm, as the round sees it. Dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Process {
     running: Running,
@@ -141,20 +138,20 @@ pub(super) struct Process {
     reading: Option<JoinHandle<()>>,
 }
 
-/// What it has said.
+/// What it has reported.
 #[derive(Debug)]
 struct Heard {
     is_ready: bool,
     is_done: bool,
     events: Vec<Event>,
-    /// Its last look at everything that it held.
+    /// Its last look at all its holds.
     looked: Moment,
     spells: Vec<Spell>,
     failures: Vec<String>,
 }
 
 impl Process {
-    /// Starts the process that the command runs, to play that role.
+    /// Starts the process with that command, to play that role.
     pub(super) fn start(
         mut command: Command,
         label: &str,
@@ -162,12 +159,12 @@ impl Process {
         number: u64,
         folder: &Path,
     ) -> Outcome<Self> {
-        let failed = |why: String| Failure::new(format!("{label} could not be started: {why}"));
+        let failed = |why: String| Failure::new(format!("{label} did not start: {why}"));
         command.arg("--plays").args([seed.to_string(), number.to_string()]).arg(folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().map_err(|error| failed(error.to_string()))?;
         let (Some(orders), Some(said)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(failed("it has no standard input or output".to_owned()));
+            return Err(failed("its standard input or output is missing".to_owned()));
         };
         let heard = Arc::new(Mutex::new(Heard::nothing()));
         let hearing = heard.clone();
@@ -181,7 +178,7 @@ impl Process {
 
     /// Waits until it plays.
     pub(super) async fn ready(&self, within: Duration) -> Outcome {
-        self.until(within, "was ready", |heard| heard.is_ready).await
+        self.until(within, "it was ready", |heard| heard.is_ready).await
     }
 
     /// Kills it: it relies on nothing any more, and gives nothing back.
@@ -201,7 +198,7 @@ impl Process {
         self.running.was_killed()
     }
 
-    /// Tells it that it is over.
+    /// Tells it that the round is over.
     pub(super) fn end(&mut self) {
         let _ = writeln!(self.orders, "over").and_then(|()| self.orders.flush()); // it may be dead
     }
@@ -211,14 +208,14 @@ impl Process {
         if self.was_killed() {
             return Ok(());
         }
-        self.until(within, "came to its end", |heard| heard.is_done).await?;
+        self.until(within, "it finished", |heard| heard.is_done).await?;
         match hear(&self.heard).failures.first() {
             Some(failure) => Err(Failure::new(format!("{}: {failure}", self.running.label()))),
             None => Ok(()),
         }
     }
 
-    /// Adds what it has said to the story.
+    /// Adds its reports to the story.
     pub(super) fn tell(mut self, story: &mut Story, began: Moment) {
         let _ = self.running.kill(); // it may have ended
         if let Some(reading) = self.reading.take() {
@@ -247,7 +244,7 @@ impl Process {
                 let has_ended = self.reading.as_ref().is_none_or(JoinHandle::is_finished);
                 if has_ended || began.elapsed() > within {
                     let said = heard.failures.join("; ");
-                    let how = if has_ended { "ended before it" } else { "was too slow: it never" };
+                    let how = if has_ended { "ended before" } else { "timed out before" };
                     return Err(Failure::new(format!("{} {how} {what}: {said}", self.running.label())));
                 }
             }
@@ -289,7 +286,7 @@ impl Heard {
     }
 }
 
-/// What was still asked for or held ends: as of the last look what was held, for nothing is known since.
+/// Ends all claims that were still asked for or held. Holds end at the last look, because nothing is known since then.
 fn end_all(events: &mut Vec<Event>, looked: Duration) {
     let mut open: BTreeMap<u64, Event> = BTreeMap::new();
     for event in events.iter().filter(|event| event.claim > 0) {

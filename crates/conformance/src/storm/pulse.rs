@@ -1,14 +1,14 @@
-//! The pulse of one process in a storm: a thread that looks at everything that is held, all the time.
+//! The pulse of one process in a storm: a thread that looks at all holds, all the time.
 //!
-//! It also notices when it was not let run. A process that stood still, or a machine that has more to do than it can,
-//! explains what a fault would.
+//! It also notices when it was not scheduled. A process that was paused, or an overloaded machine, can have the
+//! effects of a fault.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 
 use super::story::Spell;
 use crate::history::Recorder;
@@ -24,7 +24,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Starts it. Whatever it takes for standing still is told as a spell, and each look as it is done.
+    /// Starts it. It reports each pause that it notices as a spell, and each look when it is done.
     pub(super) fn start(
         recorder: Arc<Recorder>,
         stumble: Duration,
@@ -39,7 +39,7 @@ impl Pulse {
                 recorder.look();
                 let stood = now.since(last);
                 if stood > stumble {
-                    let what = format!("a process was not let run for {stood:?}");
+                    let what = format!("a process was not scheduled for {stood:?}");
                     told(Beat::Stumbled(Spell { from: last, to: now, what }));
                 }
                 last = now;
@@ -52,10 +52,10 @@ impl Pulse {
     }
 }
 
-/// What a pulse tells.
+/// What a pulse reports.
 #[derive(Debug)]
 pub(super) enum Beat {
-    /// Everything was looked at, not before this moment.
+    /// It looked at everything, not before this moment.
     Looked(Moment),
     Stumbled(Spell),
 }

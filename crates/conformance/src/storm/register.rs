@@ -1,24 +1,24 @@
-//! What the names protect: a register for each, fenced, which every process of a storm writes to.
+//! The resources that the names protect: one fenced register for each name. Every process of a storm writes to it.
 //!
-//! A register is a file that holds the newest token that it has seen. Whoever writes takes the file's own lock for the
-//! moment, so that to compare and to write is one step; a process that is stopped in that moment delays others' writes
-//! to that register, and those are then not made.
+//! A register is a file that contains the newest token it has seen. A writer takes the file's own lock for a moment,
+//! so that comparing and writing is one step. If a process is stopped in that moment, other writes to that register
+//! wait for a while and are then skipped.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::Hold;
 use crate::history::{Author, Recorder, What};
 
-/// How often a register is tried that somebody else writes to, and after how long.
+/// How often to try a register that another process is writing to, and the pause between tries.
 const TRIES: u32 = 50;
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// All of one round.
+/// All registers of one round.
 #[derive(Debug)]
 pub(super) struct Registers {
     folder: PathBuf,
@@ -27,13 +27,13 @@ pub(super) struct Registers {
 }
 
 impl Registers {
-    /// Those that lie in this folder.
+    /// The registers in this folder.
     pub(super) fn in_folder(folder: &Path) -> std::io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_owned(), turn: tokio::sync::Mutex::default() })
     }
 
-    /// Writes to a name's register as whoever holds it, if the hold can be trusted and the register is to be had.
+    /// Writes to a name's register as its holder, if the hold can be trusted and the register is not busy.
     pub(super) async fn write(&self, recorder: &Recorder, hold: &Hold) -> std::io::Result<()> {
         let author = hold.author();
         let file = OpenOptions::new()
@@ -53,7 +53,7 @@ impl Registers {
     }
 }
 
-/// The file's lock ends with the file.
+/// The file's lock ends when the file is closed.
 fn write_to(mut file: File, recorder: &Recorder, author: &Author, hold: &Hold) -> std::io::Result<()> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
@@ -83,7 +83,7 @@ fn is_ours(file: &File) -> std::io::Result<bool> {
     }
 }
 
-/// There are no other processes here.
+/// On this system there are no other processes.
 #[cfg(not(unix))]
 fn is_ours(_: &File) -> std::io::Result<bool> {
     Ok(true)

@@ -1,11 +1,12 @@
-//! One round: its clients and processes are let loose, things go wrong as planned, all is healed, everyone comes to an
-//! end, every name is tried again, and nothing may be left.
+//! One round: its clients and processes start, troubles come as planned, all is healed, every task ends, every name is
+//! tried again, and nothing may be left.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidelock::{Moment, Options};
+use tidelock_core::Options;
+use tidelock_core::backend::Moment;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -21,22 +22,22 @@ use crate::failure::{Failure, Outcome, ensure};
 use crate::history::{Event, Recorder, What};
 use crate::{Ability, Act, Belief, Can, Client, Dice, Stage, Subject, Whom};
 
-/// How long connecting may take, and processes to begin.
+/// How long connecting may take, and how long processes may take to begin.
 const READY: Duration = Duration::from_secs(20);
-/// How long somebody may take to come to an end when all is healed, beside a few lifetimes: a client may pause for long
-/// between two tries to connect.
+/// How long a task may take to end when all is healed, besides a few ttls: a client may pause for long between two
+/// tries to connect.
 const END: Duration = Duration::from_secs(20);
-/// How often the server is asked whether it answers.
+/// How often to check that the server answers.
 const PROBE: Duration = Duration::from_millis(100);
-/// Servers that were hurt may choose a new master only after they are all back.
+/// Servers that had a fault may choose a new master only after they are all back.
 const AFTERMATH: Duration = Duration::from_secs(5);
 
-/// Plays it on a thread of its own, and says what came of it and what happened.
+/// Plays it on a thread of its own, and returns the outcome and the events.
 pub(super) fn play(subject: &Arc<dyn Subject>, plan: Plan, lasts: Duration) -> (Outcome, Vec<Event>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return (Err(Failure::new(format!("no runtime: {error}"))), Vec::new()),
+        Err(error) => return (Err(Failure::new(format!("cannot start a runtime: {error}"))), Vec::new()),
     };
     let played = runtime.block_on(async {
         match Play::begin(subject, plan).await {
@@ -51,13 +52,13 @@ pub(super) fn play(subject: &Arc<dyn Subject>, plan: Plan, lasts: Duration) -> (
     played
 }
 
-/// A folder that is gone when this is dropped.
+/// A folder that is deleted when this is dropped.
 #[derive(Debug)]
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // what stays is in the temporary folder
+        let _ = std::fs::remove_dir_all(&self.0); // anything left stays in the temporary folder
     }
 }
 
@@ -72,7 +73,7 @@ struct Play {
     tasks: JoinSet<Outcome>,
     spells: Arc<Mutex<Vec<Spell>>>,
     overlaps: Vec<(Moment, Moment)>,
-    /// A join may have arrived after its leave was forgotten: its claim stands for a lifetime, and is nobody's.
+    /// A join may have arrived after its leave was forgotten: its claim stays for a ttl, and belongs to no client.
     were_late: bool,
     pulse: Option<Pulse>,
     probe: JoinHandle<()>,
@@ -119,7 +120,8 @@ impl Play {
                 stumbles.lock().unwrap_or_else(PoisonError::into_inner).push(spell);
             }
         });
-        let pulse = pulse.map_err(|error| Failure::new(format!("no thread for the pulse: {error}")))?;
+        let pulse =
+            pulse.map_err(|error| Failure::new(format!("cannot start a thread for the pulse: {error}")))?;
         let probe = tokio::spawn(probe(stage.watcher().clone(), recorder, slow, spells.clone()));
         Ok(Self {
             plan,
@@ -155,7 +157,7 @@ impl Play {
         self.end().await
     }
 
-    /// Does it, lets it last, and heals it.
+    /// Starts the trouble, lets it last, and heals it.
     async fn befall(&mut self, trouble: Trouble) -> Outcome {
         let Trouble { blow, lasts, .. } = trouble;
         let from = self.now();
@@ -193,7 +195,7 @@ impl Play {
         Ok(())
     }
 
-    /// Trouble with the server is no failure: it may be in trouble.
+    /// An error of the server is no failure: it may have a fault.
     async fn evict(&self, name: &str, count: usize) {
         let operator = self.stage.watcher();
         let Ok(line) = operator.line(name).await else { return };
@@ -221,7 +223,7 @@ impl Play {
             let Ok(done) = tokio::time::timeout(left, self.tasks.join_next()).await else {
                 let names = self.stuck();
                 return Err(Failure::new(format!(
-                    "{} tasks did not come to an end within {bound:?} after everything was healed{names}",
+                    "{} tasks did not end within {bound:?} after everything was healed{names}",
                     self.tasks.len()
                 )));
             };
@@ -234,14 +236,14 @@ impl Play {
             client.locks().close_within(bound).await?;
         }
         if self.stage.subject().can(Ability::Cut) == Can::Yes {
-            // A connection that died without a word is one that the server still has, for hours.
+            // The server keeps a connection that died silently for hours.
             self.stage.server().act(Act::Cut(Whom::Everyone)).await?;
         }
         self.stage.end().await?;
         self.nothing_is_left().await
     }
 
-    /// Who has asked and got no answer, a few of them.
+    /// Some of the claims that have no answer.
     fn stuck(&self) -> String {
         let mut open: Vec<Event> = Vec::new();
         for event in self.field.recorder.events() {
@@ -257,7 +259,7 @@ impl Play {
         few.map(|event| format!("; {} {} for {:?}", event.who, event.what.sentence(), event.name)).collect()
     }
 
-    /// A second, and for those that died, or came to stand for nobody, a lifetime more.
+    /// Allows one second, and one ttl more if clients have died or a claim may belong to no client.
     async fn nothing_is_left(&self) -> Outcome {
         if self.stage.subject().can(Ability::Leftovers) != Can::Yes {
             return Ok(());
@@ -269,7 +271,7 @@ impl Play {
         let none = async || self.stage.server().leftovers().await.is_ok_and(|left| left.is_empty());
         if self.stage.until(within, "nothing is left", none).await.is_err() {
             if are_dead {
-                self.stage.end().await?; // the dead are taken out by who comes next
+                self.stage.end().await?; // the next claims take dead ones out of the line
                 let _ = self.stage.until(Duration::from_secs(1), "nothing is left", none).await;
             }
             let left = self.stage.server().leftovers().await?;
@@ -278,7 +280,7 @@ impl Play {
         Ok(())
     }
 
-    /// What happened, everywhere.
+    /// All events, of all processes.
     fn tell(mut self) -> Vec<Event> {
         self.probe.abort();
         drop(self.pulse.take());
@@ -300,12 +302,12 @@ impl Play {
     }
 }
 
-/// Asks the server all the time whether it answers, by the watcher's own way: one that is busy with something else
-/// explains what a fault would.
+/// Checks all the time, over the watcher's own connection, whether the server answers. A server that is busy with
+/// something else can have the effects of a fault.
 async fn probe(watcher: Client, recorder: Arc<Recorder>, slow: Duration, spells: Arc<Mutex<Vec<Spell>>>) {
     loop {
         let from = recorder.now();
-        let _ = watcher.locks().ping().await; // an error tells as much as an answer
+        let _ = watcher.locks().ping().await; // an error is an answer too
         let to = recorder.now();
         let took = to.since(from);
         if took > slow {

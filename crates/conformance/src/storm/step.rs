@@ -1,11 +1,11 @@
-//! What a task does, step by step: without end, and the same for the same dice.
+//! The steps of a task: without end, and the same for the same dice.
 
 use std::time::Duration;
 
 use super::plan::{Mood, Spot};
 use crate::{Dice, Want};
 
-/// How many tasks at most come at once in a burst.
+/// The largest number of tasks in one burst.
 const BURST: u64 = 40;
 
 /// One step of a task.
@@ -13,7 +13,7 @@ const BURST: u64 = 40;
 pub(super) struct Step {
     /// How long it rests before.
     pub(super) rest: Duration,
-    /// The number of the name that it is about.
+    /// The index of the name.
     pub(super) name: usize,
     pub(super) deed: Deed,
 }
@@ -22,7 +22,7 @@ pub(super) struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     Take(Taking),
-    /// So many take it at once, and all of them give up after a while.
+    /// This many tasks take the name at once, and all of them give up after a while.
     Burst {
         takings: Vec<Taking>,
         after: Duration,
@@ -30,25 +30,25 @@ pub(super) enum Deed {
     Resize(u32),
 }
 
-/// How somebody takes it, and what comes of it.
+/// How a name is taken, and what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Taking {
     pub(super) want: Want,
     pub(super) how: How,
-    /// For how long it is held.
+    /// How long it is held.
     pub(super) keep: Duration,
     pub(super) end: End,
 }
 
-/// For how long somebody waits.
+/// How long a task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Wait,
     Try,
     Within(Duration),
-    /// The call is dropped after so long.
+    /// The call is dropped after this time.
     Drop(Duration),
-    /// The call is dropped after so many polls of another future.
+    /// The call is dropped after this many polls of another future.
     DropAfter(u64),
 }
 
@@ -57,7 +57,7 @@ pub(super) enum How {
 pub(super) enum End {
     Release,
     Drop,
-    /// A writer goes on as a reader for as long again, and then gives back.
+    /// A writer continues as a reader for the same time again, and then gives back.
     Downgrade,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Steps {
 /// How fast a task goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// Most rests, and some holds, take a part of the ttl.
+    /// Most rests, and some holds, last a fraction of the ttl.
     Leisurely,
     Steady,
     Quick,
@@ -82,7 +82,7 @@ pub(super) enum Pace {
 }
 
 impl Pace {
-    /// Once in about so many steps somebody takes its time.
+    /// About one step in this many takes long.
     const fn seldom(self) -> u64 {
         match self {
             Self::Leisurely => 10,
@@ -117,7 +117,7 @@ impl Steps {
         Taking { want: mood.want(&self.dice, self.is_newer), how, keep, end }
     }
 
-    /// A share of the ttl, or less.
+    /// A random time, at most `ttl / of`.
     fn part(&self, of: u32) -> Duration {
         let most = u64::try_from((self.ttl / of).as_micros()).unwrap_or(u64::MAX);
         Duration::from_micros(self.dice.below(most))

@@ -1,13 +1,13 @@
-//! One history of what several processes recorded, each by itself.
+//! Merges the records of several processes into one history.
 //!
-//! They read one clock, so times tell the order. What went wrong is told as spells, which may overlap: a fault begins
-//! with the first of them, and everything is healed when none is left.
+//! The processes read the same clock, so times give the order. Faults are recorded as spells, which may overlap: a
+//! fault begins with the first of them, and everything is healed when none is left.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 
 use crate::history::{Event, What};
 
@@ -22,14 +22,14 @@ pub(super) struct Spell {
 /// What is known of one round.
 #[derive(Debug, Default)]
 pub(super) struct Story {
-    /// Of all processes, in any order.
+    /// Events of all processes, in any order.
     pub(super) events: Vec<Event>,
     pub(super) spells: Vec<Spell>,
-    /// Spells under which whoever held may go on believing so, as the subject has declared.
+    /// Spells in which holders may go on believing that they hold, as the subject has declared.
     pub(super) overlaps: Vec<(Moment, Moment)>,
 }
 
-/// A claim, as far as it matters here.
+/// The parts of a claim's life that matter here.
 #[derive(Clone, Debug)]
 struct Life {
     who: Arc<str>,
@@ -41,14 +41,14 @@ struct Life {
 }
 
 impl Story {
-    /// Everything in one order, told since `began`.
+    /// All events in one order, with times since `began`.
     pub(super) fn tell(self, began: Moment) -> Vec<Event> {
         let Self { mut events, spells, overlaps } = self;
         let lives = lives(&events);
         let faults = weather(&spells, began);
         let begun = faults.iter().filter(|event| event.what != What::Healed);
         let begun: Vec<Duration> = begun.map(|event| event.at).collect();
-        // In this order, for what happens at one moment: a fault, and then who stands in line although of it.
+        // For events at the same time, this order: a fault, and then the claims that still stand in line after it.
         events.splice(0..0, faults);
         events.extend(lives.iter().flat_map(|(claim, life)| still_standing(*claim, life, &begun)));
         for (from, to) in overlaps {
@@ -85,7 +85,7 @@ fn lives(events: &[Event]) -> BTreeMap<u64, Life> {
     lives
 }
 
-/// Who was granted the claim under which it stood in line has kept its place, whatever went wrong in between.
+/// A claim that was granted had kept its place in line since it stood there, whatever faults came in between.
 fn still_standing(claim: u64, life: &Life, faults: &[Duration]) -> Vec<Event> {
     let (Some(stood), Some(granted)) = (life.stood, life.granted) else { return Vec::new() };
     let between = faults.iter().filter(|at| (stood..granted).contains(at));

@@ -1,38 +1,38 @@
 //! What goes wrong in a round, and for how long.
 //!
-//! Troubles come one after the other, each healed before the next. Most are short: what breaks a lock is more often a
-//! reply that was lost than a server that was.
+//! Troubles come one after the other, and each is healed before the next. Most are short: a lost reply breaks a lock
+//! more often than a lost server.
 
 use std::time::Duration;
 
 use super::plan::{self, Plan};
 use crate::{Ability, Act, Can, Dice, Mishap, Seat, Subject, Way, Whom};
 
-/// Something goes wrong, and is healed.
+/// A fault, and its heal.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trouble {
-    /// How long all is well before.
+    /// How long all is well before it.
     pub(super) pause: Duration,
     pub(super) blow: Blow,
     /// How long it lasts.
     pub(super) lasts: Duration,
 }
 
-/// What is done.
+/// The fault.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Blow {
-    /// To the server, the network, or what lies between.
+    /// An act on the server or the network.
     Act(Act),
-    /// The process of that number is killed.
+    /// The process with that number is killed.
     Kill(usize),
-    /// The process of that number stands still meanwhile.
+    /// The process with that number is paused meanwhile.
     Stop(usize),
-    /// So many claims of that name are evicted, held or waiting.
+    /// This many claims of that name are evicted, held or waiting ones.
     Evict(String, usize),
 }
 
 impl Blow {
-    /// What befalls whoever holds, if that is more than a delay.
+    /// The mishaps that it is for current holders, if it is more than a delay.
     pub(super) fn mishaps(&self) -> &'static [Mishap] {
         match self {
             Self::Act(Act::Restart | Act::Crash | Act::Stop | Act::KillHome(_)) => {
@@ -43,7 +43,7 @@ impl Blow {
         }
     }
 
-    /// What is asked meanwhile may arrive at its end.
+    /// Whether requests of that time may arrive at its end.
     pub(super) fn holds_requests_up(&self) -> bool {
         matches!(
             self,
@@ -62,20 +62,20 @@ impl std::fmt::Display for Blow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Act(act) => act.fmt(f),
-            Self::Kill(number) => write!(f, "the process of process {number} is killed"),
-            Self::Stop(number) => write!(f, "the process of process {number} stands still"),
+            Self::Kill(number) => write!(f, "process {number} is killed"),
+            Self::Stop(number) => write!(f, "process {number} is paused"),
             Self::Evict(name, count) => write!(f, "an operator evicts up to {count} claims of {name:?}"),
         }
     }
 }
 
-/// What goes wrong while so much passes.
+/// The troubles for a round of this length.
 pub(super) fn draw(plan: &Plan, subject: &dyn Subject, lasts: Duration) -> Vec<Trouble> {
     let dice = Dice::new(plan.seed, "troubles");
     let ttl = subject.ttl();
     let mut troubles = Vec::new();
     let mut passed = Duration::ZERO;
-    // One kind of weather for a round, or all of them: some bugs want one thing again and again.
+    // One sort of fault for a round, or all of them: some bugs need the same fault again and again.
     let season = dice.below(if plan::is_lonely(plan.seed) { 2 } else { 4 });
     let has_network = can(subject, &Blow::Act(Act::Cut(Whom::Everyone)));
     let season = if has_network { season } else { 2 };
@@ -91,7 +91,7 @@ pub(super) fn draw(plan: &Plan, subject: &dyn Subject, lasts: Duration) -> Vec<T
             passed += pause + length;
             troubles.push(Trouble { pause, blow, lasts: length });
         } else {
-            passed += ttl / 20; // where nothing of the kind can be done, the time passes too
+            passed += ttl / 20; // time passes even if no such fault is possible
         }
     }
     troubles
@@ -110,7 +110,7 @@ fn part(dice: &Dice, most: Duration) -> Duration {
     Duration::from_micros(dice.below(u64::try_from(most.as_micros()).unwrap_or(u64::MAX)))
 }
 
-/// Connections are cut just after something was asked on them.
+/// Connections are cut just after a request.
 fn cut(plan: &Plan, dice: &Dice) -> Blow {
     Blow::Act(Act::CutAfter(whom(plan, dice), 2 + dice.below(30)))
 }

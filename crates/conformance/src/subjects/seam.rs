@@ -1,9 +1,8 @@
-//! A backend inside this process, tried at the seam.
+//! A backend inside this process, tested at the seam between core and the backend.
 //!
-//! Each client gets a wire between core and the backend, and whatever goes wrong, goes wrong on the wires: refusals,
-//! lost replies, delays, stalls, deaths. Time is turned by hand, unless the backend goes by the boot clock. A restart
-//! is what a server does that keeps its counter of tokens and nothing else: every session ends, its clients are told,
-//! and lines are empty.
+//! Each client gets a wire between core and the backend. All faults are injected on the wires: refusals, lost replies,
+//! delays, stalls, deaths. The trial turns time by hand, unless the backend uses the boot clock. A restart keeps the
+//! counter of tokens and nothing else: every session ends, its clients are told, and lines are empty.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,19 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, ClaimId, Error, ErrorKind, Grant, Locks, Name, Options, Result, SessionId, Signals};
+use tidelock_core::backend::{Backend, Grant, Layer, Layered, Signals};
+use tidelock_core::{ClaimId, Error, ErrorKind, Locks, Name, Options, Result, SessionId};
 
 use crate::history::Witness;
 use crate::wires::Wires;
 use crate::{
-    Ability, Act, Belief, Can, Cost, Counts, Layer, Layered, ManualTime, Mishap, RealTime, Seat, Server,
-    Subject, Time, Whom, Wrong,
+    Ability, Act, Belief, Can, Cost, Counts, ManualTime, Mishap, RealTime, Seat, Server, Subject, Time, Whom,
+    Wrong,
 };
 
-/// How long claims live where a ttl takes no time.
+/// How long claims live where the trial turns time by hand.
 const TURNED_TTL: Duration = Duration::from_secs(15);
 
-/// How one stage's clients get one more layer each, between core and the wire: the deliberately broken do.
+/// Makes one more layer between core and the wire for each client of a stage. The deliberately broken backends use it.
 pub type Bend = Arc<dyn Fn(&str) -> Arc<dyn Layer> + Send + Sync>;
 
 type Make = dyn Fn(&ManualTime) -> Arc<dyn Backend> + Send + Sync;
@@ -38,12 +38,12 @@ pub struct Seam {
     assumptions: Vec<String>,
     beliefs: BTreeMap<Mishap, Belief>,
     cost: Cost,
-    /// The ttl of a backend that goes by real time.
+    /// The ttl, for a backend that uses real time.
     real_ttl: Option<Duration>,
 }
 
 impl Seam {
-    /// The backend that `make` makes, a fresh one for each trial, going by the time it is given.
+    /// A backend that `make` creates anew for each trial. It must use the time that `make` is given.
     #[must_use]
     pub fn new(name: &str, make: impl Fn(&ManualTime) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
         Self {
@@ -57,35 +57,35 @@ impl Seam {
         }
     }
 
-    /// The backend goes by the boot clock: time is real, and a ttl takes as long as it says.
+    /// The backend uses the boot clock: time is real, and a ttl takes as long as it says.
     #[must_use]
     pub fn in_real_time(mut self, ttl: Duration) -> Self {
         self.real_ttl = Some(ttl);
         self
     }
 
-    /// One more thing that its promises rest on.
+    /// Adds an assumption that its promises rest on.
     #[must_use]
     pub fn assuming(mut self, assumption: &str) -> Self {
         self.assumptions.push(assumption.to_owned());
         self
     }
 
-    /// Whether two may both believe under this mishap. Undeclared, they never do.
+    /// Declares whether two clients may both believe that they hold under this mishap. The default is never.
     #[must_use]
     pub fn believing(mut self, mishap: Mishap, belief: Belief) -> Self {
         self.beliefs.insert(mishap, belief);
         self
     }
 
-    /// What its operations cost. Undeclared, one command each, and none to hand off.
+    /// Declares the cost of its operations. The default is one command each, and none for a hand-off.
     #[must_use]
     pub fn costing(mut self, cost: Cost) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Puts a layer between core and each client's wire; `bend` is asked once for each stage.
+    /// Puts a layer between core and each client's wire. `bend` is called once for each stage.
     #[must_use]
     pub fn bent(mut self, bend: impl Fn(&ManualTime) -> Bend + Send + Sync + 'static) -> Self {
         self.bend = Some(Box::new(bend));
@@ -112,17 +112,17 @@ impl Subject for Seam {
     fn can(&self, ability: Ability) -> Can {
         let no = |why: &str| Can::No(why.to_owned());
         match ability {
-            Ability::FailOver => no("there is no replica in a process's memory"),
-            Ability::Spread => no("all names lie in one process's memory"),
-            Ability::Agree => no("a process's memory is one"),
+            Ability::FailOver => no("a process's memory has no replica"),
+            Ability::Spread => no("all names are in one process's memory"),
+            Ability::Agree => no("there is only one store"),
             Ability::StepClock => no("the boot clock never steps"),
-            Ability::SkewClients => no("all clients of a process read one clock"),
+            Ability::SkewClients => no("all clients of a process read the same clock"),
             Ability::WrongPassword => no("there is no password"),
             Ability::WrongAddress => no("there is no address"),
-            Ability::Sleep if self.real_ttl.is_some() => no("real time cannot be made to jump"),
+            Ability::Sleep if self.real_ttl.is_some() => no("real time cannot jump"),
             Ability::Pause | Ability::Forget => no("a process's memory has no server"),
-            Ability::Cut | Ability::CutPush | Ability::Stall => no("there is no network in a process"),
-            Ability::Child => no("a process's memory is not another process's"),
+            Ability::Cut | Ability::CutPush | Ability::Stall => no("there is no network inside a process"),
+            Ability::Child => no("another process cannot reach this process's memory"),
             Ability::NoPermission => no("there are no permissions"),
             _ => Can::Yes,
         }
@@ -164,7 +164,7 @@ struct SeamServer {
 }
 
 impl SeamServer {
-    /// The names in use, as a session that looks only once sees them.
+    /// The names in use, listed through a temporary session.
     async fn names(&self) -> Result<Vec<Name>> {
         let id = SessionId::from_bits(u64::MAX);
         let session = self.backend.open(id, &Options::new(), Arc::new(Deaf)).await?;
@@ -193,7 +193,7 @@ impl Server for SeamServer {
         if let Some(bend) = &self.bend {
             backend = Arc::new(Layered::new(backend, bend(&options.label)));
         }
-        tidelock::attach(self.wires.overheard(backend), options)
+        tidelock_core::backend::attach(self.wires.overheard(backend), options)
     }
 
     async fn connect_to(&self, _: Seat, _: Options) -> Result<Arc<dyn Locks>> {
@@ -242,7 +242,7 @@ impl Server for SeamServer {
             .names()
             .await?
             .iter()
-            .map(|name| format!("somebody stands in the line of {name:?}"))
+            .map(|name| format!("a claim is left in the line of {name:?}"))
             .collect();
         left.extend(self.wires.open_sessions());
         Ok(left)
@@ -256,10 +256,10 @@ impl fmt::Debug for SeamServer {
 }
 
 fn cannot(what: impl fmt::Display) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this subject does not serve for this: {what}"))
+    Error::new(ErrorKind::Unsupported, format!("this subject cannot do this: {what}"))
 }
 
-/// Hears nothing.
+/// Ignores every signal.
 #[derive(Debug)]
 struct Deaf;
 

@@ -1,8 +1,9 @@
-//! Point 13, for servers that agree: they go on without one of them, and one that the others have left misleads nobody.
+//! Point 13, for servers that form a quorum: they continue without one of them, and a server cut off from the others
+//! misleads no client.
 
 use std::time::Duration;
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -19,16 +20,16 @@ trials! {
 
 /// How many names are held and waited for.
 const NAMES: usize = 100;
-/// A ttl that outlasts an election.
+/// A ttl longer than an election.
 const PATIENT: Duration = Duration::from_secs(15);
-/// One that outlasts it also when the others have to find out first that their leader is gone.
+/// A ttl longer than an election that begins only after the other servers find out that their leader is gone.
 const MORE_PATIENT: Duration = Duration::from_secs(150);
-/// How long servers may take to miss one of them, and to agree without it.
+/// How long servers may take to notice that one is missing, and to agree without it.
 const ELECTION: Duration = Duration::from_secs(75);
-/// How long a lock that can be had may take to be had.
+/// How long it may take to get a lock that is available.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Names that one client holds, each waited for by another.
+/// Names that one client holds, each with another client waiting for it.
 struct Stock {
     holds: Vec<Hold>,
     waiting: Vec<Waiter>,
@@ -49,27 +50,32 @@ impl Stock {
         self.holds.iter().all(|hold| hold.state() == state)
     }
 
-    /// Each name is given back and granted to who waits for it, under a later token.
+    /// Gives each name back. Its waiter must get it, under a later token.
     async fn pass_on(self, stage: &Stage) -> Outcome {
         for (hold, waiter) in self.holds.into_iter().zip(self.waiting) {
             let before = hold.token();
             hold.release().await?;
             let next = stage.turn_within(SOON, waiter).await?;
-            ensure!(next.token() > before, "token {} after {before}", next.token());
+            ensure!(next.token() > before, "token {} was granted after token {before}", next.token());
             next.release().await?;
         }
         Ok(())
     }
 
-    /// Each name is lost to who holds it, before it is granted to who waits for it: the history is looked through for
-    /// that. What the old holder writes afterwards is refused.
+    /// Each name is lost to its holder before its waiter gets it: the history is checked for that. Later writes of the
+    /// old holder are refused.
     async fn move_on(self, stage: &Stage, within: Duration) -> Outcome {
         let told = async || self.all_are(State::Lost);
-        stage.until(stage.ttl(), "the holder knows that it has lost everything", told).await?;
+        stage.until(stage.ttl(), "the holder knows that all its holds are lost", told).await?;
         let resource = Resource::new(stage.recorder(), "stock");
         for (hold, waiter) in self.holds.iter().zip(self.waiting) {
             let next = stage.turn_within(within, waiter).await?;
-            ensure!(next.token() > hold.token(), "token {} after {}", next.token(), hold.token());
+            ensure!(
+                next.token() > hold.token(),
+                "token {} was granted after token {}",
+                next.token(),
+                hold.token()
+            );
             ensure!(resource.write(&next), "the new holder's write was refused");
             ensure!(!resource.write(hold), "the old holder's write was accepted");
             next.release().await?;
@@ -94,11 +100,11 @@ async fn costs_no_lock(stage: &Stage, seat: Seat) -> Outcome {
     let later = stage.now();
     let again =
         async || stage.drive(b.take_within("another", Want::Lock, SOON)).await.is_ok_and(|got| got.is_some());
-    stage.until(ELECTION, "the others serve without it", again).await?;
-    // Each guard has been renewed since by whoever serves now.
+    stage.until(ELECTION, "the other servers serve without it", again).await?;
+    // Since then, the current servers have renewed each guard.
     let renewed = async || stock.all_are(State::Held) && stage.now().since(later) > PATIENT / 3;
-    stage.until(PATIENT, "what is held is renewed", renewed).await?;
-    ensure!(stock.waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
+    stage.until(PATIENT, "all holds are renewed", renewed).await?;
+    ensure!(stock.waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted a name that is held");
     stock.pass_on(stage).await
 }
 
@@ -110,7 +116,7 @@ async fn a_follower_cut_off_from_the_others_misleads_nobody(stage: &Stage) -> Ou
     misleads_nobody(stage, Seat::Follower, Seat::Leader).await
 }
 
-/// The holder knows the server alone that is cut off, and who waits one of those that go on.
+/// The holder knows only the server that is cut off; the waiter knows only one of the others.
 async fn misleads_nobody(stage: &Stage, cut: Seat, on: Seat) -> Outcome {
     let a = stage.client_of(cut, 0, stage.options()).await?;
     let b = stage.client_of(on, 1, stage.options().ttl(MORE_PATIENT)).await?;

@@ -1,11 +1,11 @@
-//! Point 6. Dropping any future at any await leaves nothing behind, within a second.
+//! Point 6. Dropping any future at any await leaves nothing behind, after at most a second.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidelock::ErrorKind;
+use tidelock_core::ErrorKind;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -26,7 +26,7 @@ trials! {
     a_panicking_holder_gives_back: points [6], lessons [], needs [];
 }
 
-/// Polls a future so often, or as often as it wants to be while `longest` passes, and drops it.
+/// Polls a future this often, or as often as it wants while `longest` passes, and drops it.
 async fn poll_and_drop<T>(
     stage: &Stage,
     mut future: Pin<Box<impl Future<Output = T>>>,
@@ -64,7 +64,7 @@ async fn an_acquire_dropped_after_any_number_of_polls_leaves_nothing(stage: &Sta
                     let line = stage.watcher().line(&name).await;
                     line.is_ok_and(|line| line.claims.len() == usize::from(is_taken))
                 };
-                let what = format!("after {polls} polls nothing of {name} is left");
+                let what = format!("nothing is left of {name} after {polls} polls");
                 stage.until(Duration::from_secs(1), &what, only_the_holder).await?;
             }
             stage.act(Act::Heal).await?;
@@ -89,7 +89,7 @@ async fn an_acquire_dropped_before_its_first_poll_asks_nothing(stage: &Stage) ->
     stage.until_empty("never polled").await
 }
 
-/// Somebody of `client 0` asks for `name` while `act` is on, and gives up; then everything is healed.
+/// A task of `client 0` asks for `name` during `act`, and gives up; then everything is healed.
 async fn give_up_under(stage: &Stage, asking: &Client, act: Act, name: &str, want: Want) -> Outcome {
     stage.act(act).await?;
     let mut asked = Box::pin(asking.take(name, want));
@@ -113,7 +113,7 @@ async fn an_acquire_dropped_with_its_request_held_back_leaves_nothing(stage: &St
         give_up_under(stage, &a, Act::HoldRequests(client(0)), &name, want).await?;
         stage.until_empty(&name).await?;
         stage.pass(stage.ttl()).await;
-        ensure!(stage.watcher().is_empty(&name).await, "a request that was held back came alive later");
+        ensure!(stage.watcher().is_empty(&name).await, "a held-back request left a claim after it arrived");
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ async fn an_acquire_dropped_with_its_reply_held_back_leaves_nothing(stage: &Stag
         let name = format!("unanswered {want}");
         give_up_under(stage, &a, Act::HoldReplies(client(0)), &name, want).await?;
         stage.until_empty(&name).await?;
-        ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next one");
+        ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next claim");
     }
     Ok(())
 }
@@ -137,14 +137,14 @@ async fn an_acquire_dropped_with_its_reply_arrived_leaves_nothing(stage: &Stage)
         let name = format!("arrived {want}");
         let mut asked = Box::pin(a.take(&name, want));
         if asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            // Nobody polls it while its reply comes in.
+            // The call is not polled while its reply arrives.
             let stands = async || !stage.watcher().is_empty(&name).await;
             stage.until(Duration::from_secs(1), "its claim stands in line", stands).await?;
             stage.pass(Duration::from_millis(20)).await;
         }
         drop(asked);
         stage.until_empty(&name).await?;
-        ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next one");
+        ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next claim");
     }
     Ok(())
 }
@@ -154,12 +154,12 @@ async fn a_lost_reply_to_an_acquire_strands_no_claim(stage: &Stage) -> Outcome {
     a.take("warm", Want::Lock).await?.release().await?;
     for want in Want::ALONE {
         let name = format!("unanswered {want}");
-        // Every reply is lost, so the call ends in an error; what it may have been granted is given back.
+        // Every reply is lost, so the call ends in an error. A grant that it may have received is given back.
         stage.act(Act::LoseReplies(client(0), usize::MAX)).await?;
         let asked = stage.drive(a.try_take(&name, want)).await;
         stage.act(Act::Heal).await?;
         let kind = asked.map(|hold| hold.is_some()).map_err(|error| error.kind());
-        ensure!(kind == Err(ErrorKind::Timeout), "a lost reply was told as {kind:?}");
+        ensure!(kind == Err(ErrorKind::Timeout), "a lost reply was reported as {kind:?}");
         stage.until_empty(&name).await?;
     }
     Ok(())
@@ -169,7 +169,7 @@ async fn a_lost_reply_to_an_acquire_is_no_answer(stage: &Stage) -> Outcome {
     let [a, b] = stage.clients().await?;
     b.take("warm", Want::Lock).await?.release().await?;
     for want in Want::ALONE {
-        // Held by another: the lost reply said "waiting", and nobody may take it for a grant.
+        // Held by another client: the lost reply said "waiting", and must not be taken for a grant.
         let name = format!("held {want}");
         let hold = a.take(&name, want).await?;
         stage.act(Act::LoseReplies(client(1), 1)).await?;
@@ -178,7 +178,7 @@ async fn a_lost_reply_to_an_acquire_is_no_answer(stage: &Stage) -> Outcome {
         ensure!(!waiting.is_done(), "a lost reply was taken for a grant of {name}");
         hold.release().await?;
         stage.turn(waiting).await?.release().await?;
-        // Free: the lost reply said "granted", and nobody may take it for a refusal.
+        // Free: the lost reply said "granted", and must not be taken for a refusal.
         let name = format!("free {want}");
         stage.act(Act::LoseReplies(client(1), 1)).await?;
         let taken = stage.drive(b.try_take(&name, want)).await?;
@@ -201,7 +201,7 @@ async fn patience_that_ends_leaves_the_line(stage: &Stage) -> Outcome {
         ensure!(took >= patience, "patience of {patience:?} ended after {took:?}");
         ensure!(took < patience + stage.ttl() / 2, "patience of {patience:?} ended after {took:?}");
         let gone = async || stage.watcher().waiters(&name).await == 0;
-        stage.until(Duration::from_secs(1), "whoever lost patience has left", gone).await?;
+        stage.until(Duration::from_secs(1), "the claim whose patience ended has left", gone).await?;
         hold.release().await?;
     }
     Ok(())
@@ -209,27 +209,27 @@ async fn patience_that_ends_leaves_the_line(stage: &Stage) -> Outcome {
 
 async fn a_waiter_that_gives_up_lets_the_next_one_pass(stage: &Stage) -> Outcome {
     let [a, b, c] = stage.clients().await?;
-    // A writer that gives up lets the readers behind it join the one in front.
+    // When a waiting writer gives up, the readers behind it join the reader in front.
     let reading = a.take("table", Want::Read).await?;
     let writer = stage.waiter(&b, "table", Want::Write).await?;
     let behind = stage.waiter(&c, "table", Want::Read).await?;
     drop(writer);
     stage.turn(behind).await?;
     drop(reading);
-    // A large request that gives up lets the small one behind it in.
+    // When a large request gives up, the small one behind it gets in.
     let held = a.take("pool", Want::Permits(1, 3)).await?;
     let large = stage.waiter(&b, "pool", Want::Permits(3, 3)).await?;
     let small = stage.waiter(&c, "pool", Want::Permits(2, 3)).await?;
     drop(large);
     stage.turn(small).await?;
     drop(held);
-    // In the middle of a mutex's line.
+    // A waiter in the middle of a mutex's line gives up.
     let held = a.take("mutex", Want::Lock).await?;
     let first = stage.waiter(&b, "mutex", Want::Lock).await?;
     let second = stage.waiter(&c, "mutex", Want::Lock).await?;
     drop(first);
     let one_left = async || stage.watcher().waiters("mutex").await == 1;
-    stage.until(Duration::from_secs(1), "whoever gave up has left", one_left).await?;
+    stage.until(Duration::from_secs(1), "the claim that gave up has left", one_left).await?;
     held.release().await?;
     stage.turn(second).await?;
     Ok(())
@@ -252,7 +252,7 @@ async fn dropped_releases_and_downgrades_give_back(stage: &Stage) -> Outcome {
 async fn a_panicking_holder_gives_back(stage: &Stage) -> Outcome {
     let [a] = stage.clients().await?;
     let hold = a.take("poisoned", Want::Lock).await?;
-    // Unwinding without the hook's message: nobody needs to read it here.
+    // Unwinds without the panic hook's message, which nobody needs here.
     let ended = std::thread::spawn(move || {
         let _held = hold;
         std::panic::resume_unwind(Box::new("on purpose"));

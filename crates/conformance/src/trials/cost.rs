@@ -1,4 +1,4 @@
-//! Point 12. What an operation costs is known, and a hand-off costs the same however many wait.
+//! Point 12. The cost of each operation is known, and a hand-off costs the same however many claims wait.
 
 use std::time::Duration;
 
@@ -33,13 +33,13 @@ async fn taking_and_giving_back_cost_what_is_declared(stage: &Stage) -> Outcome 
         let declared = 10 * (cost.acquire + cost.release);
         ensure!(
             spent <= declared,
-            "ten times {want} and back took {spent} commands, and {declared} are declared"
+            "taking and releasing {want} ten times took {spent} commands; {declared} are declared"
         );
     }
     Ok(())
 }
 
-/// What ten hand-offs cost while so many more stand in line.
+/// The cost of ten hand-offs while this many more claims stand in line.
 async fn hand_offs(stage: &Stage, clients: &[Client; 4], parked: usize) -> Outcome<(Counts, u64)> {
     let name = format!("hot, {parked} parked");
     let mut hold = clients[0].take(&name, Want::Lock).await?;
@@ -53,11 +53,11 @@ async fn hand_offs(stage: &Stage, clients: &[Client; 4], parked: usize) -> Outco
         hold.release().await?;
         let turn = async || waiter.is_done();
         // No time passes: a hand-off needs none, and nothing else is sent meanwhile.
-        stage.until(Duration::ZERO, "a hand-off needs no time", turn).await?;
+        stage.until(Duration::ZERO, "the next waiter gets its turn", turn).await?;
         hold = waiter.hold().await?;
     }
     let spent = stage.counts().await? - before;
-    // Where time is real, renewals go on meanwhile, and each client that waits looks now and then.
+    // In real time, renewals continue meanwhile, and each waiting client looks now and then.
     let rounds = stage.now().since(began).as_nanos() / (stage.ttl() / 3).as_nanos() + 1;
     let renewals = (stage.subject().cost().renewal + 1)
         * clients.len() as u64
@@ -75,14 +75,14 @@ async fn a_hand_off_costs_the_same_however_many_wait(stage: &Stage) -> Outcome {
     let declared = 10 * (cost.release + cost.hand_off);
     ensure!(
         few.commands <= declared + renewals,
-        "ten hand-offs took {} commands, and {declared} are declared",
+        "ten hand-offs took {} commands; {declared} are declared",
         few.commands
     );
     ensure!(
         many.commands <= declared + more_renewals && many.signals <= few.signals + 2,
-        "ten hand-offs cost {few:?} with nobody behind, and {many:?} with a crowd"
+        "ten hand-offs cost {few:?} with no claim behind, but {many:?} with a crowd behind"
     );
-    ensure!(many.signals <= 20, "ten hand-offs woke clients {} times: a herd", many.signals);
+    ensure!(many.signals <= 20, "ten hand-offs woke clients {} times: this is a herd", many.signals);
     Ok(())
 }
 
@@ -99,11 +99,11 @@ async fn renewals_are_gathered(stage: &Stage) -> Outcome {
     let before = stage.counts().await?;
     stage.pass(stage.ttl()).await;
     let together = (stage.counts().await? - before).commands;
-    // Whatever a name costs, it costs no more often than the first one.
+    // A name costs something no more often than the first name does.
     let declared = (alone + 2) * (1 + stage.subject().cost().renewal * names as u64);
     ensure!(
         together <= declared,
-        "keeping one alive took {alone} commands in a ttl, and a crowd {together}: {declared} are declared"
+        "one ttl took {alone} commands for one name and {together} for a crowd; {declared} are declared"
     );
     Ok(())
 }
@@ -115,7 +115,7 @@ async fn who_waits_costs_nothing_between_looks(stage: &Stage) -> Outcome {
     let before = stage.counts().await?;
     stage.pass(stage.ttl()).await;
     let spent = (stage.counts().await? - before).commands;
-    // Three renewals of each client, and a look of one client now and then: a quarter of a ttl apart at least.
+    // Three renewals for each client, and now and then a look of one client, at least a quarter of a ttl apart.
     ensure!(spent <= 2 * 4 + 5, "a crowd that only waits sent {spent} commands within one ttl");
     drop((waiting, hold));
     Ok(())

@@ -1,11 +1,11 @@
-//! Points 9 and 6. A crowd that gives up costs nobody else a guard, and is gone within a second.
+//! Points 9 and 6. A crowd that gives up costs no other client a guard, and is gone within a second.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
@@ -18,16 +18,16 @@ trials! {
 
 const CROWD: usize = 10_000;
 
-/// For how long a client of this process may come to nothing at least before its guard is lost: to begin and to drop ten
+/// How long a client of this process may be blocked before its guard is lost, at the least: starting and dropping ten
 /// thousand calls takes a busy machine most of a second.
 const BEARABLE: Duration = Duration::from_secs(6);
 
-/// What a join may cost that gives up, in commands: itself, a look for what became of it, and its leave.
+/// The maximum cost of a join that gives up, in commands: the join, a look for its outcome, and its leave.
 const COMMANDS: u64 = 4;
 
-type Joining = Pin<Box<dyn Future<Output = tidelock::Result<Hold>> + Send>>;
+type Joining = Pin<Box<dyn Future<Output = tidelock_core::Result<Hold>> + Send>>;
 
-/// So many who have begun to ask, and have no answer.
+/// Ten thousand calls that have started and have no answer.
 fn crowd(client: &Client, name: &str) -> Vec<Joining> {
     let mut joining: Vec<Joining> = Vec::with_capacity(CROWD);
     for _ in 0..CROWD {
@@ -40,8 +40,9 @@ fn crowd(client: &Client, name: &str) -> Vec<Joining> {
     joining
 }
 
-/// The crowd is dropped, and gone within a second; whoever holds elsewhere has not noticed. The line is looked at a few times only: it is long. Where the machine is so busy that to drop them takes
-/// long by itself, a second is that much longer.
+/// Drops the crowd, which must be gone within a second. The holder elsewhere must not notice. The line is read only a
+/// few times, because it is long. If the machine is so busy that dropping takes long by itself, more than a second is
+/// allowed.
 async fn gone_and_kept<T>(stage: &Stage, crowd: Vec<T>, name: &str, kept: &Hold) -> Outcome {
     const LOOKS: u32 = 5;
     let began = Instant::now();
@@ -55,10 +56,10 @@ async fn gone_and_kept<T>(stage: &Stage, crowd: Vec<T>, name: &str, kept: &Hold)
             break;
         }
     }
-    stage.until(Duration::ZERO, "a second after it gave up, a crowd is gone", is_gone).await
+    stage.until(Duration::ZERO, "the crowd that gave up is gone", is_gone).await
 }
 
-/// Nor does who holds elsewhere notice later.
+/// The holder elsewhere must not notice later either.
 async fn still_kept(stage: &Stage, kept: Hold) -> Outcome {
     stage.pass(stage.ttl().max(BEARABLE)).await;
     ensure!(kept.state() != State::Lost, "a crowd that gave up cost another client its guard");
@@ -72,7 +73,7 @@ async fn ten_thousand_joins_dropped_at_once_cost_nobody_a_guard(stage: &Stage) -
     let kept = a.take("kept", Want::Lock).await?;
     let busy = c.take("crowded", Want::Lock).await?;
     b.take("warm", Want::Lock).await?.release().await?;
-    // None of them is sent, some are, and some are answered.
+    // First none of them is sent, then some are, then some are answered.
     for passed in [0, 2, 20] {
         let before = stage.counts().await?;
         let joining = crowd(&b, "crowded");
@@ -80,9 +81,9 @@ async fn ten_thousand_joins_dropped_at_once_cost_nobody_a_guard(stage: &Stage) -
         gone_and_kept(stage, joining, "crowded", &kept).await?;
         let cost = (stage.counts().await? - before).commands;
         let most = COMMANDS * CROWD as u64;
-        ensure!(cost <= most, "to give up {CROWD} joins took {cost} commands");
+        ensure!(cost <= most, "giving up {CROWD} joins took {cost} commands");
     }
-    // Whoever comes next has its turn.
+    // The next claim gets its turn.
     busy.release().await?;
     stage.drive(b.take("crowded", Want::Lock)).await?.release().await?;
     still_kept(stage, kept).await
@@ -98,15 +99,15 @@ async fn ten_thousand_waiters_who_give_up_cost_nobody_a_guard(stage: &Stage) -> 
     b.take("warm", Want::Lock).await?.release().await?;
     let crowd: Vec<Waiter> = (0..CROWD).map(|_| Waiter::spawn(&b, "crowded", Want::Lock)).collect();
     let other = a.locks().mutex("other")?;
-    // Those who were not answered in time have an error, and their claims are on their way out.
+    // Calls that were not answered in time ended in an error, and their claims are being removed.
     let stand = async || {
         let free = stage.drive(other.lock_within(kept_for / 2)).await;
         let unanswered = crowd.iter().filter(|waiter| waiter.is_done()).count();
         let waiting = stage.watcher().waiters("crowded").await;
         free.is_ok_and(|free| free.is_some()) && unanswered + waiting >= CROWD
     };
-    stage.until(stage.ttl() * 100, "a crowd stands in line, and another name is to be had", stand).await?;
-    ensure!(kept.state() != State::Lost, "a crowd that comes cost another client its guard");
+    stage.until(stage.ttl() * 100, "the crowd stands in line, and another name can be taken", stand).await?;
+    ensure!(kept.state() != State::Lost, "a crowd that joins cost another client its guard");
     gone_and_kept(stage, crowd, "crowded", &kept).await?;
     busy.release().await?;
     still_kept(stage, kept).await

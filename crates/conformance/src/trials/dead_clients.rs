@@ -1,6 +1,6 @@
-//! Point 5. Whoever dies delays the line by a ttl and a tenth at most, at a cost that does not grow with the line.
+//! Point 5. A dead client delays the line by at most a ttl and a tenth, at a cost that does not grow with the line.
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -33,7 +33,10 @@ async fn a_dead_holder_delays_the_line_by_a_ttl_and_a_tenth(stage: &Stage) -> Ou
         let left = bound.saturating_sub(stage.now().since(died));
         stage.turn_within(left, waiter).await?;
     }
-    ensure!(holds.iter().all(|hold| hold.state() == State::Lost), "the dead still believe that they hold");
+    ensure!(
+        holds.iter().all(|hold| hold.state() == State::Lost),
+        "a dead client still believes that it holds"
+    );
     Ok(())
 }
 
@@ -59,14 +62,17 @@ async fn a_dead_clients_permits_come_back_and_no_more(stage: &Stage) -> Outcome 
     let one = stage.turn_within(stage.ttl() * 11 / 10, first).await?;
     let two = stage.turn(second).await?;
     stage.pass(stage.ttl() * 2).await;
-    ensure!(!third.is_done(), "three permits are held, two of them of the dead, and a fourth was granted");
+    ensure!(
+        !third.is_done(),
+        "three permits are held, two of them by dead clients, and a fourth was granted"
+    );
     kept.release().await?;
     let three = stage.turn(third).await?;
     drop((one, two, three));
     Ok(())
 }
 
-/// Whoever comes after the evicted dies as well, and costs what anyone who dies costs.
+/// The client that comes after the evicted one dies as well, and costs what any dead client costs.
 async fn a_hold_that_was_evicted_delays_nobody_by_its_age(stage: &Stage) -> Outcome {
     let [old, operator, alive] = stage.clients().await?;
     let next = stage.client(3).await?;
@@ -74,7 +80,7 @@ async fn a_hold_that_was_evicted_delays_nobody_by_its_age(stage: &Stage) -> Outc
     stage.pass(stage.ttl() * 3).await;
     let buried = stage.waiter(&next, "stock", Want::Lock).await?;
     let waiting = stage.waiter(&alive, "stock", Want::Lock).await?;
-    stage.expect_overlap(); // the evicted may learn of it late
+    stage.expect_overlap(); // the evicted client may learn of it late
     stage.evict(&operator, "stock").await?;
     let _lost = stage.turn(buried).await?;
     stage.act(Act::Kill(client(3))).await?;
@@ -91,13 +97,13 @@ async fn a_dead_reader_lets_the_writer_in(stage: &Stage) -> Outcome {
     stage.act(Act::Kill(client(0))).await?;
     stage.pass(stage.ttl() * 11 / 10).await;
     ensure!(!waiting.is_done(), "a writer was let in beside a living reader");
-    ensure!(reading.state() == State::Held, "a neighbour's death cost a reader its hold");
+    ensure!(reading.state() == State::Held, "the death of another reader cost a reader its hold");
     reading.release().await?;
     stage.turn(waiting).await?;
     Ok(())
 }
 
-/// What it costs the others that `dead` stand in line when their client dies.
+/// The cost for the other clients when a client dies that has `dead` claims in line.
 async fn cost_of_dying(stage: &Stage, first: usize, dead: usize) -> Outcome<u64> {
     let name = format!("line of {dead}");
     let mut clients = Vec::new();
@@ -116,8 +122,8 @@ async fn cost_of_dying(stage: &Stage, first: usize, dead: usize) -> Outcome<u64>
     Ok(cost.commands)
 }
 
-/// A line is its store's for as long as the one lives who lives longest, however short the lives of the others are, and
-/// whoever wrote there last.
+/// The store keeps a line for as long as its longest-living client lives. It does not matter how short the other
+/// clients live, or which client wrote there last.
 async fn who_lives_longer_outlives_the_others_on_a_name(stage: &Stage) -> Outcome {
     let long = || stage.options().ttl(stage.ttl() * 10);
     let [fickle, dead] = stage.clients().await?;
@@ -138,15 +144,15 @@ async fn who_lives_longer_outlives_the_others_on_a_name(stage: &Stage) -> Outcom
         lines.push((name, want, hold, waiting));
     }
     stage.act(Act::Kill(client(1))).await?;
-    stage.pass(stage.ttl() * 5 / 2).await; // longer than the short lives, shorter than until the long ones are renewed
+    stage.pass(stage.ttl() * 5 / 2).await; // longer than the short lives, and before the next long renewal
     for (name, want, hold, waiting) in lines {
-        ensure!(hold.state() == State::Held && !waiting.is_done(), "{name:?} was given to another");
+        ensure!(hold.state() == State::Held && !waiting.is_done(), "{name:?} was granted to another client");
         ensure!(fickle.try_take(&name, want).await?.is_none(), "{name:?} was forgotten under its holder");
         let line = stage.watcher().line(&name).await?;
         let next = line.waiters().next().map(|stander| stander.label.clone());
         ensure!(
             next.as_deref() == Some(waiter.label()),
-            "{next:?} comes next, and {waiter:?} has lost its place"
+            "{next:?} comes next: {waiter:?} has lost its place"
         );
         hold.release().await?;
         stage.turn(waiting).await?.release().await?;
@@ -157,7 +163,10 @@ async fn who_lives_longer_outlives_the_others_on_a_name(stage: &Stage) -> Outcom
 async fn a_dead_crowd_costs_what_one_dead_costs(stage: &Stage) -> Outcome {
     let one = cost_of_dying(stage, 0, 1).await?;
     let many = cost_of_dying(stage, 10, stage.many(200, 2_000)).await?;
-    ensure!(many <= one + 10, "burying one took {one} commands, and burying a crowd {many}");
+    ensure!(
+        many <= one + 10,
+        "removing one dead claim took {one} commands, and removing a crowd took {many}"
+    );
     Ok(())
 }
 

@@ -1,6 +1,7 @@
-//! Point 1. Two guards that conflict are never both held; where a mishap lets two believe so, the fence refuses one.
+//! Point 1. Two guards that conflict are never both held. Where a mishap lets two clients believe that they hold, the
+//! fence refuses one.
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::crowd::Crowd;
 use crate::failure::{Outcome, ensure};
@@ -8,7 +9,7 @@ use crate::stage::client;
 use crate::trial::trials;
 use crate::{Act, Mishap, Resource, Stage, Waiter, Want};
 
-/// How often what was given back is asked for at once: one server of several may be behind, now and then.
+/// How often a released lock is requested again at once: one of several servers may lag behind now and then.
 const HANDED_ROUND: usize = 200;
 
 trials! {
@@ -69,7 +70,7 @@ async fn permits_never_exceed_a_size_that_changes(stage: &Stage) -> Outcome {
     let [a, b, c] = stage.clients().await?;
     let first = a.take("pool", Want::Permits(2, 4)).await?;
     let second = b.take("pool", Want::Permits(2, 4)).await?;
-    // A shrink takes nothing back, and lets nobody in before enough has been given back.
+    // A shrink takes nothing back, and lets no claim in before enough permits have been given back.
     c.resize("pool", 2).await?;
     let waiting = stage.waiter(&c, "pool", Want::Permits(1, 2)).await?;
     ensure!(first.state() == State::Held && second.state() == State::Held, "a shrink took a hold back");
@@ -77,8 +78,8 @@ async fn permits_never_exceed_a_size_that_changes(stage: &Stage) -> Outcome {
     stage.pass(stage.ttl()).await;
     ensure!(!waiting.is_done(), "two of two permits are held, and a third was granted");
     let refused = c.resize("pool", u32::MAX).await;
-    ensure!(refused.is_err(), "a size that is none was taken");
-    // Growth wakes whoever fits now.
+    ensure!(refused.is_err(), "a size of zero was accepted");
+    // Growth wakes the claims that fit now.
     b.resize("pool", 3).await?;
     let third = stage.turn(waiting).await?;
     ensure!(
@@ -107,15 +108,15 @@ async fn contention_is_a_value_and_no_error(stage: &Stage) -> Outcome {
         hold.release().await?;
         ensure!(b.try_take(&name, want).await?.is_some(), "{name} is free, and was refused");
     }
-    // Whoever asks hears of what was taken, and of what was given back, and be it by another server.
+    // A client sees at once what was taken and what was given back, even through another server.
     for round in 0..HANDED_ROUND {
         let [giver, taker] = [0, 1].map(|next| [&a, &b, &c][(round + next) % 3]);
         let hold = giver.take("round", Want::Lock).await?;
         let holders = taker.line("round").await?.holders().count();
-        ensure!(holders == 1, "round {round}: it is held, and its line shows {holders} holders");
+        ensure!(holders == 1, "round {round}: the lock is held, but its line shows {holders} holders");
         hold.release().await?;
         let taken = taker.try_take("round", Want::Lock).await?;
-        ensure!(taken.is_some(), "round {round}: it is free, and was refused");
+        ensure!(taken.is_some(), "round {round}: the lock is free, but was refused");
         if let Some(hold) = taken {
             hold.release().await?;
         }
@@ -130,7 +131,7 @@ async fn readers_hold_together(stage: &Stage) -> Outcome {
     writer.release().await?;
     let mut readers = Vec::new();
     for reader in waiting {
-        readers.push(stage.turn(reader).await?); // none has left when the last one enters
+        readers.push(stage.turn(reader).await?); // no reader has left when the last one enters
     }
     ensure!(b.try_take("table", Want::Write).await?.is_none(), "a writer was let in among readers");
     Ok(())
@@ -149,7 +150,7 @@ async fn a_guard_moves_between_threads_and_tasks(stage: &Stage) -> Outcome {
         b.try_take("carried", Want::Lock).await?.is_some(),
         "a release in another task gave nothing back"
     );
-    // Dropped outside every runtime, too.
+    // It may also be dropped outside every runtime.
     let hold = a.take("dropped", Want::Lock).await?;
     std::thread::spawn(move || drop(hold)).join().expect("dropping does not panic");
     stage.until_empty("dropped").await
@@ -177,15 +178,18 @@ async fn many_names_are_taken_together_or_not_at_all(stage: &Stage) -> Outcome {
     let busy = b.take("name 2", Want::Lock).await?;
     let names = ["name 3", "name 1", "name 2", "name 1"];
     let taken = stage.drive(a.locks().lock_all_within(&names, stage.ttl() / 5)).await?;
-    ensure!(taken.is_none(), "all were taken although one is held by somebody else");
+    ensure!(taken.is_none(), "all were taken although another client holds one");
     for name in ["name 1", "name 3"] {
         stage.until_empty(name).await?;
     }
     busy.release().await?;
     let all = stage.drive(a.locks().lock_all(&names)).await?;
-    ensure!(all.iter().count() == 3, "a name that is given twice is taken once");
+    ensure!(all.iter().count() == 3, "a name that is given twice was not taken once");
     for name in ["name 1", "name 2", "name 3"] {
-        ensure!(b.try_take(name, Want::Lock).await?.is_none(), "{name} is held with the others");
+        ensure!(
+            b.try_take(name, Want::Lock).await?.is_none(),
+            "{name} was granted although it is held with others"
+        );
     }
     all.release().await?;
     Ok(())
@@ -212,18 +216,18 @@ async fn an_evicted_holders_write_is_refused(stage: &Stage) -> Outcome {
     let resource = Resource::new(stage.recorder(), "stock");
     let hold = a.take("stock", Want::Lock).await?;
     ensure!(resource.write(&hold), "the holder's first write was refused");
-    // Nobody tells the evicted: the overlap is the operator's, until the next renewal.
+    // The evicted holder is not told, so the operator's overlap lasts until the next renewal.
     stage.act(Act::DropSignals(client(0))).await?;
     stage.expect_overlap();
     stage.evict(&operator, "stock").await?;
     let next = operator.take("stock", Want::Lock).await?;
     if stage.may_overlap(Mishap::Eviction) {
-        ensure!(hold.state() != State::Lost, "the overlap that is declared could not be forced");
+        ensure!(hold.state() != State::Lost, "the declared overlap could not be forced");
     }
     ensure!(resource.write(&next), "the new holder's write was refused");
     ensure!(!resource.write(&hold), "the evicted holder's write was accepted");
     let told = async || hold.state() == State::Lost;
-    stage.until(stage.ttl() / 2, "an evicted holder knows after its next renewal", told).await?;
+    stage.until(stage.ttl() / 2, "an evicted holder knows it after its next renewal", told).await?;
     ensure!(next.state() == State::Held, "an eviction cost the next holder its hold");
     Ok(())
 }
@@ -233,7 +237,7 @@ async fn a_stopped_clients_late_write_is_refused(stage: &Stage) -> Outcome {
     let resource = Resource::new(stage.recorder(), "stock");
     let hold = a.take("stock", Want::Lock).await?;
     let looked = hold.state();
-    // Between the look and the write the client is stopped, for far longer than its ttl.
+    // Between the check and the write, the client is stopped for far longer than its ttl.
     stage.expect_overlap();
     stage.act(Act::Sleep(stage.ttl() * 4)).await?;
     let next = stage.drive(b.take("stock", Want::Lock)).await?;
@@ -246,8 +250,8 @@ async fn a_stopped_clients_late_write_is_refused(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-/// A waiter's requests arrive, and it hears nothing: it is granted, its lifetime ends, and the next one has its turn. All
-/// that it was told comes at once then, and it has asked again meanwhile.
+/// A waiter's requests arrive, but it hears nothing. It is granted, its lifetime ends, and the next waiter gets its
+/// turn. Then all signals arrive at once, while it has already asked again.
 async fn a_grant_from_before_a_stall_is_not_believed_after_it(stage: &Stage) -> Outcome {
     let patient = stage.options().command_deadline(stage.ttl() * 10);
     let stalled = stage.client_with(0, patient).await?;
@@ -262,10 +266,10 @@ async fn a_grant_from_before_a_stall_is_not_believed_after_it(stage: &Stage) -> 
         first.release().await?;
         let behind = Waiter::spawn(&next, &name, want);
         let second = stage.turn_within(stage.ttl() * 2, behind).await?;
-        stage.pass(stage.ttl() / 5).await; // it asks again, behind the one that holds now
+        stage.pass(stage.ttl() / 5).await; // it asks again, behind the current holder
         stage.act(Act::Heal).await?;
         stage.pass(stage.ttl() / 4).await;
-        ensure!(second.state() == State::Lost || !asking.is_done(), "two hold {name}");
+        ensure!(second.state() == State::Lost || !asking.is_done(), "two clients hold {name}");
         second.release().await?;
         stage.turn_within(stage.ttl() * 2, asking).await?.release().await?;
         stage.until_empty(&name).await?;

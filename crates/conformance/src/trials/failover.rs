@@ -1,8 +1,8 @@
-//! Point 13 again. A replica takes over: what it was told is kept, what it missed is fenced.
+//! Point 13 again. A replica takes over: grants that it knows are kept, and grants that it missed are fenced.
 
 use std::time::Duration;
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;
@@ -14,13 +14,13 @@ trials! {
     a_failover_loses_nothing_that_was_replicated: points [13, 1, 5, 8], lessons [8, 23, 39], needs [FailOver];
 }
 
-/// A ttl that outlasts a failover, and a third of which does so mostly: whoever is renewed then learns soon.
+/// A ttl longer than a failover. A third of it is mostly longer too, so a client whose renewal comes then learns soon.
 const PATIENT: Duration = Duration::from_secs(15);
-/// How long a lock that can be had may take to be had: connections are made anew, and maps read again.
+/// How long it may take to get a lock that is available: connections are opened anew, and maps are read again.
 const SOON: Duration = Duration::from_secs(5);
 
 async fn a_failover_that_missed_the_grant_is_fenced(stage: &Stage) -> Outcome {
-    // It believes for as long as a failover takes, and hears nothing of it.
+    // It believes that it holds for as long as a failover takes, and hears nothing of it.
     let a = stage.client_with(0, stage.options().ttl(PATIENT)).await?;
     let b = stage.client_with(1, stage.options().command_deadline(SOON)).await?;
     let resource = Resource::new(stage.recorder(), "stock");
@@ -35,18 +35,21 @@ async fn a_failover_that_missed_the_grant_is_fenced(stage: &Stage) -> Outcome {
     stage.act(Act::FailOver).await?;
     let next = stage.drive(b.take_within("stock", Want::Lock, SOON)).await?;
     let Some(next) = next else {
-        ensure!(!may_overlap, "the overlap that is declared could not be forced");
+        ensure!(!may_overlap, "the declared overlap could not be forced");
         return Ok(());
     };
-    ensure!(may_overlap, "two believe that they hold, and that is not declared");
-    ensure!(hold.state() != State::Lost, "the first holder does not believe any more: nothing is shown");
-    ensure!(next.token() > hold.token(), "token {} after {}", next.token(), hold.token());
+    ensure!(may_overlap, "two clients believe that they hold, which is not declared");
+    ensure!(
+        hold.state() != State::Lost,
+        "the first holder no longer believes that it holds: the trial shows nothing"
+    );
+    ensure!(next.token() > hold.token(), "token {} was granted after token {}", next.token(), hold.token());
     ensure!(resource.write(&next), "the new holder's write was refused");
     ensure!(!resource.write(&hold), "the old holder's write was accepted");
     stage.act(Act::Heal).await?;
     let told = async || hold.state() == State::Lost;
-    stage.until(PATIENT / 3 + SOON, "the old holder learns that it has lost", told).await?;
-    ensure!(next.state() == State::Held, "the new holder lost what it holds");
+    stage.until(PATIENT / 3 + SOON, "the old holder learns that its hold is lost", told).await?;
+    ensure!(next.state() == State::Held, "the new holder lost its hold");
     next.release().await?;
     Ok(())
 }
@@ -63,13 +66,13 @@ async fn a_failover_loses_nothing_that_was_replicated(stage: &Stage) -> Outcome 
         holds.push(stage.drive(a.take(name, Want::Lock)).await?);
         waiting.push(stage.waiter(&b, name, Want::Lock).await?);
     }
-    stage.pass(stage.ttl()).await; // what was written last is replicated
+    stage.pass(stage.ttl()).await; // so that the last writes are replicated
     stage.act(Act::FailOver).await?;
     for hold in holds.iter().chain([&hot_hold]) {
         ensure!(hold.state() != State::Lost, "a hold was lost, though it was replicated");
     }
     let mut waiters = waiting.iter().chain(&crowd);
-    ensure!(waiters.all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
+    ensure!(waiters.all(|waiter| !waiter.is_done()), "a waiter was granted a name that is held");
     let mut last = hot_hold;
     for waiter in crowd {
         last = passed_on(stage, last, SOON, waiter).await?;
@@ -80,7 +83,7 @@ async fn a_failover_loses_nothing_that_was_replicated(stage: &Stage) -> Outcome 
     Ok(())
 }
 
-/// So many names, and all on the server that dies, for it has the most of them.
+/// This many names, all on the server that will die, which is the one with the most names.
 async fn names_of_one_server(stage: &Stage, count: usize) -> Outcome<Vec<String>> {
     let names: Vec<String> = (0..count * 4).map(|number| format!("name {number}")).collect();
     let homes = match stage.subject().can(Ability::Spread) {
@@ -89,12 +92,16 @@ async fn names_of_one_server(stage: &Stage, count: usize) -> Outcome<Vec<String>
     };
     let of_the_first = names.into_iter().zip(&homes).filter(|(_, home)| **home == homes[0]);
     let names: Vec<String> = of_the_first.map(|(name, _)| name).take(count).collect();
-    ensure!(names.len() == count, "one server has {} of the names that were to be {count}", names.len());
+    ensure!(
+        names.len() == count,
+        "one server has only {} of the {count} names that the trial needs",
+        names.len()
+    );
     Ok(names)
 }
 
-/// Clients that have nothing but one place in line, and look there only now and then: nothing else makes them find out
-/// that their server is another one.
+/// Clients that only have one place in line, and rarely look there. Nothing else makes them find out that their server
+/// has changed.
 async fn who_only_wait(stage: &Stage, name: &str) -> Outcome<Vec<Waiter>> {
     let mut waiters = Vec::new();
     for number in 2..6 {
@@ -104,15 +111,15 @@ async fn who_only_wait(stage: &Stage, name: &str) -> Outcome<Vec<Waiter>> {
     Ok(waiters)
 }
 
-/// Whoever comes next is granted, under a later token.
+/// The next waiter is granted, under a later token.
 async fn passed_on(stage: &Stage, hold: Hold, within: Duration, waiter: Waiter) -> Outcome<Hold> {
     let before = hold.token();
     match hold.release().await {
-        // Its server is another one by now: what met the old one is given back by the keeper.
+        // Its server is another one now: the keeper gives back a hold that the old one had.
         Err(error) if !error.can_retry() => return Err(error.into()),
         _ => {}
     }
     let next = stage.turn_within(within, waiter).await?;
-    ensure!(next.token() > before, "token {} after {before}", next.token());
+    ensure!(next.token() > before, "token {} was granted after token {before}", next.token());
     Ok(next)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::{Error, ErrorKind, Name, Options, Weight};
+use tidelock_core::{Error, ErrorKind, Name, Options, Weight};
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
@@ -25,10 +25,10 @@ trials! {
     somebody_who_never_answers_is_told_within_the_deadline: points [11], lessons [], needs [WrongAddress];
 }
 
-/// Whether nothing at all is in use.
+/// Checks that no name is in use.
 async fn nothing_changed(stage: &Stage) -> Outcome {
     let names = stage.watcher().locks().names("", None).await?;
-    ensure!(names.is_empty(), "what was refused has left {names:?}");
+    ensure!(names.is_empty(), "a refused call has left {names:?}");
     Ok(())
 }
 
@@ -45,14 +45,14 @@ async fn bad_names_are_refused_and_change_nothing(stage: &Stage) -> Outcome {
         ];
         for asked in kinds {
             let kind = asked.map_err(|error| error.kind());
-            ensure!(kind == Err(ErrorKind::InvalidName), "the name {name:?} was told as {kind:?}");
+            ensure!(kind == Err(ErrorKind::InvalidName), "the name {name:?} was reported as {kind:?}");
         }
     }
     stage.until_empty("good").await?;
     nothing_changed(stage).await
 }
 
-/// Names that mean something to a store, a shell or a query, pairwise different.
+/// Names with a meaning for a store, a shell or a query, all different.
 fn strange_names() -> Vec<String> {
     let mut names: Vec<String> = [
         "a",
@@ -129,7 +129,7 @@ async fn strange_names_are_names_and_no_two_are_one(stage: &Stage) -> Outcome {
     let mut holds = Vec::new();
     for name in &names {
         let hold = a.try_take(name, Want::Lock).await?;
-        ensure!(hold.is_some(), "{name:?} is free, and was refused: is it taken for another name?");
+        ensure!(hold.is_some(), "{name:?} is free, but was refused: was it confused with another name?");
         holds.extend(hold);
     }
     for name in &names {
@@ -141,16 +141,16 @@ async fn strange_names_are_names_and_no_two_are_one(stage: &Stage) -> Outcome {
         let meant: Vec<_> = names.iter().filter(|name| name.starts_with(prefix)).collect();
         for name in &meant {
             let is_listed = listed.iter().any(|listed| listed.as_str() == name.as_str());
-            ensure!(is_listed, "{name:?} is in use, and not listed under {prefix:?}");
+            ensure!(is_listed, "{name:?} is in use, but is not listed under {prefix:?}");
         }
         let (meant, listed) = (meant.len(), listed.len());
-        ensure!(listed == meant, "{meant} names in use begin with {prefix:?}, and {listed} are listed");
+        ensure!(listed == meant, "{meant} names in use begin with {prefix:?}, but {listed} are listed");
     }
     Ok(())
 }
 
-/// Every page of the names in use that begin with `prefix`.
-async fn listed(client: &Client, prefix: &str) -> tidelock::Result<Vec<Name>> {
+/// All pages of the names in use that begin with `prefix`.
+async fn listed(client: &Client, prefix: &str) -> tidelock_core::Result<Vec<Name>> {
     let mut listed: Vec<Name> = Vec::new();
     loop {
         let page = client.locks().names(prefix, listed.last()).await?;
@@ -166,7 +166,7 @@ async fn names_that_differ_by_a_slash_are_two(stage: &Stage) -> Outcome {
     for [one, other] in [["a", "a/"], ["a/b", "ab"], ["b/c", "b//c"], ["/d", "d"], ["e/f", "e:f"]] {
         let first = a.take(one, Want::Lock).await?;
         let second = b.try_take(other, Want::Lock).await?;
-        ensure!(second.is_some(), "{one:?} is held, and {other:?} was refused");
+        ensure!(second.is_some(), "{other:?} was refused while only {one:?} is held");
         ensure!(b.try_take(one, Want::Lock).await?.is_none(), "{one:?} was granted twice");
         first.release().await?;
         ensure!(a.try_take(other, Want::Lock).await?.is_none(), "the release of {one:?} has freed {other:?}");
@@ -177,7 +177,7 @@ async fn names_that_differ_by_a_slash_are_two(stage: &Stage) -> Outcome {
 async fn namespaces_do_not_meet(stage: &Stage) -> Outcome {
     let one = stage.client_with(0, stage.options().namespace("one")).await?;
     let other = stage.client_with(1, stage.options().namespace("other")).await?;
-    // Not written down as what they are: for the history one name is one lock.
+    // These locks are not recorded under their names, because one name is one lock in a history.
     let held = one.locks().mutex("shared")?.lock().await?;
     let free = other.locks().mutex("shared")?.try_lock().await?;
     ensure!(free.is_some(), "a name that is held in one namespace was refused in another");
@@ -191,10 +191,10 @@ async fn namespaces_do_not_meet(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-/// The same mistake reads the same on every backend: the sentence is core's.
-fn reads_as(told: tidelock::Result<()>, sentence: &Error) -> Outcome {
+/// The same mistake has the same message on every backend: the message is core's.
+fn reads_as(told: tidelock_core::Result<()>, sentence: &Error) -> Outcome {
     let told = told.map_or_else(|error| error.to_string(), |()| "nothing".to_owned());
-    ensure!(told.ends_with(&sentence.to_string()), "it was told as {told}, and not as {sentence}");
+    ensure!(told.ends_with(&sentence.to_string()), "the error is {told}, not {sentence}");
     Ok(())
 }
 
@@ -202,20 +202,20 @@ async fn bad_permits_are_refused_and_change_nothing(stage: &Stage) -> Outcome {
     let [a] = stage.clients().await?;
     for size in [0, 1 << 31, u32::MAX] {
         let kind = a.locks().semaphore("pool", size).map(drop).map_err(|error| error.kind());
-        ensure!(kind == Err(ErrorKind::InvalidPermits), "a size of {size} was told as {kind:?}");
+        ensure!(kind == Err(ErrorKind::InvalidPermits), "a size of {size} was reported as {kind:?}");
     }
     let pool = a.locks().semaphore("pool", 3)?;
     for permits in [0, 4, u32::MAX] {
         let kind = pool.acquire(permits).await.map(drop).map_err(|error| error.kind());
-        ensure!(kind == Err(ErrorKind::InvalidPermits), "{permits} of 3 permits were told as {kind:?}");
+        ensure!(kind == Err(ErrorKind::InvalidPermits), "{permits} of 3 permits were reported as {kind:?}");
         let kind = pool.try_acquire(permits).await.map(drop).map_err(|error| error.kind());
-        ensure!(kind == Err(ErrorKind::InvalidPermits), "{permits} of 3 permits were told as {kind:?}");
+        ensure!(kind == Err(ErrorKind::InvalidPermits), "{permits} of 3 permits were reported as {kind:?}");
     }
     let all = Weight::new(3).unwrap_or(Weight::ONE);
     reads_as(pool.acquire(4).await.map(drop), &Error::too_heavy(all))?;
     reads_as(pool.try_acquire(4).await.map(drop), &Error::too_heavy(all))?;
     let kind = pool.resize(0).await.map_err(|error| error.kind());
-    ensure!(kind == Err(ErrorKind::InvalidPermits), "a resize to none was told as {kind:?}");
+    ensure!(kind == Err(ErrorKind::InvalidPermits), "a resize to zero was reported as {kind:?}");
     nothing_changed(stage).await
 }
 
@@ -230,18 +230,18 @@ async fn a_name_is_one_kind_while_it_is_in_use(stage: &Stage) -> Outcome {
                 let kind = kind.map_err(|error| error.kind());
                 ensure!(
                     kind == Err(ErrorKind::KindMismatch),
-                    "{other} of a name that is used to {used}: {kind:?}"
+                    "{other} of a name in use as {used} was reported as {kind:?}"
                 );
                 let told = client.take("name", other).await.map(drop);
                 let kind = told.as_ref().map_err(Error::kind);
                 ensure!(
                     kind == Err(ErrorKind::KindMismatch),
-                    "{other} of a name that is used to {used}: {kind:?}"
+                    "{other} of a name in use as {used} was reported as {kind:?}"
                 );
                 reads_as(told, &Error::other_kind(used.kind()))?;
             }
         }
-        ensure!(stage.watcher().line("name").await?.claims.len() == 1, "what was refused stands in line");
+        ensure!(stage.watcher().line("name").await?.claims.len() == 1, "a refused claim stands in line");
         hold.release().await?;
     }
     Ok(())
@@ -253,17 +253,17 @@ async fn silly_ttls_are_refused_by_name(stage: &Stage) -> Outcome {
         let refused = a.locks().with_ttl(ttl).map(drop);
         let named =
             refused.is_err_and(|e| e.kind() == ErrorKind::InvalidOption && e.to_string().contains("ttl"));
-        ensure!(named, "a ttl of {ttl:?} was not refused by name");
+        ensure!(named, "a ttl of {ttl:?} was not refused with an error that names it");
         let refused = stage.server().connect(Options::new().ttl(ttl)).await.map(drop);
         ensure!(
             refused.is_err_and(|e| e.kind() == ErrorKind::InvalidOption),
-            "a ttl of {ttl:?} was connected with"
+            "a client connected with a ttl of {ttl:?}"
         );
     }
     nothing_changed(stage).await
 }
 
-/// Asks in vain, and says how long that took and what it came to.
+/// Asks in vain, and checks how long that took and which error came of it.
 async fn ask_in_vain(stage: &Stage, act: Act) -> Outcome {
     let deadline = stage.ttl() / 5;
     let options = stage.options().command_deadline(deadline).connect_deadline(stage.ttl());
@@ -274,11 +274,11 @@ async fn ask_in_vain(stage: &Stage, act: Act) -> Outcome {
         let asked = stage.now();
         let kind = stage.drive(a.take("unreachable", want)).await.map(drop);
         let took = stage.now().since(asked);
-        let can_retry = kind.as_ref().is_err_and(tidelock::Error::can_retry);
-        ensure!(can_retry, "a server that does not serve was told as {kind:?}");
+        let can_retry = kind.as_ref().is_err_and(tidelock_core::Error::can_retry);
+        ensure!(can_retry, "a server that does not serve was reported as {kind:?}");
         ensure!(
             took <= deadline * 2 + stage.ttl() / 10,
-            "it took {took:?} to be told, with a deadline of {deadline:?}"
+            "the error took {took:?}, with a deadline of {deadline:?}"
         );
     }
     stage.act(Act::Heal).await?;
@@ -297,9 +297,9 @@ async fn a_server_that_is_silent_is_told_within_the_deadline(stage: &Stage) -> O
 async fn a_wrong_password_is_told_and_never_shown(stage: &Stage) -> Outcome {
     let refused = stage.server().connect_wrongly(Wrong::Password, stage.options()).await;
     let Err(error) = refused else {
-        return Err(crate::Failure::new("a wrong password was let in"));
+        return Err(crate::Failure::new("a client connected with a wrong password"));
     };
-    ensure!(error.kind() == ErrorKind::Denied, "a wrong password was told as {:?}", error.kind());
+    ensure!(error.kind() == ErrorKind::Denied, "a wrong password was reported as {:?}", error.kind());
     let shown = format!("{error} {error:?}");
     ensure!(!shown.contains("wrong-password"), "an error shows the password: {shown}");
     nothing_changed(stage).await
@@ -307,11 +307,11 @@ async fn a_wrong_password_is_told_and_never_shown(stage: &Stage) -> Outcome {
 
 async fn a_missing_permission_is_told_at_once(stage: &Stage) -> Outcome {
     let kind = connect_in_vain(stage, Wrong::Permission).await?;
-    ensure!(kind == ErrorKind::Denied, "a missing permission was told as {kind:?}");
+    ensure!(kind == ErrorKind::Denied, "a missing permission was reported as {kind:?}");
     nothing_changed(stage).await
 }
 
-/// What comes of connecting so, which has to be told within the deadline.
+/// The error of a connection with this mistake, which must come within the deadline.
 async fn connect_in_vain(stage: &Stage, wrong: Wrong) -> Outcome<ErrorKind> {
     let deadline = stage.ttl() / 2;
     let options = stage.options().connect_deadline(deadline).command_deadline(deadline);
@@ -319,28 +319,28 @@ async fn connect_in_vain(stage: &Stage, wrong: Wrong) -> Outcome<ErrorKind> {
     let refused = stage.server().connect_wrongly(wrong, options).await;
     let took = stage.now().since(asked);
     let Err(error) = refused else {
-        return Err(crate::Failure::new(format!("a client was let in with a wrong {wrong:?}")));
+        return Err(crate::Failure::new(format!("a client connected with a wrong {wrong:?}")));
     };
-    ensure!(took < deadline * 2, "it took {took:?} to be told, with a deadline of {deadline:?}: {error}");
+    ensure!(took < deadline * 2, "the error took {took:?}, with a deadline of {deadline:?}: {error}");
     Ok(error.kind())
 }
 
 async fn a_wrong_address_is_told_within_the_deadline(stage: &Stage) -> Outcome {
     let kind = connect_in_vain(stage, Wrong::Address).await?;
     let fits = matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout);
-    ensure!(fits, "a wrong address was told as {kind:?}");
+    ensure!(fits, "a wrong address was reported as {kind:?}");
     Ok(())
 }
 
 async fn something_else_at_the_address_is_told(stage: &Stage) -> Outcome {
     let kind = connect_in_vain(stage, Wrong::Stranger).await?;
-    ensure!(kind == ErrorKind::Protocol, "another server than the store's was told as {kind:?}");
+    ensure!(kind == ErrorKind::Protocol, "another kind of server was reported as {kind:?}");
     Ok(())
 }
 
 async fn somebody_who_never_answers_is_told_within_the_deadline(stage: &Stage) -> Outcome {
     let kind = connect_in_vain(stage, Wrong::Mute).await?;
     let fits = matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout);
-    ensure!(fits, "a server that says nothing was told as {kind:?}");
+    ensure!(fits, "a server that says nothing was reported as {kind:?}");
     Ok(())
 }

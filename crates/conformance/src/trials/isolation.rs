@@ -1,8 +1,8 @@
-//! Point 9. What stalls delays only itself: no other client, no other name, and nobody's guard.
+//! Point 9. A stall delays only itself: no other client, no other name, and no guard.
 
 use std::time::Duration;
 
-use tidelock::State;
+use tidelock_core::State;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -43,8 +43,8 @@ async fn a_stalled_name_delays_no_other(stage: &Stage) -> Outcome {
         let free =
             stage.drive(a.take_within(&format!("other {}", round % 4), Want::Lock, stage.ttl() / 10)).await?;
         let took = stage.now().since(asked);
-        ensure!(free.is_some(), "a stalled name kept another from being locked for {took:?}");
-        ensure!(took < stage.ttl() / 10, "a stalled name delayed another by {took:?}");
+        ensure!(free.is_some(), "a stalled name kept another name from being locked for {took:?}");
+        ensure!(took < stage.ttl() / 10, "a stalled name delayed another name by {took:?}");
     }
     drop((stuck, hold));
     stage.act(Act::Heal).await
@@ -58,7 +58,7 @@ async fn a_stalled_name_costs_nobody_a_guard(stage: &Stage) -> Outcome {
     stage.act(Act::StallName("stuck".into())).await?;
     for _ in 0..12 {
         stage.pass(stage.ttl() / 4).await;
-        ensure!(kept.state() == State::Held, "a stalled name brought another name's guard in jeopardy");
+        ensure!(kept.state() == State::Held, "a stalled name put another name's guard in jeopardy");
     }
     stage.act(Act::Heal).await?;
     drop(busy);
@@ -72,7 +72,7 @@ async fn a_crowded_name_delays_no_other(stage: &Stage) -> Outcome {
     let crowd = stage.waiters(&[a.clone(), b.clone()], "crowded", Want::Lock, stage.many(200, 2_000)).await?;
     for round in 0..20 {
         let free = a.try_take(&format!("other {round}"), Want::Lock).await?;
-        ensure!(free.is_some(), "a free name was refused beside a crowded one");
+        ensure!(free.is_some(), "a free name was refused because another one is crowded");
     }
     let other = a.take("other", Want::Lock).await?;
     let waiting = stage.waiter(&b, "other", Want::Lock).await?;

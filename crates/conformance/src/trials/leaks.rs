@@ -1,9 +1,10 @@
-//! Point 10. After any number of names were used and left, nothing is left of them, here or there.
+//! Point 10. After any number of names were used and left, nothing is left of them, neither in a client nor at the
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::Locks;
+use tidelock_core::Locks;
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -20,7 +21,7 @@ trials! {
     closing_keeps_its_deadline_while_the_network_stalls: points [10, 6], lessons [24], needs [Stall];
 }
 
-/// No name is in use any more, as the store itself lists them.
+/// Waits until no name is in use any more, as the store itself lists them.
 pub(super) async fn until_no_names(stage: &Stage) -> Outcome {
     let none = async || stage.watcher().locks().names("", None).await.is_ok_and(|names| names.is_empty());
     stage.until(Duration::from_secs(1), "no name is in use any more", none).await
@@ -57,13 +58,13 @@ async fn a_thousand_cancelled_names_leave_nothing(stage: &Stage) -> Outcome {
     until_no_names(stage).await
 }
 
-/// Nothing is left, neither at the server nor in a client that has ended.
+/// Waits until nothing is left, neither at the server nor in a client that has ended.
 async fn until_no_leftovers(stage: &Stage) -> Outcome {
     let none = async || stage.server().leftovers().await.is_ok_and(|left| left.is_empty());
     let cleaned = stage.until(Duration::from_secs(1), "nothing is left", none).await;
     if cleaned.is_err() {
         let left = stage.server().leftovers().await?;
-        ensure!(left.is_empty(), "this is left: {}", left.join("; "));
+        ensure!(left.is_empty(), "left over: {}", left.join("; "));
     }
     Ok(())
 }
@@ -90,27 +91,27 @@ async fn a_dropped_client_leaves_no_session_and_no_task(stage: &Stage) -> Outcom
     until_no_leftovers(stage).await
 }
 
-/// A process by itself: nothing else uses its memory.
+/// Runs a client in a process of its own, so that nothing else uses its memory.
 async fn refused_tries_leave_nothing_in_a_clients_memory(stage: &Stage) -> Outcome {
     const BYTES: u64 = 16;
     let [a] = stage.clients().await?;
     let _busy = a.take("busy", Want::Lock).await?;
     let mut child = stage.child(0).await?;
     let times = stage.many(30_000, 600_000) as u64;
-    // What it takes at first, for buffers and the like, it keeps and uses again.
+    // A client keeps and reuses the buffers that it allocates at first.
     child.be_refused(times / 2, "busy").await?;
     let before = child.resident()?;
     child.be_refused(times, "busy").await?;
     let grown = child.resident()?.saturating_sub(before);
     ensure!(
         grown < times * BYTES,
-        "{times} refused tries left {grown} bytes behind in the client's memory, {:.1} for each",
+        "{times} refused tries left {grown} bytes in the client's memory, {:.1} bytes each",
         grown as f64 / times as f64
     );
     Ok(())
 }
 
-/// A client that has no session yet.
+/// A client without a session yet.
 fn without_session(stage: &Stage, client: &Client) -> Outcome<Arc<dyn Locks>> {
     Ok(client.locks().with_ttl(stage.ttl() * 2)?)
 }
@@ -125,7 +126,8 @@ async fn closing_keeps_its_deadline_while_the_network_stalls(stage: &Stage) -> O
     closes_in_time(stage, &a, Act::Stall(client(0), Way::Back)).await
 }
 
-/// A session is being opened while nothing gets through; to close ends when it has to, with an error or without.
+/// A session is being opened while nothing gets through. Closing must end within its deadline, with or without an
+/// error.
 async fn closes_in_time(stage: &Stage, client: &Client, act: Act) -> Outcome {
     const DEADLINE: Duration = Duration::from_millis(100);
     let locks = without_session(stage, client)?;
@@ -134,10 +136,10 @@ async fn closes_in_time(stage: &Stage, client: &Client, act: Act) -> Outcome {
     let opening = tokio::spawn(async move { mutex.lock().await.map(drop) });
     stage.pass(DEADLINE / 2).await;
     let asked = stage.now();
-    let _ = stage.drive(locks.close_within(DEADLINE)).await; // it may say what could not be confirmed
+    let _ = stage.drive(locks.close_within(DEADLINE)).await; // the error may say what could not be confirmed
     let took = stage.now().since(asked);
-    ensure!(took < DEADLINE + stage.ttl() / 4, "to close within {DEADLINE:?} took {took:?}");
+    ensure!(took < DEADLINE + stage.ttl() / 4, "closing within {DEADLINE:?} took {took:?}");
     stage.act(Act::Heal).await?;
     let opened = async || opening.is_finished();
-    stage.until(stage.ttl() * 3, "who waited for the session hears that it is closed", opened).await
+    stage.until(stage.ttl() * 3, "the call that waited for the session ends", opened).await
 }

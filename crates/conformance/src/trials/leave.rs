@@ -1,10 +1,10 @@
-//! Point 7. A leave takes out the claim it names and no other, however often and however late it comes.
+//! Point 7. A leave removes the claim it names and no other, however often and however late it comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidelock::{ErrorKind, State};
+use tidelock_core::{ErrorKind, State};
 
 use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;
@@ -30,14 +30,14 @@ async fn a_repeated_leave_frees_no_successor(stage: &Stage) -> Outcome {
         let hold = a.take(&name, want).await?;
         let waiting = stage.waiter(&b, &name, want).await?;
         let behind = stage.waiter(&c, &name, want).await?;
-        // The reply to the leave is lost, so it is sent again, when the next one holds already.
+        // The reply to the leave is lost, so the leave is sent again when the next claim already holds.
         stage.act(Act::LoseReplies(client(0), 1)).await?;
         drop(hold);
-        let taken = |_| Failure::new(format!("a repeated leave took the successor's turn on {name}"));
+        let taken = |_| Failure::new(format!("a repeated leave cost the successor its turn on {name}"));
         let next = stage.turn(waiting).await.map_err(taken)?;
         stage.pass(stage.ttl()).await;
-        ensure!(next.state() == State::Held, "a repeated leave took the successor's hold of {name}");
-        ensure!(!behind.is_done(), "a repeated leave let another one in beside the successor on {name}");
+        ensure!(next.state() == State::Held, "a repeated leave cost the successor its hold of {name}");
+        ensure!(!behind.is_done(), "a repeated leave let another claim in beside the successor on {name}");
         next.release().await?;
         stage.turn(behind).await?.release().await?;
         stage.act(Act::Heal).await?;
@@ -55,11 +55,11 @@ async fn a_release_after_loss_frees_no_successor(stage: &Stage) -> Outcome {
     let late = stage.drive(hold.release()).await;
     ensure!(
         late.is_err_and(|error| error.kind() == ErrorKind::Lost),
-        "releasing what was lost is told as success"
+        "releasing a lost guard is reported as success"
     );
     stage.pass(stage.ttl() / 2).await;
-    ensure!(next.state() == State::Held, "a late release took the successor's hold");
-    ensure!(a.try_take("passed on", Want::Lock).await?.is_none(), "a late release let another one in");
+    ensure!(next.state() == State::Held, "a late release cost the successor its hold");
+    ensure!(a.try_take("passed on", Want::Lock).await?.is_none(), "a late release let another claim in");
     next.release().await?;
     Ok(())
 }
@@ -72,13 +72,10 @@ async fn evicting_twice_frees_no_successor(stage: &Stage) -> Outcome {
     stage.expect_overlap();
     stage.evict(&operator, "stock").await?;
     let next = stage.turn(waiting).await?;
-    ensure!(
-        !operator.locks().evict("stock", evicted).await?,
-        "an evicted claim was there to be evicted again"
-    );
+    ensure!(!operator.locks().evict("stock", evicted).await?, "an evicted claim could be evicted again");
     drop(hold);
     stage.pass(stage.ttl() / 2).await;
-    ensure!(next.state() == State::Held, "a second eviction took the successor's hold");
+    ensure!(next.state() == State::Held, "a second eviction cost the successor its hold");
     next.release().await?;
     Ok(())
 }
@@ -96,7 +93,7 @@ async fn a_join_that_arrives_after_its_leave_does_not_come_alive(stage: &Stage) 
         stage.pass(Duration::from_millis(10)).await;
         asked.abort();
         stage.pass(Duration::from_millis(10)).await;
-        // The leave waits too; everything arrives now, in whichever order.
+        // The leave is held back too. Everything arrives now, in any order.
         stage.act(Act::Heal).await?;
         stage.until_empty(&name).await?;
         stage.pass(stage.ttl() / 2).await;
@@ -115,7 +112,7 @@ async fn a_leave_is_repeated_until_the_store_is_back(stage: &Stage) -> Outcome {
     ensure!(!stage.watcher().is_empty("stuck").await, "a refused leave was carried out");
     stage.act(Act::Heal).await?;
     let free = async || stage.watcher().is_empty("stuck").await;
-    stage.until(stage.ttl() / 3, "a leave that was refused is carried out after the heal", free).await
+    stage.until(stage.ttl() / 3, "a refused leave is carried out after the heal", free).await
 }
 
 async fn no_lock_is_kept_alive_for_nobody(stage: &Stage) -> Outcome {
@@ -135,7 +132,7 @@ async fn no_lock_is_kept_alive_for_nobody(stage: &Stage) -> Outcome {
             let taken = b.try_take(&name, want).await?;
             ensure!(
                 taken.is_some(),
-                "{name} is kept alive although nobody has it: its client goes on renewing it"
+                "{name} stays alive although it was given up: its client continues to renew it"
             );
         }
     }
@@ -169,21 +166,21 @@ impl ShortHolds {
 
 async fn many_short_holds_outlive_many_renewals(stage: &Stage) -> Outcome {
     let [a] = stage.clients().await?;
-    let kept = a.take("kept", Want::Lock).await?; // so that there is something to be renewed
+    let kept = a.take("kept", Want::Lock).await?; // so that there is a hold to renew
     let short = Arc::new(ShortHolds::default());
     let shared = (0..4).map(|_| "shared".to_owned());
     let names = shared.chain((0..4).map(|number| format!("own {number}")));
     let tasks: Vec<_> = names.map(|name| tokio::spawn(short.clone().take(a.clone(), name))).collect();
     let has_failed = || tasks.iter().any(tokio::task::JoinHandle::is_finished);
     for _ in 0..stage.many(300, 3_000) {
-        // However fast time is turned, the tasks keep up with it.
+        // The tasks must keep up with the time, however fast it is turned.
         let before = short.taken.load(Ordering::Relaxed);
         stage.pass(stage.ttl() / 100).await;
         let goes_on = async || short.taken.load(Ordering::Relaxed) > before || has_failed();
-        stage.until(stage.ttl(), "short holds go on", goes_on).await?;
-        ensure!(kept.state() == State::Held, "a hold was lost beside many short ones");
+        stage.until(stage.ttl(), "the tasks take more short holds", goes_on).await?;
+        ensure!(kept.state() == State::Held, "a long hold was lost beside many short ones");
         if has_failed() {
-            break; // which is told below
+            break; // the reason is reported below
         }
     }
     short.is_over.store(true, Ordering::Relaxed);
@@ -212,16 +209,19 @@ async fn closing_gives_everything_back_before_it_returns(stage: &Stage) -> Outco
     }
     ensure!(
         holds.iter().all(|hold| hold.state() == State::Lost),
-        "guards outlive the client that was closed"
+        "a guard is still held after its client was closed"
     );
     let ended = waiting.hold().await;
     ensure!(
         ended.is_err_and(|error| error.kind() == ErrorKind::Closed),
-        "a wait goes on in a client that was closed"
+        "a wait continues in a closed client"
     );
     ensure!(b.waiters("busy").await == 0, "a closed client still stands in line");
     let late = a.take("anything", Want::Lock).await;
-    ensure!(late.is_err_and(|error| error.kind() == ErrorKind::Closed), "a closed client takes locks");
+    ensure!(
+        late.is_err_and(|error| error.kind() == ErrorKind::Closed),
+        "a closed client can still take locks"
+    );
     busy.release().await?;
     Ok(())
 }
@@ -232,7 +232,7 @@ async fn the_last_handle_that_goes_gives_everything_back(stage: &Stage) -> Outco
     let waiting = stage.waiter(&b, "kept", Want::Lock).await?;
     drop(a);
     stage.pass(stage.ttl() * 2).await;
-    ensure!(hold.state() == State::Held && !waiting.is_done(), "a guard does not keep its client");
+    ensure!(hold.state() == State::Held && !waiting.is_done(), "a guard does not keep its client alive");
     drop(hold);
     stage.turn(waiting).await?;
     Ok(())

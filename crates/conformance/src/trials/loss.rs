@@ -1,8 +1,8 @@
-//! Point 4. A guard is lost by its own clock before the server can have given its place away, and not sooner.
+//! Point 4. By its own clock a guard is lost before the server can have given its place away, and not earlier.
 
 use std::time::Duration;
 
-use tidelock::{ErrorKind, State};
+use tidelock_core::{ErrorKind, State};
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -35,7 +35,7 @@ async fn loss_is_told_before_the_lease_can_have_ended(stage: &Stage) -> Outcome 
         let passed = stage.now().since(asked);
         ensure!(
             passed < stage.ttl(),
-            "{passed:?} after it was asked for, a guard still believes, and the ttl is over"
+            "the ttl is over, {passed:?} after the request, but the guard is not lost"
         );
         stage.pass(stage.ttl() / 100).await;
     }
@@ -56,16 +56,16 @@ async fn a_deadline_counts_from_before_the_request(stage: &Stage) -> Outcome {
     let remaining = hold.guard().remaining();
     ensure!(
         remaining + took <= stage.ttl(),
-        "asked {took:?} ago, and it is believed for {remaining:?} more, with a ttl of {:?}",
+        "{took:?} after the request, the guard has {remaining:?} left, with a ttl of {:?}",
         stage.ttl()
     );
-    // Renewals take as long: what they promise never reaches a whole ttl beyond the reply.
+    // Renewals take as long: the lifetime that they promise never reaches a whole ttl beyond the reply.
     for _ in 0..60 {
         stage.pass(stage.ttl() / 40).await;
         let remaining = hold.guard().remaining();
         ensure!(
             remaining + slow <= stage.ttl(),
-            "a renewal that took {slow:?} is believed for {remaining:?} after its reply, with a ttl of {:?}",
+            "after the reply to a renewal that took {slow:?}, the guard has {remaining:?} left, with a ttl of {:?}",
             stage.ttl()
         );
     }
@@ -78,11 +78,11 @@ async fn one_failed_renewal_is_jeopardy_and_not_loss(stage: &Stage) -> Outcome {
     let hold = a.take("kept", Want::Lock).await?;
     stage.act(Act::Refuse(client(0))).await?;
     let noticed = async || hold.state() != State::Held;
-    stage.until(stage.ttl() / 2, "a failed renewal shows", noticed).await?;
+    stage.until(stage.ttl() / 2, "the guard shows that a renewal failed", noticed).await?;
     ensure!(hold.state() == State::Jeopardy, "one failed renewal lost the hold");
     stage.act(Act::Heal).await?;
     let recovered = async || hold.state() == State::Held;
-    stage.until(stage.ttl() / 2, "a renewal is tried again, and succeeds", recovered).await?;
+    stage.until(stage.ttl() / 2, "the renewal is tried again and succeeds", recovered).await?;
     stage.pass(stage.ttl() * 2).await;
     ensure!(hold.state() == State::Held, "renewals stopped after one had failed");
     Ok(())
@@ -107,7 +107,7 @@ async fn a_busy_runtime_keeps_what_it_holds(stage: &Stage) -> Outcome {
     let [a] = stage.clients().await?;
     let hold = a.take("kept", Want::Lock).await?;
     let (time, by) = (stage.time().clone(), stage.ttl() * 2);
-    // The user's own runtime does nothing for two ttls: one thread, and that is stuck.
+    // The user's own runtime does nothing for two ttls: its only thread is blocked.
     let stuck = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a small runtime");
         runtime.block_on(async {
@@ -118,7 +118,7 @@ async fn a_busy_runtime_keeps_what_it_holds(stage: &Stage) -> Outcome {
     let ended = async || stuck.is_finished();
     stage.until(stage.ttl() * 3, "the busy runtime is done", ended).await?;
     let state = stuck.join().expect("being stuck does not panic");
-    ensure!(state == State::Held, "a runtime that was busy for two ttls lost what it held: {state:?}");
+    ensure!(state == State::Held, "a runtime that was busy for two ttls lost its hold: {state:?}");
     Ok(())
 }
 
@@ -127,14 +127,14 @@ async fn the_lost_future_fires_after_a_sleep_past_the_ttl(stage: &Stage) -> Outc
     let hold = a.take("kept", Want::Lock).await?;
     let lost = tokio::spawn(hold.guard().lost());
     stage.act(Act::Sleep(stage.ttl() * 2)).await?;
-    ensure!(hold.state() == State::Lost, "a guard is believed after its machine slept for two ttls");
+    ensure!(hold.state() == State::Lost, "a guard is not lost after its machine slept for two ttls");
     let fired = async || lost.is_finished();
     stage.until(Duration::from_millis(200), "the future of the loss is ready", fired).await?;
     stage.drive(b.take("kept", Want::Lock)).await?.release().await?;
     let late = stage.drive(hold.release()).await;
     ensure!(
         late.is_err_and(|error| error.kind() == ErrorKind::Lost),
-        "releasing what was lost is told as success"
+        "releasing a lost guard is reported as success"
     );
     Ok(())
 }
@@ -153,7 +153,7 @@ async fn an_ended_session_is_told_to_every_guard(stage: &Stage) -> Outcome {
         let late = stage.drive(hold.release()).await;
         ensure!(
             late.is_err_and(|error| error.kind() == ErrorKind::Lost),
-            "releasing what was lost is told as success"
+            "releasing a lost guard is reported as success"
         );
     }
     Ok(())
@@ -164,25 +164,25 @@ async fn a_lost_guard_stays_lost(stage: &Stage) -> Outcome {
     let hold = a.take("kept", Want::Lock).await?;
     stage.act(Act::Refuse(client(0))).await?;
     let lost = async || hold.state() == State::Lost;
-    stage.until(stage.ttl() * 11 / 10, "it is lost", lost).await?;
+    stage.until(stage.ttl() * 11 / 10, "the hold is lost", lost).await?;
     stage.act(Act::Heal).await?;
     stage.pass(stage.ttl()).await;
-    ensure!(hold.state() == State::Lost, "a lost guard came alive again");
+    ensure!(hold.state() == State::Lost, "a lost guard became valid again");
     let again = stage.drive(a.take_within("kept", Want::Lock, stage.ttl())).await?;
-    ensure!(again.is_some(), "the client cannot lock anew what it has lost");
+    ensure!(again.is_some(), "the client cannot lock the lost name again");
     Ok(())
 }
 
 async fn work_stops_when_its_guard_is_lost(stage: &Stage) -> Outcome {
     let [a] = stage.clients().await?;
     let hold = a.take("work", Want::Lock).await?;
-    ensure!(hold.guard().run(async { 7 }).await? == 7, "work under a guard has another outcome");
+    ensure!(hold.guard().run(async { 7 }).await? == 7, "work under a guard returned another value");
     let endless = hold.guard().run(std::future::pending::<()>());
     let (ended, acted) = tokio::join!(stage.drive(endless), stage.act(Act::EndSession(client(0))));
     acted?;
     ensure!(
         ended.is_err_and(|error| error.kind() == ErrorKind::Lost),
-        "work went on after its guard was lost"
+        "work continued after its guard was lost"
     );
     Ok(())
 }
@@ -193,7 +193,7 @@ async fn the_longest_hold_ends_however_healthy_its_keeper(stage: &Stage) -> Outc
     let b = stage.client(1).await?;
     let hold = a.take("bounded", Want::Lock).await?;
     let waiting = stage.waiter(&b, "bounded", Want::Lock).await?;
-    ensure!(hold.state() == State::Held, "it was lost too early");
+    ensure!(hold.state() == State::Held, "the hold was lost too early");
     let lost = async || hold.state() == State::Lost;
     stage.until(longest * 11 / 10, "a hold ends after max_hold", lost).await?;
     stage.turn(waiting).await?;

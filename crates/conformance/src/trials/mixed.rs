@@ -1,5 +1,5 @@
-//! Point 1, where programs do not agree about a name: it is used as two kinds, or declared in two sizes, as while a new
-//! version is rolled out.
+//! Point 1, if programs disagree about a name: they use it as two kinds, or declare two sizes, as during the rollout
+//! of a new version.
 
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -16,8 +16,8 @@ trials! {
     clients_that_declare_two_sizes_are_told_one_at_a_time: points [1], lessons [30], needs [];
 }
 
-/// Somebody asks for the name as another kind, and hears nothing: where lines are shown, its claim stands there, and it
-/// does not know that it should not.
+/// A client asks for the name as another kind, and hears nothing. If the store shows lines, its claim stands there,
+/// and the client does not know that it should not.
 async fn a_claim_of_another_kind_that_is_cut_off_lets_nobody_in(stage: &Stage) -> Outcome {
     let [stray, a, b, c] = stage.clients().await?;
     stray.take("warm", Want::Lock).await?.release().await?;
@@ -40,7 +40,7 @@ async fn a_claim_of_another_kind_that_is_cut_off_lets_nobody_in(stage: &Stage) -
         holder.release().await?;
         stage.pass(stage.ttl() / 10).await;
         let in_at_once = waiting.iter().filter(|waiter| waiter.is_done()).count();
-        ensure!(in_at_once <= 1, "{in_at_once} are in who exclude each other, behind {other}");
+        ensure!(in_at_once <= 1, "{in_at_once} claims that exclude each other hold at once, behind {other}");
         drop(cut_off);
         stage.act(Act::Heal).await?;
         for waiter in waiting {
@@ -51,11 +51,11 @@ async fn a_claim_of_another_kind_that_is_cut_off_lets_nobody_in(stage: &Stage) -
     Ok(())
 }
 
-/// The history is looked through: guards that overlap were told one size, and fit it.
+/// The history is checked: guards that overlap were told the same size, and fit it.
 async fn clients_that_declare_two_sizes_are_told_one_at_a_time(stage: &Stage) -> Outcome {
     let clients: [_; 6] = stage.clients().await?;
     let rounds = u32::try_from(stage.many(40, 400)).unwrap_or(u32::MAX);
-    let mut deploy: JoinSet<tidelock::Result<()>> = JoinSet::new();
+    let mut deploy: JoinSet<tidelock_core::Result<()>> = JoinSet::new();
     for (client, of) in clients.into_iter().zip([7, 9].into_iter().cycle()) {
         deploy.spawn(async move {
             for round in 0..rounds {

@@ -1,5 +1,5 @@
-//! The trials: a file for each point of the contract, and two for what touches most of them, networks and processes.
-//! Each has a table that says what its trials are about.
+//! The trials: a file for each point of the contract, and two for networks and processes, which touch most points.
+//! Each file has a table that says what its trials test.
 
 mod agreement;
 mod cancellation;
@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 
 use crate::Trial;
 
-/// Every trial, in the order of the contract's points.
+/// All trials, in the order of the contract's points.
 pub fn all() -> &'static [Trial] {
     static ALL: OnceLock<Vec<Trial>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -56,13 +56,13 @@ pub fn all() -> &'static [Trial] {
     })
 }
 
-/// Lessons that no backend inside a process can show, and why.
+/// Lessons that only a server can show, and why a backend inside a process cannot.
 pub const ONLY_SERVERS: &[(u8, &str)] = &[
-    (11, "clients of one process read one clock; a server's clients read their own"),
+    (11, "clients of one process read the same clock; a server's clients read their own"),
     (23, "a process's memory has no replica to fail over to"),
     (25, "a process's memory asks for no password and no token of access"),
     (36, "a process's memory has no connection to lose"),
-    (39, "a process's memory has nobody to fail over to"),
+    (39, "a process's memory has no server to fail over to"),
 ];
 
 /// Lessons that no trial shows, and where they are shown.

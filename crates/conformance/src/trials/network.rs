@@ -1,10 +1,10 @@
-//! What a network does to a client: connections end with a word or without, and stall or lag either way. It touches
-//! most points of the contract; none of them may give way.
+//! Faults of a client's network: connections end with or without notice, and stall or lag in either direction. The
+//! trials touch most points of the contract, and every point must hold.
 
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidelock::{Error, Options, State};
+use tidelock_core::{Error, Options, State};
 use tokio::task::JoinSet;
 
 use crate::failure::{Failure, Outcome, ensure};
@@ -27,12 +27,12 @@ trials! {
     waiters_get_on_while_they_cannot_be_told: points [8], lessons [8], needs [CutPush];
 }
 
-/// Every way in which connections end; each is done to a client of its own.
+/// All ways in which connections end. Each is done to a client of its own.
 fn endings() -> [fn(Whom) -> Act; 3] {
     [Act::Cut, Act::Reset, Act::HalfOpen]
 }
 
-/// Options under which what nobody answers is given up well within a ttl, which leaves a busy machine some time.
+/// Options under which an unanswered call is given up well within a ttl, with some time left for a busy machine.
 fn brisk(stage: &Stage) -> Options {
     let deadline = stage.ttl() / 5;
     let options =
@@ -53,8 +53,8 @@ async fn brisk_clients(stage: &Stage) -> Outcome<Vec<Client>> {
     Ok(clients)
 }
 
-/// Sees to it that a client has a connection to the server that has this name: what befalls the network then befalls
-/// that connection, and keeps nobody from making one. One that has died without a word is found out by who asks.
+/// Makes sure that a client has a connection to the server that has this name. A fault of the network then hits that
+/// connection, and prevents no new one. A connection that died silently is noticed by the next request.
 async fn warm(stage: &Stage, client: &Client, name: &str, want: Want) -> Outcome {
     let answered = async || match client.take(name, want).await {
         Ok(hold) => hold.release().await.is_ok(),
@@ -78,7 +78,7 @@ async fn a_connection_that_ends_while_acquiring_strands_no_claim(stage: &Stage) 
     for is_taken in [false, true] {
         let name = |number: usize| format!("asked {number}, taken: {is_taken}");
         let mut holds = Vec::new();
-        let mut asked = Err(Failure::new("nobody has asked"));
+        let mut asked = Err(Failure::new("no request was sent"));
         for _ in 0..TRIES {
             asked = all_ask_unheard(stage, &clients, &name, is_taken.then_some(&other), &mut holds).await;
             if asked.is_ok() {
@@ -96,7 +96,7 @@ async fn a_connection_that_ends_while_acquiring_strands_no_claim(stage: &Stage) 
             match waiter.hold().await {
                 Ok(hold) => hold.release().await?,
                 Err(error) => {
-                    ensure!(error.can_retry(), "a connection that ended was told as {error:?}");
+                    ensure!(error.can_retry(), "a connection that ended was reported as {error:?}");
                 }
             }
             stage.until_empty(&name(number)).await?;
@@ -105,12 +105,12 @@ async fn a_connection_that_ends_while_acquiring_strands_no_claim(stage: &Stage) 
     Ok(())
 }
 
-/// How often it is tried to have requests arrive of which no reply does. A store that cleans up may do away with a free
-/// line just before a request, as ZooKeeper does with what is empty: the claim then takes a second request, which is not
-/// made before the first is answered.
+/// How often to try to have requests arrive whose replies do not. A store that cleans up may remove a free line just
+/// before a request, as ZooKeeper does with empty nodes. The claim then needs a second request, which is not sent
+/// before the first is answered.
 const TRIES: usize = 3;
 
-/// Each client's claim stands in line, which `holder` may have taken, and none of them hears of it.
+/// Each client's claim stands in line, behind one of `holder` if it is given, and no client hears of it.
 async fn all_ask_unheard(
     stage: &Stage,
     clients: &[Client],
@@ -153,7 +153,7 @@ async fn a_connection_that_ends_while_holding_costs_no_hold(stage: &Stage) -> Ou
         }
     }
     for (hold, waiter) in holds.into_iter().zip(waiting) {
-        ensure!(hold.state() == State::Held, "{hold:?}: it is not renewed over a new connection");
+        ensure!(hold.state() == State::Held, "{hold:?}: the hold was not renewed over a new connection");
         ensure!(!waiter.is_done(), "a waiter got in while the lock was held");
         hold.release().await?;
         stage.turn(waiter).await?;
@@ -169,7 +169,8 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
         let name = format!("line {number}");
         let hold = other.take(&name, Want::Lock).await?;
         let first = stage.waiter(one, &name, Want::Lock).await?;
-        // Others see it stand in line before it hears of it itself, and until then it only asks. This is answered later.
+        // Other clients see it in line before it hears of that itself. Until then it only tries, and this is answered
+        // later.
         ensure!(one.try_take(&name, Want::Lock).await?.is_none(), "a lock that is held was granted");
         let second = stage.waiter(&other, &name, Want::Lock).await?;
         lines.push((name, hold, first, second));
@@ -180,7 +181,10 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
         let line = stage.watcher().line(&name).await?;
         let waiters: Vec<&str> = line.waiters().map(|stander| stander.label.as_str()).collect();
         let (ended, other) = (clients[number].label(), other.label());
-        ensure!(waiters == [ended, other], "the connection of {ended} has ended, and {waiters:?} wait");
+        ensure!(
+            waiters == [ended, other],
+            "the connection of {ended} has ended, and the waiters are {waiters:?}"
+        );
         hold.release().await?;
         stage.turn(first).await?.release().await?;
         stage.turn(second).await?.release().await?;
@@ -188,7 +192,7 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
     Ok(())
 }
 
-/// Long names, so that what a client has to say of them after a reconnect does not fit into one request.
+/// The names are long, so that a client's claims on them do not fit into one request after a reconnect.
 async fn thousands_of_waited_names_survive_a_lost_connection(stage: &Stage) -> Outcome {
     const TOGETHER: usize = 250;
     let ttl = stage.ttl() * 4;
@@ -212,9 +216,9 @@ async fn thousands_of_waited_names_survive_a_lost_connection(stage: &Stage) -> O
     stage.act(Act::Cut(client(1))).await?;
     stage.pass(stage.ttl() / 50).await;
     stage.act(Act::Heal).await?;
-    stage.pass(ttl).await; // whatever could not be renewed is lost by then
-    ensure!(kept.state() != State::Lost, "what is held was lost among {count} that are waited for");
-    ensure!(waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted what is held");
+    stage.pass(ttl).await; // by then, a hold that could not be renewed is lost
+    ensure!(kept.state() != State::Lost, "a hold was lost while {count} other names are waited for");
+    ensure!(waiting.iter().all(|waiter| !waiter.is_done()), "a waiter was granted a name that is held");
     drop(holds);
     let mut releasing = JoinSet::new();
     for waiter in waiting {
@@ -247,7 +251,7 @@ async fn a_connection_that_ends_while_releasing_gives_back(stage: &Stage) -> Out
             stage.until_empty(&dropped).await?;
             let told = stage.drive(release).await?;
             let fits = told.as_ref().map_or_else(Error::can_retry, |()| true);
-            ensure!(fits, "a release whose connection ended was told as {told:?}");
+            ensure!(fits, "a release whose connection ended was reported as {told:?}");
         }
     }
     Ok(())
@@ -265,22 +269,22 @@ async fn a_stalled_network_is_told_in_time(stage: &Stage) -> Outcome {
     let stalled = stage.now();
     while holds.iter().any(|hold| hold.state() != State::Lost) {
         let passed = stage.now().since(stalled);
-        ensure!(passed < stage.ttl(), "{passed:?} after the network has stalled, a guard still believes");
+        ensure!(passed < stage.ttl(), "{passed:?} after the network stalled, the guard is not lost");
         stage.pass(stage.ttl() / 100).await;
     }
-    let bound = stage.ttl() * 2; // what is renewed without an answer lives on: one way nothing is told
+    let bound = stage.ttl() * 2; // if replies are held back, a claim that is renewed lives on
     let mut next = Vec::new();
     for waiter in waiting {
         next.push(stage.turn_within(bound.saturating_sub(stage.now().since(stalled)), waiter).await?);
     }
     stage.act(Act::Heal).await?;
-    drop(holds); // late: nobody's claim goes with them
+    drop(holds); // late: this must remove no other claim
     stage.pass(stage.ttl() / 2).await;
-    ensure!(next.iter().all(|hold| hold.state() == State::Held), "a late leave took a successor's hold");
+    ensure!(next.iter().all(|hold| hold.state() == State::Held), "a late leave cost a successor its hold");
     drop(next);
     for (one, way) in [(&there, Way::There), (&back, Way::Back)] {
         let again = stage.drive(one.take_within(&format!("stalled {way}"), Want::Lock, stage.ttl())).await?;
-        ensure!(again.is_some(), "a client whose network was stalled {way} takes no locks any more");
+        ensure!(again.is_some(), "a client whose network was stalled {way} cannot take locks any more");
     }
     Ok(())
 }
@@ -312,20 +316,20 @@ async fn a_slow_network_only_slows(stage: &Stage) -> Outcome {
     let asked = stage.now();
     let hold = slow.take("slow", Want::Lock).await?;
     let (took, remaining) = (stage.now().since(asked), hold.guard().remaining());
-    ensure!(took >= both, "a network that takes {both:?} there and back has answered after {took:?}");
+    ensure!(took >= both, "a network that takes {both:?} there and back answered after only {took:?}");
     ensure!(
         remaining + took <= stage.ttl(),
-        "asked {took:?} ago, and it is believed for {remaining:?} more, with a ttl of {:?}",
+        "{took:?} after the request, the guard has {remaining:?} left, with a ttl of {:?}",
         stage.ttl()
     );
     let waiting = stage.waiter(&other, "slow", Want::Lock).await?;
     for _ in 0..80 {
         stage.pass(stage.ttl() / 40).await;
         let remaining = hold.guard().remaining();
-        ensure!(hold.state() == State::Held, "a network that is slow brought a hold in jeopardy");
+        ensure!(hold.state() == State::Held, "a slow network put a hold in jeopardy");
         ensure!(
             remaining + both <= stage.ttl(),
-            "a renewal that took {both:?} is believed for {remaining:?} after its reply, with a ttl of {:?}",
+            "after the reply to a renewal that took {both:?}, the guard has {remaining:?} left, with a ttl of {:?}",
             stage.ttl()
         );
     }
@@ -358,7 +362,7 @@ async fn an_acquire_dropped_on_a_stalled_network_leaves_nothing(stage: &Stage) -
             stage.pass(stage.ttl() / 10).await;
             ensure!(
                 b.try_take(&name, want).await?.is_some(),
-                "what was given up under {name:?} has come alive"
+                "a request for {name:?} that was given up left a claim"
             );
         }
     }
@@ -374,19 +378,19 @@ async fn a_join_that_arrives_by_an_old_connection_does_not_come_alive(stage: &St
         stage.act(Act::Strand(client(0))).await?;
         let told = stage.drive(a.try_take(&name, want)).await.map(|hold| hold.is_some());
         let fits = told.as_ref().map_or_else(Error::can_retry, |is_held| *is_held);
-        ensure!(fits, "an acquire whose request is on its way was told as {told:?}");
-        // Whatever came of it is given back, over a new connection.
+        ensure!(fits, "an acquire whose request is still on its way was reported as {told:?}");
+        // A grant that may have come of it is given back, over a new connection.
         stage.pass(stage.ttl() / 2).await;
         stage.act(Act::Heal).await?;
         stage.pass(stage.ttl() / 10).await;
         let line = stage.watcher().line(&name).await?;
-        ensure!(line.claims.is_empty(), "a request of an old connection has come alive: {:?}", line.claims);
-        ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next one");
+        ensure!(line.claims.is_empty(), "a request of an old connection left a claim: {:?}", line.claims);
+        ensure!(b.try_take(&name, want).await?.is_some(), "{name} is not free for the next claim");
     }
     Ok(())
 }
 
-/// A holder and a waiter whose leases are so long that nothing but being told, or looking, helps the waiter soon.
+/// A holder and a waiter with leases so long that only a signal, or a look, helps the waiter soon.
 async fn long_leases(stage: &Stage) -> Outcome<[Client; 2]> {
     let options = stage.options().ttl(stage.ttl() * 20);
     Ok([stage.client_with(0, options.clone()).await?, stage.client_with(1, options).await?])
@@ -401,7 +405,7 @@ async fn waiters_look_again_when_they_can_be_told_again(stage: &Stage) -> Outcom
         stage.pass(stage.ttl() / 10).await; // it knows that it waits, and asks no more
         stage.act(Act::CutPush(client(1))).await?;
         stage.pass(stage.ttl() / 20).await;
-        hold.release().await?; // whatever is told now is lost
+        hold.release().await?; // every signal from now on is lost
         stage.pass(stage.ttl() / 10).await;
         stage.act(Act::Heal).await?;
         stage.turn_within(stage.ttl() * 2, waiting).await?.release().await?;
@@ -416,11 +420,11 @@ async fn waiters_get_on_while_they_cannot_be_told(stage: &Stage) -> Outcome {
     let second = stage.waiter(&c, "untold", Want::Lock).await?;
     stage.act(Act::CutPush(client(1))).await?;
     hold.release().await?;
-    // Whoever cannot be told for a ttl gets its turn, or makes way and comes again; nobody waits for ever.
+    // A client that cannot be told for a ttl gets its turn, or makes way and comes again; no claim waits for ever.
     stage.pass(stage.ttl()).await;
     stage.act(Act::Heal).await?;
     let one = async || first.is_done() || second.is_done();
-    stage.until(stage.ttl() * 2, "one of those who wait gets its turn", one).await?;
+    stage.until(stage.ttl() * 2, "one of the waiters gets its turn", one).await?;
     let (now, later) = if first.is_done() { (first, second) } else { (second, first) };
     now.hold().await?.release().await?;
     stage.turn_within(stage.ttl() * 2, later).await?.release().await?;

@@ -1,4 +1,4 @@
-//! Point 3. First come, first served, as the server saw them come; nobody is starved.
+//! Point 3. First come, first served, in the order in which the server received the claims; no claim is starved.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn a_thousand_waiters_are_served_in_order(stage: &Stage) -> Outcome {
     let first = clients[0].take("hot", Want::Lock).await?;
     let mut waiting = Vec::new();
     for _ in 0..10 {
-        // Within a hundred nobody knows who came first; between the hundreds the history's check does.
+        // Within a hundred the order is not known; between the hundreds, the history's check verifies it.
         waiting.extend(stage.waiters(&clients, "hot", Want::Lock, stage.many(100, 1_000)).await?);
     }
     first.release().await?;
@@ -60,7 +60,7 @@ async fn a_reader_never_passes_a_waiting_writer(stage: &Stage) -> Outcome {
     let writer = stage.waiter(&b, "table", Want::Write).await?;
     ensure!(
         c.try_take("table", Want::Read).await?.is_none(),
-        "a reader that tries was let in before the writer"
+        "a reader that tried was let in before the writer"
     );
     let late = stage.waiter(&c, "table", Want::Read).await?;
     stage.pass(stage.ttl()).await;
@@ -73,11 +73,11 @@ async fn a_reader_never_passes_a_waiting_writer(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-/// Ends such streams, and waits until they have ended.
+/// Ends these streams, and waits until they have ended.
 async fn end(streams: [tokio::task::JoinHandle<Outcome>; 2]) {
     for stream in streams {
         stream.abort();
-        let _ = stream.await; // it was aborted
+        let _ = stream.await; // aborted, so the result does not matter
     }
 }
 
@@ -104,7 +104,7 @@ async fn a_writer_gets_in_under_endless_readers(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-/// A stream of readers, each of whom comes while the one before still holds.
+/// A stream of readers. Each comes while the previous one still holds.
 fn overlapping(client: &Client) -> tokio::task::JoinHandle<Outcome> {
     let client = client.clone();
     tokio::spawn(async move {
@@ -139,7 +139,7 @@ async fn small_requests_never_pass_a_large_one(stage: &Stage) -> Outcome {
     let large = stage.waiter(&b, "pool", Want::Permits(4, 4)).await?;
     ensure!(
         c.try_take("pool", Want::Permits(1, 4)).await?.is_none(),
-        "a small request that tries passed a large one"
+        "a small request that tried passed a large one"
     );
     let small = stage.waiter(&c, "pool", Want::Permits(1, 4)).await?;
     stage.pass(stage.ttl()).await;
@@ -161,7 +161,7 @@ async fn whoever_waits_for_many_permits_is_woken_when_they_are_free(stage: &Stag
         hold.release().await?;
     }
     stage.pass(stage.ttl()).await;
-    ensure!(!waiting.is_done(), "two are free, and three were granted");
+    ensure!(!waiting.is_done(), "two permits are free, but three were granted");
     held.pop().expect("three are left").release().await?;
     stage.turn(waiting).await?;
     Ok(())
@@ -208,11 +208,18 @@ async fn a_line_shows_who_holds_and_who_waits_in_order(stage: &Stage) -> Outcome
     let _small = stage.waiter(&c, "pool", Want::Permits(1, 3)).await?;
     let line = stage.watcher().line("pool").await?;
     let shown: Vec<(&str, u32)> = line.claims.iter().map(|s| (s.label.as_str(), s.weight.get())).collect();
-    ensure!(shown == [("client 0", 2), ("client 1", 3), ("client 2", 1)], "the line shows {shown:?}");
+    ensure!(
+        shown == [("client 0", 2), ("client 1", 3), ("client 2", 1)],
+        "the line shows the claims {shown:?}"
+    );
     let tokens: Vec<_> = line.claims.iter().map(|stander| stander.token).collect();
     ensure!(tokens == [Some(hold.token()), None, None], "the line shows the tokens {tokens:?}");
-    ensure!(line.capacity.map(tidelock::Weight::get) == Some(3), "the line shows {:?}", line.capacity);
-    ensure!(a.locks().semaphore("pool", 9)?.size().await? == 3, "another size is told than the line's");
+    ensure!(
+        line.capacity.map(tidelock_core::Weight::get) == Some(3),
+        "the line shows the capacity {:?}",
+        line.capacity
+    );
+    ensure!(a.locks().semaphore("pool", 9)?.size().await? == 3, "the reported size is not the line's");
     Ok(())
 }
 
@@ -225,7 +232,7 @@ async fn clocks_an_hour_apart_keep_their_order(stage: &Stage) -> Outcome {
         let child = stage.child(number).await?;
         let ahead = child.clock().since(stage.now());
         let meant = HOUR * u32::try_from(number + 1).unwrap_or(1);
-        ensure!(ahead + HOUR / 60 > meant, "{} was to be {meant:?} ahead, and is {ahead:?}", child.label());
+        ensure!(ahead + HOUR / 60 > meant, "{} should be {meant:?} ahead, but is {ahead:?}", child.label());
         children.push(child);
     }
     let hold = a.take("hot", Want::Lock).await?;
@@ -234,7 +241,7 @@ async fn clocks_an_hour_apart_keep_their_order(stage: &Stage) -> Outcome {
         stage.until_waiting("hot", before + 1).await?;
         children[number].stands();
     }
-    stage.pass(stage.ttl() * 3 / 2).await; // they are all alive by what they have been renewed
+    stage.pass(stage.ttl() * 3 / 2).await; // by now they are all alive through renewals
     hold.release().await?;
     for number in [2, 0, 3, 1] {
         children[number].granted(stage.ttl() / 3).await?;

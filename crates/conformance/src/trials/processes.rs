@@ -14,7 +14,7 @@ trials! {
     a_stopped_processs_late_write_is_refused: points [1, 2, 4], lessons [], needs [Child];
 }
 
-/// A file for the processes of one trial, gone when this is dropped.
+/// A file for the processes of one trial, deleted when this is dropped.
 struct Counter(PathBuf);
 
 impl Counter {
@@ -49,7 +49,7 @@ async fn processes_exclude_each_other(stage: &Stage) -> Outcome {
         child.done(stage.ttl() * 20).await?;
     }
     let (counted, expected) = (counter.read(), times * children.len() as u64);
-    ensure!(counted == expected, "{expected} times a process has counted one more, and {counted} is left");
+    ensure!(counted == expected, "processes added one {expected} times, but the counter is {counted}");
     Ok(())
 }
 
@@ -57,7 +57,7 @@ async fn a_killed_process_delays_the_line_by_a_ttl_and_a_tenth(stage: &Stage) ->
     let a = stage.client(0).await?;
     let mut child = stage.child(0).await?;
     child.lock("orphaned").await?;
-    stage.pass(stage.ttl() / 2).await; // it has been renewed
+    stage.pass(stage.ttl() / 2).await; // so that it has been renewed
     let waiting = stage.waiter(&a, "orphaned", Want::Lock).await?;
     child.kill()?;
     stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
@@ -83,10 +83,10 @@ async fn a_stopped_process_knows_of_its_loss_before_it_writes_again(stage: &Stag
     child.lock("stock").await?;
     ensure!(child.write().await?.is_some(), "a holder's guard is lost for no reason");
     let waiting = stage.waiter(&a, "stock", Want::Lock).await?;
-    stage.expect_overlap(); // it knows nothing while it does not run
+    stage.expect_overlap(); // it learns nothing while it does not run
     child.stop()?;
     stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
-    // The order lies there when it goes on: it is carried out before anything else can tell it of its loss.
+    // The order is already waiting when it resumes, so it runs before anything can tell it of its loss.
     child.begin_to_write()?;
     child.go_on()?;
     let wrote = child.written().await?;
@@ -110,10 +110,10 @@ async fn a_stopped_processs_late_write_is_refused(stage: &Stage) -> Outcome {
     let next = stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
     ensure!(resource.write(&next), "the new holder's write was refused");
     child.go_on()?;
-    // It has looked before it was stopped, and does not look again.
+    // It checked its guard before it was stopped, and does not check again.
     let late = child.write_on().await?;
     let Some(late) = late.filter(|_| stage.may_overlap(Mishap::StoppedClient)) else {
-        return Err(Failure::new("the overlap that is declared could not be forced"));
+        return Err(Failure::new("the declared overlap could not be forced"));
     };
     ensure!(!resource.write_under(&who, late), "the stopped process's write was accepted");
     Ok(())

@@ -1,8 +1,8 @@
-//! Point 13. What a restart, a failover or a step of the clock costs is declared; an old token never comes again.
+//! Point 13. The cost of a restart, a failover or a clock step is declared; an old token never comes again.
 
 use std::time::Duration;
 
-use tidelock::{ErrorKind, State, Token};
+use tidelock_core::{ErrorKind, State, Token};
 
 use crate::failure::{Failure, Outcome, ensure};
 use crate::trial::trials;
@@ -38,7 +38,8 @@ async fn tokens_grow_over_a_restart(stage: &Stage) -> Outcome {
         drop(holds);
         for (want, last) in Want::ALONE.into_iter().zip(&mut last) {
             let hold = stage.drive(b.take_within(&kept(want), want, stage.ttl() * 11 / 10)).await?;
-            let useless = || Failure::new(format!("{} is of no use within a ttl and a tenth", kept(want)));
+            let useless =
+                || Failure::new(format!("{} was still unusable after a ttl and a tenth", kept(want)));
             let hold = hold.ok_or_else(useless)?;
             grows(last, hold.token(), &again)?;
             give_back(stage, &b, &kept(want), want, hold).await?;
@@ -51,27 +52,27 @@ fn kept(want: Want) -> String {
     format!("kept {want}")
 }
 
-/// Notes the next token of a name.
+/// Checks that the next token of a name is greater, and remembers it.
 fn grows(last: &mut Option<Token>, next: Token, when: &str) -> Outcome {
-    ensure!(Some(next) > *last, "{when}: token {next} after {last:?}");
+    ensure!(Some(next) > *last, "{when}: token {next} was granted after {last:?}");
     *last = Some(next);
     Ok(())
 }
 
-/// Gives back what a server granted that came back. Where another may take over although it is back, which has not heard
-/// of that grant, the lock is to be had once more.
+/// Gives back a hold that a restarted server granted. Another server may take over although the first is back, without
+/// having heard of that grant. Then the lock must be available once more.
 async fn give_back(stage: &Stage, client: &Client, name: &str, want: Want, hold: Hold) -> Outcome {
     match hold.release().await {
         Err(error) if error.kind() == ErrorKind::Lost && stage.may_overlap(Mishap::Restart) => {
             let hold = stage.drive(client.take_within(name, want, stage.ttl() * 11 / 10)).await?;
-            let hold = hold.ok_or_else(|| Failure::new(format!("{name}, lost twice, is of no use")))?;
+            let hold = hold.ok_or_else(|| Failure::new(format!("{name}, lost twice, is unusable")))?;
             Ok(hold.release().await?)
         }
         given_back => Ok(given_back?),
     }
 }
 
-/// Where two may both believe, the history is told so.
+/// Records the overlap in the history, if two clients may both believe that they hold.
 fn overlap(stage: &Stage, mishap: Mishap) {
     if stage.may_overlap(mishap) {
         stage.expect_overlap();
@@ -79,7 +80,7 @@ fn overlap(stage: &Stage, mishap: Mishap) {
 }
 
 async fn a_restart_leaves_every_lock_usable(stage: &Stage) -> Outcome {
-    // Whoever has lost its place stands in line anew: a cluster's node takes nobody in its first two seconds.
+    // A claim that lost its place joins again: a cluster node accepts no claims in its first two seconds.
     let options = || stage.options().command_deadline(stage.ttl() * 10);
     let a = stage.client_with(0, options()).await?;
     let b = stage.client_with(1, options()).await?;
@@ -119,7 +120,7 @@ async fn waiters_outlast_a_server_that_refuses_for_a_while(stage: &Stage) -> Out
     let first = stage.waiter(&b, "kept", Want::Lock).await?;
     let second = stage.waiter(&c, "kept", Want::Lock).await?;
     stage.act(Act::Refuse(Whom::Everyone)).await?;
-    drop(hold); // its leave is refused too, and repeated
+    drop(hold); // its leave is refused too, and is repeated
     stage.pass(stage.ttl() / 3).await;
     stage.act(Act::Heal).await?;
     stage.turn_within(stage.ttl(), first).await?.release().await?;
@@ -127,7 +128,7 @@ async fn waiters_outlast_a_server_that_refuses_for_a_while(stage: &Stage) -> Out
     Ok(())
 }
 
-/// A mishap that gives the lock away under its holder: the fence refuses the old one, and the lock is usable.
+/// A mishap that gives the lock to another client: the fence refuses the old holder, and the lock is usable.
 async fn given_away(stage: &Stage, mishap: Mishap, act: Act) -> Outcome {
     let [a, b] = stage.clients().await?;
     let resource = Resource::new(stage.recorder(), "stock");
@@ -142,11 +143,11 @@ async fn given_away(stage: &Stage, mishap: Mishap, act: Act) -> Outcome {
             ensure!(!resource.write(&hold), "the old holder's write was accepted");
         }
         (Belief::MayOverlap(_), None) => {
-            return Err(Failure::new("the overlap that is declared could not be forced"));
+            return Err(Failure::new("the declared overlap could not be forced"));
         }
         (_, next) => {
             let both = next.is_some() && hold.state() != State::Lost;
-            ensure!(!both, "two believe that they hold, and that is not declared");
+            ensure!(!both, "two clients believe that they hold, which is not declared");
         }
     }
     Ok(())
@@ -166,14 +167,14 @@ async fn a_server_that_is_down_is_told_and_used_when_it_is_back(stage: &Stage) -
     stage.act(Act::Stop).await?;
     let asked = stage.now();
     let refused = stage.drive(async {
-        let locks = stage.server().connect(options).await?; // or at first use
+        let locks = stage.server().connect(options).await?; // fails here, or at the first use
         locks.mutex("anything")?.lock().await.map(drop)
     });
     let refused = refused.await;
     let took = stage.now().since(asked);
-    let can_retry = refused.as_ref().is_err_and(tidelock::Error::can_retry);
-    ensure!(can_retry, "a server that is down was told as {refused:?}");
-    ensure!(took < deadline * 3, "it took {took:?} to be told, with a deadline of {deadline:?}");
+    let can_retry = refused.as_ref().is_err_and(tidelock_core::Error::can_retry);
+    ensure!(can_retry, "a server that is down was reported as {refused:?}");
+    ensure!(took < deadline * 3, "the error took {took:?}, with a deadline of {deadline:?}");
     stage.act(Act::Heal).await?;
     let a = stage.client(1).await?;
     stage.drive(a.take("anything", Want::Lock)).await?.release().await?;
@@ -182,7 +183,7 @@ async fn a_server_that_is_down_is_told_and_used_when_it_is_back(stage: &Stage) -
 
 async fn a_paused_server_misleads_nobody(stage: &Stage) -> Outcome {
     let a = stage.client(0).await?;
-    // Whoever waits is not to give up before the server goes on: nor if its join was just not answered yet.
+    // A waiter must not give up before the server resumes, even if its join was not answered yet.
     let patient = stage.ttl() * 4;
     let b = stage.client_with(1, stage.options().command_deadline(patient).connect_deadline(patient)).await?;
     let resource = Resource::new(stage.recorder(), "stock");
@@ -195,22 +196,22 @@ async fn a_paused_server_misleads_nobody(stage: &Stage) -> Outcome {
         let passed = stage.now().since(paused);
         ensure!(
             passed < stage.ttl() * 11 / 10,
-            "{passed:?} after the server stood still, a guard still believes"
+            "{passed:?} after the server was paused, the guard is not lost"
         );
         stage.pass(stage.ttl() / 100).await;
     }
     stage.pass(stage.ttl() / 2).await;
     if waiting.is_done() {
         let granted = waiting.hold().await?.token();
-        return Err(Failure::new(format!("a server that stands still has granted token {granted}")));
+        return Err(Failure::new(format!("a paused server granted token {granted}")));
     }
     stage.act(Act::Heal).await?;
     let next = stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
     ensure!(resource.write(&next), "the next holder's write was refused");
-    ensure!(!resource.write(&hold), "the write of a holder that has lost was accepted");
+    ensure!(!resource.write(&hold), "the write of a holder whose guard is lost was accepted");
     let late = stage.drive(hold.release()).await;
-    ensure!(late.is_err(), "releasing what was lost is told as success");
-    ensure!(next.state() == State::Held, "a late release took the successor's hold");
+    ensure!(late.is_err(), "releasing a lost guard is reported as success");
+    ensure!(next.state() == State::Held, "a late release cost the successor its hold");
     next.release().await?;
     Ok(())
 }
@@ -221,7 +222,7 @@ async fn tokens_grow_although_the_server_has_forgotten(stage: &Stage) -> Outcome
         let (name, mut last) = (format!("forgotten {want}"), None);
         for client in [&a, &b, &a, &b] {
             let hold = stage.drive(client.take(&name, want)).await?;
-            ensure!(Some(hold.token()) > last, "{name}: token {} after {last:?}", hold.token());
+            ensure!(Some(hold.token()) > last, "{name}: token {} was granted after {last:?}", hold.token());
             last = Some(hold.token());
             hold.release().await?;
             stage.act(Act::Forget).await?;
@@ -244,15 +245,15 @@ async fn tokens_grow_when_the_servers_clock_goes_back(stage: &Stage) -> Outcome 
             stage.act(step).await?;
         }
         let hold = stage.drive(client.take("stepped", Want::Lock)).await?;
-        ensure!(Some(hold.token()) > last, "token {} after {last:?}", hold.token());
+        ensure!(Some(hold.token()) > last, "token {} was granted after {last:?}", hold.token());
         last = Some(hold.token());
         hold.release().await?;
     }
     let before = kept.token();
     drop(kept);
     let next = stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
-    ensure!(next.token() > before, "token {} after {before}", next.token());
-    stage.act(Act::StepClock(HOUR / 2)).await // as it was
+    ensure!(next.token() > before, "token {} was granted after token {before}", next.token());
+    stage.act(Act::StepClock(HOUR / 2)).await // back to the right time
 }
 
 async fn a_step_of_the_servers_clock_is_fenced(stage: &Stage) -> Outcome {

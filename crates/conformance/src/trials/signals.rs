@@ -1,4 +1,4 @@
-//! Point 8. Notifications are only hints: lose every one, and whoever waits still gets on.
+//! Point 8. Notifications are only hints: if every one is lost, waiters still get their turn.
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -26,7 +26,7 @@ async fn waiters_get_on_with_every_signal_lost(stage: &Stage) -> Outcome {
         stage.act(Act::DropSignals(Whom::Everyone)).await?;
         first.release().await?;
         for waiter in waiting {
-            // `turn` gives each of them a third of the ttl, counted from when the one before has left.
+            // `turn` allows each waiter a third of the ttl, counted from when the one before it left.
             stage.turn(waiter).await?.release().await?;
         }
         stage.act(Act::Heal).await?;
@@ -77,7 +77,7 @@ async fn a_growing_size_is_seen_with_every_signal_lost(stage: &Stage) -> Outcome
     }
     ensure!(
         stage.drive(b.try_take("pool", Want::Permits(4, 6))).await?.is_some(),
-        "what was given back is not free"
+        "a name that was given back is not free"
     );
     held.release().await?;
     stage.act(Act::Heal).await
@@ -91,7 +91,7 @@ async fn a_grant_that_overtakes_the_answer_to_its_join_counts(stage: &Stage) -> 
         let name = format!("overtaken {want}");
         let hold = a.take(&name, want).await?;
         stage.act(Act::Delay(client(1), slow)).await?;
-        // The request has arrived and its answer has not, when the grant is told.
+        // When the grant is signalled, the request has arrived but its reply has not.
         let waiting = Waiter::spawn(&b, &name, want);
         stage.until_waiting(&name, 1).await?;
         hold.release().await?;

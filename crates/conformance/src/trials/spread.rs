@@ -1,11 +1,11 @@
-//! Point 13 once more, and point 9. Names lie on several servers: one of them moves, or falls silent, and only the names
-//! that are its own feel it.
+//! Points 13 and 9. Names are on several servers. When one server moves a name, or falls silent, only its own names
+//! are affected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidelock::{Error, State};
+use tidelock_core::{Error, State};
 
 use crate::failure::{Outcome, ensure};
 use crate::trial::trials;
@@ -41,11 +41,11 @@ async fn names_that_move_stay_locked(stage: &Stage) -> Outcome {
         let before = hold.token();
         hold.release().await?;
         let next = stage.turn_within(ttl / 3, first).await?;
-        ensure!(next.token() > before, "token {} after {before}", next.token());
+        ensure!(next.token() > before, "token {} was granted after token {before}", next.token());
         let before = next.token();
         next.release().await?;
         let next = stage.turn_within(ttl / 3, second).await?;
-        ensure!(next.token() > before, "token {} after {before}", next.token());
+        ensure!(next.token() > before, "token {} was granted after token {before}", next.token());
         next.release().await?;
     }
     Ok(())
@@ -72,11 +72,11 @@ async fn a_crowd_goes_on_while_its_names_move(stage: &Stage) -> Outcome {
         counted += stage.drive(task).await??;
     }
     let seen: u64 = crowds.iter().map(|crowd| crowd.resource.counted()).sum();
-    ensure!(seen == counted, "{counted} holders counted one more each, and {seen} is left");
+    ensure!(seen == counted, "{counted} holders added one each, but the counter is {seen}");
     Ok(())
 }
 
-/// Those who want a name that moves.
+/// The clients that use a name while it moves.
 struct Crowd {
     name: String,
     want: Want,
@@ -85,8 +85,8 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Takes it, counts, and gives it back, until it is over and once more: so often. What can be tried again is: a
-    /// name on its way is refused to everyone.
+    /// Takes the name, counts, and gives it back, until the end and once more. Returns how often. Errors that allow a
+    /// retry are retried: a name that is being moved is refused to every client.
     async fn go_on(self: Arc<Self>, client: Client) -> Outcome<u64> {
         let mut counted = 0;
         loop {
@@ -99,7 +99,7 @@ impl Crowd {
             };
             ensure!(
                 self.resource.write(&hold),
-                "the fence of {:?} refused a holder in good standing",
+                "the fence of {:?} refused a holder that still holds",
                 self.name
             );
             self.resource.count(2).await;
@@ -107,7 +107,7 @@ impl Crowd {
             let released = hold.release().await;
             ensure!(
                 released.as_ref().map_or_else(Error::can_retry, |()| true),
-                "a release was told as {released:?}"
+                "a release was reported as {released:?}"
             );
             if is_last {
                 return Ok(counted);
@@ -116,14 +116,14 @@ impl Crowd {
     }
 }
 
-/// Names that one server has, and names that others have. Each is held by one client and waited for by another.
+/// Names on one server, and names on others. One client holds each, and another waits for it.
 struct Parted {
     holder: Client,
     waiter: Client,
     own: Vec<Line>,
-    /// Passed on all the while.
+    /// Passed on all the time.
     busy: Vec<Line>,
-    /// Held all the while.
+    /// Held all the time.
     kept: Vec<Line>,
 }
 
@@ -131,11 +131,11 @@ type Line = (String, Hold, Waiter);
 
 /// How many names there are of each sort.
 const EACH: usize = 4;
-/// Until when a name can be used whose server died: another one has to take over.
+/// When a name must be usable again after its server died: another server must take over first.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
 
 impl Parted {
-    /// Whoever waits is this patient with a server that does not take it.
+    /// The patience of waiters with a server that does not accept them.
     async fn new(stage: &Stage, patience: Duration) -> Outcome<Self> {
         let options = || stage.options().command_deadline(patience);
         let holder = stage.client_with(0, options()).await?;
@@ -177,22 +177,22 @@ impl Parted {
             passing.await?;
             self.busy.push(self.line(stage, name).await?);
             let took = stage.now().since(asked);
-            ensure!(took < usual, "another server is silent, and a hand-off and an acquire took {took:?}");
+            ensure!(took < usual, "while another server is silent, a hand-off and an acquire took {took:?}");
         }
         for (_, hold, waiting) in &self.kept {
-            ensure!(hold.state() == State::Held, "{hold:?}: another server is silent, and it is not renewed");
-            ensure!(!waiting.is_done(), "{hold:?}: it was granted to somebody else too");
+            ensure!(hold.state() == State::Held, "{hold:?} is not renewed while another server is silent");
+            ensure!(!waiting.is_done(), "{hold:?} was granted to another client too");
         }
         stage.pass(stage.ttl() / 50).await;
         Ok(())
     }
 
-    /// The names of the silent server are lost in time, and nobody else is granted them meanwhile.
+    /// The names of the silent server are lost in time, and no other client is granted them meanwhile.
     async fn own_are_lost(&mut self, stage: &Stage, within: Duration) -> Outcome {
         let silent = stage.now();
         while self.own.iter().any(|(_, hold, _)| hold.state() != State::Lost) {
             let passed = stage.now().since(silent);
-            ensure!(passed < within, "{passed:?} after its server fell silent, a guard still believes");
+            ensure!(passed < within, "{passed:?} after its server fell silent, the guard is not lost");
             self.others_go_on(stage).await?;
         }
         ensure!(
@@ -202,11 +202,16 @@ impl Parted {
         Ok(())
     }
 
-    /// Whoever waits for them has its turn.
+    /// The waiters for these names get their turn.
     async fn own_come_back(self, stage: &Stage, within: Duration) -> Outcome {
         for (_, hold, waiting) in self.own {
             let next = stage.turn_within(within, waiting).await?;
-            ensure!(next.token() > hold.token(), "token {} after {}", next.token(), hold.token());
+            ensure!(
+                next.token() > hold.token(),
+                "token {} was granted after token {}",
+                next.token(),
+                hold.token()
+            );
             next.release().await?;
         }
         for (_, hold, waiting) in self.busy.into_iter().chain(self.kept) {
@@ -234,7 +239,7 @@ async fn a_server_that_dies_delays_its_own_names_alone(stage: &Stage) -> Outcome
     let died = stage.now();
     while !parted.own.iter().all(|(.., waiting)| waiting.is_done()) {
         let passed = stage.now().since(died);
-        ensure!(passed < TAKEN_OVER, "{passed:?} after their server died, names are of no use");
+        ensure!(passed < TAKEN_OVER, "names are still unusable {passed:?} after their server died");
         parted.others_go_on(stage).await?;
     }
     stage.act(Act::Heal).await?;

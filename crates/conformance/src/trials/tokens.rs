@@ -1,6 +1,6 @@
 //! Point 2. Of two conflicting grants the later has the greater token, whatever happens in between.
 
-use tidelock::{Fence, Token};
+use tidelock_core::{Fence, Token};
 
 use crate::failure::{Outcome, ensure};
 use crate::stage::client;
@@ -18,7 +18,7 @@ trials! {
     a_resource_refuses_an_older_token: points [2], lessons [], needs [];
 }
 
-/// Takes and gives back, and says under which token.
+/// Takes the name and gives it back, and returns the token.
 async fn token_of(client: &crate::Client, name: &str, want: Want) -> Outcome<Token> {
     let hold = client.take(name, want).await?;
     let token = hold.token();
@@ -33,7 +33,7 @@ async fn tokens_grow_although_the_line_was_empty(stage: &Stage) -> Outcome {
         let mut last = None;
         for round in 0..20 {
             let token = token_of(&a, &name, want).await?;
-            ensure!(Some(token) > last, "round {round} of {name}: token {token} after {last:?}");
+            ensure!(Some(token) > last, "round {round} of {name}: token {token} was granted after {last:?}");
             last = Some(token);
             stage.until_empty(&name).await?;
         }
@@ -46,7 +46,7 @@ async fn tokens_grow_from_client_to_client(stage: &Stage) -> Outcome {
     let mut last = None;
     for _ in 0..stage.many(50, 2_000) {
         let token = token_of(stage.dice().pick(&clients), "shared", Want::Lock).await?;
-        ensure!(Some(token) > last, "token {token} after {last:?}");
+        ensure!(Some(token) > last, "token {token} was granted after {last:?}");
         last = Some(token);
     }
     Ok(())
@@ -65,7 +65,7 @@ async fn tokens_grow_when_a_holder_dies(stage: &Stage) -> Outcome {
         let next = stage.turn_within(stage.ttl() * 11 / 10, waiting).await?;
         ensure!(
             next.token() > hold.token(),
-            "token {} after the dead holder's {}",
+            "token {} was granted after the dead holder's token {}",
             next.token(),
             hold.token()
         );
@@ -81,7 +81,7 @@ async fn tokens_grow_over_an_eviction(stage: &Stage) -> Outcome {
     let next = operator.take("stock", Want::Lock).await?;
     ensure!(
         next.token() > hold.token(),
-        "token {} after the evicted holder's {}",
+        "token {} was granted after the evicted holder's token {}",
         next.token(),
         hold.token()
     );
@@ -95,16 +95,16 @@ async fn an_earlier_sessions_claim_is_not_ones_own(stage: &Stage) -> Outcome {
     stage.act(Act::EndSession(client(0))).await?;
     let again = stage.waiter(&a, "stock", Want::Lock).await?;
     let next = stage.turn(waiting).await?;
-    ensure!(next.token() > hold.token(), "token {} after {}", next.token(), hold.token());
+    ensure!(next.token() > hold.token(), "token {} was granted after token {}", next.token(), hold.token());
     stage.pass(stage.ttl()).await;
-    ensure!(!again.is_done(), "a client holds by what it had in an earlier session");
+    ensure!(!again.is_done(), "a client holds through a claim of an earlier session");
     next.release().await?;
     let again = stage.turn(again).await?;
-    drop(hold); // late, of a session that is over: it frees nobody's claim
+    drop(hold); // late, of a session that is over: this must free no claim
     stage.pass(stage.ttl() / 2).await;
     ensure!(
-        again.state() == tidelock::State::Held,
-        "a late leave of an earlier session freed the present hold"
+        again.state() == tidelock_core::State::Held,
+        "a late leave of an earlier session freed the current hold"
     );
     Ok(())
 }
@@ -123,11 +123,11 @@ async fn a_downgrade_keeps_its_token(stage: &Stage) -> Outcome {
 async fn a_token_fits_where_numbers_are_doubles(stage: &Stage) -> Outcome {
     let [a] = stage.clients().await?;
     let token = token_of(&a, "any", Want::Lock).await?.get();
-    ensure!(token > 0 && token < 1 << 53, "token {token} does not survive JSON, JavaScript or Lua");
     ensure!(
-        token.trailing_zeros() >= 5,
-        "token {token} leaves no room for grants passed on inside a process"
+        token > 0 && token < 1 << 53,
+        "token {token} cannot be represented exactly in JSON, JavaScript or Lua"
     );
+    ensure!(token.trailing_zeros() >= 5, "token {token} leaves no room for hand-offs inside a process");
     Ok(())
 }
 
@@ -135,8 +135,8 @@ async fn a_resource_refuses_an_older_token(stage: &Stage) -> Outcome {
     let [a, b] = stage.clients().await?;
     let (older, newer) = (token_of(&a, "x", Want::Lock).await?, token_of(&b, "x", Want::Lock).await?);
     let fence = Fence::new();
-    ensure!(fence.accept(older).is_ok() && fence.accept(newer).is_ok(), "tokens in order were refused");
-    ensure!(fence.accept(newer).is_ok(), "the same token was refused when it came again");
-    ensure!(fence.accept(older).is_err(), "an older token was accepted after a newer one");
+    ensure!(fence.accept(older).is_ok() && fence.accept(newer).is_ok(), "the fence refused tokens in order");
+    ensure!(fence.accept(newer).is_ok(), "the fence refused the same token when it came again");
+    ensure!(fence.accept(older).is_err(), "the fence accepted an older token after a newer one");
     Ok(())
 }

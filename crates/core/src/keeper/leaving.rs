@@ -1,42 +1,44 @@
 //! A claim on its way out.
 //!
-//! The leave is under way as soon as this exists. Whoever wants to know may await the answer; whoever does not, or
-//! gives up, drops it, and the keeper sees it through, as it does when nobody polls for long. Until the store has
-//! confirmed it the registry still knows the claim, so that no renewal takes it for a stray and leaves in its place.
+//! The leave is on its way as soon as this exists. A caller that wants the answer awaits it. A caller that does not,
+//! or gives up, drops this, and the keeper sees the leave through; it also does so when the answer has not been
+//! polled for long. The registry knows the claim until the store has confirmed the leave, so that a renewal does not
+//! take it for a stray and leave in its place.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 
 use super::Errand;
+use crate::Result;
+use crate::backend::{Left, Reply};
 use crate::deadline;
 use crate::departure::GivenUp;
 use crate::live::Live;
 use crate::pledge::failed_inside;
 use crate::shield::unharmed;
 use crate::standing::Standing;
-use crate::{Left, Reply, Result};
 
 /// A leave under way.
 pub(crate) struct Leaving<'a> {
     live: &'a Live,
     standing: &'a Arc<Standing>,
-    /// Until it is polled for the first time; then the departure has it.
+    /// Until its first poll; after that the departure has it.
     reply: Option<Reply<Left>>,
     confirmed: bool,
 }
 
 impl<'a> Leaving<'a> {
-    /// Sends the leave of a claim that is over for its user.
+    /// Sends the leave of a claim that its user has finished with.
     pub(crate) fn start(live: &'a Live, standing: &'a Arc<Standing>) -> Self {
         let claim = &standing.claim;
         let mut reply: Option<Reply<Left>> = None;
-        // It may be the user's panic that drops a guard: another one would end the process.
+        // A panic of the user may be what drops the guard; a second panic would abort the process.
         unharmed(|| reply = Some(live.session.leave(&claim.name, claim.id, standing.how_to_leave())));
         let reply = reply.or_else(|| Some(Box::pin(std::future::ready(Err(failed_inside())))));
         Self { live, standing, reply, confirmed: false }
     }
 
-    /// That it has left, where the store says so at once. Anything else is to be heard from [`Leaving::answer`].
+    /// The store's answer if it comes at once and is not an error. In all other cases use [`Leaving::answer`].
     pub(crate) fn answer_at_once(&mut self) -> Option<Left> {
         match deadline::at_once(self.reply.as_mut()?.as_mut())? {
             Ok(left) => {
@@ -51,7 +53,7 @@ impl<'a> Leaving<'a> {
         }
     }
 
-    /// The store's answer. After an error, and when this is dropped before it came, the keeper goes on.
+    /// The store's answer. After an error, or if this is dropped before the answer, the keeper goes on.
     pub(crate) async fn answer(&mut self) -> Result<Left> {
         let answer = poll_fn(|cx| self.standing.departure.poll(self.reply.take(), cx)).await;
         self.confirmed = answer.is_ok();
@@ -66,7 +68,7 @@ impl<'a> Leaving<'a> {
     }
 
     fn hand_over(&self, reply: Option<Reply<Left>>) {
-        // Without a keeper the session is closed, and took the claim along.
+        // No keeper means that the session is closed, and the claim with it.
         let _ = self.live.keeper.send(Errand::SeeThrough { standing: self.standing.clone(), reply });
     }
 }

@@ -1,10 +1,12 @@
 //! The keeper: one task for each session, on a thread of Tidelock's own.
 //!
-//! Every third of the ttl it renews whatever stands, one request for each shard; a renewal that failed puts the
-//! claims of that shard in jeopardy and is tried again after a short pause. What remains goes before the period: where
-//! less than a third of the ttl would be left at the next renewal, because an answer came late or proved little, the
-//! shard is renewed at once. It loses, by this client's own clock, what could not be renewed in time; looks for those who
-//! wait; and sees every leave through. It ends, and closes the session, when the last handle and the last guard are gone.
+//! Every third of the ttl it renews all standing claims, with one request for each shard. A renewal that failed puts
+//! the claims of its shard in jeopardy and is retried after a short pause. If less than a third of the ttl would be
+//! left at the next renewal (because an answer came late or proved little), the shard is renewed at once.
+//!
+//! The keeper also declares lost, by this client's own clock, what could not be renewed in time; looks for the
+//! waiters; and sees every leave through. It ends, and closes the session, when the last handle and the last guard
+//! are gone.
 
 mod leaving;
 mod runtime;
@@ -24,19 +26,17 @@ use tokio::task::JoinSet;
 pub(crate) use leaving::Leaving;
 pub(crate) use runtime::handle;
 
+use crate::backend::{Clock, Left, Moment, Renewal, Reply, Session, Shard, Sight, Signals, Sleep};
 use crate::deadline;
 use crate::registry::{DueLook, Registry, Wish};
 use crate::standing::{Loss, Standing};
-use crate::{
-    ClaimId, Clock, Error, ErrorKind, Left, Moment, Name, Options, Renewal, Reply, Result, Session, Shard,
-    Sight, Signals, Sleep,
-};
+use crate::{ClaimId, Error, ErrorKind, Name, Options, Result};
 
-/// What the keeper is asked to do.
+/// A request to the keeper.
 pub(crate) enum Errand {
-    /// See a leave through. Without a reply to wait for, it is to be sent again.
+    /// See a leave through. Without a reply to wait for, the leave is sent again.
     SeeThrough { standing: Arc<Standing>, reply: Option<Reply<Left>> },
-    /// Give everything back, and end.
+    /// Give everything back and end.
     Close { by: Moment, done: oneshot::Sender<Result<()>> },
 }
 
@@ -50,12 +50,13 @@ pub(crate) struct Keeper {
     renew_at: Moment,
     /// Leaves that are not confirmed yet.
     leaving: BTreeMap<ClaimId, Name>,
-    /// The alarm that woke it, or that will for the first time. Whoever turns a clock by hand sees by it that all is
-    /// done: so there is one from the beginning, and it is let go of only when the next one is set.
+    /// The alarm that woke the keeper, or the first one that will. A test that turns the clock by hand waits
+    /// until this alarm is dropped, as the sign that all work is done. So one exists from the beginning, and it is
+    /// dropped only when the next one is set.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-/// How a shard's renewals go.
+/// How the renewals of a shard go.
 #[derive(Default)]
 struct Renewing {
     under_way: bool,
@@ -64,8 +65,8 @@ struct Renewing {
 }
 
 impl Renewing {
-    /// Asks again after a pause, which is longer each time, and shorter when little remains until `end`. What has ended by
-    /// now has no hurry any more.
+    /// Schedules a retry after a pause that grows each time, and is shorter when little is left until `end`. If
+    /// `end` has passed there is no hurry.
     fn ask_again(&mut self, now: Moment, end: Moment, options: &Options, session: &dyn Session) {
         let longest = longest_pause(options, session);
         let grown = self.again.as_ref().map_or(options.first_pause, |again| again.pause).min(longest);
@@ -75,13 +76,13 @@ impl Renewing {
     }
 }
 
-/// A renewal has failed, or was not enough: when to try again, and how long to pause if that is not enough either.
+/// A renewal failed or was not enough: when to retry, and how long to pause if that is not enough either.
 struct Again {
     at: Moment,
     pause: Duration,
 }
 
-/// What a task of the keeper has come to.
+/// The outcome of one of the keeper's tasks.
 enum Done {
     Renewed { shard: Shard, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
     Looked { name: Name, answer: Result<Sight> },
@@ -91,7 +92,7 @@ enum Done {
 }
 
 impl Keeper {
-    /// The keeper of a session that was asked for at `asked`.
+    /// The keeper of a session whose opening was requested at `asked`.
     pub(crate) fn new(
         session: Arc<dyn Session>,
         registry: Arc<Registry>,
@@ -99,7 +100,7 @@ impl Keeper {
         options: Arc<Options>,
         asked: Moment,
     ) -> Self {
-        // The session may count from before it was opened, and that may have taken long.
+        // The session's lease may count from before it was opened, and opening may have taken long.
         let renew_at = asked + ttl_of(&*session) / 3;
         registry.renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
@@ -107,7 +108,7 @@ impl Keeper {
         Self { session, registry, clock, options, tasks, shards, renew_at, leaving, alarm }
     }
 
-    /// Keeps until the other side of `errands` is gone, or it is told to close.
+    /// Runs until the other side of `errands` is gone or a close is requested.
     pub(crate) async fn run(mut self, mut errands: UnboundedReceiver<Errand>) {
         loop {
             let wake = self.tend();
@@ -131,14 +132,15 @@ impl Keeper {
                 }
             };
             if let Some((by, done)) = closing {
-                drop(sleep); // nobody deals with it any more: whoever turns a clock by hand is not to wait for that
+                // Nobody deals with it any more, and a test that turns the clock by hand must not wait for it.
+                drop(sleep);
                 return self.close(by, done).await;
             }
             self.alarm = Some(sleep);
         }
     }
 
-    /// Does what is due, and says when to come back.
+    /// Does all work that is due, and returns when to come back.
     fn tend(&mut self) -> Moment {
         if self.registry.is_over() {
             return Moment::NEVER;
@@ -168,29 +170,30 @@ impl Keeper {
         self.registry.keeper_sleeps_until(self.renew_at.min(self.again_at()))
     }
 
-    /// When the first shard is to be renewed again before all are.
+    /// When the first shard is due for a retry, before the next renewal of all.
     fn again_at(&self) -> Moment {
         let resting = self.shards.values().filter(|shard| !shard.under_way);
         resting.filter_map(|shard| shard.again.as_ref()).map(|again| again.at).min().unwrap_or(Moment::NEVER)
     }
 
-    /// What could not be renewed in time is lost, whatever the store thinks; and it is given back there.
+    /// A claim that could not be renewed in time is lost, whatever the store thinks. It is given back there too.
     fn lose(&mut self, standing: Arc<Standing>, now: Moment) {
         if standing.lose(standing.why_overdue(now)).is_some() {
             self.see_through(standing, None);
         }
     }
 
-    /// Renews the shards that `which` picks, and in which nothing is under way.
+    /// Renews the shards that `which` picks, except those with a renewal under way.
     fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
         let mut roll = self.registry.roll(|name| self.session.shard(name));
-        // A session that has to be kept itself is renewed with nobody in line too.
+        // A session that needs its own renewals is renewed with nobody in line too.
         roll.entry(Shard(0)).or_default();
-        // A shard in which nobody stands any more has nothing to try again.
+        // A shard without claims has nothing to retry.
         self.shards.retain(|shard, renewing| renewing.under_way || roll.contains_key(shard));
         for (shard, asked) in roll {
             let renewing = self.shards.entry(shard).or_default();
-            // Its deadline came late; or it was in another shard when its renewal failed, and has moved to this one.
+            // The claim's deadline was learnt late, or it was in another shard when its renewal failed
+            // and has moved here.
             let needs_it = || renewing.again.is_none() && self.registry.is_any_in_need(&asked);
             if renewing.under_way || !(which(renewing) || needs_it()) {
                 continue;
@@ -224,8 +227,8 @@ impl Keeper {
         });
     }
 
-    /// Asks whether these hold in the store as they are believed to. An older join may have come after the store has
-    /// forgotten them: then they stand there anew, which a renewal does not tell from what they were.
+    /// Asks whether these claims hold in the store as this client believes. A late join may have arrived after
+    /// the store forgot the claim; the claim then stands there anew, and a renewal cannot tell the difference.
     fn compare(&mut self, asked: &[(Name, Vec<ClaimId>)]) {
         for (name, doubtful) in self.registry.doubtful(asked) {
             let (session, clock) = (self.session.clone(), self.clock.clone());
@@ -248,7 +251,7 @@ impl Keeper {
         });
     }
 
-    /// Most stores in a process's own memory answer at once: only what waits is worth a task.
+    /// Polls the work once and spawns a task only if it waits: most in-memory stores answer at once.
     fn start(&mut self, work: impl Future<Output = Done> + Send + 'static) {
         let mut work = Box::pin(work);
         match deadline::at_once(work.as_mut()) {
@@ -257,7 +260,7 @@ impl Keeper {
         }
     }
 
-    /// Takes in what a task has come to. Says whether that may have changed what is due.
+    /// Takes in the outcome of a task. Returns whether that may have changed what is due.
     fn note(&mut self, done: Done) -> bool {
         match done {
             Done::Renewed { shard, asked, answer } => self.renewed(shard, &asked, answer),
@@ -271,7 +274,7 @@ impl Keeper {
                     || Sight { held: Vec::new(), gone: Vec::new(), look_in: self.options.longest_pause };
                 self.registry.saw(&name, answer.unwrap_or_else(|_| soon()));
             }
-            // Those that were not compared are after the next renewal.
+            // After an error these claims are compared after the next renewal.
             Done::Compared { answer } => self.lose_unheld(&answer.unwrap_or_default()),
             Done::Left(id) => {
                 self.leaving.remove(&id);
@@ -291,8 +294,9 @@ impl Keeper {
         let end = || self.registry.first_end(shard, asked);
         match answer {
             Ok(renewal) => {
-                // Of some nothing was learnt: they are asked about again, and before all others. Soon, unless it is
-                // the first of them that the store stumbles over each time.
+                // If the store is unsure of some claims, ask about them again, and before all others.
+                // Soon, unless the first claim of the request is among the unsure: the store may
+                // stumble over it each time.
                 let is_first_unsure =
                     |(_, ids): &(Name, Vec<ClaimId>)| ids.iter().any(|id| renewal.unsure.contains(id));
                 let is_enough = renewal.unsure.is_empty() && !self.registry.is_short(renewal.until);
@@ -303,7 +307,7 @@ impl Keeper {
                     renewing.ask_again(now, end(), &self.options, &*self.session);
                 }
                 if renewal.unsure.is_empty() && std::mem::take(&mut renewing.is_failing) {
-                    telling::renewed_again(shard);
+                    telling::renewed_again(asked);
                 }
                 self.registry.renewed(shard, asked, &renewal);
                 self.compare(asked);
@@ -313,13 +317,13 @@ impl Keeper {
             Err(error) => {
                 let is_news = !std::mem::replace(&mut renewing.is_failing, true) && !asked.is_empty();
                 renewing.ask_again(now, end(), &self.options, &*self.session);
-                telling::jeopardy(shard, &error, is_news);
+                telling::jeopardy(shard, asked, &error, is_news);
                 self.registry.in_jeopardy(asked);
             }
         }
     }
 
-    /// What the store does not have as it is believed is lost, and whatever stands there in its stead is given back.
+    /// A claim that the store does not have as believed is lost. Whatever stands there instead is given back.
     fn lose_unheld(&mut self, claims: &[ClaimId]) {
         for standing in self.registry.find(claims.iter()) {
             if standing.lose(Loss::NotInLine).is_some() {
@@ -328,7 +332,7 @@ impl Keeper {
         }
     }
 
-    /// A store may grant another ttl when it is connected to again.
+    /// A store may grant another ttl after a reconnect.
     fn heed_ttl(&mut self, now: Moment) {
         let ttl = ttl_of(&*self.session);
         self.registry.set_ttl(ttl);
@@ -336,7 +340,7 @@ impl Keeper {
         self.registry.renews_at(self.renew_at);
     }
 
-    /// Claims that the store keeps for us, and nobody here knows any more.
+    /// Gives back claims of this session that the store has and this client does not know.
     fn give_back(&mut self, strays: Vec<(Name, ClaimId)>) {
         for (name, id) in strays {
             if !self.registry.knows(id) && !self.leaving.contains_key(&id) {
@@ -347,7 +351,7 @@ impl Keeper {
 
     /// Gives everything back, waits for the store to confirm it, and ends the session.
     async fn close(mut self, by: Moment, done: Option<oneshot::Sender<Result<()>>>) {
-        // Half of the time for the leaves, the rest for the end of the session.
+        // Half of the time is for the leaves, the rest for the end of the session.
         let now = self.clock.now();
         let leaves_by = now + by.since(now) / 2;
         self.registry.begin_closing();
@@ -369,37 +373,38 @@ impl Keeper {
         let ended = deadline::by(&clock, |_| by, session.close()).await;
         let unconfirmed = std::mem::take(&mut self.leaving);
         if let Some(done) = done {
-            // Whoever asked may have stopped listening.
+            // The caller may have stopped listening.
             let _ = done.send(closed(&unconfirmed, ended));
         }
     }
 }
 
-/// For how long the store keeps a claim. A backend that says "for no time" is not believed: the keeper would do nothing but
-/// renew, and it has other sessions to keep.
+/// How long the store keeps a claim, and at least 10 ms: with a ttl of zero the keeper would do nothing but renew,
+/// and it has other sessions to keep.
 pub(crate) fn ttl_of(session: &dyn Session) -> Duration {
     const LEAST: Duration = Duration::from_millis(10);
     session.ttl().max(LEAST)
 }
 
-/// How long a renewal may take, or a look, or a leave before it is sent again.
+/// The time limit of a renewal, of a look, and of a leave before it is sent again.
 pub(crate) fn renewals_take(options: &Options, session: &dyn Session) -> Duration {
     options.command_deadline.min(ttl_of(session) / 3)
 }
 
-/// The longest pause before a renewal or a leave is tried again, however long users' pauses are: lifetimes do not wait.
+/// The longest pause before a renewal or a leave is retried, however long the user's pauses are: leases do not wait.
 fn longest_pause(options: &Options, session: &dyn Session) -> Duration {
     options.longest_pause.min(ttl_of(session) / 10)
 }
 
-/// An alarm that rings from now on, also before anyone waits for it.
+/// An alarm that is set at once, before its first poll.
 fn set_alarm(clock: &Arc<dyn Clock>, at: Moment) -> Pin<Box<Sleep>> {
     let mut sleep = Box::pin(Sleep::until(clock, at));
     let _ = deadline::at_once(sleep.as_mut());
     sleep
 }
 
-/// How the end of a session went. Its end takes every claim along, so where that is confirmed nothing else matters.
+/// The result of a close. The end of the session ends every claim, so where the store confirmed it nothing else
+/// matters.
 fn closed(unconfirmed: &BTreeMap<ClaimId, Name>, ended: Option<Result<()>>) -> Result<()> {
     let trouble = match ended {
         Some(Ok(())) => return Ok(()),
@@ -411,29 +416,24 @@ fn closed(unconfirmed: &BTreeMap<ClaimId, Name>, ended: Option<Result<()>>) -> R
 }
 
 fn unconfirmed_names(unconfirmed: &BTreeMap<ClaimId, Name>) -> String {
-    const SHOWN: usize = 5;
-    let mut names: Vec<_> = unconfirmed.values().take(SHOWN).map(|name| format!("{name:?}")).collect();
-    if unconfirmed.len() > SHOWN {
-        names.push(format!("and {} more", unconfirmed.len() - SHOWN));
-    }
-    match names.is_empty() {
-        true => "the store did not confirm the end of the session in time; its lease will end it".to_owned(),
+    match unconfirmed.is_empty() {
+        true => "the store did not confirm the end of the session in time; it ends with its lease".to_owned(),
         false => format!(
-            "the store did not confirm that these were given back: {}; their lease will",
-            names.join(", ")
+            "the store did not confirm that these locks were given back: {}; they are free when their lease ends",
+            telling::list(unconfirmed.values())
         ),
     }
 }
 
 impl Drop for Keeper {
-    /// However it ends, by a panic inside a backend too: what nobody renews may not be trusted.
+    /// However the keeper ends, also by a panic in a backend: claims that nobody renews must not be trusted.
     fn drop(&mut self) {
         self.registry.over();
     }
 }
 
 impl Done {
-    /// A backend has panicked: nothing is known of its session any more, so nothing of it may be trusted.
+    /// The backend panicked: the state of its session is unknown, so none of its claims may be trusted.
     fn from_panic(panic: &tokio::task::JoinError, registry: &Registry) -> Self {
         telling::failed_inside(panic);
         registry.over();

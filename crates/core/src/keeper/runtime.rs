@@ -1,7 +1,7 @@
 //! The keeper's own thread and tokio runtime, one for the process.
 //!
-//! Renewals must not depend on a runtime of the user: that one may be busy for longer than a ttl, end while guards
-//! are still held, or never have existed where a guard is dropped.
+//! Renewals must not depend on a runtime of the user. That runtime may be busy for longer than a ttl, it may end
+//! while guards are held, and a guard may be dropped where there never was one.
 
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
@@ -20,14 +20,15 @@ pub(crate) fn handle() -> Result<Handle> {
     }
 }
 
-/// The runtime is made on its thread: where none can be had, none has to be dropped in the middle of a user's.
+/// Builds the runtime on its own thread: if there is no thread, no runtime has to be dropped inside the user's
+/// runtime.
 fn start() -> Result<Handle> {
     clock::drive_boot_clock().map_err(|error| no_thread("clock").because(error))?;
     let (tell, told) = mpsc::sync_channel(1);
     let body = move || {
         let made = Builder::new_current_thread().enable_all().build();
         let handle = made.as_ref().map(|runtime| runtime.handle().clone());
-        // Whoever started this thread listens until it hears.
+        // The function that started this thread listens until it hears.
         let _ = tell.send(handle.map_err(|error| no_thread("keeper").because(error.to_string())));
         made.map(|runtime| runtime.block_on(std::future::pending::<()>()))
     };
@@ -37,5 +38,5 @@ fn start() -> Result<Handle> {
 }
 
 fn no_thread(whose: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("this process gets no thread for the {whose}"))
+    Error::new(ErrorKind::Unavailable, format!("the operating system refused the thread of the {whose}"))
 }

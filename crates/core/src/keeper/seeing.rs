@@ -1,15 +1,16 @@
-//! Seeing a leave through: it is repeated until the store has confirmed it, or the claim's lifetime is surely over.
+//! Seeing a leave through: it is repeated until the store confirms it or the claim's lifetime is surely over.
 
 use std::sync::Arc;
 
 use super::telling;
+use crate::backend::{Clock, Left, Reply, Session, Signals, Sleep};
 use crate::deadline;
 use crate::departure::SeenThrough;
 use crate::registry::Registry;
 use crate::standing::Standing;
-use crate::{Clock, ErrorKind, Left, Options, Reply, Session, Signals, Sleep};
+use crate::{ErrorKind, Options};
 
-/// Waits for `reply`, and sends the leave again for as long as the store could still have the claim.
+/// Waits for `reply`, and repeats the leave for as long as the store may still have the claim.
 pub(super) async fn through(
     session: &dyn Session,
     registry: &Registry,
@@ -29,16 +30,16 @@ pub(super) async fn through(
         standing.departure.tell(&answer);
         match answer {
             Ok(_) => return,
-            Err(error) if error.kind() == ErrorKind::Lost => return registry.over(), // which took it along
-            // Whatever it is may pass: permissions are edited, servers refuse for a moment. To give up would leave the
-            // claim in everyone's way for as long as it lives.
+            Err(error) if error.kind() == ErrorKind::Lost => return registry.over(), // and the claim with it
+            // Any other error may be temporary: permissions get edited, servers refuse for a moment.
+            // Giving up would leave the claim in everyone's way for its whole lifetime.
             Err(error) => {
                 let is_worth_a_warning = !error.can_retry() && !was_told;
                 was_told |= is_worth_a_warning;
                 telling::leave_failed(name, &error, is_worth_a_warning);
             }
         }
-        // The renewals of its neighbours may keep it alive, so their deadline counts too.
+        // Renewals of neighbouring claims may keep this one alive, so their deadline counts too.
         if registry.is_over() || clock.now() > surely_over.max(registry.kept_until(session.shard(name))) {
             return;
         }

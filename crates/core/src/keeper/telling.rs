@@ -1,62 +1,75 @@
-//! What the keeper tells operators: jeopardy, and waits that take long.
+//! What the keeper logs for operators: failed renewals, long waits, failed leaves.
 
 use std::time::Duration;
 
+use crate::backend::Shard;
 use crate::shield::unharmed;
-use crate::{Error, Line, Name, Result, SessionId, Shard};
+use crate::{ClaimId, Error, Line, Name, Result, SessionId};
 
-/// A renewal failed, and is tried again: worth a warning the first time.
-pub(super) fn jeopardy(shard: Shard, error: &Error, is_news: bool) {
+/// A renewal failed and is retried. The first failure is a warning.
+pub(super) fn jeopardy(shard: Shard, asked: &[(Name, Vec<ClaimId>)], error: &Error, is_news: bool) {
     unharmed(|| match is_news {
         true => {
-            tracing::warn!(shard = shard.0, %error, "a renewal failed; what is held is in jeopardy until one succeeds");
+            let locks = list(asked.iter().map(|(name, _)| name));
+            tracing::warn!(%locks, %error, "renewal failed, retrying; these locks are lost if no retry succeeds in time");
         }
-        false => tracing::debug!(shard = shard.0, %error, "a renewal failed again"),
+        false => tracing::debug!(shard = shard.0, %error, "renewal failed again, retrying"),
     });
+}
+
+/// The first few of these names, for a message.
+pub(super) fn list<'a>(names: impl ExactSizeIterator<Item = &'a Name>) -> String {
+    const SHOWN: usize = 5;
+    let rest = names.len().saturating_sub(SHOWN);
+    let mut shown: Vec<_> = names.take(SHOWN).map(|name| format!("{name:?}")).collect();
+    if rest > 0 {
+        shown.push(format!("and {rest} more"));
+    }
+    shown.join(", ")
 }
 
 /// A renewal succeeded after others had failed.
-pub(super) fn renewed_again(shard: Shard) {
+pub(super) fn renewed_again(asked: &[(Name, Vec<ClaimId>)]) {
     unharmed(|| {
-        tracing::info!(
-            shard = shard.0,
-            "a renewal succeeded again; what is still held is in jeopardy no more"
-        );
+        let locks = list(asked.iter().map(|(name, _)| name));
+        tracing::info!(%locks, "renewals succeed again; those of these locks that are still held are safe");
     });
 }
 
-/// Somebody of this client has waited for long: says who is in the way.
+/// A waiter of this client has waited for long: says which client is in the way.
 pub(super) fn long_wait(name: &Name, waited: Duration, line: Result<Line>, own: SessionId) {
     unharmed(|| match line {
         Ok(line) => {
-            tracing::warn!(lock.name = %name, ?waited, "waiting for long: {}", in_the_way(&line, own));
+            tracing::warn!(lock.name = %name, ?waited, "still waiting for this lock: {}", in_the_way(&line, own));
         }
         Err(error) => {
-            tracing::warn!(lock.name = %name, ?waited, %error, "waiting for long, and the line cannot be seen");
+            tracing::warn!(lock.name = %name, ?waited, %error, "still waiting for this lock; cannot read its line");
         }
     });
 }
 
-/// A leave failed, and is sent again: worth a warning where that is not to be expected to help.
+/// A leave failed and is sent again. It is a warning where a retry is not expected to help.
 pub(super) fn leave_failed(name: &Name, error: &Error, is_worth_a_warning: bool) {
     unharmed(|| match is_worth_a_warning {
         true => {
-            tracing::warn!(lock.name = %name, %error, "a claim cannot be given back; it is tried again until its lease has ended");
+            tracing::warn!(lock.name = %name, %error, "cannot give back a claim on this lock; retrying until its lease has ended");
         }
-        false => tracing::debug!(lock.name = %name, %error, "a leave failed, and is sent again"),
+        false => tracing::debug!(lock.name = %name, %error, "giving back a claim failed, retrying"),
     });
 }
 
 /// A backend has panicked.
 pub(super) fn failed_inside(panic: &tokio::task::JoinError) {
-    unharmed(|| tracing::error!(%panic, "a backend failed inside; its session is given up"));
+    unharmed(
+        || tracing::error!(%panic, "the backend panicked; its session is abandoned and its locks are lost"),
+    );
 }
 
-/// Who holds, since when, and how many stand before this client's first waiter.
+/// Which client holds, when it joined the line, and how many waiters are ahead of this client's first one.
 fn in_the_way(line: &Line, own: SessionId) -> String {
     let ahead = line.waiters().take_while(|waiter| waiter.id.session != own).count();
     let Some(holder) = line.holders().next() else {
-        return format!("nobody holds it, {ahead} wait ahead");
+        return format!("nobody holds it; waiters ahead: {ahead}");
     };
     let own_fault = if holder.id.session == own {
         " (this very client: is a guard kept, or a lock taken twice?)"
@@ -67,8 +80,9 @@ fn in_the_way(line: &Line, own: SessionId) -> String {
         1 => String::new(),
         n => format!(" and {} more", n - 1),
     };
-    let since = holder.since.map(|since| format!(" for {since:?}")).unwrap_or_default();
-    format!("{:?}{own_fault}{others} holds it and has been in line{since}, {ahead} wait ahead", holder.label)
+    // `since` is the time in line, waiting included: for how long the claim has held is not known.
+    let since = holder.since.map(|since| format!(" (joined the line {since:?} ago)")).unwrap_or_default();
+    format!("held by {:?}{since}{own_fault}{others}; waiters ahead: {ahead}", holder.label)
 }
 
 #[cfg(test)]
@@ -93,8 +107,8 @@ mod tests {
         };
         let text = in_the_way(&line(2), own);
         assert!(
-            text.contains("\"worker 2\" holds it and has been in line for 9s")
-                && text.contains("1 wait ahead"),
+            text.contains("held by \"worker 2\" (joined the line 9s ago)")
+                && text.contains("waiters ahead: 1"),
             "{text}"
         );
         assert!(in_the_way(&line(1), own).contains("this very client"));

@@ -1,6 +1,6 @@
-//! Every order of what can happen around a client's own line: claims of its own and of another's come, leave, become
-//! lighter, or stand in line anew; lists are sent, made and read at different times; watches are set late. Whatever
-//! happens, those who are held fit; and when all is quiet nobody may wait whose turn it is.
+//! Explores every order of events around a client's own line. Its own claims and another client's claims come, leave,
+//! become lighter, or stand in line anew; lists are requested, made and read at different times; watches are set
+//! late. In every order the held claims must fit, and when all is quiet no claim may wait whose turn it is.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -11,53 +11,53 @@ use crate::{ClaimId, SessionId};
 
 const OURS: SessionId = SessionId::from_bits(1);
 const THEIRS: SessionId = SessionId::from_bits(2);
-/// How many lists may be under way at once.
+/// The most lists that may be under way at once.
 const LISTS: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
     line: ShownLine,
-    /// How often somebody came or left.
+    /// How often a claim came or left.
     version: u64,
-    /// Numbers are never used twice.
+    /// Numbers are never reused.
     came: BTreeSet<u64>,
-    /// How often the other's claims were touched.
+    /// How often the other client's claims were touched.
     touched: BTreeMap<u64, u64>,
     own: OwnLine,
     held: BTreeSet<u64>,
-    /// Those of the other client that know that they are held.
+    /// Claims of the other client that know that they are held.
     theirs_held: BTreeSet<u64>,
-    /// The stamp that each was sent with, and what it shows once it was made.
+    /// Lists under way: the stamp at the request, and what the list shows once it was made.
     lists: Vec<(u64, Option<(ShownLine, u64)>)>,
-    /// Claims of ours that the store has let go of, or made lighter, and the answer is on its way.
+    /// Claims of ours that the store has removed or made lighter, with the answer still on its way.
     leaving: BTreeSet<u64>,
     changing: BTreeSet<u64>,
     moving: BTreeMap<u64, Moving>,
-    /// How many places there were.
+    /// How many places were given out.
     places: u64,
     watch: Option<(Watch, Setting)>,
     must_look: bool,
 }
 
-/// How far a watch has come.
+/// The stage of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Setting {
-    /// It is to be set, for what was seen in this version of the line.
+    /// It is to be set, based on this version of the line.
     Asked(u64),
     Set,
     Fired,
 }
 
-/// How far a claim of ours is that stands in line anew. It does so once.
+/// The stage of a claim of ours that stands in line anew. Each claim does so once at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Moving {
     Asked,
-    /// The store has done it, and the answer is on its way: there.
+    /// The store has moved it to this place, and the answer is on its way.
     Done(u64),
     Answered,
 }
 
-/// What may come, as which number of whom.
+/// The claims that may come, with session and number.
 struct Stage {
     title: &'static str,
     claims: Vec<(SessionId, u64, Kind, u32, u32)>,
@@ -65,7 +65,7 @@ struct Stage {
     moves: Option<u64>,
 }
 
-/// What must not be found.
+/// The violations to search for.
 type Broken = (&'static str, String);
 
 impl World {
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// All that can happen next.
+    /// All events that can happen next.
     fn next(&self, stage: &Stage) -> Vec<(String, Self)> {
         let mut next = Vec::new();
         let mut add = |what: String, change: &dyn Fn(&mut Self) -> bool| {
@@ -218,7 +218,7 @@ impl World {
         may
     }
 
-    /// It leaves, and comes, at once.
+    /// It leaves and joins again, in one step.
     fn moves(&mut self, number: u64) -> bool {
         let id = ClaimId { session: OURS, number };
         if self.moving.get(&number) != Some(&Moving::Asked) {
@@ -235,7 +235,7 @@ impl World {
         true
     }
 
-    /// And looks.
+    /// It hears the answer, and looks.
     fn moved(&mut self, number: u64) -> bool {
         let Some(Moving::Done(place)) = self.moving.get(&number).copied() else { return false };
         self.moving.insert(number, Moving::Answered);
@@ -244,7 +244,7 @@ impl World {
         true
     }
 
-    /// The other client finds its claim held, and touches it if somebody may rely on that.
+    /// The other client finds its claim held, and touches it if another claim may rely on that.
     fn they_look(&mut self, session: SessionId, number: u64) -> bool {
         let id = ClaimId { session, number };
         let is_held = self.line.held().any(|claim| claim.id == id);
@@ -258,7 +258,7 @@ impl World {
         true
     }
 
-    /// What is watched has changed at the store.
+    /// The watched claim or line has changed at the store.
     fn stirs(&mut self, id: ClaimId, has_left: bool) {
         if let Some((watch, setting)) = &mut self.watch
             && *setting == Setting::Set
@@ -310,14 +310,14 @@ impl World {
         true
     }
 
-    /// What is not watched any more is not watched in the store either.
+    /// Drops the store's watch if the client no longer watches it.
     fn follows_the_watch(&mut self) {
         let is_armed =
             |(watch, _): &(Watch, Setting)| self.own.armed().is_some_and(|armed| armed.what == *watch);
         self.watch = self.watch.filter(is_armed);
     }
 
-    /// It is set by a read, which tells whether that is there, and whether it is as it was seen.
+    /// Sets the watch by a read, which tells whether the claim exists and is as the list showed it.
     fn sets(&mut self) -> bool {
         let Some((what, Setting::Asked(version))) = self.watch else { return false };
         let armed = self.own.armed().map(|armed| armed.serial);
@@ -355,7 +355,7 @@ impl World {
         }
     }
 
-    /// Whether those who are held fit.
+    /// Whether the held claims fit.
     fn is_fit(&self) -> bool {
         let is_held = |claim: &&ShownClaim| match claim.id.session {
             OURS => self.held.contains(&claim.id.number),
@@ -366,7 +366,7 @@ impl World {
         held().all(|claim| sum <= u64::from(claim.declared.get()))
     }
 
-    /// Whether nothing is under way, and somebody of ours waits whose turn it is.
+    /// Whether nothing is under way and one of our claims waits although it is its turn.
     fn is_stuck(&self) -> bool {
         let is_watch_quiet = self.watch.is_none_or(|(_, setting)| setting == Setting::Set);
         let is_moving = self.moving.values().any(|moving| *moving != Moving::Answered);
@@ -387,7 +387,7 @@ impl World {
         is_quiet && is_watch_quiet && everyone_has_looked && waits.any(|(_, place)| place == Place::Held)
     }
 
-    /// The same for worlds that nobody inside could tell apart.
+    /// The same key for worlds that no client could tell apart.
     fn key(&self) -> Self {
         let mut key = self.clone();
         key.own.last_serial = 0;
@@ -398,7 +398,7 @@ impl World {
     }
 }
 
-/// Visits all worlds; tells the shortest way to one that is broken.
+/// Visits all worlds, and returns the shortest way to a broken one.
 fn explore(stage: &Stage) -> Result<usize, Broken> {
     let mut seen = HashSet::from([World::new()]);
     let mut ways: Vec<(usize, String)> = vec![(0, String::new())];

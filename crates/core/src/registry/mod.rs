@@ -1,8 +1,8 @@
-//! Every claim that one session has in the store: who stands, who waits, and when to look for them.
+//! All claims that one session has in the store: which ones stand, which ones wait, and when to look for them.
 //!
-//! A claim is entered before its join is sent and taken out when it is over, so whatever the store pushes finds it
-//! here by its id. Waiting claims are also kept by name: one look serves all of a name's waiters, when something was
-//! heard of that line, when its holder's lifetime ends, and in any case within a third of the ttl.
+//! A claim is entered before its join is sent and removed when it is over, so every signal from the store finds it
+//! here by its id. Waiting claims are also kept by name, because one look serves all waiters of a name. A look is due
+//! when a signal for that line has come, when its holder's lease ends, and in any case within a third of the ttl.
 
 mod table;
 
@@ -16,12 +16,10 @@ use tokio::sync::Notify;
 
 pub(crate) use self::table::DueLook;
 use self::table::{Table, scatter};
+use crate::backend::{Claim, Clock, Grant, Left, Moment, Renewal, Reply, Shard, Sight, Signals};
 use crate::standing::{Footing, Loss, Standing};
 use crate::sync::{AtomicU64, Cell};
-use crate::{
-    Claim, ClaimId, Clock, Grant, Left, Moment, Name, Options, Renewal, Reply, Result, SessionId, Shard,
-    Sight, Signals, Token,
-};
+use crate::{ClaimId, Name, Options, Result, SessionId, Token};
 
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -35,40 +33,40 @@ pub(crate) struct Registry {
     /// Whether it is being closed, and whether it has ended.
     closing: AtomicBool,
     over: AtomicBool,
-    /// When the keeper will look at lines by itself; whoever needs it earlier nudges it.
+    /// When the keeper will look at lines by itself. A claim that needs it earlier nudges it.
     keeper_wakes: AtomicU64,
-    /// When it will look at deadlines; whoever holds for less long nudges it.
+    /// When the keeper will check deadlines. A claim whose deadline is earlier nudges it.
     next_deadline: AtomicU64,
-    /// When it will renew everything.
+    /// When the keeper will renew everything.
     renews_at: Plain,
-    /// What it is to renew before that: a number of [`Wish`].
+    /// What the keeper is to renew before that: a number of [`Wish`].
     wish: AtomicU8,
     nudge: Notify,
-    /// Told of every renewal that was answered, or failed.
+    /// Notified of every renewal that was answered or failed.
     renewed: Notify,
-    /// How often each line was hinted at, several lines to a counter: a hint may come before the answer to the join
-    /// that it is for.
+    /// The number of hints for each line; several lines share a counter. A hint may come before the answer to its
+    /// join.
     hints: [AtomicU32; 64],
     /// A third of the ttl.
     third: Plain,
-    /// The same, less what a look may take: the longest that nobody looks at a line.
+    /// A third of the ttl less the time limit of a look: the longest time without a look at a line.
     longest_wait: AtomicU64,
-    /// By how much deadlines are shortened, for clocks that drift apart.
+    /// By how much deadlines are shortened to allow for clock drift.
     margin: AtomicU64,
 }
 
-/// A number that loom need not see through: whoever misses a change of it is told at the next renewal.
+/// A number that loom does not have to track: a reader that misses a change sees it at the next renewal.
 type Plain = std::sync::atomic::AtomicU64;
 
-/// How soon a line may be looked at again, where a ttl is long.
+/// How soon a line may be looked at again if the ttl is long.
 const SOONEST: Duration = Duration::from_millis(50);
 
-/// What the keeper is to renew although it is not time for it.
+/// What the keeper is to renew ahead of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Whatever has too little left.
+    /// All claims that have too little time left.
     RenewShort = 1,
-    /// Everything: what was said before of how long claims live may not be true any more.
+    /// All claims: earlier reports of how long they live may be wrong by now.
     RenewAll = 2,
 }
 
@@ -100,7 +98,7 @@ impl Registry {
         }
     }
 
-    /// Reckons with the ttl that the store granted.
+    /// Sets the ttl that the store granted.
     pub(crate) fn set_ttl(&self, ttl: Duration) {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.third.store(nanos(ttl / 3), Ordering::Release);
@@ -108,7 +106,7 @@ impl Registry {
         self.margin.store(nanos(ttl / 500 + Duration::from_millis(5)), Ordering::Release);
     }
 
-    /// A number that no claim of this session has had.
+    /// A claim id that this session has not used before.
     pub(crate) fn next_id(&self) -> ClaimId {
         ClaimId { session: self.session, number: self.next_number.fetch_add(1, Ordering::Relaxed) }
     }
@@ -122,14 +120,14 @@ impl Registry {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Enters a claim, before anything is sent; unless the session has ended, or is being closed.
+    /// Enters a claim before anything is sent. Refuses it if the session has ended or is being closed.
     pub(crate) fn enter(&self, claim: Claim) -> Result<Arc<Standing>, Loss> {
         let number = claim.id.number;
         let heard = self.hints(&claim.name).load(Ordering::Acquire);
         let standing = Arc::new(Standing::new(claim, heard));
         self.table.lock().standing.insert(number, standing.clone());
         match self.ended() {
-            // Looked at only now: whoever sweeps the table has said so before, and may have missed this one.
+            // Checked only now: a sweep of the table sets the flag first, and may have missed this claim.
             Some(loss) if !cfg!(tidelock_fault = "an_ended_session_is_entered") => {
                 self.remove(number);
                 standing.lose(loss);
@@ -147,12 +145,12 @@ impl Registry {
         }
     }
 
-    /// A claim that is on its way out waits no more, but is known until its leave is confirmed.
+    /// A claim on its way out waits no more, but stays known until its leave is confirmed.
     pub(crate) fn stop_waiting(&self, number: u64) {
         self.table.lock().stop_waiting(number);
     }
 
-    /// Takes a claim out: nothing renews it or looks for it from here on.
+    /// Removes a claim: nothing renews it or looks for it from now on.
     pub(crate) fn remove(&self, number: u64) -> Option<Arc<Standing>> {
         self.table.lock().remove(number)
     }
@@ -170,23 +168,23 @@ impl Registry {
         Duration::from_nanos(self.third.load(Ordering::Acquire))
     }
 
-    /// The keeper will renew everything at this moment.
+    /// Sets when the keeper will renew everything.
     pub(crate) fn renews_at(&self, at: Moment) {
         self.renews_at.store(at.as_nanos(), Ordering::Release);
     }
 
-    /// Whether of what lives until then less than a third of the ttl would be left at the next renewal: it is to come
-    /// sooner.
+    /// Whether a claim that lives until then would have less than a third of the ttl left at the next renewal. Then
+    /// it has to be renewed sooner.
     pub(crate) fn is_short(&self, until: Moment) -> bool {
         until < Moment::from_nanos(self.renews_at.load(Ordering::Acquire)) + self.third()
     }
 
-    /// Whether at `at` it should be renewed before it is handed out.
+    /// Whether the claim should be renewed before it is handed out at `at`.
     pub(crate) fn is_nearly_over(&self, standing: &Standing, at: Moment) -> bool {
         standing.kept_until() < at + self.third()
     }
 
-    /// What the keeper was asked to renew.
+    /// What the keeper was asked to renew ahead of time.
     pub(crate) fn take_wish(&self) -> Option<Wish> {
         match self.wish.swap(0, Ordering::AcqRel) {
             0 => None,
@@ -200,18 +198,18 @@ impl Registry {
         self.nudge.notify_one();
     }
 
-    /// The next renewal that is answered, or fails, or comes too late.
+    /// Ready at the next renewal that is answered, fails or comes too late.
     pub(crate) fn next_renewal(&self) -> impl Future<Output = ()> {
         self.renewed.notified()
     }
 
-    /// A join was answered: it waits, and is worth a look in `look_in`.
+    /// A join was answered: the claim waits, and a look is due in `look_in`.
     pub(crate) fn wait(&self, standing: &Arc<Standing>, look_in: Duration) {
         let now = self.now();
         standing.wait(now);
         self.reckon_with(standing);
         let mut table = self.table.lock();
-        // A push may have come first, and then it is not waiting at all.
+        // A push may have come first; then the claim does not wait at all.
         if standing.stands() != Some(Footing::Waiting)
             || !table.standing.contains_key(&standing.claim.id.number)
         {
@@ -229,7 +227,7 @@ impl Registry {
         self.wake_keeper_by(at);
     }
 
-    /// A claim is held, by a join's answer, a push or a look. Says why not, if it is gone.
+    /// A claim is held, by the answer to its join, a push or a look. Returns why not, if it is gone.
     pub(crate) fn hold(&self, standing: &Standing, grant: Grant) -> Option<Loss> {
         let latest = self.max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
         let loss = standing.hold(grant, latest);
@@ -239,12 +237,12 @@ impl Registry {
         loss
     }
 
-    /// The names whose turn it is to be looked at.
+    /// The names that are due for a look.
     pub(crate) fn due_looks(&self, now: Moment) -> Vec<DueLook> {
         self.table.lock().begin_looks(now, self.session)
     }
 
-    /// What a look saw.
+    /// Takes in the result of a look.
     pub(crate) fn saw(&self, name: &Name, sight: Sight) {
         for (id, grant) in sight.held {
             self.is_held(id, grant);
@@ -258,22 +256,23 @@ impl Registry {
         self.wake_keeper_by(at.unwrap_or(Moment::NEVER));
     }
 
-    /// This claim is held. Says whether it is known.
+    /// A claim is held. Returns whether the claim is known.
     fn is_held(&self, id: ClaimId, grant: Grant) -> bool {
         let Some(standing) = self.table.lock().standing.get(&id.number).cloned() else { return false };
         self.hold(&standing, grant);
-        // Only now: `wait`, at the same moment, enters it among the waiters unless it sees that it is held.
+        // In this order: a concurrent `wait` enters the claim among the waiters unless it sees that it is held.
         self.table.lock().stop_waiting(id.number);
         true
     }
 
-    /// Everyone who is known to stand in the store, by the shard that each name is in now. Those whose time ends first
-    /// there come first: a store that cannot renew all of them in time leaves the others for the next round, and what
-    /// it stumbles over each time has come to the front by then.
+    /// All claims that are known to stand in the store, by the shard that each name is in at the moment. The claims
+    /// whose time ends first come first. A store that cannot renew all of them in time leaves the rest for the next
+    /// round, and by then a name that it fails at each time has come to the front.
     pub(crate) fn roll(&self, shard_of: impl Fn(&Name) -> Shard) -> Roll {
         let mut by_name: HashMap<Name, (Moment, Vec<ClaimId>)> = HashMap::new();
         for standing in self.table.lock().standing.values() {
-            // While a join is under way the store may or may not know the claim: it must not be missed there.
+            // Claims with a join under way are left out: the store may not know them yet, and must not report them
+            // gone.
             if matches!(standing.stands(), Some(Footing::Waiting | Footing::Held)) {
                 let (first, ids) =
                     by_name.entry(standing.claim.name.clone()).or_insert((Moment::NEVER, Vec::new()));
@@ -290,7 +289,7 @@ impl Registry {
         roll
     }
 
-    /// A renewal of these claims was answered.
+    /// Takes in the answer to a renewal of these claims.
     pub(crate) fn renewed(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], renewal: &Renewal) {
         self.kept_until.lock().insert(shard, renewal.until);
         let until = renewal.until - self.margin();
@@ -303,7 +302,7 @@ impl Registry {
                 standing.shorten(until);
                 standing.set_jeopardy(true);
             } else if standing.may_stand_anew(self.now()) {
-                // What was renewed may be another stand of it than the one that its user was told of.
+                // The store may have renewed another stand of the claim than the one that its user was told of.
                 standing.set_jeopardy(true);
             } else {
                 standing.renew(until);
@@ -311,18 +310,18 @@ impl Registry {
             }
         }
         if !asked.is_empty() {
-            // A store that grants a shorter ttl than before is believed: some deadline may have come nearer.
+            // A store may grant a shorter ttl than before, so some deadline may be nearer now.
             self.next_deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
         }
         self.renewed.notify_waiters();
     }
 
-    /// Until when the last renewal of this shard keeps whatever stands there.
+    /// Until when the last renewal of this shard keeps the claims in it.
     pub(crate) fn kept_until(&self, shard: Shard) -> Moment {
         self.kept_until.lock().get(&shard).copied().unwrap_or(Moment::START)
     }
 
-    /// When the first of these claims ends that stands there; the session itself, where none does.
+    /// When the first of these claims ends that still stand; if none does, when the session ends.
     pub(crate) fn first_end(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)]) -> Moment {
         let standing = self.find_all(asked).into_iter().filter(|standing| standing.stands().is_some());
         standing.map(|standing| standing.kept_until()).min().unwrap_or_else(|| self.kept_until(shard))
@@ -336,17 +335,17 @@ impl Registry {
         self.renewed.notify_waiters();
     }
 
-    /// Whether the claim is ours and not over.
+    /// Whether the claim belongs to this session and is not over.
     pub(crate) fn knows(&self, id: ClaimId) -> bool {
         id.session == self.session && self.table.lock().standing.contains_key(&id.number)
     }
 
-    /// Takes out whoever can no longer be trusted at `now`.
+    /// Removes and returns the claims that can no longer be trusted at `now`.
     pub(crate) fn overdue(&self, now: Moment) -> Vec<Arc<Standing>> {
         if now.as_nanos() < self.next_deadline.load(Ordering::Acquire) {
             return Vec::new();
         }
-        // Whoever holds from here on, and may have been passed already, nudges.
+        // A claim that becomes held from now on, and that the loop below may have passed already, nudges.
         self.next_deadline.store(u64::MAX, Ordering::Release);
         let mut table = self.table.lock();
         let mut next = Moment::NEVER;
@@ -369,7 +368,7 @@ impl Registry {
         overdue
     }
 
-    /// Takes out whoever was asked for by a future that nobody polls any more, though the store may have granted it.
+    /// Removes and returns the claims whose acquire nobody polls any more, although the store may have granted them.
     pub(crate) fn left_lying(&self, now: Moment) -> Vec<Arc<Standing>> {
         let mut table = self.table.lock();
         let left: Vec<_> =
@@ -380,54 +379,55 @@ impl Registry {
         left
     }
 
-    /// Takes up each leave whose user has not come back in time, and may never do so.
+    /// Takes over the leaves whose users have not come back in time and may never do so.
     pub(crate) fn leaves_left_lying(&self, now: Moment) -> Vec<(Arc<Standing>, Reply<Left>)> {
         let table = self.table.lock();
         let laid_down = |standing: &Arc<Standing>| Some((standing.clone(), standing.take_up_leave(now)?));
         table.standing.values().filter_map(laid_down).collect()
     }
 
-    /// It is being closed: whoever enters from here on is refused.
+    /// The session is being closed: claims are refused from now on.
     pub(crate) fn begin_closing(&self) {
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Everything is over. Gives the claims that the store may still have.
+    /// Everything is over. Returns the claims that the store may still have.
     pub(crate) fn lose_all(&self, loss: Loss) -> Vec<Arc<Standing>> {
         let all = self.table.lock().clear();
         let lost = all.into_iter().filter(|standing| standing.lose(loss).is_some()).collect();
-        self.renewed.notify_waiters(); // nothing is renewed any more
+        self.renewed.notify_waiters(); // no renewal will come
         lost
     }
 
-    /// The keeper is awake, and does not know yet when it looks again: every newcomer nudges.
+    /// The keeper is awake and does not know yet when it looks next: every new waiter nudges it.
     pub(crate) fn keeper_is_awake(&self) {
         self.keeper_wakes.store(u64::MAX, Ordering::Release);
     }
 
-    /// The keeper will wake by itself at `at`, or for the first look or deadline that is due.
+    /// The keeper will wake by itself at `at`, or earlier for the first look or deadline that is due.
     pub(crate) fn keeper_sleeps_until(&self, at: Moment) -> Moment {
         let at = self.table.lock().first_look().map_or(at, |due| at.min(due));
         self.keeper_wakes.store(at.as_nanos(), Ordering::Release);
         at.min(Moment::from_nanos(self.next_deadline.load(Ordering::Acquire)))
     }
 
-    /// Waits until somebody needs the keeper earlier.
+    /// Waits until the keeper is needed earlier.
     pub(crate) async fn nudged(&self) {
         self.nudge.notified().await;
     }
 
-    /// Whether the last renewal of any of these claims failed, or left it too little.
+    /// Whether the last renewal of any of these claims failed or left it too little time.
     pub(crate) fn is_any_in_need(&self, asked: &[(Name, Vec<ClaimId>)]) -> bool {
         self.find_all(asked).iter().any(|standing| standing.is_in_jeopardy() || self.is_too_short(standing))
     }
 
-    /// Before its join is answered nothing is known.
+    /// Whether too little time is left. Before the answer to its join that is not known.
     fn is_too_short(&self, standing: &Standing) -> bool {
         standing.kept_until() > Moment::START && self.is_short(standing.kept_until())
     }
 
-    /// Those of these claims that hold, under which tokens, and that an older join could have stand in the store anew.
+    /// Those of these claims that hold, with their tokens, if an older join may have made them stand in the store
+    /// anew.
     pub(crate) fn doubtful(&self, asked: &[(Name, Vec<ClaimId>)]) -> HashMap<Name, Vec<(ClaimId, Token)>> {
         let mut by_name: HashMap<Name, Vec<(ClaimId, Token)>> = HashMap::new();
         for standing in self.find_all(asked) {
@@ -449,12 +449,12 @@ impl Registry {
     }
 
     fn hints(&self, name: &Name) -> &AtomicU32 {
-        // Names of one program mostly differ at their ends.
+        // The names of one program mostly differ at their ends.
         let tail = name.as_bytes().iter().rev().take(8).fold(0, |tail, byte| tail << 8 | u64::from(*byte));
         &self.hints[(scatter(tail) % 64) as usize]
     }
 
-    /// Sees to it that the keeper is there when this claim's time is over.
+    /// Makes sure that the keeper is awake when this claim's time is over.
     fn reckon_with(&self, standing: &Standing) {
         if standing.due().as_nanos() < self.next_deadline.load(Ordering::Acquire) {
             self.next_deadline.store(0, Ordering::Release);
@@ -471,11 +471,12 @@ impl Registry {
         }
     }
 
-    /// When to look: soon after the holder's lifetime ends, spread over a twentieth of it; and in any case in time.
+    /// When to look: soon after the holder's lease ends, spread over a twentieth of it, and never later than the
+    /// longest time without a look.
     fn look_at(&self, now: Moment, look_in: Duration, number: u64) -> Moment {
         let longest = Duration::from_nanos(self.longest_wait.load(Ordering::Acquire));
         let spread = (scatter(number ^ self.session.get()) >> 40) as f64 / (1_u64 << 24) as f64;
-        // A store that says "at once" again and again is not believed. A holder's ttl may be much shorter than ours.
+        // Guards against a store that always says "at once". A holder's ttl may be much shorter than ours.
         let look_in = look_in.max((longest / 100).min(SOONEST));
         if look_in < longest {
             now + look_in + (look_in / 20).mul_f64(spread)
@@ -488,8 +489,8 @@ impl Registry {
 impl Signals for Registry {
     fn held(&self, id: ClaimId, grant: Grant) {
         if id.session == self.session && !self.is_held(id, grant) {
-            // It has left, and a store that takes over from another has not heard of that. Renewals find such claims, but
-            // each of them would be in everyone's way until then.
+            // The claim has left, and a store that took over from another does not know that. Renewals find such
+            // claims, but until then they would be in everyone's way.
             self.wish(Wish::RenewAll);
         }
     }
@@ -529,7 +530,8 @@ impl Signals for Registry {
 #[cfg(all(test, not(tidelock_loom)))]
 mod tests {
     use super::*;
-    use crate::{Kind, Weight, boot_clock};
+    use crate::backend::boot_clock;
+    use crate::{Kind, Weight};
 
     fn entered() -> (Registry, Arc<Standing>) {
         let registry = Registry::new(SessionId::from_bits(7), boot_clock(), &Options::new());

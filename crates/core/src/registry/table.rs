@@ -1,17 +1,17 @@
-//! The claims of one session, by number and, while they wait, by name; and which names are due for a look.
+//! The claims of one session, by number, and the waiting ones also by name; and which names are due for a look.
 //!
-//! One look serves all waiters of a name, one at a time. Something heard of a line while it is being looked at has it
-//! looked at once more.
+//! One look at a time serves all waiters of a name. If a signal comes for a line during a look, another look follows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::Moment;
 use crate::standing::Standing;
-use crate::{ClaimId, Moment, Name, SessionId};
+use crate::{ClaimId, Name, SessionId};
 
-/// Everything that one lock guards.
+/// Everything under the registry's lock.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) standing: HashMap<u64, Arc<Standing>, BuildHasherDefault<Scatter>>,
@@ -24,12 +24,13 @@ pub(super) struct Table {
 struct Waiting {
     numbers: BTreeSet<u64>,
     look_at: Moment,
-    /// Whose wait becomes worth a warning, after how long, and when another warning is no nuisance.
+    /// The waiter that warnings are about, the waits that are worth its first and its next warning, and until when
+    /// another warning would be a nuisance.
     warned_for: u64,
     warn_first: Duration,
     warn_after: Duration,
     quiet_until: Moment,
-    /// A look is under way, and whether another is to follow it.
+    /// Whether a look is under way, and whether another is to follow it.
     looking: bool,
     look_again: bool,
 }
@@ -38,12 +39,13 @@ struct Waiting {
 pub(crate) struct DueLook {
     pub(crate) name: Name,
     pub(crate) waiting: Vec<ClaimId>,
-    /// How long the first of them has waited, if that is worth a warning.
+    /// How long the first waiter has waited, if that is worth a warning.
     pub(crate) warn: Option<Duration>,
 }
 
 impl Table {
-    /// Enters a waiter of `name`, worth a look at `at`, and a warning after `warn_after`. Says when the look is.
+    /// Enters a waiter of `name`: a look is due at `at`, and a warning after `warn_after`. Returns when the next look
+    /// is.
     pub(super) fn start_waiting(
         &mut self,
         name: &Name,
@@ -58,8 +60,8 @@ impl Table {
         at
     }
 
-    /// A look at `name` has ended: the next one is when `next` says for its first waiter, or at once if something was
-    /// heard meanwhile. Says when, if anyone still waits.
+    /// A look at `name` has ended. The next one is due when `next` says for the first waiter, or at once if a signal
+    /// came in the meantime. Returns when, if any claim still waits.
     pub(super) fn end_look(
         &mut self,
         name: &Name,
@@ -70,7 +72,7 @@ impl Table {
         waiting.looking = false;
         let again = std::mem::take(&mut waiting.look_again);
         let Some(first) = waiting.numbers.first().copied() else {
-            self.waiting.remove(name); // it was kept only while the look was under way
+            self.waiting.remove(name); // kept only while the look was under way
             return None;
         };
         let at = if again { now } else { next(first).min(self.warn_at(name)) };
@@ -103,7 +105,7 @@ impl Table {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Something was heard of every line: looks at all that anyone waits in.
+    /// A signal for all lines came: look at every line with waiters.
     pub(super) fn look_everywhere(&mut self, now: Moment) {
         let names: Vec<_> = self.waiting.keys().cloned().collect();
         for name in &names {
@@ -111,23 +113,23 @@ impl Table {
         }
     }
 
-    /// Takes everyone out.
+    /// Removes all claims.
     pub(super) fn clear(&mut self) -> Vec<Arc<Standing>> {
         self.waiting.clear();
         self.due.clear();
         self.standing.drain().map(|(_, standing)| standing).collect()
     }
 
-    /// Takes a claim out.
+    /// Removes a claim.
     pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Standing>> {
         self.stop_waiting(number);
         self.standing.remove(&number)
     }
 
-    /// A claim waits no more, because it is held or gone.
+    /// A claim no longer waits, because it is held or gone.
     pub(super) fn stop_waiting(&mut self, number: u64) {
         if self.waiting.is_empty() {
-            return; // the usual case, and not worth two look-ups
+            return; // the usual case, not worth two look-ups
         }
         let Some(standing) = self.standing.get(&number) else {
             return;
@@ -143,7 +145,7 @@ impl Table {
         }
     }
 
-    /// Something was heard of this line: look at it now, and once more if a look is under way.
+    /// A signal for this line came: look at it now, and once more if a look is under way.
     pub(super) fn look_now(&mut self, name: &Name, now: Moment) {
         self.look_by(name, now);
         if let Some(waiting) = self.waiting.get_mut(name).filter(|waiting| waiting.looking) {
@@ -187,8 +189,8 @@ impl Waiting {
         }
     }
 
-    /// Whether a wait of this length is worth a warning now: the first time, and again at every doubling. A line that
-    /// moves on is not spoken of for each of its waiters.
+    /// Whether a wait of this length is worth a warning now: the first time, and again each time it has doubled. A
+    /// line that moves on gets no warning for each of its waiters.
     fn warn(&mut self, first: u64, waited: Duration, now: Moment) -> Option<Duration> {
         if self.warned_for != first {
             (self.warned_for, self.warn_after) = (first, self.warn_first);
@@ -202,7 +204,7 @@ impl Waiting {
     }
 }
 
-/// Claims are numbered by core itself, so nobody can choose numbers that collide: scattering them is hash enough.
+/// Core numbers the claims itself, so nobody can choose numbers that collide: scattering them is enough of a hash.
 #[derive(Debug, Default)]
 pub(super) struct Scatter(u64);
 
@@ -222,7 +224,7 @@ impl Hasher for Scatter {
     }
 }
 
-/// Spreads numbers that follow each other over the whole range (the finalizer of SplitMix64).
+/// Scatters consecutive numbers over the whole range (the finalizer of SplitMix64).
 pub(super) fn scatter(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,8 +1,8 @@
-//! Waiting for what is to come true, instead of for a time.
+//! Waiting for a condition instead of for a fixed time.
 
 use std::time::Duration;
 
-/// Waits until it holds, for at most ten seconds.
+/// Waits until `holds` returns true, for ten seconds at most.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..2_000 {
         if holds().await {
@@ -10,5 +10,5 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("in ten seconds it did not come true that {what}");
+    panic!("not true after ten seconds: {what}");
 }

@@ -1,6 +1,7 @@
-//! For a session that a test opens by itself: it hears nothing.
+//! Signals that ignore everything, for a session that a test opens itself.
 
-use tidelock::{ClaimId, Grant, Name, Signals};
+use tidelock_core::backend::{Grant, Signals};
+use tidelock_core::{ClaimId, Name};
 
 #[derive(Debug)]
 pub(crate) struct Deaf;

@@ -1,4 +1,4 @@
-//! A client small enough for loom: one session, whose claims wait with a waker each.
+//! A client small enough for loom: one session, and a waker for each waiting claim.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidelock::{
-    Backend, Claim, ClaimId, Grant, Kind, Leave, Left, Name, Options, Patience, Place, Renewal, Result,
-    Session, SessionId, Shard, Sight, Signals, Token, Weight,
+use tidelock_core::backend::{
+    Backend, Claim, Grant, Leave, Left, Patience, Place, Renewal, Session, Shard, Sight, Signals,
 };
+use tidelock_core::{ClaimId, Kind, Name, Options, Result, SessionId, Token, Weight};
 
 use crate::Store;
 use crate::sync::Cell;
@@ -25,7 +25,7 @@ pub(super) struct Client {
     heard: Arc<Heard>,
 }
 
-/// What it was told, by the number of the claim.
+/// What the client was told, by number of the claim.
 #[derive(Debug)]
 struct Heard(Cell<State>);
 
@@ -91,11 +91,11 @@ impl Client {
         match self.join(claim).expect("its session lives") {
             Place::Held { grant, .. } => grant.token,
             Place::Waiting { .. } => self.wait(claim),
-            other => panic!("{:?} cannot have its turn: {other:?}", claim.id),
+            other => panic!("{:?} neither holds nor waits: {other:?}", claim.id),
         }
     }
 
-    /// Waits for the turn of a claim that stands in line: registers a waker, unless it was told already.
+    /// Waits for the turn of a claim in line: registers a waker, unless the client was told already.
     pub(super) fn wait(&self, claim: &Claim) -> Token {
         let number = claim.id.number;
         ::loom::future::block_on(poll_fn(|cx| {
@@ -108,7 +108,7 @@ impl Client {
         }))
     }
 
-    /// Whether it was told so far that the claim is held.
+    /// Whether the client was told that the claim is held.
     pub(super) fn heard_of(&self, claim: &Claim) -> bool {
         self.heard.0.lock().held.contains_key(&claim.id.number)
     }
@@ -142,10 +142,10 @@ impl Client {
     }
 }
 
-/// What a future gives that is ready at its first poll.
+/// The output of a future, which must be ready at its first poll.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("the store answers at once"),
+        Poll::Pending => panic!("the store did not answer at once"),
     }
 }

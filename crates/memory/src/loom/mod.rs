@@ -1,8 +1,8 @@
-//! The store under every interleaving of a few threads, as far as loom's bound goes.
+//! The store under every interleaving of a few threads, within loom's bound.
 //!
-//! A client here stands where core stands: it is told of grants by [`Signals`](tidelock::Signals), keeps a waker,
-//! and waits for its turn as a future. A scenario sets the scene, lets two or three threads act, and says what must
-//! hold afterwards, whoever came first; a waiter that nobody wakes is a deadlock, which loom reports.
+//! A client here takes the place of core: it is told of grants by [`Signals`](tidelock_core::backend::Signals), keeps a waker, and
+//! waits for its turn as a future. A scenario prepares a line, lets two or three threads act, and checks what must
+//! hold afterwards, in whichever order they came. A waiter that is never woken is a deadlock, which loom reports.
 
 mod client;
 mod scenarios;
@@ -10,7 +10,7 @@ mod scenarios;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs a scenario in every interleaving, and says how many there were.
+/// Runs a scenario in every interleaving, and prints how many there were.
 fn explore(scenario: &str, run: impl Fn() + Send + Sync + 'static) {
     let iterations = Arc::new(AtomicU64::new(0));
     let count = iterations.clone();

@@ -1,16 +1,17 @@
-//! What may meet in the store, two or three at a time. Each scenario has its own fault in `loom-faults.txt`.
+//! Requests that can meet in the store, two or three at a time. Each scenario has its own fault in `loom-faults.txt`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ::loom::thread;
-use tidelock::{ErrorKind, Kind, Left, Place, Weight};
+use tidelock_core::backend::{Left, Place};
+use tidelock_core::{ErrorKind, Kind, Weight};
 
 use super::client::{Client, TTL};
 use super::explore;
 use crate::{Clock, Store};
 
-/// How much is held at once, as those who hold see it. Not an atomic of loom's: it only counts.
+/// How much is held at once, as the holders see it. Not one of loom's atomics: it only counts.
 #[derive(Clone, Debug, Default)]
 struct Gauge(Arc<AtomicU32>);
 
@@ -25,7 +26,7 @@ impl Gauge {
     }
 }
 
-/// Whoever gives up may be granted just then: its leave must let the next one in.
+/// A waiter that gives up may be granted at that moment: its leave must let the next one in.
 #[test]
 fn cancel_against_grant() {
     explore("cancel against grant", || {
@@ -47,7 +48,7 @@ fn cancel_against_grant() {
     });
 }
 
-/// The holder leaves while the waiter joins and registers its waker: it is held at once, or told.
+/// The holder leaves while the waiter joins and registers its waker: the waiter is held at once, or told.
 #[test]
 fn release_against_registering() {
     explore("release against registering", || {
@@ -62,7 +63,7 @@ fn release_against_registering() {
     });
 }
 
-/// The holder's session ends while it lets go: the next one is granted once, and keeps what it has.
+/// The holder's session ends while it releases: the next waiter is granted once, and keeps its grant.
 #[test]
 fn expiry_against_release() {
     explore("expiry against release", || {
@@ -120,7 +121,7 @@ fn renewal_against_expiry() {
     });
 }
 
-/// Readers who stand together behind a writer are held together, and the next writer after both.
+/// Readers that stand together behind a writer are held together, and the next writer after both.
 #[test]
 fn two_readers_and_a_writer() {
     explore("two readers and a writer", || {
@@ -149,7 +150,7 @@ fn two_readers_and_a_writer() {
     });
 }
 
-/// Two want the last permit: one has it, the other is next, and never more is held than there is.
+/// Two clients want the last permit: one gets it, the other is next, and never more permits are held than there are.
 #[test]
 fn the_last_of_n_permits() {
     explore("the last of n permits", || {
@@ -197,7 +198,7 @@ fn downgrade_against_a_joining_reader() {
     });
 }
 
-/// A client closes while one of its tasks joins: nothing of it is left in line.
+/// A client closes while one of its tasks joins: none of its claims is left in line.
 #[test]
 fn close_against_join() {
     explore("close against join", || {
@@ -219,7 +220,7 @@ fn close_against_join() {
         assert_eq!(other.leave(&wanted).expect("it lives"), Left::Held);
         assert!(
             matches!(other.join(&other.mutex(2)).expect("it lives"), Place::Held { .. }),
-            "somebody was left"
+            "a claim of the closed client is still in line"
         );
     });
 }

@@ -1,4 +1,4 @@
-//! A client without core: it sends what a test says, and writes down what it is told.
+//! A client without core: it sends what a test says, and records what it is told.
 
 use std::future::Future;
 use std::pin::pin;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidelock_memory::{
-    Backend, Claim, ClaimId, Grant, Kind, Leave, Left, Name, Options, Patience, Place, Renewal, Result,
-    Session, SessionId, Shard, Sight, Signals, Store, Token, Weight,
+use tidelock_memory::backend::{
+    Backend, Claim, Grant, Leave, Left, Patience, Place, Renewal, Session, Shard, Sight, Signals,
 };
+use tidelock_memory::{ClaimId, Kind, Name, Options, Result, SessionId, Store, Token, Weight};
 
-/// One thing a client was told without having asked.
+/// One signal to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Held(ClaimId, Token),
@@ -43,11 +43,11 @@ pub(crate) struct Client {
     ears: Arc<Ears>,
 }
 
-/// What a future gives that is ready at its first poll.
+/// The output of a future, which must be ready at its first poll.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("the store was to answer at once"),
+        Poll::Pending => panic!("the store did not answer at once"),
     }
 }
 
@@ -72,7 +72,7 @@ impl Client {
         Self { id, session, ears }
     }
 
-    /// What it was told since it last asked.
+    /// What it was told since the last call.
     pub(crate) fn told(&self) -> Vec<Told> {
         std::mem::take(&mut *self.ears.0.lock().unwrap())
     }
@@ -105,19 +105,19 @@ impl Client {
         now(self.session.join(claim, Patience::Now))
     }
 
-    /// Joins, and has to be held at once.
+    /// Joins, and must be held at once.
     pub(crate) fn hold(&self, claim: &Claim) -> Token {
         match self.join(claim).unwrap() {
             Place::Held { grant, .. } => grant.token,
-            other => panic!("{:?} was to be held at once: {other:?}", claim.id),
+            other => panic!("{:?} must be held at once, but is {other:?}", claim.id),
         }
     }
 
-    /// Joins, and has to wait.
+    /// Joins, and must wait.
     pub(crate) fn wait(&self, claim: &Claim) -> Duration {
         match self.join(claim).unwrap() {
             Place::Waiting { look_in, .. } => look_in,
-            other => panic!("{:?} was to wait: {other:?}", claim.id),
+            other => panic!("{:?} must wait, but is {other:?}", claim.id),
         }
     }
 

@@ -1,12 +1,13 @@
-//! What it costs. Times are the quickest of many short rounds, so a busy machine slows both sides of a comparison
-//! or neither; and the bound is a ratio, three times away from what is usual.
+//! The cost of operations. Times are the quickest of many short rounds, so a busy machine slows both sides of a
+//! comparison or neither. The bound is a ratio, three times the usual one.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidelock_memory::{Claim, Leave, Patience, Session, Store, Weight, boot_clock};
+use tidelock_memory::backend::{Claim, Leave, Patience, Session, boot_clock};
+use tidelock_memory::{Store, Weight};
 
 use crate::client::{Client, Told, now, weight};
 
@@ -21,12 +22,12 @@ fn quickest(rounds: usize, mut work: impl FnMut()) -> f64 {
     std::iter::repeat_with(round).take(rounds).fold(f64::MAX, f64::min)
 }
 
-/// One line, a holder, and many who wait for two of three permits.
+/// One line, a holder, and many waiters for two of three permits.
 struct Crowd {
     store: Store,
     client: Client,
     next: u64,
-    /// The numbers of those who wait, in no order once somebody has given up.
+    /// The numbers of the waiters, in no order once one of them has given up.
     waiting: VecDeque<u64>,
     holder: u64,
 }
@@ -60,7 +61,7 @@ impl Crowd {
         now(self.client.session.leave(&claim.name, claim.id, Leave::Done)).unwrap();
     }
 
-    /// The holder leaves, the next one is granted, and somebody joins at the tail.
+    /// The holder leaves, the next one is granted, and a new claim joins at the tail.
     fn hand_over(&mut self) {
         self.leave(self.holder);
         self.holder = self.waiting.pop_front().unwrap();
@@ -69,7 +70,7 @@ impl Crowd {
         assert!(matches!(self.client.told()[..], [Told::Held(id, _)] if id.number == self.holder));
     }
 
-    /// Somebody anywhere in the line gives up, and somebody else joins.
+    /// A waiter anywhere in the line gives up, and a new claim joins.
     fn give_up_anywhere(&mut self) {
         let scattered = self.next.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let at = usize::try_from(scattered).unwrap() % self.waiting.len();

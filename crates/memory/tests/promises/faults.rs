@@ -1,11 +1,12 @@
-//! The faults that a test can order, and the clock it turns.
+//! The faults that a test can cause, and the manual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use tidelock_memory::backend::{Backend, Leave, Patience, Place, Sleep};
 use tidelock_memory::prelude::*;
-use tidelock_memory::{Backend, Clock, ErrorKind, Leave, Options, Patience, Place, Sleep, Store};
+use tidelock_memory::{Clock, ErrorKind, Options, Store};
 
 use crate::client::{Client, Told, now};
 
@@ -69,7 +70,7 @@ async fn a_delay_is_spent_there_and_back_and_deadlines_count_from_before() {
     store.faults().delay(Duration::from_secs(2));
     let sent = clock.now();
     let session = client.session.clone();
-    let renewing = tokio::spawn(async move { session.renew(tidelock_memory::Shard(0), &[]).await });
+    let renewing = tokio::spawn(async move { session.renew(tidelock_memory::backend::Shard(0), &[]).await });
     while store.clock().alarms().first().is_none() {
         tokio::task::yield_now().await;
     }
@@ -110,7 +111,7 @@ async fn time_that_passes_lets_each_alarm_be_dealt_with_before_it_goes_on() {
                     ))
                     .await
                 );
-                last = next; // only now the last alarm is let go of
+                last = next; // only now the last alarm is dropped
             }
         }
     });
@@ -126,7 +127,7 @@ async fn time_that_passes_lets_each_alarm_be_dealt_with_before_it_goes_on() {
 async fn a_client_that_is_awake_keeps_what_it_holds_while_time_passes() {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new()).unwrap();
+    let locks = store.attach(Options::new()).unwrap();
     let held = locks.mutex("job").unwrap().lock().await.unwrap();
     clock.pass(Duration::from_secs(600)).await;
     assert_eq!(held.state(), State::Held);
@@ -138,9 +139,9 @@ async fn a_client_that_is_awake_keeps_what_it_holds_while_time_passes() {
 async fn a_client_that_never_looks_costs_little_real_time() {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new()).unwrap();
+    let locks = store.attach(Options::new()).unwrap();
     let held = locks.mutex("job").unwrap().lock().await.unwrap();
-    let dead = Client::new(&store, 1); // nobody renews this one
+    let dead = Client::new(&store, 1); // never renewed
     let began = Instant::now();
     clock.pass(Duration::from_secs(3600)).await;
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -152,7 +153,7 @@ async fn a_client_that_never_looks_costs_little_real_time() {
 async fn a_client_that_slept_past_its_lease_has_lost_what_it_held() {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let locks = store.connect(Options::new()).unwrap();
+    let locks = store.attach(Options::new()).unwrap();
     let held = locks.mutex("job").unwrap().lock().await.unwrap();
     clock.advance(Duration::from_secs(60));
     assert_eq!(held.state(), State::Lost);
@@ -161,7 +162,7 @@ async fn a_client_that_slept_past_its_lease_has_lost_what_it_held() {
 #[tokio::test]
 async fn two_clients_of_one_store_exclude_each_other() {
     let store = Store::new();
-    let [one, other] = [(); 2].map(|()| store.connect(Options::new()).unwrap());
+    let [one, other] = [(); 2].map(|()| store.attach(Options::new()).unwrap());
     let held = one.mutex("stock").unwrap().lock().await.unwrap();
     assert!(other.mutex("stock").unwrap().try_lock().await.unwrap().is_none());
     held.release().await.unwrap();

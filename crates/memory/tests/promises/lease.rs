@@ -1,8 +1,9 @@
-//! Leases: what a session's life and end mean for its claims.
+//! Leases: what renewals and the end of a session mean for its claims.
 
 use std::time::Duration;
 
-use tidelock_memory::{Clock, ErrorKind, Options, Place, Store};
+use tidelock_memory::backend::Place;
+use tidelock_memory::{Clock, ErrorKind, Options, Store};
 
 use crate::client::{Client, Told, name, now};
 
@@ -68,7 +69,9 @@ fn a_session_that_is_over_gets_lost_and_nothing_else() {
     lost(client.renew(&[&claim]).unwrap_err());
     lost(client.join(&claim).unwrap_err());
     lost(client.look(&claim).unwrap_err());
-    lost(now(client.session.leave(&claim.name, claim.id, tidelock_memory::Leave::Done)).unwrap_err());
+    lost(
+        now(client.session.leave(&claim.name, claim.id, tidelock_memory::backend::Leave::Done)).unwrap_err(),
+    );
     lost(now(client.session.lighten(&claim, claim.weight)).unwrap_err());
     lost(now(client.session.resize(&claim.name, claim.weight, claim.weight)).unwrap_err());
     lost(now(client.session.line(&claim.name)).unwrap_err());

@@ -1,8 +1,9 @@
-//! Leaving: exact, whenever it comes and however often.
+//! A leave is exact, whenever it comes and however often.
 
 use std::time::Duration;
 
-use tidelock_memory::{Clock, Leave, Left, Options, Place, Store};
+use tidelock_memory::backend::{Leave, Left, Place};
+use tidelock_memory::{Clock, Options, Store};
 
 use crate::client::{Client, Told, name, now};
 

@@ -1,4 +1,4 @@
-//! What the store in memory promises, told as its clients see it.
+//! The promises of the store in memory, as its clients see them.
 #![allow(clippy::unwrap_used)] // all of this is a test, its client too
 
 mod client;

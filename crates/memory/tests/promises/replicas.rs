@@ -1,4 +1,4 @@
-//! What this store cannot do, and says so.
+//! Options that this store does not support: it refuses them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tidelock_memory::{ErrorKind, Options, Store};
 
 #[tokio::test]
 async fn whoever_wants_grants_to_wait_for_replicas_is_refused() {
-    let locks = Store::new().connect(Options::new().replicas(1, Duration::from_millis(10))).unwrap();
+    let locks = Store::new().attach(Options::new().replicas(1, Duration::from_millis(10))).unwrap();
     let error = locks.mutex("stock").unwrap().lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(!error.can_retry() && error.to_string().contains("`replicas`"), "{error}");

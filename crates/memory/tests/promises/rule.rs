@@ -1,14 +1,12 @@
-//! The store against the rule: after every operation of a long random run it says, tells and shows what
-//! `tidelock_model::World` does. Tokens are compared by order, name by name.
+//! The store against the rule: after every operation of a long random run, its answers, its signals and its lines
+//! must match those of `tidelock_model::World`. Tokens are compared by order, name by name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidelock_memory::{
-    ClaimId, Clock, ErrorKind, Kind, Leave, Left, Name, Options, Patience, Place, Session, SessionId, Shard,
-    Store, Token, Weight,
-};
+use tidelock_memory::backend::{Leave, Left, Patience, Place, Session, Shard};
+use tidelock_memory::{ClaimId, Clock, ErrorKind, Kind, Name, Options, SessionId, Store, Token, Weight};
 use tidelock_model::{Event, Join, Op, Refusal, World};
 
 use crate::client::{Client, Told, name, now, weight};
@@ -30,7 +28,7 @@ enum Step {
     Resize { session: u64, name: u64, from: u32, to: u32 },
 }
 
-/// Claims stand where their number says: in a mutex, a read-write lock or a semaphore.
+/// The number of a claim decides where it stands: in a mutex, a read-write lock or a semaphore.
 fn kind(number: u64) -> Kind {
     [Kind::Mutex, Kind::RwLock, Kind::Semaphore][usize::try_from(number % 3).unwrap()]
 }
@@ -67,7 +65,9 @@ fn step() -> impl Strategy<Value = Step> {
             Step::Join { session, number, weight, capacity, patience, odd_kind }
         }),
         4 => (session.clone(), number.clone()).prop_map(|(session, number)| Step::Look { session, number }),
-        20 => leave.prop_map(|(by, session, number, how)| Step::Leave { by: by.unwrap_or(session), session, number, how }),
+        20 => leave.prop_map(|(by, session, number, how)| {
+            Step::Leave { by: by.unwrap_or(session), session, number, how }
+        }),
         4 => (session.clone(), number, 1..=3_u32).prop_map(|(session, number, weight)| {
             Step::Lighten { session, number, weight }
         }),
@@ -83,7 +83,7 @@ struct Pair {
     store: Store,
     clock: Clock,
     clients: BTreeMap<u64, Client>,
-    /// Somebody of no interest, who looks at the lines.
+    /// A client that only looks at the lines.
     observer: Client,
     /// When each void leave was made: the store remembers it for a ttl only.
     void_at: BTreeMap<ClaimId, u64>,
@@ -139,7 +139,8 @@ impl Pair {
         self.compare_lines();
     }
 
-    /// The model remembers void leaves for as long as the session lives.
+    /// Whether this is a join whose void leave the store has forgotten: the model remembers it while the session
+    /// lives.
     fn asks_what_is_forgotten(&self, step: &Step) -> bool {
         let Step::Join { session, number, .. } = step else {
             return false;
@@ -168,7 +169,7 @@ impl Pair {
     fn pass(&mut self, millis: u64) {
         let events = self.world.step(Op::Pass(millis));
         self.clock.advance(Duration::from_millis(millis));
-        now(self.observer.session.names("", None)).unwrap(); // any request notices who is dead
+        now(self.observer.session.names("", None)).unwrap(); // any request ends the leases that are due
         self.compare_told(&events);
     }
 
@@ -199,7 +200,7 @@ impl Pair {
         let id = SessionId::from_bits(session);
         let events = self.world.step(Op::Close(id));
         now(self.session(id).close()).unwrap();
-        // Who closes need not be told.
+        // A client that closes is not told.
         let others: Vec<_> =
             events.into_iter().filter(|event| !matches!(event, Event::Over { .. })).collect();
         self.compare_told(&others);
@@ -299,7 +300,8 @@ impl Pair {
         self.compare_told(&events[1..]);
     }
 
-    /// A grant that both know of: of the same claim, and newer than all before on this name, in both.
+    /// Records a grant that both report: it must be the same as before, or newer than all earlier grants of this
+    /// name.
     fn granted(&mut self, name: &Name, id: ClaimId, theirs: Token, ours: Token) {
         if self.tokens.insert(id, (theirs, ours)) != Some((theirs, ours)) {
             let before = self.newest.insert(name.clone(), ours);
@@ -310,7 +312,7 @@ impl Pair {
         }
     }
 
-    /// What clients were told is what followed, in the same order for each line.
+    /// Clients were told the operation's consequences and nothing else, in the same order for each line.
     fn compare_told(&mut self, events: &[Event<Name>]) {
         let mut told: Vec<Told> = self.clients.values().flat_map(Client::told).collect();
         let mut hear = |what: &dyn Fn(&Told) -> bool, event: &Event<Name>| {
@@ -335,7 +337,7 @@ impl Pair {
                 _ => {}
             }
         }
-        assert_eq!(told, [], "was told for no reason");
+        assert_eq!(told, [], "told without a reason");
     }
 
     fn compare_lines(&mut self) {

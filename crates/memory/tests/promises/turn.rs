@@ -1,6 +1,7 @@
-//! Who has their turn, and when.
+//! Which claim has its turn, and when.
 
-use tidelock_memory::{ErrorKind, Left, Place, Store, Weight};
+use tidelock_memory::backend::{Left, Place};
+use tidelock_memory::{ErrorKind, Store, Weight};
 
 use crate::client::{Client, Told, now, weight};
 
@@ -130,7 +131,7 @@ fn a_resize_that_would_strand_a_waiter_is_refused() {
     let stranding = now(client.session.resize(&name, weight(3), weight(2))).unwrap_err();
     assert_eq!(stranding.kind(), ErrorKind::InvalidPermits);
     let unused = crate::client::name("unused");
-    now(client.session.resize(&unused, weight(1), weight(2))).unwrap(); // nobody stands there: nothing happens
+    now(client.session.resize(&unused, weight(1), weight(2))).unwrap(); // an empty line: nothing happens
 }
 
 #[test]

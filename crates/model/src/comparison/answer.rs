@@ -1,21 +1,21 @@
-//! What a store answered, told and showed.
+//! A store's answer: its reply, its signals and the line that it shows.
 
 use alloc::vec::Vec;
 
 use crate::{ClaimId, Kind, Left, SessionId, Weight};
 
-/// All that is to be seen of a store after it was asked something. Tokens are the store's own, times are in µs.
+/// Everything visible of a store after a request. Tokens are the store's own, times are in µs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What it answered.
+    /// Its reply.
     pub reply: Reply,
-    /// What it told which client, in the reply or besides.
+    /// What it told each client, in the reply or besides.
     pub told: Vec<(SessionId, Told)>,
-    /// The line as it is now, the dead included that nobody has met yet.
+    /// The line as it is now, including dead claims that no request has found yet.
     pub shown: Shown,
 }
 
-/// What a store answered.
+/// A store's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
@@ -37,17 +37,17 @@ pub enum Reply {
     Void,
     /// The name is in use as this kind.
     Kind(Kind),
-    /// To a join or a lightening: this is all that there is, or what the claim weighs.
+    /// To a join or a lighten that is too heavy: the capacity, or the weight of the claim.
     Heavy(Weight),
-    /// To a resize: the capacity is this.
+    /// To a resize that expects another capacity: the line's.
     Capacity(Weight),
-    /// To a resize: somebody waits who could then never be held.
+    /// To a resize: a waiting claim could then never be held.
     Strands,
     /// To a leave.
     Left(Left),
-    /// To a lightening or a resize.
+    /// To a lighten or a resize.
     Done,
-    /// To a lightening: no such claim holds.
+    /// To a lighten: no such claim holds.
     Absent,
     /// To a renewal.
     Renewed {
@@ -55,27 +55,27 @@ pub enum Reply {
         claims: u64,
         /// The sum of their numbers.
         sum: u64,
-        /// Whether it may wait there too.
+        /// Whether the client may also wait there.
         waits: bool,
     },
     /// To a look.
     Seen {
         /// When to look again.
         look_in: u64,
-        /// Whether anybody stands there.
+        /// Whether any claim stands there.
         is_in_use: bool,
-        /// Those that were asked about and hold, with their tokens.
+        /// The requested claims that hold, with their tokens.
         held: Vec<(u64, u64)>,
-        /// Those that were asked about and do not stand there.
+        /// The requested claims that do not stand there.
         gone: Vec<u64>,
         /// The client's other claims that hold.
         strays: Vec<u64>,
     },
-    /// It has lost what it was to lose.
+    /// The store has lost what it was told to lose.
     Lost,
 }
 
-/// What a client was told.
+/// One thing that a client was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Told {
@@ -100,20 +100,20 @@ pub enum Told {
 /// A line as the store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// What it is used as, and its capacity; `None` when nobody stands in it.
+    /// Its kind and its capacity; `None` when it is empty.
     pub line: Option<(Kind, Weight)>,
-    /// Who stands there, first come first.
+    /// Its claims, in order of arrival.
     pub claims: Vec<Stands>,
-    /// Until when the store keeps each of the things by which it knows these claims; `None` is for ever.
+    /// Until when the store keeps each record about these claims; `None` means for ever.
     pub kept: Vec<Option<u64>>,
 }
 
-/// One who stands in line.
+/// One claim in line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stands {
-    /// Who.
+    /// Its id.
     pub id: ClaimId,
-    /// How much it takes; `None` where the store has lost that.
+    /// Its weight; `None` if the store has lost it.
     pub weight: Option<Weight>,
     /// Its token, if it holds.
     pub token: Option<u64>,

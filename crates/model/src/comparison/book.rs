@@ -1,7 +1,9 @@
-//! Until when claims live on one name, as far as their clients can know it: surely so long, and at most so long.
+//! Until when the claims on one name live, as far as their clients can know: surely until one moment, and at most
+//! until another.
 //!
-//! A store may have claims of one client live and die together, or each by itself, or round a lifetime up; and who is
-//! dead is taken out when somebody meets it. So between the two moments, either is right.
+//! A store may let the claims of one client live and die together or each by itself, or round a lifetime up, and a
+//! dead claim is taken out only when some request finds it. So between the two moments, both alive and dead are
+//! right.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -9,30 +11,30 @@ use alloc::vec::Vec;
 use super::Stands;
 use crate::{ClaimId, SessionId};
 
-/// How much longer a lifetime may be than was asked for, since stores round it.
+/// How much longer than requested a lifetime may be, because stores round it.
 const ROUNDED: u64 = 20_000;
-/// How much sooner a lifetime may end than it seems from the moment of the request.
+/// How much earlier a lifetime may end, counted from the moment of the request.
 const GRAIN: u64 = 1_000;
 
-/// One name.
+/// The lifetimes on one name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Book {
-    /// Who holds in the store's eyes, and by which token.
+    /// The claims that the store says hold, with their tokens.
     pub(super) tokens: BTreeMap<ClaimId, u64>,
     /// The newest token of all.
     pub(super) newest: u64,
-    /// How clients live that hold.
+    /// The lifetimes of clients that hold.
     holders: BTreeMap<SessionId, Life>,
-    /// How claims live that wait.
+    /// The lifetimes of claims that wait.
     waiters: BTreeMap<ClaimId, Life>,
-    /// Who holds still, and was surely dead before.
+    /// Claims that the store still shows as held, but that surely died.
     dead: BTreeSet<ClaimId>,
     /// Until when joins are surely void, and until when at most.
     void: BTreeMap<ClaimId, u64>,
     void_until: u64,
-    /// Whether the store has lost something here: then nothing is sure until it is renewed.
+    /// Whether the store has lost data here: then nothing is sure until it is renewed.
     pub(super) is_doubtful: bool,
-    /// Whether the clock was set back while somebody waited: places are ahead of it, and lifetimes go by them.
+    /// Whether the clock was set back while a claim waited: places are ahead of it, and lifetimes follow the places.
     is_set_back: bool,
 }
 
@@ -87,12 +89,12 @@ impl Book {
         }
     }
 
-    /// Until when the first of those who hold dies, at most.
+    /// When the first holder dies, at the latest.
     pub(super) fn next_death(&self) -> Option<u64> {
         self.tokens.keys().map(|id| self.at_most(*id)).min()
     }
 
-    /// All moments at which something may happen by itself.
+    /// All moments at which a lifetime may end by itself.
     pub(super) fn ends(&self) -> impl Iterator<Item = u64> {
         let holders = self.tokens.keys().filter_map(|id| self.holders.get(&id.session));
         let holders = holders.flat_map(|life| [life.surely, life.at_most]);
@@ -110,26 +112,27 @@ impl Book {
         *life = Life { surely: life.surely.max(surely), at_most: life.at_most.max(at_most) };
     }
 
-    /// This claim held, and does so no more.
+    /// This claim held, and no longer does.
     pub(super) fn forget(&mut self, id: ClaimId) {
         self.tokens.remove(&id);
         self.dead.remove(&id);
     }
 
-    /// This client's claims that hold live anew.
+    /// Restarts the lifetime of this client's held claims.
     pub(super) fn holder_lives(&mut self, session: SessionId, lease: Lease) {
         let life = self.holders.entry(session).or_default();
         *life = Life { surely: lease.surely(), at_most: life.at_most.max(lease.at_most()) };
     }
 
-    /// This claim has come to wait. Where something was lost the store may think that it knows this client still.
+    /// This claim has begun to wait. A store that lost data may take this client for one that it still knows.
     pub(super) fn waiter_comes(&mut self, id: ClaimId, lease: Lease) {
         let surely = if self.is_doubtful { 0 } else { lease.surely() };
         self.waiters.insert(id, Life { surely, at_most: lease.at_most() });
         self.was_heard_of(id.session, lease);
     }
 
-    /// This claim that waits lives anew, unless its lifetime is over; and its client's others may.
+    /// Restarts the lifetime of this waiting claim, unless it is over; those of its client's other waiters may
+    /// restart, too.
     pub(super) fn waiter_lives(&mut self, id: ClaimId, lease: Lease) {
         if let Some(life) = self.waiters.get_mut(&id).filter(|life| lease.now < life.surely) {
             life.surely = lease.surely();
@@ -137,8 +140,8 @@ impl Book {
         self.was_heard_of(id.session, lease);
     }
 
-    /// This client's claims that wait may live anew, but for those whose lifetimes are over; unless the store has lost
-    /// what it knew of that, or its clock was set back.
+    /// The lifetimes of this client's waiting claims may have restarted, except those that are over. If the store has
+    /// lost data or its clock was set back, even those may have.
     pub(super) fn was_heard_of(&mut self, session: SessionId, lease: Lease) {
         let is_unsure = self.is_doubtful || self.is_set_back;
         let may_live = |life: &Life| is_unsure || lease.now < life.at_most;
@@ -154,19 +157,19 @@ impl Book {
         self.void_until = self.void_until.max(lease.at_most());
     }
 
-    /// Whether a join of this claim may be forgotten to be void, and whether it may be remembered.
+    /// Whether the store may have forgotten that this join is void, and whether it may still remember it.
     pub(super) fn is_void(&self, id: ClaimId, now: u64) -> (bool, bool) {
         let until = self.void.get(&id);
         (until.is_some_and(|until| *until <= now), until.is_some() && now < self.void_until)
     }
 
-    /// Whose time is over stays dead, whatever becomes of the client's other claims.
+    /// A claim whose time is over stays dead, whatever happens to the client's other claims.
     pub(super) fn bury(&mut self, now: u64) {
         let over = self.tokens.keys().copied().filter(|id| self.at_most(*id) <= now).collect::<Vec<_>>();
         self.dead.extend(over);
     }
 
-    /// Who does not stand there any more, or not as it did, is forgotten.
+    /// Forgets the claims that no longer stand there, or not as they did.
     pub(super) fn keep(&mut self, shown: &[Stands]) {
         let find = |id: ClaimId| shown.iter().find(|stands| stands.id == id);
         self.tokens.retain(|id, _| find(*id).is_some_and(|stands| stands.token.is_some()));
@@ -178,7 +181,7 @@ impl Book {
         self.is_set_back &= !self.waiters.is_empty();
     }
 
-    /// The clock was set back by so much. What was promised was promised for a time, and that passes all the same.
+    /// The clock was set back by this much. Promised lifetimes are durations, and they pass all the same.
     pub(super) fn set_back(&mut self, by: u64) {
         let moments = self.holders.values_mut().map(|life| &mut life.surely);
         let moments = moments
@@ -186,12 +189,12 @@ impl Book {
             .chain(self.void.values_mut());
         moments.for_each(|surely| *surely = surely.saturating_sub(by));
         if by > 0 {
-            self.dead.clear(); // nobody has met them, and a store knows only its clock
+            self.dead.clear(); // no request has found them, and a store knows only its clock
             self.is_set_back = true;
         }
     }
 
-    /// The store has lost something: nothing is sure.
+    /// The store has lost data: nothing is sure.
     pub(super) fn doubt(&mut self) {
         self.is_doubtful = true;
         self.holders.values_mut().for_each(|life| life.surely = 0);

@@ -1,4 +1,4 @@
-//! What time it is next, and what is asked then.
+//! Draws the next time, and the operation at that time.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -9,18 +9,18 @@ use crate::{ClaimId, Dice, Join, Kind, Leave, SessionId, Weight};
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3_600 * SECOND;
 
-/// What is frequent in one sequence.
+/// How often things happen in one sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mood {
-    /// How many of a hundred operations are joins of somebody new.
+    /// How many of a hundred operations are joins of new claims.
     joins: u64,
-    /// How many of a hundred moments are close to the last.
+    /// How many of a hundred moments are close to the previous one.
     bursts: u64,
-    /// Whether names that nobody uses become mutexes.
+    /// Whether unused names become mutexes.
     mutexes: bool,
-    /// Whether the clock is set back now and then.
+    /// Whether the clock is sometimes set back.
     turns_back: bool,
-    /// Whether things get lost.
+    /// Whether the store loses data.
     loses: bool,
 }
 
@@ -37,12 +37,12 @@ impl Mood {
 }
 
 impl<N: Ord + Clone + Debug> Comparison<'_, N> {
-    /// Turns the clock, and draws what is asked then.
+    /// Turns the clock, and draws the next operation.
     pub fn turn(&mut self) -> (u64, Wish<N>) {
         self.turn_to(self.moment());
         let wish = self.wish();
         if matches!(wish, Wish::Lose { .. }) {
-            // A store that has lost its newest token goes by the clock, of which bursts may have run ahead.
+            // A store that has lost its newest token goes by the clock, and bursts may have run ahead of that.
             self.turn_to(self.latest + SECOND);
         }
         (self.now, wish)
@@ -109,7 +109,7 @@ impl<N: Ord + Clone + Debug> Comparison<'_, N> {
         self.join(&name, id)
     }
 
-    /// Asked again, a join says what it said.
+    /// A repeated join is the same as the first one.
     fn join(&mut self, name: &N, id: ClaimId) -> Wish<N> {
         let draw = || {
             let join = self.wishes.join(&self.world, name, id);
@@ -154,7 +154,7 @@ impl<N: Ord + Clone + Debug> Comparison<'_, N> {
         Wish::Lighten { name, id, weight: self.wishes.dice().weight(3) }
     }
 
-    /// Not where the store has lost weights, and not while it owes grants, which a smaller size would take back.
+    /// No resize where the store has lost weights, or while it owes grants: a smaller size would take those back.
     fn resize(&mut self) -> Wish<N> {
         let (name, from, to) = self.wishes.resize(&self.world);
         let book = self.books.get(&name);

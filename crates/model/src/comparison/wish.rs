@@ -1,27 +1,27 @@
-//! What a client asks of a store, as a comparison has drawn it.
+//! A request to a store, as drawn by a comparison.
 
 use alloc::vec::Vec;
 
 use crate::{ClaimId, Join, Leave, SessionId, Weight};
 
-/// What is to be asked of the store, on one name.
+/// A request to the store, on one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wish<N> {
-    /// Stands in line: for the first time, again since no reply came, or late.
+    /// Joins the line: for the first time, again because no reply came, or late.
     Join(Join<N>),
-    /// One client asks where these claims of its own stand.
+    /// A client asks where these claims of its own stand.
     Look {
         /// In which line.
         name: N,
-        /// Whose they are.
+        /// Whose claims.
         session: SessionId,
         /// Their numbers.
         numbers: Vec<u64>,
     },
     /// Takes a claim out of the line.
     Leave {
-        /// Who asks for it: the claim's own client, or one that evicts it.
+        /// The session that asks: the claim's own, or one that evicts it.
         by: SessionId,
         /// From which line.
         name: N,
@@ -30,45 +30,45 @@ pub enum Wish<N> {
         /// Whether the outcome of its join is known.
         how: Leave,
     },
-    /// Makes a claim that is held lighter.
+    /// Makes a held claim lighter.
     Lighten {
         /// In which line.
         name: N,
         /// Which claim.
         id: ClaimId,
-        /// What it weighs from now on.
+        /// Its new weight.
         weight: Weight,
     },
     /// Changes the capacity of a semaphore.
     Resize {
-        /// Who asks for it.
+        /// The session that asks.
         by: SessionId,
         /// Which line.
         name: N,
-        /// What it is believed to be.
+        /// The capacity that the caller expects.
         from: Weight,
-        /// What it shall be.
+        /// The new capacity.
         to: Weight,
     },
-    /// Renews what one client has on one name.
+    /// Renews one client's claims on one name.
     Renew {
         /// Whose claims.
         session: SessionId,
         /// On which name.
         name: N,
     },
-    /// Has the store lose a part of what it knows of this name, as it would by an eviction: which part is up to the
-    /// store. Only drawn for stores that can.
+    /// Makes the store lose some of its data about this name, as an eviction of its keys would. The store decides
+    /// which. Only drawn for stores that can lose data.
     Lose {
         /// Of which name.
         name: N,
-        /// Any number.
+        /// Any number, by which the store chooses what to lose.
         part: u64,
     },
 }
 
 impl<N> Wish<N> {
-    /// The name that it is about.
+    /// Its name.
     #[must_use]
     pub const fn name(&self) -> &N {
         match self {

@@ -1,6 +1,6 @@
-//! The promises of the rule, each a check with a name of its own. All of them look at every step of every history.
+//! The promises of the rule. Each one is a named check that examines every step of every history.
 //!
-//! The order matters only when one fault breaks several: the first named is the one that is most to the point.
+//! The order matters only when one fault breaks several: the first check that fails should be the most specific.
 
 use std::vec::Vec;
 
@@ -8,29 +8,29 @@ use super::game::Broken;
 use super::moment::Moment;
 use crate::{Claim, Event, Kind, Left, Op, Patience, Session};
 
-/// A check: what it is called, what is the matter when it fails, and whether the promise holds.
+/// A check: its name, the message when it fails, and whether the promise holds.
 type Check = (&'static str, &'static str, fn(&Moment<'_>) -> bool);
 
 #[rustfmt::skip] // a table
 const CHECKS: [Check; 18] = [
-    ("exclusion", "a claim was granted although those who hold then exceed the capacity", exclusion),
+    ("exclusion", "a claim was granted, and the held claims now exceed the capacity", exclusion),
     ("order", "a claim is held, or stands, ahead of one that came before it", order),
-    ("sticky", "a claim that was held is not held any more, or not by the same token", sticky),
+    ("sticky", "a held claim is no longer held, or not by the same token", sticky),
     ("token_growth", "a grant's token is not greater than the token of every earlier grant", token_growth),
-    ("nobody_waits_who_fits", "a claim waits although it and everyone ahead of it fit", nobody_waits_who_fits),
-    ("nobody_stranded", "a claim waits that outweighs the whole capacity", nobody_stranded),
+    ("nobody_waits_who_fits", "a claim waits although it and all claims ahead of it fit", nobody_waits_who_fits),
+    ("nobody_stranded", "a claim waits that is heavier than the whole capacity", nobody_stranded),
     ("session_end", "a session or one of its claims does not end when its lifetime does", session_end),
     ("void_join", "a join came alive after its own void leave", void_join),
-    ("refusal", "a refused operation has changed something", refusal),
-    ("needless_refusal", "an operation was refused although nothing was against it", needless_refusal),
+    ("refusal", "a refused operation changed something", refusal),
+    ("needless_refusal", "an operation was refused without a reason", needless_refusal),
     ("patience", "a join without patience waits", patience),
-    ("exact_leave", "a claim that left still stands, or its leave did not tell how it stood", exact_leave),
-    ("neighbours", "a claim vanished, came or changed that the operation was not about", neighbours),
-    ("same_answer", "to ask again, by a look or by a repeated join, changed or misstated something", same_answer),
-    ("lighten", "a claim that was lightened does not weigh what was asked for", lighten),
-    ("line_stays", "a line's kind or capacity changed by something else than its resize", line_stays),
-    ("kind", "a name was joined as another kind than it is in use as", kind),
-    ("nothing_left", "a line is kept in which nobody stands", nothing_left),
+    ("exact_leave", "a claim that left still stands, or its leave did not say how it stood", exact_leave),
+    ("neighbours", "the operation removed, added or changed a claim that it does not concern", neighbours),
+    ("same_answer", "a look or a repeated join changed something, or gave a wrong answer", same_answer),
+    ("lighten", "a lightened claim does not have the requested weight", lighten),
+    ("line_stays", "a line's kind or capacity changed other than by its resize", line_stays),
+    ("kind", "a claim joined a name that is in use as another kind", kind),
+    ("nothing_left", "an empty line is kept", nothing_left),
 ];
 
 /// Every promise that did not hold.
@@ -39,7 +39,7 @@ pub(crate) fn broken(moment: &Moment<'_>) -> Vec<Broken> {
     failed.map(|(name, sentence, _)| Broken { name, sentence }).collect()
 }
 
-/// What the checks are called.
+/// The names of the checks.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|(name, _, _)| *name)
 }
@@ -102,7 +102,7 @@ fn needless_refusal(moment: &Moment<'_>) -> bool {
     moment.refusal().is_none() || !may(moment)
 }
 
-/// Whether nothing is against the operation.
+/// Whether the operation is allowed.
 fn may(moment: &Moment<'_>) -> bool {
     let line = moment.old_line();
     match moment.op {

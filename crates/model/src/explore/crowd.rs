@@ -1,8 +1,8 @@
-//! Clients of a store that shows its line and keeps no mark of who was granted.
+//! Clients of a store that shows its line and keeps no mark of granted claims.
 //!
 //! Each client remembers which of its claims it was told to hold, and what it watches for the others. A watch fires
-//! once. A client that was stirred looks some time later, once for all of its claims, and arms its watches anew.
-//! Nobody here ever asks the world who holds: the world only keeps the line.
+//! once. A client whose watch fired (it is *stirred*) looks some time later, once for all of its claims, and sets its
+//! watches again. No client asks the world whether a claim is held: the world only keeps the line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
@@ -15,25 +15,25 @@ use crate::{
 /// What a client knows of a claim of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Knowledge {
-    /// It must look.
+    /// Its client must look.
     Stale,
-    /// It was told so.
+    /// Its client was told that it is held.
     Held,
     /// It waits, and watches this.
     Waits(Watch),
 }
 
-/// A line, and clients who see no more of it than the store shows.
+/// A line, and clients that see only what the store shows of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Crowd {
     pub(crate) world: World<()>,
     pub(crate) known: BTreeMap<ClaimId, Knowledge>,
-    /// Clients who will look.
+    /// The stirred clients: they will look.
     pub(crate) stirred: BTreeSet<SessionId>,
 }
 
 impl Crowd {
-    /// Carries out an operation, and says for each departure how many watches fired.
+    /// Carries out an operation, and returns for each departure how many watches fired.
     pub(crate) fn act(&mut self, op: Op<()>) -> Vec<usize> {
         let joins = if let Op::Join(join) = &op { Some(join.id) } else { None };
         let mut fired = Vec::new();
@@ -78,7 +78,7 @@ impl Crowd {
         }
     }
 
-    /// The line as the store shows it to a client, with the marks of its own that the client remembers.
+    /// The line as the store shows it to a client, marked with what the client remembers of its own claims.
     fn seen_by(&self, session: SessionId) -> Option<ShownLine> {
         let mut line = shown(self.world.line(&())?);
         for claim in &mut line.claims {
@@ -93,7 +93,7 @@ impl Crowd {
         self.stirred.insert(id.session);
     }
 
-    /// Whoever lightens a claim of its own that waits must look itself: nobody else will tell it.
+    /// A client that lightens a waiting claim of its own must look: no watch will tell it.
     fn wonder(&mut self, id: ClaimId) {
         if self.known.get(&id) != Some(&Knowledge::Held) {
             self.known.insert(id, Knowledge::Stale);
@@ -112,7 +112,7 @@ impl Crowd {
         self.stir(|watch| watch == Watch::Claim(id) || watch == Watch::Line)
     }
 
-    /// Fires the watches that this concerns, and says how many those were.
+    /// Fires the watches that this concerns, and returns how many they were.
     fn stir(&mut self, concerns: impl Fn(Watch) -> bool) -> usize {
         let mut fired = 0;
         for (id, known) in &mut self.known {
@@ -128,7 +128,7 @@ impl Crowd {
     }
 }
 
-/// A line in which everyone is of one type: whoever came declared what the capacity was, or stood in line anew.
+/// A line of one type: every client declared the current capacity, or joined again with it.
 pub(crate) fn shown(line: &Line) -> ShownLine {
     let (kind, declared) = (line.kind, line.capacity);
     let claim = |claim: &crate::Claim| {

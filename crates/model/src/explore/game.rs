@@ -1,4 +1,4 @@
-//! What can be searched: states, and a fixed list of moves.
+//! A game that can be searched: states, and a fixed list of moves.
 
 use std::string::String;
 use std::vec::Vec;
@@ -8,11 +8,11 @@ use std::vec::Vec;
 pub(crate) struct Broken {
     /// The check that noticed.
     pub(crate) name: &'static str,
-    /// What it noticed.
+    /// The message of the check.
     pub(crate) sentence: &'static str,
 }
 
-/// States and moves. The same moves are there in every state, numbered from zero.
+/// States and moves. Every state has the same moves, numbered from zero.
 pub(super) trait Game {
     type State: PartialEq;
 
@@ -20,10 +20,10 @@ pub(super) trait Game {
     fn start(&self) -> Self::State;
     fn moves(&self) -> usize;
 
-    /// What a move leads to, and which promises it broke. A move that is impossible here changes nothing.
+    /// The state after a move, and the promises that the move broke. A move that is impossible here changes nothing.
     fn play(&self, state: &Self::State, number: usize) -> (Self::State, Vec<Broken>);
 
-    /// The same number for states that nobody inside could tell apart, and only for those.
+    /// The same number for states that no player can tell apart, and only for those.
     fn key(&self, state: &Self::State) -> u128;
 
     /// The move, in words.

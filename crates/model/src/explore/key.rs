@@ -1,8 +1,8 @@
 //! The canonical form of a state, packed into a number.
 //!
-//! What time it is does not matter, only how long each session still lives. How high orders and tokens are does not
-//! matter, only how they compare: orders with the moment of the last shrink, tokens with each other, with the
-//! greatest ever given and with the counter that gives them.
+//! The absolute time does not matter, only how long each session still lives. The absolute values of orders and
+//! tokens do not matter, only how they compare: orders with the moment of the last shrink; tokens with each other,
+//! with the greatest ever given and with the counter that gives them.
 
 use super::stage::Stage;
 use super::witness::Witness;
@@ -19,7 +19,7 @@ impl Key {
         self.0 = self.0.checked_mul(base as u128).expect("the stage is too large for a key") + digit as u128;
     }
 
-    /// Appends all that matters of a world.
+    /// Appends everything that matters of a world.
     pub(super) fn push_world(&mut self, stage: &Stage, world: &World<()>) {
         for session in &stage.sessions {
             let lives = world.session(*session).map_or(0, |session| session.until() - world.now());
@@ -33,7 +33,7 @@ impl Key {
         self.push_line(stage, world.line(&()));
     }
 
-    /// Always as many digits, whoever stands there: keys of different lengths could meet.
+    /// Appends a fixed number of digits, whatever stands there: keys of different lengths could be equal.
     fn push_line(&mut self, stage: &Stage, line: Option<&Line>) {
         let claims = line.map_or(&[][..], |line| &line.claims);
         let rank = |claim: &Claim| claims.iter().filter(|other| other.token < claim.token).count();
@@ -53,7 +53,7 @@ impl Key {
         self.push(older, stage.claims.len() + 1);
     }
 
-    /// Appends what an outsider knows beyond the world itself. It adds no state as long as the world keeps its word.
+    /// Appends what an outsider knows beyond the world itself. It adds no state while the world keeps its promises.
     pub(super) fn push_witness(&mut self, stage: &Stage, world: &World<()>, witness: &Witness) {
         for id in &stage.claims {
             self.push(usize::from(witness.is_void(*id)), 2);

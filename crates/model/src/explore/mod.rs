@@ -1,12 +1,12 @@
 //! Proof by exhaustion: every order of every operation on small lines, breadth first.
 //!
 //! Three games are played to their end. In [`rule`] the moves are the operations of a [`World`](crate::World), and
-//! after each the [checks](check) look at what it did. In [`waking`] the moves are operations, too, but clients see
-//! only what a store shows them; they look when they are stirred, in any order, and trust
-//! [`place`](crate::place()), [`watch`](crate::watch()) and [`touches`](crate::touches). In [`strays`] claims of several
-//! types stand in one line, and their clients are cut off.
+//! after each one the [checks](check) examine what it did. In [`waking`] the moves are operations, too, but clients
+//! see only what a store shows them. They look when they are stirred, in any order, and trust
+//! [`place`](crate::place()), [`watch`](crate::watch()) and [`touches`](crate::touches). In [`strays`] claims of
+//! several types stand in one line, and their clients are cut off.
 //!
-//! States that differ only in what time it is and in the height of orders and tokens are one: see [`key`].
+//! States that differ only in the absolute time and in the absolute values of orders and tokens are one: see [`key`].
 //! `TIDELOCK_DEEP=1` explores larger stages.
 
 pub(crate) mod check;
@@ -55,7 +55,7 @@ fn is_deep() -> bool {
     std::env::var_os("TIDELOCK_DEEP").is_some_and(|deep| deep == "1")
 }
 
-/// Prints how many states there were, on a line of its own, also when the test runner has begun one.
+/// Prints how many states there were, on a line of its own even if the test runner has begun one.
 fn tell(counts: &[(String, usize)]) -> usize {
     let total = counts.iter().map(|(_, count)| count).sum();
     let each: Vec<String> = counts.iter().map(|(title, count)| format!("{title} {count}")).collect();
@@ -75,7 +75,7 @@ fn every_fault_is_meant_for_a_check_that_exists() {
     }
 }
 
-/// How many states the game has. Fails, with the shortest history that leads there, if a check is broken.
+/// How many states the game has. If a check is broken, panics with the shortest history that leads there.
 fn explore(game: &impl Game) -> usize {
     search(game).unwrap_or_else(|defeat| {
         println!("\n{defeat}");

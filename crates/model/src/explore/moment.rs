@@ -1,4 +1,4 @@
-//! One operation, seen from before and from after: what a check looks at.
+//! One operation with the state before and after it: the input of a check.
 
 use super::witness::Witness;
 use crate::{Claim, ClaimId, Event, Line, Op, Refusal, World};
@@ -24,12 +24,12 @@ impl<'a> Moment<'a> {
         self.after.line(&())
     }
 
-    /// Everyone who stood in line before.
+    /// The claims in line before the operation.
     pub(crate) fn stood(&self) -> &'a [Claim] {
         self.old_line().map_or(&[], |line| &line.claims)
     }
 
-    /// Everyone who stands in line after it.
+    /// The claims in line after it.
     pub(crate) fn stand(&self) -> &'a [Claim] {
         self.new_line().map_or(&[], |line| &line.claims)
     }
@@ -42,14 +42,14 @@ impl<'a> Moment<'a> {
         self.stand().iter().find(|claim| claim.id == id)
     }
 
-    /// Those who hold and did not before.
+    /// The claims that hold now and did not before.
     pub(crate) fn granted(&self) -> impl Iterator<Item = &'a Claim> {
         let old = self.stood();
         let held = move |id| old.iter().any(|claim| claim.id == id && claim.token.is_some());
         self.stand().iter().filter(move |claim| claim.token.is_some() && !held(claim.id))
     }
 
-    /// Whether this operation is meant to take the claim out.
+    /// Whether this operation must take the claim out.
     pub(crate) fn takes_out(&self, claim: &Claim) -> bool {
         let left = matches!(self.op, Op::Leave { id, .. } if *id == claim.id);
         left || self.knows.until(claim.id.session).is_none()

@@ -1,4 +1,4 @@
-//! The game of the rule: every operation that there is on a stage, whether it makes sense or not.
+//! The game of the rule: every possible operation on a stage, whether it makes sense or not.
 
 use std::string::String;
 use std::vec::Vec;
@@ -66,12 +66,12 @@ impl Game for Rule {
     }
 }
 
-/// What a session can do.
+/// All operations on a session.
 fn lives(session: SessionId, ttl: u64) -> [Op<()>; 3] {
     [Op::Open { session, ttl }, Op::Renew(session), Op::Close(session)]
 }
 
-/// What a claim can do, and what can be done to it.
+/// All operations on a claim.
 fn stands(stage: &Stage, id: ClaimId) -> Vec<Op<()>> {
     let name = ();
     let (capacity, kind) = (stage.declared(id), stage.kind);
@@ -86,7 +86,7 @@ fn stands(stage: &Stage, id: ClaimId) -> Vec<Op<()>> {
     ops
 }
 
-/// Every change of capacity, from the right one and from wrong ones.
+/// Every change of capacity, from the current one and from wrong ones.
 pub(super) fn resizes(sizes: &[Weight]) -> Vec<Op<()>> {
     let pairs = sizes.iter().flat_map(|from| sizes.iter().map(move |to| (*from, *to)));
     pairs.filter(|(from, to)| from != to).map(|(from, to)| Op::Resize { name: (), from, to }).collect()

@@ -1,5 +1,5 @@
-//! Breadth first, so that the history of a broken promise is a shortest one. States are remembered by their keys, and
-//! for each the move that first led to it; the states themselves are kept for one depth only.
+//! Breadth-first search, so the history of a broken promise is a shortest one. States are remembered by their keys,
+//! each with the move that first led to it. The states themselves are kept for one depth only.
 
 use core::fmt;
 use core::hash::{BuildHasherDefault, Hasher};
@@ -10,7 +10,7 @@ use std::{mem, vec};
 
 use super::game::{Broken, Game};
 
-/// A promise was broken, and how it came to that.
+/// A broken promise, and the moves that led to it.
 pub(super) struct Defeat {
     pub(super) broken: Vec<Broken>,
     title: String,
@@ -27,7 +27,7 @@ impl fmt::Display for Defeat {
     }
 }
 
-/// Visits every state that moves lead to, and says how many there are.
+/// Visits every state that moves lead to, and returns how many there are.
 pub(super) fn search<G: Game>(game: &G) -> Result<usize, Defeat> {
     let start = game.start();
     let mut seen: HashSet<u128, BuildHasherDefault<Mix>> = HashSet::default();

@@ -1,4 +1,4 @@
-//! Who takes part in a game: the kind of line, its claims and their sessions, the weights and sizes there may be.
+//! The setting of a game: the kind of line, its claims and their sessions, the possible weights and sizes.
 
 use std::format;
 use std::string::String;
@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use crate::{ClaimId, Kind, SessionId, Weight};
 
-/// A small line and everybody who may ever stand in it.
+/// A small line and all claims that may ever stand in it.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
     pub(super) title: &'static str,
@@ -15,9 +15,9 @@ pub(super) struct Stage {
     pub(super) sessions: Vec<SessionId>,
     /// Their claims.
     pub(super) claims: Vec<ClaimId>,
-    /// What a claim may weigh, lightest first.
+    /// The possible weights of a claim, lightest first.
     pub(super) weights: Vec<Weight>,
-    /// What the capacity may be. The first one is what most claims declare.
+    /// The possible capacities. Most claims declare the first one.
     pub(super) sizes: Vec<Weight>,
     /// How many ticks a session lives.
     pub(super) ttl: u64,
@@ -37,7 +37,7 @@ impl Stage {
         Self { ttl, ..self }
     }
 
-    /// What this claim's join declares the capacity to be: the last claim's program was deployed with another size.
+    /// The capacity that this claim's join declares: the last claim's program was deployed with another size.
     pub(super) fn declared(&self, id: ClaimId) -> Weight {
         let odd = self.claims.last() == Some(&id);
         let size = if odd { self.sizes.last() } else { self.sizes.first() };
@@ -57,7 +57,7 @@ impl Stage {
     }
 }
 
-/// For each kind of line the stage on which the rule is explored, and the one on which waking is.
+/// For each kind of line: the stage for the game of the rule, and the stage for the game of waking.
 pub(super) fn all(deep: bool) -> [(Stage, Stage); 4] {
     let two = semaphore("semaphore of 2", &[1, 2], &[2, 1]);
     let three = |weights, sizes| semaphore("semaphore of 3", weights, sizes);
@@ -86,7 +86,7 @@ fn semaphore(title: &'static str, weights: &[u32], sizes: &[u32]) -> Stage {
     Stage::new(title, Kind::Semaphore, weights, sizes)
 }
 
-/// A claim as histories call it: `a1` is the first of session a.
+/// The name of a claim in histories: `a1` is the first of session a.
 pub(super) fn call(id: ClaimId) -> String {
     format!("{}{}", call_session(id.session), id.number)
 }

@@ -1,12 +1,14 @@
-//! The game of a line that everyone may stand in: claims of several types on one name, and clients who are cut off.
+//! The game of a line that lets every claim in: claims of several types on one name, and clients that are cut off.
 //!
-//! The store here is as simple as one can be: it keeps what comes, in order, and what a resize writes. A claim of any
-//! type may come at any time. It may be cut off at any moment: then its client does nothing any more until the session
-//! ends. Clients look when they are stirred, as late as can be, and do what [`place`](crate::place()) says; a claim
-//! stands anew in another size by a transaction of its own, later. Of a client's waiters only the first watches.
+//! The store here is as simple as possible: it keeps claims in order of arrival, and what a resize writes. A claim of
+//! any type may come at any time. A claim may be cut off at any moment: then its client does nothing more until the
+//! session ends. Clients look when they are stirred, as late as possible, and do what [`place`](crate::place()) says;
+//! a claim joins again with another size later, by a transaction of its own. Only the first of a client's waiters has
+//! a watch.
 //!
-//! Whatever stands there, guards that overlap must be of one kind, told one size, and fit it. And once those who were
-//! cut off are gone and everyone who was stirred has looked, nobody may wait who could hold.
+//! Whatever stands there, guards that overlap must be of one kind, must have been told one size, and must fit it. And
+//! once the claims that were cut off are gone and every stirred client has looked, no claim may still wait that could
+//! be held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::format;
@@ -22,19 +24,19 @@ use crate::{
 
 const OVERLAP: Broken = Broken {
     name: "overlap",
-    sentence: "guards overlap that are of two kinds, or were told two sizes, or do not fit it",
+    sentence: "guards overlap that are of two kinds, or were told two sizes, or do not fit their size",
 };
 const LEFT_WAITING: Broken = Broken {
     name: "left_waiting",
-    sentence: "nobody is cut off, everyone who was stirred has looked, and someone waits who could hold",
+    sentence: "no client is cut off, every stirred client has looked, and a claim waits that could be held",
 };
 const ONE_MUTEX: Broken =
-    Broken { name: "one_mutex", sentence: "one departure woke more than one who waits for a mutex" };
+    Broken { name: "one_mutex", sentence: "one departure woke more than one waiter of a mutex" };
 
-/// Whose client may be cut off.
+/// The session whose client may be cut off.
 const CUT_OFF: SessionId = SessionId::from_bits(2);
 
-/// What a claim may come as.
+/// One form in which a claim may come.
 #[derive(Clone, Copy, Debug)]
 struct Guise {
     kind: Kind,
@@ -42,7 +44,7 @@ struct Guise {
     declared: Weight,
 }
 
-/// Who may come as what, and what a resize may make of it.
+/// The possible forms of each claim, and the sizes that a resize may set.
 #[derive(Debug)]
 pub(super) struct Strays {
     title: &'static str,
@@ -56,19 +58,19 @@ pub(super) struct Strays {
 enum Move {
     Come(ClaimId, Guise),
     Look(SessionId),
-    /// Its transaction arrives: it stands in line anew.
+    /// Its transaction arrives: it joins again.
     Again(ClaimId),
     Leave(ClaimId),
     /// A writer becomes a reader.
     Lighten(ClaimId),
     CutOff(ClaimId),
-    /// The session of one who was cut off ends.
+    /// The session of a claim that was cut off ends.
     End(ClaimId),
-    /// Somebody who resizes has listed the line.
+    /// A client that resizes has listed the line.
     List(Weight),
-    /// And writes.
+    /// That client writes.
     Write,
-    /// Or is cut off himself.
+    /// That client is cut off before it writes.
     GiveUp,
 }
 
@@ -77,17 +79,17 @@ enum Move {
 enum Known {
     /// It has come, and has to look.
     Come,
-    /// It is going to stand in line anew in this size, as long as that one stands there.
+    /// It is about to join again with this size, provided that this first claim still stands there.
     Again(ClaimId, Weight),
     /// It waits, and has to look.
     Stirred,
-    /// It was told so, under this size.
+    /// Its client was told that it is held, under this size.
     Held(Weight),
-    /// It waits, and watches this; or nothing, behind another of the same client's.
+    /// It waits, and watches this, or nothing if it stands behind another waiter of its client.
     Waits(Option<Watch>),
 }
 
-/// A line, and what everyone knows.
+/// A line, and what each client knows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Shore {
     line: ShownLine,
@@ -98,7 +100,7 @@ pub(super) struct Shore {
     broken: Vec<&'static str>,
 }
 
-/// A resize under way: what it will write, as long as the last one that it saw still stands there.
+/// A resize under way: what it will write, provided that the last claim that it saw still stands there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Resizing {
     resized: Resized,
@@ -152,7 +154,7 @@ impl Strays {
         moves.extend([1, 2, 3].map(|session| Move::Look(SessionId::from_bits(session))));
         let of_each = |id: &ClaimId| [Move::Again, Move::Leave, Move::Lighten].map(|one| one(*id));
         moves.extend(claims.iter().flat_map(of_each));
-        // One client's are enough: whoever else is cut off is only slow.
+        // The claims of one client are enough: any other client that is cut off is only slow.
         let of_one = claims.iter().filter(|id| id.session == CUT_OFF && sizes.is_empty());
         moves.extend(of_one.flat_map(|id| [Move::CutOff(*id), Move::End(*id)]));
         moves.extend(sizes.iter().map(|to| Move::List(*to)));
@@ -206,7 +208,7 @@ impl Strays {
     fn push_resized(&self, key: &mut Key, shore: &Shore, resized: Option<Resized>) {
         let claims = self.claims.len();
         let older = |order| shore.line.claims.iter().filter(|claim| claim.order < order).count();
-        // What covers nobody is as good as nothing, for nobody comes before it.
+        // A resize that covers no claim has no effect any more: no later claim comes before it.
         let resized = resized.filter(|resized| older(resized.before) > 0);
         key.push(
             resized.map_or(0, |resized| self.size_code(resized.capacity) + 1),
@@ -276,12 +278,12 @@ impl Game for Strays {
                 format!("{} comes to a {} for {} of {}", call(id), guise.kind, guise.weight, guise.declared)
             }
             Move::Look(session) => format!("the client of session {} looks", call_session(session)),
-            Move::Again(id) => format!("{} stands in line anew, if it still may", call(id)),
+            Move::Again(id) => format!("{} joins again, if it still may", call(id)),
             Move::Leave(id) => format!("{} leaves", call(id)),
             Move::Lighten(id) => format!("{} becomes a reader", call(id)),
             Move::CutOff(id) => format!("{} is cut off", call(id)),
             Move::End(id) => format!("the session of {} ends", call(id)),
-            Move::List(to) => format!("somebody lists the line to make it one of {to}"),
+            Move::List(to) => format!("a client lists the line, to resize it to {to}"),
             Move::Write => "and writes that down".into(),
             Move::GiveUp => "and is cut off".into(),
         }
@@ -334,7 +336,7 @@ impl Shore {
         leaving.into_iter().for_each(|id| self.departs(id));
     }
 
-    /// Whether it is this client's, and the client not cut off from it.
+    /// Whether the claim is this client's, and is not cut off.
     fn is_kept(&self, id: ClaimId, session: SessionId) -> bool {
         id.session == session && !self.cut_off.contains(&id)
     }
@@ -343,7 +345,7 @@ impl Shore {
         self.line.claim(id).map_or(Weight::ONE, |claim| claim.weight)
     }
 
-    /// The line with the marks that a client remembers of its own.
+    /// The line, marked with what a client remembers of its own claims.
     fn seen_by(&self, session: SessionId) -> ShownLine {
         let mut line = self.line.clone();
         for claim in line.claims.iter_mut().filter(|claim| claim.id.session == session) {
@@ -359,7 +361,7 @@ impl Shore {
         let mut sum = u64::from(mine.weight.get());
         for claim in &self.line.claims {
             let Some(Known::Held(told)) = self.known.get(&claim.id) else { continue };
-            // Who was let in behind was so before a shrink, when everyone ahead of it fitted as well.
+            // A held claim behind was let in before a shrink, when all claims ahead of it fitted as well.
             let counts = is_one_size || claim.order < mine.order;
             sum += if counts { u64::from(claim.weight.get()) } else { 0 };
             if claim.kind != mine.kind || is_one_size && *told != size {
@@ -379,7 +381,7 @@ impl Shore {
         self.line.resized.is_some_and(|resized| claim.order < resized.let_in)
     }
 
-    /// Its transaction: the first one still stands there, it leaves, and comes as one of that size.
+    /// Its transaction: if the first claim still stands there, it leaves and comes back with that size.
     fn again(&mut self, id: ClaimId) {
         let Some(Known::Again(first, size)) = self.known.get(&id).copied() else { return };
         if self.line.claim(first).is_none() {
@@ -395,7 +397,7 @@ impl Shore {
         self.line.claims.remove(position);
         self.cut_off.remove(&id);
         let known = self.known.remove(&id);
-        // Whoever of the same client's stands behind it is not watched for.
+        // Claims of the same client behind it have no watch.
         if matches!(known, Some(Known::Waits(Some(_)) | Known::Stirred)) {
             self.stir_own(id.session);
         }
@@ -411,7 +413,7 @@ impl Shore {
         }
     }
 
-    /// Tells those who watch this claim, or the line.
+    /// Fires the watches on this claim and on the line.
     fn fire(&mut self, id: ClaimId) {
         let mutexes: Vec<ClaimId> =
             self.line.claims.iter().filter(|claim| claim.kind == Kind::Mutex).map(|claim| claim.id).collect();
@@ -447,7 +449,7 @@ impl Shore {
     fn list(&mut self, to: Weight) {
         let covers = |resized: Resized| self.line.claims.iter().any(|claim| claim.order < resized.before);
         if self.line.resized.is_some_and(covers) {
-            return; // one at a time: it is many states enough
+            return; // one at a time: there are enough states as it is
         }
         let Some((Kind::Semaphore, from)) = self.line.in_use() else { return };
         let Some(last) = self.line.claims.last().copied().filter(|_| self.resizing.is_none() && from != to)
@@ -462,7 +464,7 @@ impl Shore {
         }
     }
 
-    /// If somebody came in between, it is written once more, for that one too.
+    /// If a claim came in between, the resize is written once more, to cover that claim too.
     fn write(&mut self) {
         let Some(Resizing { resized, last, is_second }) = self.resizing.take() else { return };
         let Some(now_last) = self.line.claims.last().copied() else { return };
@@ -478,7 +480,7 @@ impl Shore {
         }
     }
 
-    /// Whether, when all is quiet, somebody waits who could hold; or who would, in the size that is in use.
+    /// Whether, when all is quiet, a claim waits that could be held, or that could be with the size in use.
     fn leaves_somebody_waiting(&self) -> bool {
         let is_quiet = |known: &Known| matches!(known, Known::Held(_) | Known::Waits(_));
         if !self.cut_off.is_empty() || !self.known.values().all(is_quiet) {
@@ -497,7 +499,7 @@ impl Shore {
     }
 }
 
-/// What the checks are called.
+/// The names of the checks.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     [OVERLAP, LEFT_WAITING, ONE_MUTEX].map(|check| check.name).into_iter()
 }

@@ -1,7 +1,7 @@
-//! The game of waking: operations, and looks of the clients who were stirred, in any order.
+//! The game of waking: operations, and looks by the stirred clients, in any order.
 //!
-//! Once everyone who was stirred has looked, nobody may wait who could hold: otherwise `watch` named a thing that
-//! was not worth waiting for. Sessions live for ever here, until they close: that, too, is a departure of many.
+//! Once every stirred client has looked, no claim may wait that could be held: otherwise `watch` named the wrong
+//! thing. Sessions live for ever here, until they are closed: a close, too, is a departure of many claims.
 
 use std::string::String;
 use std::vec::Vec;
@@ -16,13 +16,13 @@ use crate::{ClaimId, Join, Kind, Leave, Op, Patience, SessionId, Watch};
 
 const STUCK: Broken = Broken {
     name: "nobody_stuck",
-    sentence: "everyone who was stirred has looked, and someone waits who could hold",
+    sentence: "every stirred client has looked, and a claim waits that could be held",
 };
 const ONE_WAKE: Broken =
-    Broken { name: "one_wake", sentence: "one departure from a mutex's line woke more than one who waits" };
+    Broken { name: "one_wake", sentence: "one departure from a mutex's line woke more than one waiter" };
 const TOLD_IN_VAIN: Broken = Broken {
     name: "told_is_held",
-    sentence: "a client was told that it holds, and the line does not say so",
+    sentence: "a client was told that it holds, but the line does not say so",
 };
 
 /// A stage, and all moves on it.
@@ -119,18 +119,18 @@ impl Game for Waking {
 impl Waking {
     fn restart(&self, crowd: &mut Crowd, session: SessionId) -> Vec<usize> {
         let fired = crowd.act(Op::Close(session));
-        crowd.stirred.remove(&session); // the new one has nothing to look at
+        crowd.stirred.remove(&session); // the new session has nothing to look at
         crowd.act(Op::Open { session, ttl: self.stage.ttl });
         fired
     }
 }
 
-/// What the checks are called.
+/// The names of the checks.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     [STUCK, ONE_WAKE, TOLD_IN_VAIN].map(|check| check.name).into_iter()
 }
 
-/// What is wrong with a crowd, whatever happened last.
+/// What is wrong with a crowd, whatever the last move was.
 pub(crate) fn broken(crowd: &Crowd) -> Vec<Broken> {
     let mut broken = Vec::new();
     let Some(line) = crowd.world.line(&()) else {
@@ -148,7 +148,7 @@ pub(crate) fn broken(crowd: &Crowd) -> Vec<Broken> {
     broken
 }
 
-/// What can be done with a claim.
+/// All operations on a claim.
 fn stands(stage: &Stage, id: ClaimId) -> Vec<Op<()>> {
     let (name, kind, capacity, patience) = ((), stage.kind, stage.declared(id), Patience::Wait);
     let mut ops = vec![Op::Leave { name, id, how: Leave::Done }];

@@ -1,23 +1,23 @@
-//! What someone outside the world knows from the operations alone: the checks hold the world against it.
+//! What an outsider knows from the operations alone. The checks compare the world with it.
 
 use crate::{ClaimId, Event, Leave, Op, SessionId};
 
 /// How many sessions there may be: those with the ids 1 to this. Their claims are numbered below 64.
 pub(crate) const SESSIONS: usize = 6;
 
-/// An outsider's memory of sessions, void joins and tokens. Small tables, for it is copied at every step.
+/// An outsider's memory of sessions, void joins and tokens: small tables, because each step copies it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Witness {
     now: u64,
-    /// For each session until when it lives, and its ttl.
+    /// For each session: until when it lives, and its ttl.
     lives: [Option<(u64, u64)>; SESSIONS],
-    /// For each session the numbers of its void claims, as bits.
+    /// For each session: the numbers of its void claims, as bits.
     void: [u64; SESSIONS],
     greatest: u64,
 }
 
 impl Witness {
-    /// Takes note of an operation, and of the tokens that it gave.
+    /// Records an operation, and the tokens that it gave.
     pub(crate) fn note(&mut self, op: &Op<()>, events: &[Event<()>]) {
         match op {
             Op::Open { session, ttl } => self.lives[row(*session)] = Some((self.now + ttl, *ttl)),

@@ -1,6 +1,6 @@
-//! What claims do in a world: join, leave, be lightened, and meet another capacity.
+//! Operations on claims: join, leave, lighten and resize.
 //!
-//! Each of these first asks whether it may be done; then it is done; then the line is settled.
+//! Each operation is checked first, then carried out; then the line is settled.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ impl<N: Ord + Clone> World<N> {
         vec![self.stands(name, id)]
     }
 
-    /// Whether this join may stand in line at all.
+    /// Whether this claim may join the line at all.
     fn admit(&self, join: &Join<N>) -> Result<(), Refusal> {
         let session = self.session(join.id.session).ok_or(Refusal::SessionOver)?;
         if session.is_void(join.name.clone(), join.id.number) {
@@ -44,19 +44,19 @@ impl<N: Ord + Clone> World<N> {
         }
     }
 
-    /// Stands at the tail of the line, which begins with its first comer.
+    /// Appends the claim to the line; the first claim creates the line.
     fn append(&mut self, join: &Join<N>) {
         let Join { name, id, kind, weight, capacity, .. } = join;
         self.last_order += 1;
         let claim = Claim { id: *id, weight: *weight, order: self.last_order, token: None };
         let line = self.lines.entry(name.clone()).or_insert_with(|| Line::new(*kind, *capacity));
         line.claims.push(claim);
-        self.settle(name); // grants the newcomer or nobody: the line was settled before it came
+        self.settle(name); // grants this claim or none: the line was settled before it came
     }
 
     pub(super) fn leave(&mut self, name: &N, id: ClaimId, how: Leave) -> Vec<Event<N>> {
         if how == Leave::Void {
-            // A session that is over needs no memory of it: its joins are refused anyway.
+            // Nothing to remember for a session that is over: its joins are refused anyway.
             if let Some(session) = self.sessions.get_mut(&id.session) {
                 session.make_void(name.clone(), id.number);
             }
@@ -106,7 +106,7 @@ impl<N: Ord + Clone> World<N> {
     fn may_resize(&self, name: &N, from: Weight, to: Weight) -> Result<(), Refusal> {
         let line = self.line(name).ok_or(Refusal::NoLine)?;
         if line.kind != Kind::Semaphore {
-            return Err(Refusal::Kind(line.kind)); // a mutex of two would be none
+            return Err(Refusal::Kind(line.kind)); // a mutex with two holders is no mutex
         }
         if line.capacity != from {
             return Err(Refusal::Capacity(line.capacity));
@@ -134,7 +134,7 @@ impl<N: Ord + Clone> World<N> {
     }
 }
 
-/// What to say of a claim that is being taken out.
+/// The event for a claim that is taken out.
 pub(super) fn left<N: Clone>(name: &N, claim: &Claim) -> Event<N> {
     let left = if claim.token.is_some() { Left::Held } else { Left::Waiting };
     Event::Left { name: name.clone(), id: claim.id, left }

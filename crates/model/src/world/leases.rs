@@ -1,7 +1,7 @@
-//! What sessions do in a world: open, renew, close, or run out of time.
+//! Operations on sessions: open, renew, close, and expiry.
 //!
-//! However a session ends, its claims leave every line. Of sessions that end at the same moment all claims leave before
-//! anyone is granted, so nobody dead is.
+//! However a session ends, its claims leave every line. If several sessions end at the same moment, all their claims
+//! leave before any claim is granted, so no dead claim is granted.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,6 +1,7 @@
-//! Whether a caller's runtime polls its tasks: it may be blocked by its user, or nobody may drive it any more.
+//! Detects whether a caller's runtime polls its tasks: the program may block it, or no longer drive it.
 //!
-//! A slow network is no such thing. So not the answer that is awaited there is timed, but that of a task there.
+//! A slow network must not look like that. So this does not time a server's reply, but the answer of a task on that
+//! runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::dial;
 
-/// A task on a runtime, and those elsewhere who want to know whether it is polled.
+/// A task on a runtime, shared with the observers that check whether it is polled.
 #[derive(Debug, Default)]
 pub(super) struct Driven {
     asked: Notify,
@@ -18,7 +19,7 @@ pub(super) struct Driven {
 }
 
 impl Driven {
-    /// Answers those who ask, for as long as it is polled.
+    /// Answers observers, for as long as it is polled.
     pub(super) async fn answer(&self) {
         loop {
             self.asked.notified().await;
@@ -26,8 +27,8 @@ impl Driven {
         }
     }
 
-    /// Waits until the task does not answer; but not when it ends. It is asked once in `longest`,
-    /// and not at once: what is over sooner wakes nobody there.
+    /// Waits until the task does not answer. The first question comes only after half of `longest`, so a short wait
+    /// wakes nothing on that runtime; then there is one question per `longest`.
     pub(super) async fn is_no_more(self: Arc<Self>, longest: Duration) {
         loop {
             dial::pause(longest / 2).await;

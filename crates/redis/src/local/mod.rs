@@ -1,13 +1,13 @@
-//! A way to the server on the caller's own runtime, so that asking wakes no other thread.
+//! A connection to the server on the caller's own runtime, so that a request wakes no other thread.
 //!
-//! The keeper's thread is always there, but to ask by way of it costs two wakes of a thread, which is more than the
-//! server takes for its answer. So a runtime that asks often gets a connection of its own, in the background; until it
-//! stands, whenever it does not, and where there is no runtime, the keeper's is used.
+//! The keeper's thread is always there, but a request through it costs two thread wake-ups, which take longer than the
+//! server's reply. So a runtime that sends many requests gets its own connection, made in the background. The keeper's
+//! connection is used until that one stands, whenever it is broken, and where there is no runtime.
 //!
-//! A runtime may be blocked by its user, and what was asked there is then neither sent nor heard. So when the keeper
-//! waits for what has to arrive, and the runtime does not poll its tasks, it is told that the outcome is unknown: it
-//! asks again, by its own connection. Nothing is repeated here, for the second answer to a leave could hide that of the
-//! first.
+//! A program may block its runtime. Then requests there are not sent, and replies are not read. So when the keeper
+//! waits for a request that has to arrive, and the runtime does not poll its tasks, the keeper gets the error that the
+//! outcome is unknown, and repeats the request on its own connection. Nothing is repeated here: the second reply to a
+//! leave could hide the first.
 
 mod driven;
 
@@ -18,7 +18,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, PushKind, RedisResult, Value};
-use tidelock::{Name, Reply, Result, unharmed};
+use tidelock_core::backend::{Reply, unharmed};
+use tidelock_core::{Name, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
@@ -28,17 +29,17 @@ use crate::link::{Reach, WhenDropped, silent};
 use crate::outbox::{Outbox, Queue};
 use crate::{dial, pulse, script, trouble};
 
-/// Whether runtimes get connections of their own when nobody has said so. Whether one can do I/O is nowhere to be
-/// asked, and tokio panics where it cannot: the task that tries it ends, and the program too if panics abort it.
+/// Whether runtimes get their own connections by default. Tokio cannot say whether a runtime can do I/O, and panics
+/// where it cannot. That panic ends the task that tries it, and the whole program if panics abort.
 pub(crate) const BY_DEFAULT: bool = cfg!(panic = "unwind");
-/// After how many questions a runtime gets a connection of its own: programs that end soon do without.
+/// After how many requests a runtime gets its own connection: short programs do without one.
 const OFTEN: u32 = 32;
-/// How many runtimes have one at most.
+/// The most runtimes that have their own connection.
 const MOST: usize = 8;
-/// How long the keeper trusts a runtime that has a question and does not poll its tasks.
+/// How long the keeper trusts a runtime that has a request and does not poll its tasks.
 const TRUST: Duration = Duration::from_millis(100);
 
-/// The ways to one server that lie on callers' runtimes.
+/// The connections to one server that are on callers' runtimes.
 #[derive(Debug)]
 pub(crate) struct Locals {
     dial: Arc<dyn Dial>,
@@ -51,18 +52,18 @@ struct Local {
     runtime: Id,
     asked: u32,
     way: Option<Arc<Way>>,
-    /// It cannot do I/O.
+    /// Whether the runtime cannot do I/O.
     is_unfit: bool,
 }
 
-/// A connection that lives on one runtime, and ends with it.
+/// A connection on one runtime; it ends with that runtime.
 #[derive(Debug)]
 pub(crate) struct Way {
     outbox: Arc<Outbox>,
     driven: Arc<Driven>,
     is_given_up: AtomicBool,
     has_panicked: Arc<AtomicBool>,
-    /// Runs for as long as the connection may be of use.
+    /// Runs for as long as the connection may be useful.
     task: AbortHandle,
     reach: Reach,
     place: String,
@@ -73,7 +74,7 @@ impl Locals {
         Self { dial, reach, known: Mutex::default() }
     }
 
-    /// The way on the runtime of whoever calls, if there is one and it stands.
+    /// The connection on the calling runtime, if there is one and it stands.
     pub(crate) fn mine(&self) -> Option<Arc<Way>> {
         let here = Handle::try_current().ok().filter(|_| self.reach.has_locals)?;
         let id = here.id();
@@ -92,10 +93,10 @@ impl Locals {
             _ if local.is_unfit => return None,
             Some(way) if way.has_panicked() => {
                 (local.way, local.is_unfit) = (None, true);
-                drop(known); // whoever listens may lock something itself
+                drop(known); // a tracing subscriber may use locks itself
                 unharmed(|| {
                     tracing::warn!(
-                        "a tokio runtime does no I/O, so its locks go by Tidelock's own; Store::connection_for_each_runtime(false) spares it the attempt"
+                        "a tokio runtime does no I/O, so its locks use Tidelock's own connection; Store::connection_for_each_runtime(false) avoids the attempt"
                     );
                 });
                 return None;
@@ -111,7 +112,7 @@ impl Locals {
     }
 }
 
-/// Says whether it was dropped by a panic.
+/// Records whether it was dropped by a panic.
 struct Witness(Arc<AtomicBool>);
 
 impl Drop for Witness {
@@ -120,7 +121,8 @@ impl Drop for Witness {
     }
 }
 
-/// Forgets the runtimes that have ended; and if there are too many still, one that has asked little so far.
+/// Forgets the runtimes that have ended. If there are still too many, also forgets one that has sent few requests so
+/// far.
 fn make_room(known: &mut Vec<Local>) {
     known.retain(|local| local.way.as_ref().is_none_or(|way| !way.is_broken() || way.has_panicked()));
     if known.len() >= MOST
@@ -150,7 +152,7 @@ impl Way {
         Arc::new(Self { outbox, driven, is_given_up, has_panicked, task, reach, place })
     }
 
-    /// Whether it is not worth waiting for any more: its runtime may have ended, for instance.
+    /// Whether the connection is of no more use; for example because its runtime has ended.
     fn is_broken(&self) -> bool {
         self.is_given_up.load(Ordering::Acquire) || self.task.is_finished()
     }
@@ -163,13 +165,13 @@ impl Way {
         self.is_given_up.store(true, Ordering::Release);
     }
 
-    /// Asks one thing of a name. What is to be sent in any case is under way when this returns.
+    /// Sends a command about a name. One that must be sent in any case is under way when this returns.
     pub(crate) fn ask(self: Arc<Self>, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         let sending = Box::pin(send(self.outbox.clone(), command, when_dropped));
         let mut asking = Asking { way: self, sending, has_to_arrive: None, distrust: None };
         if when_dropped == WhenDropped::Send {
             asking.has_to_arrive = Some(name.clone());
-            // Its first poll hands it to the connection; whoever waits polls it again.
+            // The first poll hands it to the connection; the caller polls it again.
             if let Poll::Ready(reply) = asking.sending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             {
                 let reply = asking.finish(reply);
@@ -180,11 +182,11 @@ impl Way {
     }
 }
 
-/// Connects, and sends what is asked, for as long as the connection may be of use.
+/// Connects, and sends requests for as long as the connection may be useful.
 async fn serve(dial: Arc<dyn Dial>, outbox: Arc<Outbox>, queue: Queue, within: Duration, doubt: Duration) {
     let connected = dial::within(within, dial.dial(within)).await;
     let Ok(Dialed { connection, mut pushes, mut tenure }) = connected else { return };
-    // Nothing is subscribed to, so all that is told is its end.
+    // Nothing is subscribed, so the only push is the disconnection.
     let end = async { while pushes.recv().await.is_some_and(|push| push.kind != PushKind::Disconnection) {} };
     let here = || script::is_answered(connection.clone());
     let elsewhere = || {
@@ -217,13 +219,13 @@ impl Drop for Way {
     }
 }
 
-/// A question under way.
+/// A request under way.
 struct Asking<F> {
     way: Arc<Way>,
     sending: Pin<Box<F>>,
-    /// On which name, if it has to arrive.
+    /// The name, if the request has to arrive.
     has_to_arrive: Option<Name>,
-    /// Ends when the keeper, if it is who asks, trusts the runtime no more.
+    /// If the keeper polls this: ready when the keeper no longer trusts the runtime.
     distrust: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -240,14 +242,14 @@ impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
         Ok(reply)
     }
 
-    /// The answer will not be heard, nor what it would have told, perhaps, of others who wait for this name.
+    /// The reply will not be heard. It may have told of grants to other claims on this name, so core has to look there.
     fn miss(&self) {
         if let Some(name) = &self.has_to_arrive {
             self.way.reach.news.missed_on(name);
         }
     }
 
-    /// Waits until the keeper, if it is who asks, trusts the runtime no more.
+    /// If the keeper polls this: waits until the keeper no longer trusts the runtime.
     fn poll_distrust(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let is_keeper = || Handle::try_current().is_ok_and(|here| here.id() == self.way.reach.runtime.id());
         if self.has_to_arrive.is_none() || (self.distrust.is_none() && !is_keeper()) {
@@ -267,8 +269,8 @@ impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
             return Poll::Ready(self.finish(reply));
         }
         std::task::ready!(self.poll_distrust(cx));
-        // The connection stays: others wait for answers there, and the network may only be slow. Whether it has fallen
-        // silent its pulse tells.
+        // The connection stays: others wait for replies there, and the network may only be slow. Its pulse tells
+        // whether it has fallen silent.
         self.miss();
         Poll::Ready(Err(silent(&self.way.place)))
     }

@@ -1,6 +1,6 @@
--- check: whether this user may do all that the other scripts do, tried on keys of its own that it takes away again.
+-- check: tests whether this user may run every command of the other scripts. Uses its own keys and deletes them again.
 -- KEYS held line wait    ARGV caller channels
--- replies {} | {command, what the server said}.
+-- replies {} | {command, the server's error}.
 local tries = {
   { 'TIME' },
   { 'HSET', KEYS[1], 'a', '1' },

@@ -1,7 +1,7 @@
--- confirm: writes to the line of a claim that is held, so that its client can ask which replicas have that write, and
--- with it the grant before it.
+-- confirm: writes to the line of a held claim. Its client can then ask which replicas have that write, and with it the
+-- earlier grant.
 -- KEYS held line wait    ARGV session claim token
--- replies 1, or 0 where the claim is not held under that token, or its lifetime is over: then nothing is written.
+-- replies 1; or 0 if the claim is not held under that token or its lifetime is over. Then nothing is written.
 local found = redis.call('HMGET', KEYS[1], 'h:' .. ARGV[2], 's:' .. ARGV[1], 'line', 'one', 'last')
 local token, from, lasts, longest
 if found[4] then
@@ -19,7 +19,7 @@ local tick = tonumber(time[1] .. string.format('%05d', time[2] / 10))
 if token ~= ARGV[3] or from + lasts * 100 <= tick then
   return 0
 end
-local ahead = math.ceil(math.max((found[5] or token) - tick, 0) / 100) -- of a clock that was set back
--- Replicas are sent this whatever the expiry was, and a server whose memory is full does not refuse it.
+local ahead = math.ceil(math.max((found[5] or token) - tick, 0) / 100) -- the token is ahead if the clock was set back
+-- PEXPIRE goes to the replicas whatever the expiry was before, and a server with full memory does not refuse it.
 redis.call('PEXPIRE', KEYS[1], math.max(longest * 4, 7200000) + ahead)
 return 1

@@ -1,4 +1,4 @@
--- inspect: the whole line, for people to look at.
+-- inspect: reads the whole line, for operators.
 -- KEYS held line wait
 -- replies {the time in ticks, held, line with places, wait}.
 local time = redis.call('TIME')

@@ -1,15 +1,15 @@
--- join: stands in line, or says where the claim stands already, which also renews it.
--- KEYS held line wait    ARGV tail [wait|now [slow]], the tail as it stands in `one`, from the lifetime's length on
--- replies TOKEN, of as much as was asked for | look_in | refused, or {held, token, size} | {waiting, look_in} |
--- {refused} | {gone} | {kind, kind} | {permits, size}, and at the fourth place the caller's other grants.
+-- join: puts a claim in line. If it stands there already, replies with its place and renews it.
+-- KEYS held line wait    ARGV tail [wait|now [slow]]; the tail is the claim as written in `one`, from its lifetime on
+-- replies TOKEN (with the requested capacity) | look_in | refused, or {held, token, size} | {waiting, look_in} |
+-- {refused} | {gone} | {kind, kind} | {permits, size}; the fourth element has the caller's other grants.
 --
--- First the usual: a name on which nobody stands, and a mutex that somebody has. Nearly all joins of most programs end
--- here, so it does without everything that the others need; what it reads and writes is explained there. What costs is
--- calls, and long strings: Lua looks at each byte of each string that it makes.
+-- This file is the fast path: a name on which nobody stands, and a mutex that is held. Nearly all joins of most
+-- programs end here, so it does without everything that the other cases need. line.lua explains what it reads and
+-- writes. Calls and long strings are expensive: Lua reads each byte of each string that it creates.
 local one = not ARGV[3] and redis.call('HGET', KEYS[1], 'one')
 if not one and not ARGV[3] then
   local found = redis.call('HMGET', KEYS[1], 'last', 'void')
-  one = not found[1] and not found[2] and '' -- nothing is known of this name
+  one = not found[1] and not found[2] and '' -- nothing is known about this name
 end
 if one then
   local sub, byte = string.sub, string.byte
@@ -23,7 +23,7 @@ if one then
       if is_old then fresh = time[1] + 3600 end
       local waits = (not ARGV[2] or byte(ARGV[1], 13) == 109) and ' - ' or ' = ' -- 109 is m, a mutex
       redis.call('HSET', KEYS[1], 'one', tick .. ' ' .. fresh .. waits .. tick .. ' ' .. ARGV[1])
-      if is_old then -- never the first write: it would let a full server take the others
+      if is_old then -- never the first write: after it, a server with full memory would accept the others
         redis.call('PEXPIRE', KEYS[1], '7200000')
       end
       return tick
@@ -32,21 +32,21 @@ if one then
     local waits = byte(one, 28)
     local soon = sub(one, 30, 44) + sub(one, 46, 56) * 100 - tick
     local claim = sub(ARGV[1], 15, string.find(ARGV[1], ' ', 15, true))
-    local fresh = sub(one, 17, 26) - time[1] -- more than an hour where the clock was set back
-    -- 61 is =, no mutex; and a token that is ahead of the clock has the keys live longer
+    local fresh = sub(one, 17, 26) - time[1] -- more than an hour if the clock was set back
+    -- 61 is =, not a mutex. With a token ahead of the clock the keys must live longer, so that is not for this path.
     if waits ~= 61 and soon > 0 and fresh > 0 and fresh <= 3600 and sub(one, 1, 15) <= tick
       and not string.find(one, claim, 60, true) then
       local id = sub(claim, 1, -2)
       if ARGV[2] then
-        if waits ~= 122 or not redis.call('ZSCORE', KEYS[2], id) then -- 122 is z, some wait in `line`
+        if waits ~= 122 or not redis.call('ZSCORE', KEYS[2], id) then -- 122 is z: some wait in `line`
           return 'refused'
         end
       elseif waits ~= 122 and #one < 700 then
-        if waits == 45 then one = sub(one, 1, 27) .. 'i' .. sub(one, 29) end -- 45 is -, nobody waits
+        if waits == 45 then one = sub(one, 1, 27) .. 'i' .. sub(one, 29) end -- 45 is -: nobody waits
         redis.call('HSET', KEYS[1], 'one', one .. '\n' .. tick .. ' ' .. ARGV[1])
         return math.ceil(soon / 100) + 1
       elseif waits ~= 122 and (redis.call('ZRANGE', KEYS[2], '0', '0')[1] or redis.call('HRANDFIELD', KEYS[3])) then
-        -- the server has evicted `held` alone: those who waited then are forgotten by what comes behind this
+        -- the server has evicted `held` alone: the code after this file forgets the old waiters
       elseif redis.call('ZADD', KEYS[2], 'NX', tick, id) == 1 then
         local session = '\t' .. sub(claim, 1, 16)
         if waits ~= 122 or not string.find(one, session, 60, true) then
@@ -56,11 +56,11 @@ if one then
             if before and sub(before, 1, 15) + sub(before, 17, 27) * 100 <= tonumber(tick) then
               born = '+' .. string.format('%015.0f', tick - sub(before, 17, 27) * 100 + 1)
             elseif before and byte(before, 28) == 43 then -- 43 is +
-              born = '+' .. (sub(before, 29, 43) < tick and sub(before, 29, 43) or tick) -- the clock may have been set back
+              born = '+' .. (sub(before, 29, 43) < tick and sub(before, 29, 43) or tick) -- if the clock was set back
             end
           end
           redis.call('HSET', KEYS[3], 's:' .. sub(claim, 1, 16), tick .. ' ' .. lasts .. born .. label)
-          for i = 1, 3 do -- together, or those who wait would outlive the line
+          for i = 1, 3 do -- together, or the waiters would outlive the line
             redis.call('PEXPIRE', KEYS[i], '7200000')
           end
           if waits ~= 122 or #one < 800 and born == '' then
@@ -80,5 +80,5 @@ if one then
   end
 end
 
-local caller -- is known when the rest of it begins
+local caller -- join.lua sets it
 

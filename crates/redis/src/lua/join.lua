@@ -1,4 +1,4 @@
--- join, of a line in which somebody stands, or of a name that has void claims.
+-- join: all other cases, such as a line in which others stand, or a name that has void claims.
 local ttl, letter, claim, label = string.match(ARGV[1], '^(%d+) (.) (%S+) (.*)$')
 local kind, is_patient, size, weight = KINDS[letter], ARGV[2] ~= 'now', 1, 1
 if kind ~= 'mutex' then
@@ -17,7 +17,7 @@ local function answer(word, first, second)
   return { word, first or false, second or false, own }
 end
 
--- A lifetime begins now, and the keys outlive it.
+-- Begins a lifetime now, and makes the keys outlive it.
 local function renew(life)
   now()
   life.from, life.lasts, life.label, life.ends, life.changed = tick, ttl, label, ticks + ttl * 100, true
@@ -25,7 +25,7 @@ local function renew(life)
   return life
 end
 
--- Where the claim stands already. Whose lifetime is over stands anew.
+-- Where the claim stands already. A claim whose lifetime is over joins as a new one.
 local is_waiting = not mine and waits(claim)
 if is_waiting and ends_of(waiter(caller), is_waiting) <= now() then
   stop_waiting({ claim })
@@ -37,7 +37,7 @@ elseif mine then
   at.ends = math.min(at.ends, renew(holder(caller)).ends)
 elseif is_waiting then
   renew(bury(waiter(caller)))
-  if kind ~= 'mutex' and not redis.call('HGET', wait, 'w:' .. claim) then -- the server may have evicted `wait` alone
+  if kind ~= 'mutex' and not redis.call('HGET', wait, 'w:' .. claim) then -- the server has evicted `wait` alone
     redis.call('HSET', wait, 'w:' .. claim, weight)
   end
 end
@@ -46,13 +46,13 @@ settle()
 
 if mine then
   return answer('held', tonumber(string.match(mine, '^%d+ (%d+)')), at.size)
-elseif granted[claim] then -- just now, by this very script
+elseif granted[claim] then -- just now, by this script
   return answer('held', granted[claim], at.size)
 elseif is_waiting then
   return answer('waiting', look_in())
 end
 
-if at.used == 0 then -- whoever stood here is dead, and gone
+if at.used == 0 then -- all previous holders are dead and removed
   at.kind, at.size, at.ttl, at.ends, at.seq = kind, size, 0, math.huge, false
 end
 if at.kind ~= kind then

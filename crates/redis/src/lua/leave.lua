@@ -1,8 +1,8 @@
--- leave, where others stand too, or of a claim of which nothing is known.
+-- leave: all other cases, such as a line in which others hold too, or a claim that is not known.
 local claim, how, ttl = string.sub(ARGV[1], 1, -2), ARGV[2] or 'done', tonumber(ARGV[4] or 0)
 caller = ARGV[3] or session_of(claim)
 
-at.must = true -- nobody may be kept from leaving
+at.must = true -- a leave must not be refused
 local left = 'absent'
 local mine = read(claim)
 if mine then
@@ -11,7 +11,7 @@ elseif waits(claim) then
   left = 'waiting'
   stop_waiting({ claim })
 end
-if at.seq and left ~= 'absent' then -- or a grant to somebody else of their session would have the dead live again
+if at.seq and left ~= 'absent' then -- or a grant to another claim of its session would revive a dead holder
   if mine and holder(session_of(claim)).ends <= now() then
     mine = false
     at.ends = 0

@@ -1,10 +1,10 @@
 
--- lighten: makes a held claim weigh less where it stands, and grants whoever fits now.
+-- lighten: reduces the weight of a held claim in place, and grants the waiters that fit now.
 -- ARGV caller claim weight
 -- replies {done, the caller's grants} | {absent} | {permits, weight}.
 local claim, weight = ARGV[2], tonumber(ARGV[3])
 
-at.must = true -- or whoever steps down would have to give the claim back
+at.must = true -- if it were refused, the holder would have to give the claim back
 local mine = read(claim)
 if not mine or holder(session_of(claim)).ends <= now() then
   return { 'absent', {} }

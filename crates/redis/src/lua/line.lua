@@ -1,44 +1,45 @@
--- The line of one name, as every script sees it. What stands before this says who calls.
+-- The line of one name, shared by the scripts. The text before this file declares `caller`.
 --
--- held   hash: who holds, and what is known of the line. While nobody or one holds, mostly, all of it is in one field:
---          one               the newest token; the second until when the keys live long enough; and, if one holds: - if
---                            nobody waits, i if some may wait here, z if some may wait in `line`, = if it is no mutex;
---                            the holder's place, for how many ms from there it lives, the first letter of the kind,
---                            the claim, but for a mutex the capacity and its weight, its label. The numbers up to the
---                            letter have as many digits as now. Behind that, each after a line feed, who waits for a
---                            mutex before all others, from the place on as a holder has it; and, each after a tab,
---                            sessions of which `wait` knows,
---                            but for those that have a place there from which on they live.
---        Otherwise, or when someone's ttl is long, or a claim is void:
---          line              capacity, the weights of all who hold, the longest ttl of anyone here or of what is void, the
---                            moment before which no holder's lifetime ends, and the kind
+-- held   hash: the holders, and the state of the line. While at most one claim holds, it usually has one field:
+--          one               the newest token; the second until which the keys' expiry is long enough; and, if a claim
+--                            holds: a letter (- nobody waits, i some may wait in this field, z some may wait in `line`,
+--                            = not a mutex); the holder's place; for how many ms from there it lives; the first letter
+--                            of the kind; the claim; unless it is a mutex, the capacity and the claim's weight; its
+--                            label. The numbers before the kind's letter have fixed widths. Behind that, each after a
+--                            line feed: the claims that wait for a mutex before all others, in the holder's form from
+--                            the place on. And, each after a tab: sessions that have an entry in `wait`, except those
+--                            whose entry has a place from which on they live.
+--        Otherwise, or when a ttl is long, or a claim is void:
+--          line              capacity; the sum of the holders' weights; the longest ttl of any claim here, void claims
+--                            included; a moment before which no holder's lifetime ends; and the kind
 --          last              the newest token
---          seq               there while somebody may be waiting
+--          seq               exists while claims may be waiting
 --          void              until when there may be void claims (ms)
---          h:CLAIM           weight, token, and the place it waited at, if it did
+--          h:CLAIM           weight, token, and the place where it waited, if it did
 --          s:SESSION         since when it lives and for how many ms, how many claims it has here, the sum of their
 --                            numbers, its label
--- line   sorted set: who waits, by place. A place is the time of the join, or one more than the last place. And claims
---        that must not come alive any more, far behind: by 10^15 and the time (ms) when that can be forgotten.
--- wait   hash of those who wait in `line`: s:SESSION since when it lives, for how many ms, if need be behind a + from
---        which place on, and its label; and w:CLAIM its weight, except for a mutex. A claim lives as long as if its session
---        had been renewed when it came. One whose lifetime is over stays dead, though its session waits here with others:
---        its client has given it up, so nobody would give it back. What it still knows of sessions that wait no more goes
---        with the line, or is met by chance.
+-- line   sorted set: the waiting claims, by place. A place is the time of the join, or the last place plus one if that
+--        is greater. Void claims, which must not come alive any more, stand far behind: at 10^15 plus the time (ms)
+--        when they can be forgotten.
+-- wait   hash about the claims in `line`. s:SESSION: since when it lives; for how many ms; if needed, a + and the place
+--        from which on its claims live; and its label. w:CLAIM: its weight, except for a mutex. A claim lives as if its
+--        session had been renewed when the claim came. A claim whose lifetime is over stays dead, even if other claims
+--        of its session wait here: its client has given it up, so nobody would give it back. Entries of sessions that
+--        no longer wait are deleted with the line, or when they are met by chance.
 --
--- A claim is SESSION-NUMBER, the session in 16 hex digits. Time is the server's. Tokens and places count it in ticks of
--- 10 µs, since 1970: 15 digits, which Lua's own way of writing numbers would round. A lifetime is a tick and the ms
--- after it, two numbers, so that it can be written down without arithmetic; here it is one, the tick at which it ends.
--- Nothing here walks the line.
+-- A claim is SESSION-NUMBER, the session in 16 hex digits. All times are the server's. Tokens and places are times in
+-- ticks of 10 µs since 1970: 15 digits, which Lua's default number format would round. A stored lifetime is two
+-- numbers, a tick and the ms after it, so that it can be written without arithmetic. In this code it is one number: the
+-- tick at which it ends. Nothing here walks the line.
 --
--- What a script answers its caller about the caller's own claim is decided before anyone is taken out or granted: by
--- then the same session may live again.
+-- A script decides its reply about the caller's own claim before it removes or grants any claim: after that the same
+-- session may live again.
 local held, line, wait = KEYS[1], KEYS[2], KEYS[3]
 local KINDS = { m = 'mutex', r = 'read-write lock', s = 'semaphore' }
 local VOID = 1e15
-local SHORT = 900000 -- the longest ttl (ms) of which `one` tells, whose keys live for 2 h, and are `fresh` for 1 h
+local SHORT = 900000 -- the longest ttl (ms) that `one` can have; its keys live for 2 h, and are `fresh` for 1 h
 
-local tick, ticks, second -- the server's time, as a text and as a number, and in s, once it was asked for
+local tick, ticks, second -- the server's time as a text, as a number, and in s; set by the first now()
 
 -- The server's time in ticks.
 local function now()
@@ -63,13 +64,14 @@ local function number_of(claim)
   return tonumber(string.sub(claim, 18))
 end
 
--- What is known of the line, and what is to be written in the end. A server whose memory is full refuses only the first
--- write of a script, and only one that could take more: what must not be refused begins with another.
+-- The state of the line, and what to write at the end. A server with full memory refuses only the first write of a
+-- script, and only if that command could use more memory. So a script that must not be refused begins with another
+-- write.
 local at = {}
 local puts, drops = {}, {}
 
--- How long (ms) keys live that are to live so long, and to know the newest token: one that is ahead of a clock that was set
--- back is known until that has come there again.
+-- The expiry (ms) of keys that have to live for `life` and remember the newest token. If the clock was set back, that
+-- token is ahead of it and is remembered until the clock has reached it again.
 local function with_token(life)
   return life + math.ceil(math.max(at.last - now(), 0) / 100)
 end
@@ -83,21 +85,21 @@ local function drop(field)
   drops[#drops + 1] = field
 end
 
--- How sessions live that hold, and that wait, as they were read or are to be written: `from` and `lasts` are the texts
--- that say so, and a holder's `ends` is the tick that they come to. What is decided is decided by that. Of a session that
--- waits, those are dead whose places are before `born`.
+-- The lifetimes of the sessions that hold, and of those that wait, as read or to be written. `from` and `lasts` are the
+-- stored texts; a holder's `ends` is the tick at which they end, and all decisions go by it. The claims of a waiting
+-- session with places before `born` are dead.
 local holders, waiters = {}, {}
 
--- Whether no more is known of the name than its newest token.
+-- Whether nothing but the newest token is known about the name.
 local function is_idle(one)
   return #one < 27
 end
 
--- Nobody waits in `line`, and somebody will. If the server has evicted `held` alone, those who waited then are still there
--- and would come alive, long gone, in front of everyone.
+-- Called before the first claim waits in `line`. If the server has evicted `held` alone, the old waiters are still
+-- there, though long gone, and would come alive in front of everyone.
 local function forget_line()
   local first = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')
-  if first[1] and at.void == 0 then -- nor does anyone know of void claims
+  if first[1] and at.void == 0 then -- no void claims are known either
     redis.call('DEL', line)
   elseif first[1] and tonumber(first[2]) < VOID then
     redis.call('ZREMRANGEBYSCORE', line, '-inf', '(1000000000000000')
@@ -107,15 +109,15 @@ local function forget_line()
   end
 end
 
--- Those who wait in `one` go where all others do: from here on nobody needs to know that there are two places. Answers
--- what is left.
+-- Moves the waiters in `one` to `line`, so the code from here on need not know that there are two places. Returns the
+-- rest of `one`.
 local function spill(one, from)
   local claims, words, lives, latest = {}, {}, {}, {}
   if string.sub(one, 28, 28) ~= 'z' then
     forget_line()
   end
   for place, lasts, claim, label in string.gmatch(string.sub(one, from), '\n(%d+) (%d+) m (%S+) ([^\n\t]*)') do
-    if place + lasts * 100 > now() then -- or it would live by what its session has in `line`
+    if place + lasts * 100 > now() then -- or a dead claim would live by its session's lifetime in `wait`
       local session = 's:' .. session_of(claim)
       claims[#claims + 1] = { claim, tonumber(place) }
       latest[session] = { place, lasts, label, latest[session] and latest[session][4] or place }
@@ -124,7 +126,7 @@ local function spill(one, from)
   for session, life in pairs(latest) do
     local place, lasts, label, first = unpack(life)
     local before, born = redis.call('HGET', wait, session), ''
-    if before then -- as late as either, but no claim that came later lives longer for it
+    if before then -- take the later end of the two, but let no claim that came later live longer by it
       local ends = place + lasts * 100
       place, lasts, born = string.match(before, '^(%d+) (%d+)(%+?%d*)')
       place = long(math.max(place, ends - lasts * 100))
@@ -133,7 +135,7 @@ local function spill(one, from)
     lives[#lives + 1] = session
     lives[#lives + 1] = place .. ' ' .. lasts .. born .. ' ' .. label
   end
-  -- They stay before all others, and in their order, though the clock was set back.
+  -- They stay before all others and in their order, even if the clock was set back.
   local before = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')[2] or math.huge
   for i = #claims, 1, -1 do
     before = math.min(claims[i][2], before - 1)
@@ -146,8 +148,8 @@ local function spill(one, from)
   if claims[1] then
     redis.call('ZADD', line, unpack(words))
     redis.call('HSET', wait, unpack(lives))
-    for _, key in ipairs(KEYS) do -- together, or those who wait would outlive the line
-      redis.call('PEXPIRE', key, with_token(7200000)) -- from here on, also where the clock was set back
+    for _, key in ipairs(KEYS) do -- together, or the waiters would outlive the line
+      redis.call('PEXPIRE', key, with_token(7200000)) -- counts from now, even if the clock was set back
     end
     one = string.sub(one, 1, 16) .. second + 3600 .. ' z' .. string.sub(one, 29, from - 1)
   else
@@ -183,7 +185,7 @@ local function read_one(one)
     { ends = at.ends, from = place, lasts = lasts, count = 1, sum = number_of(claim), label = label, changed = true }
 end
 
--- Reads what is known of the line; answers what is known of `claim`, if it holds.
+-- Reads the state of the line. Returns the entry of `claim`, if it holds.
 local function read(claim)
   local found = redis.call('HMGET', held, 'one', 'line', 'last', 'seq', 'void', 'h:' .. (claim or ''))
   if found[1] then
@@ -234,8 +236,8 @@ local function waiter(session)
   return known
 end
 
--- When the lifetime of a claim ends that waits at that place, and from when it counts. Perhaps `wait` was evicted, and all
--- it knew.
+-- When the lifetime of a claim that waits at that place ends, and from when it counts. 0 if it is dead, or if its
+-- session has no entry because `wait` was evicted.
 local function ends_of(known, place)
   if known.from == '' or place < known.born then
     return 0
@@ -244,7 +246,7 @@ local function ends_of(known, place)
   return from + known.lasts * 100, from
 end
 
--- This session's lifetime is about to begin anew: those whose own is over do not live by that.
+-- Call this before a session's lifetime begins anew: its waiting claims whose lifetime is over stay dead.
 local function bury(known)
   if known.from ~= '' and known.from + known.lasts * 100 <= now() then
     known.born = long(now() - known.lasts * 100 + 1)
@@ -252,7 +254,7 @@ local function bury(known)
   return known
 end
 
--- One held claim more (by = 1) or less (by = -1) of a session.
+-- Counts one held claim of a session more (by = 1) or less (by = -1).
 local function count(claim, by)
   local known = holder(session_of(claim))
   known.count = known.count + by
@@ -261,7 +263,7 @@ local function count(claim, by)
   return known
 end
 
--- What is known of a claim that holds.
+-- Writes the entry of a holding claim.
 local function hold(claim, entry)
   put('h:' .. claim, entry)
   if at.only and at.only.claim == claim then
@@ -269,7 +271,7 @@ local function hold(claim, entry)
   end
 end
 
--- A claim holds no more.
+-- Removes a claim that no longer holds.
 local function let_go(claim, entry)
   at.used = at.used - tonumber(string.match(entry, '^%d+'))
   drop('h:' .. claim)
@@ -285,22 +287,22 @@ local function in_pieces(command, key, words)
   end
 end
 
--- Who waits first.
+-- The first waiting claim.
 local function first()
   local found = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')
   return found[1] and tonumber(found[2]) < VOID and found[1]
 end
 
--- The place of a claim that waits.
+-- The place of a claim, if it waits.
 local function waits(claim)
   local place = at.seq and redis.call('ZSCORE', line, claim)
   return place and tonumber(place) < VOID and place
 end
 
--- All that this script grants, in that order, and the tokens by claim.
+-- The claims that this script grants, in order, and their tokens by claim.
 local granted = {}
 
--- What `one` has to say of the holder and those behind it; '' if nobody holds, nil if it is too much for `one`.
+-- The part of `one` about the holder and the waiters; '' if nobody holds, nil if the state does not fit into `one`.
 local function rest_of_one()
   if at.void > 0 or at.ttl > SHORT or at.seq and at.kind ~= 'mutex' then
     return nil
@@ -313,9 +315,9 @@ local function rest_of_one()
   end
   local claim = at.only.claim
   local life = holder(session_of(claim))
-  if place == '' then -- a token may be ahead of the clock
+  if place == '' then -- the token may be ahead of the clock
     place = token < life.from and token or life.from
-  elseif tonumber(place) >= life.ends then -- and so may a place, where the clock was set back
+  elseif tonumber(place) >= life.ends then -- so may the place, if the clock was set back
     place = life.from
   end
   local waits = at.kind ~= 'mutex' and ' = ' or at.seq and ' z ' or ' - '
@@ -340,10 +342,10 @@ local function save_one(rest)
   redis.call('HSET', held, 'one', long(at.last) .. ' ' .. at.fresh .. rest)
 end
 
--- What drops comes before what is put: a server whose memory is full refuses only the first write of a script,
--- and nobody may be kept from leaving.
+-- Deletes fields before it sets others: a server with full memory refuses only the first write of a script, and a leave
+-- must not be refused.
 local function save_all()
-  if at.used == 0 then -- whoever waits first always fits into nothing: so nobody does
+  if at.used == 0 then -- so nobody waits: the first waiter always fits into a line without holders
     puts = {}
     drop('line')
     drop('seq')
@@ -354,7 +356,7 @@ local function save_all()
     if at.stood then
       put('h:' .. at.stood.claim, at.stood.entry)
     end
-    if at.void > 0 then -- or a renewal would have the keys expire before it
+    if at.void > 0 then -- or a renewal would let the keys expire before the void claims
       at.ttl = math.ceil(math.max(at.ttl, at.void - now() / 100))
     end
     put('line', at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends) .. ' 0 ' .. at.kind)
@@ -388,7 +390,7 @@ local function save_all()
   end
 end
 
--- Grants that the caller hears of by this script's reply, of which they are the last part: number, token, size, …
+-- The caller's own grants, the last part of this script's reply: number, token, size, …
 local own = {}
 
 local function tell(session, words)
@@ -396,7 +398,7 @@ local function tell(session, words)
   redis.call('PUBLISH', channels .. session, words)
 end
 
--- The keys of a line that is in use outlive everyone who renews; those of an idle name keep the newest token.
+-- Writes the state. The keys of a line in use outlive all its claims; those of an idle name keep the newest token.
 local function save()
   if at.seq and at.has_less and at.kind == 'mutex' and not first() then
     at.seq = false
@@ -406,7 +408,7 @@ local function save()
     at.seq = false
   end
   for _, known in pairs(waiters) do
-    at.keeps = at.keeps or known.changed and at.seq -- the key of those who wait may be new
+    at.keeps = at.keeps or known.changed and at.seq -- the key `wait` may be new
   end
   local rest = rest_of_one()
   at.in_one = rest ~= nil
@@ -434,7 +436,7 @@ local function save()
       redis.call('PEXPIRE', line, math.ceil(at.void - now() / 100))
     end
   end
-  -- Each client is told at once of all that it was granted.
+  -- Each client gets one message with all its grants.
   local words = {}
   for _, claim in ipairs(granted) do
     local session, number = session_of(claim), string.sub(claim, 18)
@@ -452,7 +454,7 @@ local function save()
   end
 end
 
--- Writes a claim down as held, under a token of its own, by a session that lives like that.
+-- Records a claim as held, with a new token and with its session's lifetime `alive`.
 local function grant(claim, weight, alive, place)
   now()
   at.last = math.max(at.last + 1, ticks)
@@ -468,11 +470,11 @@ local function grant(claim, weight, alive, place)
   known.label = alive.label
 end
 
--- Takes claims that wait out of the line.
+-- Removes waiting claims from the line.
 local function stop_waiting(claims)
   at.has_less = true
   redis.call('ZREM', line, unpack(claims))
-  if at.kind ~= 'mutex' then -- all of a mutex weigh 1
+  if at.kind ~= 'mutex' then -- every claim on a mutex weighs 1
     local weights = {}
     for i, claim in ipairs(claims) do
       weights[i] = 'w:' .. claim
@@ -481,9 +483,9 @@ local function stop_waiting(claims)
   end
 end
 
--- Grants whoever comes next and fits; the dead are taken out as they are met. One script grants so many that it does not
--- take long. Then the client of the next one is told to look, which goes on; and so does whatever else is done here, the
--- look of anyone who waits too.
+-- Grants the next waiters while they fit, and removes the dead ones that it meets. One script grants at most 1 000, so
+-- that it does not take long. Then it tells the next waiter's client to look, and that look grants more. So do the
+-- joins, leaves and looks of all other clients.
 local function settle()
   local was_waited, most, many, fits = at.seq, 1000, 1, true
   while fits and at.seq and at.used < at.size and #granted < most do
@@ -500,7 +502,7 @@ local function settle()
       local ends, from = ends_of(known, place)
       local is_dead = ends <= now() or weight == 0
       if not is_dead and at.used + weight > at.size then
-        at.next_ends, fits = ends, false -- when it dies, those behind it may go on
+        at.next_ends, fits = ends, false -- when this waiter dies, those behind it may be granted
         break
       elseif not is_dead then
         grant(claim, weight, { ends = ends, from = from, lasts = known.lasts, label = known.label }, place)
@@ -527,9 +529,10 @@ local function settle()
   end
 end
 
--- Forgets some of those sessions that are dead, and of whom nobody stands here any more. For an hour a join may have trusted
--- that its session is known here, and may live although what is known of it is over. And a claim of a session that is
--- forgotten would live by the next that comes.
+-- Forgets some dead sessions that have no claims here any more. It waits for an hour, because for an hour a join may
+-- have trusted that its session is known here, and its claim may be alive although the known lifetime is over. It also
+-- checks that no claim of that time is left in line: a dead claim of a forgotten session would come alive with the
+-- session's next claim.
 local function forget_some()
   local front = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')[2]
   local some = front and redis.call('HRANDFIELD', wait, 16, 'WITHVALUES') or {}
@@ -541,7 +544,7 @@ local function forget_some()
   end
 end
 
--- Counts anew who holds, of all that is known; those whose sessions are dead, or not known, are let go.
+-- Counts the holders anew from all fields. Removes holders whose sessions are dead or not known.
 local function recount(all)
   local counts, sums, used = {}, {}, 0
   for i = 1, #all, 2 do
@@ -567,9 +570,9 @@ local function recount(all)
   end
 end
 
--- Takes out whoever holds and is dead. It walks the holders, and does so at most once in a lifetime; and when the clock
--- was set back, for nobody lives longer than the longest ttl. On the way all that is counted is counted anew: a script
--- that was refused a command half-way has taken a claim out and not said so.
+-- Removes dead holders. This walks the holders, at most once in a lifetime. It also does so when the clock was set
+-- back, because no lifetime is longer than the longest ttl. On the way it counts everything anew: a script that was
+-- refused a command half-way may have removed a claim without updating the counts.
 local function sweep()
   if not at.kind or (now() < at.ends and at.ends <= now() + at.ttl * 100) then
     return
@@ -605,7 +608,7 @@ local function sweep()
   end
 end
 
--- In how many ms a lifetime ends that those who wait depend on.
+-- In how many ms the first lifetime ends that the waiters depend on.
 local function look_in()
   return math.max(math.ceil((math.min(at.ends, at.next_ends or math.huge) - now()) / 100), 0) + 1
 end

@@ -1,10 +1,13 @@
--- look: where these claims of the caller stand now; on the way it takes out the dead, and grants whoever comes next.
+-- look: tells where these claims of the caller stand now. On the way it removes the dead and grants the next waiters.
 -- ARGV caller ttl strays NUMBER…
--- replies {1 if anybody stands here, look_in, size, {number, token, … of the held}, {numbers of the gone},
--- {numbers of the caller's holders that were not asked about, or some of them}, the caller's grants}. Strays are looked for
--- if that is 1; or the count of the caller's holders that were asked about elsewhere, and the sum of their numbers: then
--- they are not told from those. If it is "sum", or such a count, the held are only counted: {how many, the sum of their
--- numbers}.
+-- replies {1 if any claim stands here, look_in, size, {number, token, … of the held}, {numbers of the gone},
+-- {numbers of some or all strays: the caller's holders that the look did not ask about}, the caller's grants}.
+-- `strays` is one of these:
+--   0              do not look for strays
+--   1              look for strays
+--   "sum"          do not look for strays; the held are only counted: {how many, the sum of their numbers}
+--   "COUNT SUM"    look for strays; the held are only counted. The caller asked about COUNT holders in other looks,
+--                  with that sum of numbers; the strays may include those holders.
 local ttl, strays = tonumber(ARGV[2]), ARGV[3] ~= '0' and ARGV[3] ~= 'sum'
 local counts = ARGV[3] ~= '0' and ARGV[3] ~= '1'
 
@@ -15,16 +18,16 @@ settle()
 local is_in_use = at.kind and at.used > 0
 local size, soon = at.size, is_in_use and look_in() or ttl
 if at.kind then
-  at.has_less = true -- the server may have evicted `line` alone
+  at.has_less = true -- perhaps the server has evicted `line` alone
   save()
 elseif at.void == 0 then
-  redis.call('DEL', line, wait) -- the server has evicted `held` alone: nobody would ever be granted here
+  redis.call('DEL', line, wait) -- if the server has evicted `held` alone, these waiters would never be granted
 end
 
 local are_held, are_gone, are_strays, asked = {}, {}, {}, {}
 local held_count, held_sum = 0, 0
 
--- What is known of these claims, of those that hold.
+-- The entries of those of these claims that hold.
 local function entries(claims)
   if not at.in_one then
     local fields = {}
@@ -63,9 +66,10 @@ end
 for from = 4, #ARGV, 1000 do
   look(from, math.min(from + 999, #ARGV))
 end
--- How many strays there are, and the sum of their numbers, is known without a walk, and one alone is found by that. Of
--- several, those are found whose numbers are near the mean, for what a server has forgotten was given back at about one
--- time; and those among so many fields taken at random. The next look finds more, and none costs more for who else holds.
+-- The number of strays and the sum of their numbers are known without a walk; a single stray is found by its number. Of
+-- several strays, this finds those with numbers near the mean, because the leaves that a server has forgotten came at
+-- about the same time; and those among a number of random fields. The next look finds more. No look costs more because
+-- other clients hold.
 local function find_strays()
   local known = holder(caller)
   local elsewhere, all = string.match(ARGV[3], '^(%d+) (%d+)$')
@@ -92,7 +96,7 @@ local function find_strays()
     end
   end
   if (elsewhere or #are_strays < count) and not at.in_one then
-    for _, field in ipairs(redis.call('HRANDFIELD', held, '1000')) do -- all, where there are no more
+    for _, field in ipairs(redis.call('HRANDFIELD', held, '1000')) do -- all fields, if there are no more
       if string.sub(field, 1, 18) == 'h:' .. caller and not asked[string.sub(field, 20)] then
         is_stray(string.sub(field, 20))
       end

@@ -1,4 +1,4 @@
-//! The texts of the scripts, put together.
+//! The texts of the scripts, assembled from their files.
 
 macro_rules! text {
     ($($file:literal),+) => { concat!($(include_str!($file)),+) };

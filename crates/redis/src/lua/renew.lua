@@ -1,8 +1,8 @@
--- renew: one client's lifetime on one name, however many claims it has there.
+-- renew: renews one client's lifetime on one name, however many claims it has there.
 -- KEYS held line wait    ARGV session ttl, of eleven digits
--- replies "claims sum waits": how many claims it holds, the sum of their numbers, and how many it may be waiting with:
--- who holds as many as it thinks, of the same sum, has lost nothing, and forgot nothing.
--- Whose lifetime is over stays dead, whether it holds or waits.
+-- replies "claims sum waits": how many claims the session holds, the sum of their numbers, and 0 if none of its claims
+-- can be waiting. If count and sum are what the client expects, it has lost nothing and forgotten nothing.
+-- A claim whose lifetime is over stays dead, whether it holds or waits.
 local held, line, wait, session, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local tick = time[1] .. string.sub('00000' .. time[2], -6, -2)
@@ -12,7 +12,7 @@ local one = redis.call('HGET', held, 'one')
 local found = one and {} or redis.call('HMGET', held, 's:' .. session, 'seq', 'line', 'last')
 local waits = (found[2] or one and string.byte(one, 28) == 122) and redis.call('HGET', wait, 's:' .. session)
 
--- Those whose lifetime is over do not live by what is renewed.
+-- A renewal does not revive waiting claims whose lifetime is over: they stay before `born`.
 local born, label, are_buried = '', '', false
 if waits then
   local from, lasts
@@ -23,13 +23,13 @@ if waits then
   end
 end
 
--- How long a lifetime lasts that was counted from there, and begins anew now.
+-- The length of a lifetime that is counted from `place` and is renewed now.
 local function lasts_from(place)
   return string.format('%011.0f', math.max(tick - place, 0) / 100 + 1 + ttl)
 end
 
 local function keep()
-  local newest = one and string.sub(one, 1, 15) or found[4] or tick -- it may be ahead of a clock that was set back
+  local newest = one and string.sub(one, 1, 15) or found[4] or tick -- may be ahead of the clock, if that was set back
   local life = math.max(7200000, longest * 4) + math.ceil(math.max(newest - tick, 0) / 100)
   redis.call('PEXPIRE', held, life)
   redis.call('PEXPIRE', line, life)
@@ -40,7 +40,7 @@ if one and #one > 26 then
   local is_old = string.sub(one, 17, 26) <= time[1]
   if is_old then
     keep()
-    one = string.match(one, '^[^\t]*') -- of whom `wait` knows is trusted for no longer either
+    one = string.match(one, '^[^\t]*') -- the list of sessions in `wait` is trusted for no longer either
   elseif are_buried then
     one = string.gsub(one, '\t' .. session, '')
   end
@@ -61,11 +61,11 @@ if one and #one > 26 then
     head = string.sub(head, 1, 16) .. time[1] + 3600 .. string.sub(head, 27)
   end
   if (claims > 0 or waiting > 0 or is_old or are_buried) and redis.pcall('HSET', held, 'one', head .. rest) ~= 0 then
-    redis.call('HDEL', held, '-') -- a server whose memory is full refuses only the first write of a script
+    redis.call('HDEL', held, '-') -- a server with full memory refuses only the first write of a script
     redis.call('HSET', held, 'one', head .. rest)
   end
 end
--- This comes first: a server whose memory is full refuses only the first write of a script, and never this one.
+-- PEXPIRE comes first: a server with full memory refuses only the first write of a script, and never a PEXPIRE.
 if found[1] or waits then
   longest = found[3] and string.match(found[3], '^%d+ %d+ (%d+)') or 0
   keep()

@@ -1,11 +1,11 @@
 
--- resize: changes the capacity of a semaphore that is in use, and grants whoever fits now.
+-- resize: changes the capacity of a semaphore that is in use, and grants the waiters that fit now.
 -- ARGV caller from to
--- replies {done, the caller's grants} | {kind, kind} | {size, size} | {waits, weight of the heaviest who waits}.
--- It is the one script that walks who waits, as far as they ask for more than one permit.
+-- replies {done, the caller's grants} | {kind, kind} | {size, size} | {waits, weight of a waiter that is too heavy}.
+-- It is the only script that walks the waiters; it checks those that ask for more permits than `to`.
 local from, to = tonumber(ARGV[2]), tonumber(ARGV[3])
 
--- Whether a claim waits, and its lifetime is not over.
+-- Whether a claim waits and is alive.
 local function lives_waiting(claim)
   local place = waits(claim)
   return place and ends_of(waiter(session_of(claim)), place) > now()
@@ -42,7 +42,7 @@ for i = 1, #weights, 2 do
     dead[#dead + 1] = claim
   end
 end
-for i = 1, #dead, 1000 do -- it would hold up everyone behind it if it came alive
+for i = 1, #dead, 1000 do -- a dead claim that came alive again would block everyone behind it
   stop_waiting({ unpack(dead, i, math.min(i + 999, #dead)) })
 end
 at.size = to

@@ -1,29 +1,30 @@
-//! What is known of each claim's grant: nothing, that replicas are asked about it, or that it counts.
+//! The state of each claim's grant: not granted, replicas are being asked about it, it counts, or it is leaving.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock::{ClaimId, Error, Grant, Name, Result, SessionId, Signals, Token};
+use tidelock_core::backend::{Grant, Signals};
+use tidelock_core::{ClaimId, Error, Name, Result, SessionId, Token};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-/// Stands between the server's news and core: a grant passes when it counts.
+/// Stands between the server's news and core. A grant passes only when it counts.
 #[derive(Debug)]
 pub(crate) struct Gate {
     session: SessionId,
     core: Arc<dyn Signals>,
-    /// From before their joins are sent until they have left.
+    /// The claims, from before their joins are sent until they have left.
     known: Mutex<HashMap<u64, Known>>,
     asks: UnboundedSender<Ask>,
 }
 
-/// A grant that replicas are to be asked about.
+/// A grant to ask replicas about.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(super) id: ClaimId,
     pub(super) name: Name,
     pub(super) grant: Grant,
-    /// How often that has failed.
+    /// How often asking about it has failed.
     pub(super) failures: u32,
 }
 
@@ -36,10 +37,10 @@ struct Known {
 #[derive(Debug)]
 enum Stage {
     NotGranted,
-    /// Who joined without patience waits for what comes of it.
+    /// Replicas are being asked. A join without patience waits for the outcome.
     Asked(Grant, Option<Joiner>),
     Counts(Grant),
-    /// Too few replicas had its grant, and its leave is not confirmed.
+    /// Too few replicas had the grant, and the claim's leave is not confirmed yet.
     Leaving,
 }
 
@@ -49,20 +50,21 @@ type Joiner = oneshot::Sender<Result<()>>;
 pub(super) enum Worth {
     /// It counts.
     All,
-    /// What comes of it is told later: to core, or here to whoever joined.
+    /// The outcome comes later: to core, or here to a join without patience.
     Later(oneshot::Receiver<Result<()>>),
-    /// Its claim has left, or leaves.
+    /// Its claim has left, or is leaving.
     Nothing,
 }
 
 impl Gate {
-    /// In front of `core`; and the grants that are to be asked about, as they come.
+    /// A gate in front of `core`, and the queue of grants to ask replicas about.
     pub(crate) fn new(session: SessionId, core: Arc<dyn Signals>) -> (Arc<Self>, UnboundedReceiver<Ask>) {
         let (asks, to_ask) = unbounded_channel();
         (Arc::new(Self { session, core, known: Mutex::default(), asks }), to_ask)
     }
 
-    /// A join of this claim is about to be sent. False when it must not be: an earlier leave could arrive after it.
+    /// Notes that a join of this claim is about to be sent. False when it must not be sent, because an earlier leave
+    /// could arrive after it.
     pub(super) fn enter(&self, id: ClaimId, name: &Name) -> bool {
         let mut known = self.known();
         let known =
@@ -70,14 +72,14 @@ impl Gate {
         !matches!(known.stage, Stage::Leaving)
     }
 
-    /// A claim of ours is over.
+    /// Notes that a claim of ours is over.
     pub(super) fn forget(&self, id: ClaimId) {
         if id.session == self.session {
             self.known().remove(&id.number);
         }
     }
 
-    /// The server has granted a claim. Whoever joined without patience is told here what comes of it.
+    /// Notes that the server has granted a claim. A join without patience gets the outcome from the returned channel.
     pub(super) fn granted(&self, id: ClaimId, grant: Grant, has_patience: bool) -> Worth {
         let (joiner, outcome) = oneshot::channel();
         let joiner = (!has_patience).then_some(joiner);
@@ -104,12 +106,12 @@ impl Gate {
         let _ = self.asks.send(ask); // unless the session is closed
     }
 
-    /// Whether somebody still waits for what comes of it.
+    /// Whether the outcome is still wanted.
     pub(super) fn is_wanted(&self, ask: &Ask) -> bool {
         matches!(self.known().get(&ask.id.number), Some(known) if known.is_asked(ask.grant.token))
     }
 
-    /// Enough replicas have it.
+    /// Notes that enough replicas have the grant.
     pub(super) fn counts(&self, ask: &Ask) {
         let joiner = {
             let mut known = self.known();
@@ -123,19 +125,19 @@ impl Gate {
         }
     }
 
-    /// The server has it no more.
+    /// Notes that the server no longer has the grant.
     pub(super) fn is_gone(&self, ask: &Ask) {
         let is_ours = {
             let mut known = self.known();
             let is_ours = known.get(&ask.id.number).is_some_and(|known| known.is_asked(ask.grant.token));
-            is_ours && known.remove(&ask.id.number).is_some() // and whoever joined hears that nobody tells it anything
+            is_ours && known.remove(&ask.id.number).is_some() // drops the join's channel, so the join ends as gone
         };
         if is_ours {
             self.core.gone(ask.id);
         }
     }
 
-    /// Too few replicas have it, so its claim is about to leave. False when it has done so already.
+    /// Notes that too few replicas have the grant, so its claim is about to leave. `None` when it has left already.
     pub(super) fn begin_leaving(&self, ask: &Ask) -> Option<Refused<'_>> {
         let mut known = self.known();
         let known = known.get_mut(&ask.id.number).filter(|known| known.is_asked(ask.grant.token))?;
@@ -153,7 +155,7 @@ impl Known {
         matches!(&self.stage, Stage::Asked(grant, _) if grant.token == token)
     }
 
-    /// Goes on to a stage, and gives whoever joined.
+    /// Sets the stage, and returns the channel of the join that waits for the outcome.
     fn settle(&mut self, stage: Stage) -> Option<Joiner> {
         match std::mem::replace(&mut self.stage, stage) {
             Stage::Asked(_, joiner) => joiner,
@@ -162,7 +164,7 @@ impl Known {
     }
 }
 
-/// A claim whose grant does not count, and that has to leave.
+/// A claim that has to leave, because its grant does not count.
 pub(super) struct Refused<'a> {
     gate: &'a Gate,
     id: ClaimId,
@@ -170,21 +172,21 @@ pub(super) struct Refused<'a> {
 }
 
 impl Refused<'_> {
-    /// Whether it was joined with patience: then it is to stand in line again.
+    /// Whether it joined with patience. Then it stands in line again.
     pub(super) fn has_patience(&self) -> bool {
         self.joiner.is_none()
     }
 
-    /// It has left, or its lifetime is over.
+    /// Notes that it has left, or that its lifetime is over.
     pub(super) fn forget(&self) {
         self.gate.forget(self.id);
     }
 
-    /// Tells whoever waits for it why it does not count.
+    /// Tells the waiting join why the grant does not count.
     pub(super) fn tell(&mut self, why: Error) {
         match self.joiner.take() {
             Some(joiner) => drop(joiner.send(Err(why))), // unless nobody waits any more
-            None => self.gate.core.gone(self.id),        // core stands in line anew
+            None => self.gate.core.gone(self.id),        // core joins the line again
         }
     }
 }

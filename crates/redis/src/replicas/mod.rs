@@ -1,11 +1,11 @@
-//! Grants that count only when replicas have them: [`Options::replicas`](tidelock::Options::replicas).
+//! Grants that count only when replicas have them: [`Options::replicas`](tidelock_core::Options::replicas).
 //!
-//! A layer between core and a session, there only when it was asked for. Core hears of no grant before enough replicas
-//! have said that they have it; until then the claim waits, as far as core knows, and is renewed like any other.
-//! Whether a grant comes with a join's reply, at the end of another's, by a push, or in a look's sight: it passes by
-//! the [`Gate`] first. `rounds` asks the replicas.
+//! A layer between core and a session, used only with that option. Core gets a grant only when enough replicas have
+//! confirmed it. Until then core sees the claim as waiting, and renews it like any other. A grant may come in a join's
+//! reply, at the end of another reply, by a push, or in a look: each passes the [`Gate`] first. `rounds` asks the
+//! replicas.
 //!
-//! Nothing here makes a belief longer: a claim's deadline counts from before its join or its renewal, as ever.
+//! Nothing here extends a claim's deadline: it still counts from before its join or its renewal.
 
 mod gate;
 mod rounds;
@@ -14,10 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{
-    Claim, ClaimId, ErrorKind, Leave, Left, Line, Name, Options, Patience, Place, Renewal, Replicas, Reply,
-    Result, Session, Shard, Sight, Weight,
-};
+use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
+use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, Replicas, Result, Weight};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::AbortHandle;
 
@@ -35,7 +33,7 @@ pub(crate) struct ReplicatedSession {
 }
 
 impl ReplicatedSession {
-    /// Asks replicas from now on, on the runtime of whoever calls.
+    /// Starts to ask replicas, on the caller's runtime.
     pub(crate) fn start(
         inner: RedisSession,
         gate: Arc<Gate>,
@@ -49,7 +47,7 @@ impl ReplicatedSession {
         Self { inner, gate, rounds }
     }
 
-    /// What core is told of a place that a join has got.
+    /// The place to report to core for a join's place.
     async fn worth(&self, claim: &Claim, patience: Patience, place: Place) -> Result<Place> {
         let Place::Held { grant, until } = place else {
             if !matches!(place, Place::Waiting { .. }) {
@@ -59,7 +57,7 @@ impl ReplicatedSession {
         };
         match self.gate.granted(claim.id, grant, patience == Patience::Wait) {
             Worth::All => Ok(place),
-            // Core renews it from here on, and hears of it by a signal.
+            // Core renews the claim from here on, and gets the outcome by a signal.
             Worth::Later(_) if patience == Patience::Wait => {
                 Ok(Place::Waiting { until, look_in: self.inner.ttl })
             }
@@ -68,7 +66,7 @@ impl ReplicatedSession {
                 Err(_) => Ok(Place::Gone),
             },
             Worth::Nothing => {
-                drop(self.inner.leave(&claim.name, claim.id, Leave::Void)); // nobody else gives it back
+                drop(self.inner.leave(&claim.name, claim.id, Leave::Void)); // nothing else gives it back
                 Ok(Place::Gone)
             }
         }

@@ -1,16 +1,18 @@
-//! Rounds: replicas are asked about whatever was granted since the last one.
+//! Rounds: each asks replicas about the grants since the last round.
 //!
-//! `WAIT` says how many replicas have all that its own connection has written, and blocks that connection. So each
-//! server has one for it, on which one round at a time goes out as one write: a small script for each grant, which
-//! writes to its name, and one `WAIT` for all of them. Grants that come meanwhile are the next round. The scripts are
-//! sent as texts: a hash that the server has forgotten would be sent again, after the `WAIT`.
+//! `WAIT` tells how many replicas have everything that its own connection has written, and it blocks that connection.
+//! So each server has a separate connection for it. One round at a time goes out there as one write: a small script for
+//! each grant, which writes to the grant's name, and one `WAIT` for all of them. Grants that come meanwhile go into the
+//! next round. The scripts are sent as text: if the server had forgotten a hash, the repetition would come after the
+//! `WAIT`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock::{Error, ErrorKind, Leave, Moment, Options, Replicas, Result, Session, Shard, Sleep, unharmed};
+use tidelock_core::backend::{Leave, Moment, Session, Shard, Sleep, unharmed};
+use tidelock_core::{Error, ErrorKind, Options, Replicas, Result};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
@@ -20,9 +22,9 @@ use crate::script::{self, CONFIRM};
 use crate::session::RedisSession;
 use crate::trouble;
 
-/// How many grants are asked about in one round: others' scripts get a turn in between.
+/// The most grants in one round: between rounds, other scripts get a turn.
 const MOST: usize = 256;
-/// How often it may fail to ask about one grant: a connection may break once.
+/// After how many failures to ask about a grant it is refused: a connection may break once.
 const FAILURES: u32 = 2;
 
 pub(super) struct Rounds {
@@ -35,19 +37,19 @@ pub(super) struct Rounds {
     tasks: JoinSet<Done>,
 }
 
-/// What is asked of one server.
+/// The requests to one server.
 struct Lane {
     way: Arc<Link>,
     waiting: Vec<Ask>,
     is_under_way: bool,
-    /// How long whoever was refused rests before it stands in line again; none while enough replicas answer.
+    /// How long a refused claim pauses before it stands in line again. Zero while enough replicas answer.
     rest: Duration,
 }
 
-/// What a task has come to.
+/// The outcome of a task.
 enum Done {
     Asked(Shard, Vec<Ask>, Result<Vec<Value>>),
-    /// Asked by the way that finds the name's server, which is therefore known now.
+    /// Asked through the fleet, which follows redirections, so the name's server is known now.
     Followed(Ask, Result<Value>),
     Left,
 }
@@ -59,13 +61,13 @@ impl Rounds {
         replicas: Replicas,
         options: &Options,
     ) -> Self {
-        let longest_pause = options.longest_pause.min(options.ttl / 9); // who waits for a grant may be first in line
+        let longest_pause = options.longest_pause.min(options.ttl / 9); // a waiting claim may be first in line
         let first_pause = options.first_pause.min(longest_pause);
         let (lanes, tasks) = (HashMap::new(), JoinSet::new());
         Self { session, gate, replicas, first_pause, longest_pause, lanes, tasks }
     }
 
-    /// Ends when it is aborted, with all that it does.
+    /// Runs until aborted; its tasks are aborted with it.
     pub(super) async fn run(mut self, mut to_ask: UnboundedReceiver<Ask>) {
         let mut new = Vec::new();
         loop {
@@ -85,7 +87,7 @@ impl Rounds {
     fn line_up(&mut self, ask: Ask) {
         let shard = self.session.fleet.shard(&ask.name);
         let Some(server) = self.session.fleet.of_shard(shard) else {
-            let gone = "its server is not one of the cluster's any more";
+            let gone = "the server of this lock has left the cluster";
             return self.ask_again(ask, Error::new(ErrorKind::Unavailable, gone));
         };
         let within = self.replicas.within;
@@ -138,7 +140,7 @@ impl Rounds {
         }
     }
 
-    /// Forgets a server that has no names any more: nothing is asked there.
+    /// Forgets a server that has no names any more.
     fn tidy(&mut self, shard: Shard) {
         let has_names = self.session.fleet.of_shard(shard).is_some();
         self.lanes.retain(|other, lane| *other != shard || has_names || lane.is_under_way);
@@ -172,8 +174,9 @@ impl Rounds {
         }
     }
 
-    /// It could not be asked about. The server has the name no more, perhaps, or the connection broke: whoever knows
-    /// which server has it is asked the same, and then it is lined up once more.
+    /// Tries again after asking about a grant has failed: the name may have moved to another server, or the connection
+    /// broke. Sends the same script through the fleet, which finds the name's server, and then lines the grant up once
+    /// more.
     fn ask_again(&mut self, mut ask: Ask, why: Error) {
         ask.failures += 1;
         if ask.failures >= FAILURES {
@@ -201,27 +204,27 @@ impl Rounds {
 
     fn too_few(&self, known: i64) -> Error {
         let Replicas { count, within } = self.replicas;
-        let few = format!("{known} of the {count} replicas that are wanted had the grant within {within:?}");
+        let few = format!("{known} of the {count} required replicas had the grant within {within:?}");
         Error::new(ErrorKind::Unavailable, few)
     }
 
-    /// Operators hear of it when grants begin and cease not to count.
+    /// Logs for operators when grants stop counting and when they count again; sets the pause for refused claims.
     fn tell(&mut self, shard: Shard, enough: bool, known: i64) {
         let (wanted, longest) = (self.replicas.count, self.longest_pause);
         let Some(lane) = self.lanes.get_mut(&shard) else { return };
         let place = lane.way.place();
         unharmed(|| match (enough, lane.rest.is_zero()) {
             (true, true) => {}
-            (true, false) => tracing::info!(place, "enough replicas have what is granted again"),
+            (true, false) => tracing::info!(place, "enough replicas confirm grants again"),
             (false, true) => {
                 tracing::warn!(
                     place,
                     known,
                     wanted,
-                    "too few replicas have what is granted, so it does not count"
+                    "too few replicas confirm grants, so the grants do not count"
                 );
             }
-            (false, false) => tracing::debug!(place, known, wanted, "too few replicas have what is granted"),
+            (false, false) => tracing::debug!(place, known, wanted, "too few replicas still confirm grants"),
         });
         lane.rest = match enough {
             true => Duration::ZERO,
@@ -230,8 +233,8 @@ impl Rounds {
     }
 }
 
-/// Leaves, and then tells why. Whoever joined with patience stands in line again after a rest, and its leave does not wait
-/// for that.
+/// Leaves, and then tells why. A claim that joined with patience stands in line again after a pause; its leave does not
+/// wait for that.
 async fn give_back(
     session: &RedisSession,
     ask: &Ask,
@@ -243,7 +246,7 @@ async fn give_back(
     let surely_over = session.clock.now() + session.ttl;
     let has_left = session.leave(&ask.name, ask.id, Leave::Done).await.is_ok();
     if has_left {
-        refused.forget(); // before it is told, for then it joins again
+        refused.forget(); // before it is told, because it then joins again
     }
     let told = async {
         if refused.has_patience() {
@@ -262,8 +265,8 @@ async fn give_back(
     }
 }
 
-/// A leave that is not confirmed is repeated for as long as the server could still have the claim: soon, however long
-/// users' pauses are, for it is in everyone's way.
+/// Repeats an unconfirmed leave for as long as the server could still have the claim. It repeats soon, however long the
+/// configured pauses are, because the claim delays everyone.
 async fn leave_again(session: &RedisSession, ask: &Ask, first_pause: Duration, surely_over: Moment) {
     let clock = &session.clock;
     let longest = session.ttl / 10;

@@ -1,4 +1,4 @@
-//! The server for one test at a time: what a test turns is turned back when it ends, however it ends.
+//! The server, for one test at a time. A test's changes to its settings are undone when the test ends, however it ends.
 
 use redis::Connection;
 use tokio::sync::{Mutex, MutexGuard};
@@ -31,17 +31,17 @@ impl Alone {
         let server = redis::Client::open(url()).unwrap().get_connection().unwrap();
         let mut alone = Self { server, _turn: turn };
         for words in TURNED_BACK {
-            alone.ask(words); // a program that was ended may have left something
+            alone.ask(words); // a killed program may have left something
         }
         alone
     }
 
-    /// Asks one thing, given as people type it; no word of it has a blank.
+    /// Sends one command, as people type it. Its words must not contain blanks.
     pub(crate) fn ask(&mut self, words: &str) -> redis::Value {
         command(words).query(&mut self.server).unwrap_or_else(|error| panic!("{words}: {error}"))
     }
 
-    /// All keys with all that is in them, as far as it can be seen from outside.
+    /// All keys with their contents, as dumped by the server.
     pub(crate) fn contents(&mut self) -> Vec<(String, Vec<u8>)> {
         let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut self.server).unwrap();
         keys.sort();

@@ -1,5 +1,5 @@
-//! Servers that are none, or not the one they should be: each a thread that answers whoever connects, for as long as
-//! the program runs.
+//! Fake servers: not Redis, or not the right one. Each is a thread that answers every connection for as long as the
+//! program runs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub(crate) fn serve(each: impl Fn(TcpStream) + Clone + Send + 'static) -> String
     url
 }
 
-/// A server that speaks as Redis does: `answer` is asked with every command, and hangs up with none.
+/// A server that speaks the Redis protocol: `answer` gets every command; `None` closes the connection.
 pub(crate) fn redis(answer: impl Fn(&[String]) -> Option<String> + Clone + Send + 'static) -> String {
     serve(move |stream| {
         let mut writer = stream.try_clone().unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn redis(answer: impl Fn(&[String]) -> Option<String> + Clone + Send 
     })
 }
 
-/// What Redis says to whoever connects, and of itself.
+/// The usual replies of Redis to a new connection, and this INFO.
 pub(crate) fn usual(words: &[String], info: &str) -> Option<String> {
     let reply = match words[0].to_uppercase().as_str() {
         "HELLO" => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),

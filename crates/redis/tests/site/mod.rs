@@ -1,4 +1,4 @@
-//! The server that these tests have for themselves while they run, a plain connection to it, and clients at the seam.
+//! The server that these tests have to themselves, a plain connection to it, and clients at the seam.
 #![allow(dead_code)] // each test program uses what it needs
 
 pub(crate) mod alone;
@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, FromRedisValue};
-use tidelock_redis::{
-    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Result, Session, SessionId, Signals, Store, Weight,
-};
+use tidelock_redis::backend::{Backend, Claim, Grant, Session, Signals};
+use tidelock_redis::{ClaimId, Kind, Name, Options, Result, SessionId, Store, Weight};
 use tokio::sync::Notify;
 
 /// Where the server is: standalone, without a password.
@@ -22,12 +21,12 @@ pub(crate) fn url() -> String {
     std::env::var("TIDELOCK_REDIS_URL").expect("TIDELOCK_REDIS_URL is the server; cargo xtask test sets it")
 }
 
-/// The same server as seen by a user: `redis://USER:PASSWORD@HOST:PORT`.
+/// The same server, for this user: `redis://USER:PASSWORD@HOST:PORT`.
 pub(crate) fn url_of(user: &str, password: &str) -> String {
     url().replacen("redis://", &format!("redis://{user}:{password}@"), 1)
 }
 
-/// A connection that has nothing to do with ours, and as patient as a busy machine wants it.
+/// A connection outside of Tidelock, with timeouts long enough for a busy machine.
 pub(crate) async fn plain() -> MultiplexedConnection {
     let patience = Some(Duration::from_secs(20));
     let config =
@@ -35,7 +34,7 @@ pub(crate) async fn plain() -> MultiplexedConnection {
     Client::open(url()).unwrap().get_multiplexed_async_connection_with_config(&config).await.unwrap()
 }
 
-/// Asks one thing, given as people type it; no word of it has a blank.
+/// Sends one command, as people type it. Its words must not contain blanks.
 pub(crate) async fn ask<T: FromRedisValue>(server: &mut MultiplexedConnection, words: &str) -> T {
     command(words).query_async(server).await.unwrap_or_else(|error| panic!("{words}: {error}"))
 }
@@ -49,7 +48,7 @@ pub(crate) fn command(words: &str) -> redis::Cmd {
     command
 }
 
-/// Waits for something that takes others a moment.
+/// Waits until `look` finds something; panics after 20 s.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -69,7 +68,7 @@ pub(crate) fn weight(n: u32) -> Weight {
     Weight::new(n).unwrap()
 }
 
-/// One client at the seam, and what it is told.
+/// One client at the seam, and the signals that it gets.
 pub(crate) struct Caller {
     pub(crate) id: SessionId,
     pub(crate) session: Arc<dyn Session>,
@@ -106,7 +105,7 @@ pub(crate) enum Told {
     Over,
 }
 
-/// Writes down what a client is told.
+/// Records the signals that a client gets.
 #[derive(Default)]
 pub(crate) struct Heard {
     told: Mutex<Vec<Told>>,
@@ -119,12 +118,12 @@ impl Heard {
         self.something.notify_one();
     }
 
-    /// What was told since it was last asked.
+    /// The signals since the last call.
     pub(crate) fn take(&self) -> Vec<Told> {
         std::mem::take(&mut self.told.lock().unwrap())
     }
 
-    /// Waits until this was told, and answers with what was told before.
+    /// Waits for this signal, and returns the signals before it.
     pub(crate) async fn up_to(&self, last: impl Fn(&Told) -> bool) -> Vec<Told> {
         let hearing = async {
             loop {
@@ -146,7 +145,7 @@ impl Heard {
         heard.unwrap_or_else(|_| panic!("heard only {:?}", self.take()))
     }
 
-    /// Waits until this claim was granted.
+    /// Waits until this claim is granted.
     pub(crate) async fn grant(&self, id: ClaimId) -> Grant {
         let granted = Mutex::new(None);
         self.up_to(|told| match told {

@@ -1,4 +1,4 @@
-//! A master with two replicas, for one test at a time, and what befalls the replicas.
+//! A master with two replicas, for one test at a time; a test can freeze the replicas.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ pub(crate) struct Replicated {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// A process that stands still for as long as this lives.
+/// A process that is stopped for as long as this lives.
 pub(crate) struct Frozen(u32);
 
 /// Where the sentinels are.
@@ -53,7 +53,7 @@ impl Replicated {
         Self { master, replicas, _turn: turn }
     }
 
-    /// So many of the two replicas stand still from now on.
+    /// Stops so many of the two replicas.
     pub(crate) fn freeze(&mut self, count: usize) -> Vec<Frozen> {
         self.replicas[..count].iter_mut().map(|replica| Frozen::now(info(replica, "process_id"))).collect()
     }
@@ -64,7 +64,7 @@ impl Replicated {
         servers.map(|server| format!("127.0.0.1:{}", info(server, "tcp_port"))).collect()
     }
 
-    /// How often the master was told this.
+    /// How often the master got this command.
     pub(crate) fn calls(&mut self, of: &str) -> u64 {
         let stats: String = ask(&mut self.master, "INFO commandstats");
         let of = format!("cmdstat_{of}:calls=");

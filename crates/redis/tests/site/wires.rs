@@ -1,4 +1,4 @@
-//! The ways from a client to its servers, which a test can make fall silent, or end, one by one.
+//! The connections from a client to its servers. A test can silence or end them one by one.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,16 +20,16 @@ pub(crate) struct Wires(Arc<Mutex<All>>);
 #[derive(Default)]
 struct All {
     wires: Vec<Arc<Mutex<State>>>,
-    /// How often somebody wanted to connect.
+    /// The number of connection attempts.
     tries: usize,
-    /// To whom, as they were called.
+    /// The addresses of those attempts.
     addresses: BTreeSet<String>,
-    /// Who takes no connections.
+    /// The addresses that refuse connections.
     dead: BTreeSet<String>,
-    /// A request that is longer cuts its connection.
+    /// A longer request cuts its connection.
     longest: Arc<AtomicUsize>,
     lag: Arc<Mutex<Duration>>,
-    /// How many bytes each passes on in a second.
+    /// How many bytes each connection passes on per second.
     width: Arc<AtomicUsize>,
 }
 
@@ -43,16 +43,16 @@ struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// What is written gets nowhere, and nothing is heard any more: a firewall has forgotten the connection.
+    /// Written bytes are lost, and nothing is received any more: a firewall has forgotten the connection.
     Silent,
-    /// What is written arrives, and nothing is heard.
+    /// Written bytes arrive, but nothing is received.
     Mute,
-    /// It is reset.
+    /// The connection is reset.
     Cut,
 }
 
 impl Wires {
-    /// The store at this URL, by these ways.
+    /// The store at this URL, over these connections.
     pub(crate) fn store(&self, url: &str) -> Store {
         let wires = self.clone();
         let connect = move |host: String, port: u16| {
@@ -68,42 +68,42 @@ impl Wires {
         Store::open(url).unwrap().connector(connect).unwrap()
     }
 
-    /// How many have been made.
+    /// How many connections have been made.
     pub(crate) fn made(&self) -> usize {
         self.0.lock().unwrap().wires.len()
     }
 
-    /// How many of them stand.
+    /// How many connections stand.
     pub(crate) fn stand(&self) -> usize {
         self.0.lock().unwrap().wires.iter().filter(|state| !state.lock().unwrap().has_ended).count()
     }
 
-    /// How often somebody wanted to connect.
+    /// The number of connection attempts.
     pub(crate) fn tries(&self) -> usize {
         self.0.lock().unwrap().tries
     }
 
-    /// To whom, as they were called: `HOST:PORT`.
+    /// The addresses of those attempts: `HOST:PORT`.
     pub(crate) fn addresses(&self) -> BTreeSet<String> {
         self.0.lock().unwrap().addresses.clone()
     }
 
-    /// This befalls every connection that there is now, and none that is made later.
+    /// Breaks every connection that exists now, but none that is made later.
     pub(crate) fn befall(&self, fault: Fault) {
         self.befall_from(0, fault);
     }
 
-    /// This befalls those that have been made since there were so many.
+    /// Breaks all connections except the first `first` ones.
     pub(crate) fn befall_from(&self, first: usize, fault: Fault) {
         self.0.lock().unwrap().wires[first..].iter().for_each(|state| state.lock().unwrap().befall(fault));
     }
 
-    /// From now on nothing is heard sooner than so long after something was written.
+    /// From now on nothing is received sooner than this after a write.
     pub(crate) fn lag(&self, round_trip: Duration) {
         *self.0.lock().unwrap().lag.lock().unwrap() = round_trip;
     }
 
-    /// From now on each connection passes on so many bytes in a second, and no more.
+    /// From now on each connection passes on at most so many bytes per second.
     pub(crate) fn narrow(&self, bytes: usize) {
         self.0.lock().unwrap().width.store(bytes, Ordering::Relaxed);
     }
@@ -113,7 +113,7 @@ impl Wires {
         self.0.lock().unwrap().longest.store(bytes, Ordering::Relaxed);
     }
 
-    /// The server there is dead to this client, until it is revived.
+    /// The server at this address is dead for this client, until `revive`.
     pub(crate) fn kill(&self, address: &str) {
         let mut all = self.0.lock().unwrap();
         all.dead.insert(address.to_owned());
@@ -167,16 +167,16 @@ pub(crate) struct Wire {
     /// No limit while it is zero.
     longest: Arc<AtomicUsize>,
     lag: Arc<Mutex<Duration>>,
-    /// Until it is over nothing is heard.
+    /// Nothing is received until this ends.
     rest: Option<Pin<Box<Sleep>>>,
     /// No limit while it is zero.
     width: Arc<AtomicUsize>,
-    /// Until it is over no more is passed on.
+    /// Nothing more is passed on until this ends.
     passing: Option<Pin<Box<Sleep>>>,
 }
 
 impl Wire {
-    /// What has befallen it; whoever asks is woken when something does.
+    /// Its fault, if any. Wakes the calling task when a fault comes.
     fn fault(&self, cx: &Context<'_>) -> Option<Fault> {
         let mut state = self.state.lock().unwrap();
         if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {

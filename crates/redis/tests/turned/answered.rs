@@ -1,4 +1,4 @@
-//! What the scripts answered, told and wrote down.
+//! Reads the scripts' replies, messages and stored state.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use tidelock_model::comparison::{Answer, Reply, Shown, Stands, Told, Wish};
 use tidelock_model::{ClaimId, Kind, Left, SessionId, Weight};
 
 const KINDS: [Kind; 3] = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
-/// What is void stands in `line` too, behind all places.
+/// Void claims stand in `line` too, behind all places.
 const VOID: f64 = 1e15;
 
-/// Reads what a wish was answered; `None` where that makes no sense.
+/// Reads the answer to a wish; `None` if it makes no sense.
 pub(crate) fn answer(wish: &Wish<String>, value: &Value) -> Option<Answer> {
     let [reply, told, held, line, wait, kept] = parts(value) else { return None };
     let mut all_told = Vec::new();
@@ -144,10 +144,10 @@ fn words_told(words: &str) -> Option<Vec<Told>> {
 fn shown(held: &Value, line: &Value, wait: &Value, kept: &Value) -> Option<Shown> {
     let (held, wait) = (fields(held), fields(wait));
     let mut shown = Shown::default();
-    // Who waited when `held` alone was evicted is forgotten, and the next who waits takes them away.
+    // If `held` alone was evicted, its old waiters are forgotten; the next waiter removes them from the keys.
     let is_waited =
         held.get("one").map_or(held.contains_key("seq"), |one| one.as_bytes().get(27) == Some(&b'z'));
-    // Where only void claims are left, less time is enough.
+    // If only void claims are left, a shorter expiry is enough.
     let first = parts(line).get(1).and_then(text).and_then(|place| place.parse::<f64>().ok());
     let keys = if is_waited && first.is_some_and(|place| place < VOID) { 3 } else { 1 };
     shown.kept = parts(kept).iter().take(keys).filter_map(kept_until).collect();
@@ -186,7 +186,7 @@ fn kept_until(value: &Value) -> Option<Option<u64>> {
     }
 }
 
-/// What the field `one` says.
+/// Reads the field `one`.
 fn show_one(one: &str, shown: &mut Shown) -> Option<()> {
     if one.len() == 26 {
         return Some(());

@@ -1,4 +1,4 @@
-//! A wish as a command, with the arguments that `tidelock_redis` gives.
+//! Turns a wish into a command, with the arguments that `tidelock_redis` sends.
 
 use redis::Cmd;
 use tidelock_model::comparison::Wish;
@@ -6,12 +6,12 @@ use tidelock_model::{Join, Kind, Leave, Patience, SessionId};
 
 use crate::scripts::Scripts;
 
-/// What is the same for all commands of a sequence.
+/// What all commands of a sequence have in common.
 pub(crate) struct Asker {
     pub(crate) namespace: String,
 }
 
-/// Who asks.
+/// The client that sends a command.
 pub(crate) struct Caller<'a> {
     pub(crate) millis: u64,
     pub(crate) label: &'a str,
@@ -22,7 +22,7 @@ impl Asker {
         format!("{}:", self.namespace)
     }
 
-    /// The command for a wish at that time, in µs. `caller` says who a session is.
+    /// The command for a wish at that time, in µs. `caller` returns the client of a session.
     pub(crate) fn command<'a>(
         &self,
         scripts: &Scripts,

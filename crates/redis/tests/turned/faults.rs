@@ -1,8 +1,8 @@
-//! Faults for the comparison to catch: each is the scripts' text with something else in a few places.
+//! Faults that the comparison must catch: each changes the scripts' text in a few places.
 
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
-    /// What stands there, and what is there instead.
+    /// The right text and the wrong one.
     pub(crate) changes: &'static [(&'static str, &'static str)],
 }
 
@@ -10,7 +10,8 @@ const fn fault(name: &'static str, changes: &'static [(&'static str, &'static st
     Fault { name, changes }
 }
 
-/// No fault, but so few grants in one script, and so few rounds of the usual leave, that a short line has too many.
+/// Not a fault: limits so low for the grants of one script, and for the rounds of the usual leave, that even a short
+/// line reaches them.
 pub(crate) const FEW_AT_ONCE: Fault =
     fault("few_at_once", &[("at.seq, 1000, 1, true", "at.seq, 2, 1, true"), ("rounds == 64", "rounds == 1")]);
 

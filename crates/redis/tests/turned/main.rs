@@ -1,9 +1,9 @@
-//! The scripts against the rule, under a clock that is turned by hand: `tidelock_model::comparison` draws what time it is
-//! and what is asked, the scripts that users run do it on a real server, and after each of them what they answered, told
-//! and wrote down must be what the rule says.
+//! The scripts against the rule, under a simulated clock. `tidelock_model::comparison` draws the time and the
+//! operation; the scripts that users run execute it on a real server. After each script its reply, its messages and its
+//! stored state must be what the rule says.
 //!
-//! What stands before each script, here only, has it see the turned clock (`turned.lua`). Many sequences go side by side,
-//! each on names of its own, one operation of each in a round trip.
+//! Here only, text before each script makes it see the simulated clock (`turned.lua`). Many sequences run side by side,
+//! each on its own names; a round trip carries one operation of each.
 //!
 //! A failure prints its sequence and its seed: `TIDELOCK_TURNED_SEED=SEED` runs that one alone. `TIDELOCK_DEEP=1` runs
 //! millions of operations.
@@ -29,7 +29,7 @@ use redis::{Client, Connection};
 use scripts::Scripts;
 use sequence::Sequence;
 
-/// How many sequences share a round trip.
+/// The number of sequences that share a round trip.
 const SIDE_BY_SIDE: usize = 48;
 
 fn operations() -> u64 {
@@ -41,13 +41,13 @@ fn connect() -> Connection {
     Client::open(site::url()).unwrap().get_connection().unwrap()
 }
 
-/// Seeds that nobody has used.
+/// Seeds that no earlier run has used.
 fn seeds() -> AtomicU64 {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     AtomicU64::new(u64::try_from(since.as_micros()).unwrap() << 16)
 }
 
-/// Runs sequences on two connections until so many operations are done, or one has gone wrong: what is wrong with it.
+/// Runs sequences on two connections until so many operations are done. An error is the first difference from the rule.
 fn run_twice(scripts: &Variants, seeds: &AtomicU64, operations: u64) -> Result<u64, String> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -57,7 +57,7 @@ fn run_twice(scripts: &Variants, seeds: &AtomicU64, operations: u64) -> Result<u
     })
 }
 
-/// Runs sequences side by side on one.
+/// Runs sequences side by side on one connection.
 fn run(scripts: &Variants, seeds: &AtomicU64, operations: u64, is_over: &AtomicBool) -> Result<u64, String> {
     let mut server = connect();
     let begin = || Sequence::new(seeds.fetch_add(1, Ordering::Relaxed));
@@ -73,14 +73,14 @@ fn run(scripts: &Variants, seeds: &AtomicU64, operations: u64, is_over: &AtomicB
     Ok(done)
 }
 
-/// The scripts with these faults, as they are; and so that even a short line is granted by and by.
+/// The scripts with these faults; and a second variant with limits so low that even a short line is granted in pieces.
 type Variants = [Scripts; 2];
 
 fn load(server: &mut Connection, faults: &[&Fault]) -> Variants {
     [Scripts::load(server, faults), Scripts::load(server, &[faults, &[&FEW_AT_ONCE]].concat())]
 }
 
-/// One operation of each.
+/// Runs one operation of each sequence.
 fn round(server: &mut Connection, scripts: &Variants, sequences: &mut [Sequence]) -> Result<u64, String> {
     let mut pipeline = redis::pipe();
     for sequence in sequences.iter_mut() {
@@ -127,5 +127,5 @@ fn every_seeded_fault_is_caught() {
             }
         }
     }
-    assert!(missed.is_empty(), "nobody noticed {missed:?}");
+    assert!(missed.is_empty(), "these faults were not noticed: {missed:?}");
 }

@@ -1,17 +1,17 @@
-//! The scripts as they run here: the texts that users run, with the turned clock before them.
+//! The scripts as they run here: the texts that users run, after the simulated clock.
 
 use redis::Connection;
 
 use crate::faults::Fault;
 use crate::lua;
 
-/// What takes a part of a name away, as an eviction would.
+/// Deletes some keys of a name, as an eviction would.
 const LOSE: &str = "
   local part = tonumber(ARGV[1])
   if part == 0 then redis.call('DEL', unpack(KEYS)) else redis.call('DEL', KEYS[part % 3 + 1]) end
   return 'lost'";
 
-/// The hashes by which the server knows them.
+/// The hashes of the scripts.
 pub(crate) struct Scripts {
     pub(crate) join: String,
     pub(crate) leave: String,
@@ -23,7 +23,7 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// With these faults in them.
+    /// Loads the scripts with these faults.
     pub(crate) fn load(server: &mut Connection, faults: &[&Fault]) -> Self {
         let changes: Vec<_> = faults.iter().flat_map(|fault| fault.changes).collect();
         let mut load = |text: &str| {

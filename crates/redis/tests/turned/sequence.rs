@@ -1,4 +1,4 @@
-//! One sequence of operations, on names of its own.
+//! One sequence of operations, on its own names.
 
 use redis::{Cmd, Value};
 use tidelock_model::comparison::{Comparison, Wish};
@@ -8,9 +8,9 @@ use crate::answered;
 use crate::asked::{Asker, Caller};
 use crate::scripts::Scripts;
 
-/// When every sequence begins, in µs: later than it really is, so that no key expires by the server's own clock.
+/// When every sequence begins, in µs: in the real future, so that no key expires by the server's own clock.
 const BEGIN: u64 = 2_600_000_000_000_000;
-/// Lifetimes in ms, some of them at the edge of what the usual paths take.
+/// Lifetimes in ms, some of them at the limit of the scripts' fast paths.
 const TTLS: [u64; 9] = [1_000, 1_000, 3_000, 15_000, 15_000, 60_000, 900_000, 900_001, 24 * 3_600_000];
 
 pub(crate) struct Sequence {
@@ -28,10 +28,10 @@ impl Sequence {
         let sessions: Vec<_> = (1..=4).map(|n| SessionId::from_bits(seed << 3 | n)).collect();
         let ttls = |session: &SessionId| (*session, *dice.pick(&TTLS) * 1_000);
         let ttls: Vec<_> = sessions.iter().map(ttls).collect();
-        // With a long label there is hardly room for those who wait in `one`, with a short one for some.
+        // With a long label there is hardly room for waiters in `one`, with a short one there is room for some.
         let label = |_| "é x".repeat(*dice.pick(&[0, 1, 5, 60]));
         let names = ["}", "a/b", "é {"]
-            .map(|odd| tidelock_redis::escape(&format!("{odd}{seed:x}"), |c| "{}".contains(c)));
+            .map(|odd| tidelock_redis::backend::escape(&format!("{odd}{seed:x}"), |c| "{}".contains(c)));
         let names = names[..*dice.pick(&[1, 3])].to_vec();
         let wishes = Wishes::new(seed, names, Box::leak(Box::new(0))); // eight bytes
         Self {
@@ -48,7 +48,7 @@ impl Sequence {
         self.steps == 0
     }
 
-    /// Which variant of the scripts it is for.
+    /// The variant of the scripts that this sequence uses.
     pub(crate) fn variant(&self) -> usize {
         usize::from(self.seed.is_multiple_of(4))
     }

@@ -1,4 +1,4 @@
-//! What went wrong once, told step by step.
+//! Past bugs, replayed step by step.
 
 use redis::Connection;
 use tidelock_model::comparison::{Answer, Reply, Told, Wish};
@@ -11,7 +11,7 @@ use crate::{answered, connect};
 /// When a story begins, in µs.
 const BEGIN: u64 = 2_600_000_000_000_000;
 
-/// One name, and clients that are numbers.
+/// One name, with numbered clients.
 struct Story {
     server: Connection,
     scripts: Scripts,
@@ -55,7 +55,7 @@ impl Story {
         self.ask(millis, &Wish::Join(join))
     }
 
-    /// All that a leave does which is refused its second write.
+    /// Does what a leave has done when its second write is refused.
     fn leave_half_way(&mut self, id: ClaimId) {
         let held = format!("{}{{stock}}:held", self.asker.channel());
         let () = redis::cmd("HDEL").arg(held).arg(format!("h:{id}")).query(&mut self.server).unwrap();
@@ -94,7 +94,7 @@ fn holds(answer: &Answer, id: ClaimId) -> bool {
 #[ignore = "needs a server: cargo xtask test runs it"]
 fn a_join_asked_again_after_its_own_lifetime_is_not_held_beside_the_next() {
     let mut story = Story::of(&[1_000]);
-    assert!(matches!(story.join(0, id(1, 1)).reply, Reply::Held { .. })); // which its client never heard of
+    assert!(matches!(story.join(0, id(1, 1)).reply, Reply::Held { .. })); // its client never gets this reply
     assert!(matches!(story.join(900, id(1, 2)).reply, Reply::Waiting { .. }));
     let again = story.join(1_050, id(1, 1));
     assert!(matches!(again.reply, Reply::Waiting { .. }), "{again:?}");
@@ -102,7 +102,7 @@ fn a_join_asked_again_after_its_own_lifetime_is_not_held_beside_the_next() {
     assert!(matches!(again.told[..], [(_, Told::Held { number: 2, .. })]), "{again:?}");
 }
 
-/// As after an outage: their client has given them up, and stands in line anew. Nobody would give them back.
+/// As after an outage: the client has given these claims up and joins again, so nobody would give them back.
 #[test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 fn those_whose_lifetime_is_over_do_not_live_by_what_their_client_asks_later() {
@@ -152,7 +152,7 @@ fn an_evicted_holds_age_delays_nobody() {
     story.renew(3_570_000, 1);
     let evicted = story.leave(3_570_000, 2, id(1, 1));
     assert!(holds(&evicted, id(1, 2)), "{evicted:?}");
-    // And its client dies.
+    // Now its client dies.
     let early = story.join(3_584_900, id(2, 1));
     assert!(matches!(early.reply, Reply::Waiting { look_in: 0..200_000 }), "{early:?}");
     let late = story.join(3_585_100, id(2, 1));
@@ -165,10 +165,10 @@ fn a_waiter_that_lives_is_not_dropped_with_what_its_session_said_before() {
     let mut story = Story::of(&[15_000, 600_000, 15_000]);
     story.join(0, id(1, 1));
     for number in 1..=10 {
-        story.join(0, id(2, number)); // as many as there is room for beside the holder
+        story.join(0, id(2, number)); // as many as fit beside the holder
     }
-    story.join(0, id(3, 1)); // how its session lives is written down
-    story.join(14_900, id(3, 2)); // and is known
+    story.join(0, id(3, 1)); // its session's lifetime is stored
+    story.join(14_900, id(3, 2)); // and trusted
     // The holder is dead, and so is the third client's first claim, but not its second.
     assert!(holds(&story.join(15_100, id(2, 11)), id(2, 1)));
     for number in 1..=10 {
@@ -186,7 +186,7 @@ fn what_is_known_of_a_session_is_trusted_for_an_hour_and_no_longer() {
     for number in 1..=10 {
         story.join(0, id(2, number));
     }
-    story.join(0, id(3, 1)); // it dies, and nobody meets it
+    story.join(0, id(3, 1)); // it dies, and no script meets it
     for second in (10..3_695).step_by(10) {
         story.renew(second * 1_000, 1);
         if second % 300 == 0 {
@@ -194,12 +194,12 @@ fn what_is_known_of_a_session_is_trusted_for_an_hour_and_no_longer() {
         }
     }
     story.join(3_695_000, id(3, 2));
-    // The holder is dead, and what was known of the third client since the beginning.
+    // The holder is dead, and the stored lifetime of the third client is long over.
     assert!(holds(&story.join(3_706_000, id(2, 11)), id(2, 1)));
     for number in 1..=10 {
         assert_eq!(story.leave(3_706_100, 2, id(2, number)).reply, Reply::Left(Left::Held));
     }
-    story.leave(3_706_150, 3, id(3, 1)); // which was late at most, as its session came again
+    story.leave(3_706_150, 3, id(3, 1)); // in case it came alive with its session
     let next = story.renew(3_706_200, 3);
     assert!(holds(&next, id(3, 2)), "{next:?}");
 }
@@ -238,7 +238,7 @@ fn tokens_grow_after_a_clock_that_was_ahead_was_put_right() {
     assert!(put_right > ahead);
     let idle = token(&story.join(2 * HOUR + 1_000, id(1, 3)));
     assert!(idle > put_right, "a token went down: {put_right:?}, then {idle:?}");
-    // It is held for so long that its renewals see to the keys, alone and with others.
+    // It is held for so long that only renewals keep the keys.
     for second in (10..2 * 3_600).step_by(10) {
         story.renew(2 * HOUR + second * 1_000, 1);
     }
@@ -254,8 +254,8 @@ fn what_left_half_way_is_counted_for_a_lifetime_at_most() {
     story.take_seats(0, id(1, 1), 2);
     story.take_seats(0, id(1, 2), 1);
     story.take_seats(0, id(2, 1), 2);
-    story.leave_half_way(id(2, 1)); // the only one of its client
-    story.leave_half_way(id(1, 2)); // whose client has another
+    story.leave_half_way(id(2, 1)); // its client's only claim
+    story.leave_half_way(id(1, 2)); // its client has another claim
     for second in [5, 10, 15] {
         story.renew(second * 1_000, 1);
         story.renew(second * 1_000, 2);
@@ -307,7 +307,7 @@ fn nor_does_a_crowd_that_comes_and_goes() {
     assert!(next > put_right, "{put_right}, then {next}");
 }
 
-/// `held` is evicted alone while somebody waits in `line`, and somebody comes before any of them looks.
+/// Evicts `held` alone while claims wait in `line`; the next request is not one of theirs.
 fn forgets_who_holds(story: &mut Story, millis: u64) {
     story.ask(millis, &Wish::Lose { name: "stock".to_owned(), part: 3 });
 }
@@ -323,7 +323,7 @@ fn who_waited_when_the_holder_was_evicted_never_comes_alive() {
         let mut story = Story::of(&[15_000, 600_000, 15_000]);
         story.join(0, id(1, 1));
         for number in 1..=20 {
-            story.join(0, id(2, number)); // more than there is room for beside the holder
+            story.join(0, id(2, number)); // more than fit beside the holder
         }
         forgets_who_holds(&mut story, 1_000);
         assert!(matches!(story.join(1_001, id(3, 1)).reply, Reply::Held { .. }));
@@ -331,7 +331,7 @@ fn who_waited_when_the_holder_was_evicted_never_comes_alive() {
             let joined = story.join(1_002, id(3, number));
             assert!(number < 20 || stands(&joined, 2) == 0, "{joined:?}");
             if comes_back && number == 3 {
-                story.look(1_003, 3, &[2, 3]); // which has those who wait go to `line`
+                story.look(1_003, 3, &[2, 3]); // moves the waiters to `line`
             }
         }
         for number in 1..=29 {

@@ -1,4 +1,4 @@
--- Before each script, in these tests only: the time is what the last argument says, in µs, and keys expire by it.
+-- Before each script, in these tests only: the last argument is the time, in µs, and keys expire by it.
 local at, told, real = table.remove(ARGV), {}, redis
 local millis = tonumber(at) / 1000
 local redis = {}

@@ -1,20 +1,20 @@
-//! How far each claim of a client's has come.
+//! The stage of each claim of a client.
 
 use std::collections::HashMap;
 
-use tidelock::Token;
+use tidelock_core::Token;
 
 use crate::listing::is_before;
 use crate::nodes::Node;
 
-/// How far a claim has come.
+/// The stage of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Its nodes were asked for, and the answer has not come, or never will.
+    /// Its nodes were requested, and the reply has not come, or never will.
     Asked,
     /// It has nodes.
     Stands(Stands),
-    /// It was refused, and surely has none.
+    /// It was refused, and certainly has no nodes.
     Nowhere,
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum Stage {
 pub(crate) struct Stands {
     pub(crate) nodes: Vec<String>,
     pub(crate) token: Token,
-    /// Whether it was seen to have its turn: nothing takes that back.
+    /// Whether it was seen to have its turn. Nothing takes that back.
     pub(crate) is_held: bool,
 }
 
@@ -38,36 +38,37 @@ impl Stands {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     New,
-    /// It was asked for before.
+    /// An earlier join asked for it.
     Asked,
     Stands(Stands),
     /// Its leave came first.
     Void,
-    /// The session has as many claims as can be.
+    /// The paths of the session's claims fill [`MOST`].
     Full,
 }
 
-/// The most that the paths of a session's claims may take. When a session ends the server makes one transaction of all of
-/// them, and no server can read one of more than two megabytes: an ensemble stops serving, and does not come back.
+/// The limit for the paths of a session's claims, in bytes. When a session ends, the server deletes all of them in one
+/// transaction, and no server can read a transaction of more than two megabytes: the ensemble stops serving, and does
+/// not recover.
 const MOST: usize = 1_800_000;
 
 /// The claims of one session, by number.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     claims: HashMap<u64, Entry>,
-    /// What the paths of all of them take.
+    /// The size of all their paths.
     bytes: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
     stage: Stage,
-    /// What its paths take, for as long as it may have nodes.
+    /// The size of its paths, while it may have nodes.
     bytes: usize,
 }
 
 impl Claims {
-    /// A join begins of a claim whose paths take so much.
+    /// A join begins. `bytes` is the size of the claim's paths.
     pub(super) fn begin(&mut self, number: u64, bytes: usize) -> Before {
         match self.stage(number) {
             Some(Stage::Stands(stands)) => return Before::Stands(stands.clone()),
@@ -110,8 +111,8 @@ impl Claims {
         self.standing(number).is_some_and(|stands| stands.is_at(node))
     }
 
-    /// Whether the first stands before the second. Whoever is only asking comes behind all who stand; but a look may
-    /// have seen its turn, and watch for somebody behind it, before it hears that it stands.
+    /// Whether the first stands before the second. A claim whose nodes are only requested comes behind all that stand.
+    /// But a look may see its turn, and watch for a claim behind it, before the reply to its join arrives.
     pub(super) fn is_ahead(&self, first: u64, second: u64) -> bool {
         let place = |number| Some(Node::parse(&self.standing(number)?.nodes[0])?.sequence);
         match (place(first), place(second)) {
@@ -121,7 +122,7 @@ impl Claims {
         }
     }
 
-    /// It has come this far. Whoever has left meanwhile is not entered again.
+    /// The claim has reached this stage. A claim that has left meanwhile is not entered again.
     pub(super) fn comes_to(&mut self, number: u64, stage: Stage) {
         if let Some(entry) = self.claims.get_mut(&number) {
             entry.stage = stage;

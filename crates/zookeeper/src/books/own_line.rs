@@ -1,6 +1,7 @@
-//! The claims of a client's in one line, and what is watched for the first of them that waits.
+//! A client's claims in one line, and what is watched for the first of them that waits.
 
-use tidelock::{Aim, Armed, Claim, ClaimId, Kind, OwnLine as Rule, SessionId, Watch, Weight};
+use tidelock_core::backend::{Aim, Armed, Claim, OwnLine as Rule, Watch};
+use tidelock_core::{ClaimId, Kind, SessionId, Weight};
 
 use super::claims::Claims;
 use super::{Behind, Next, Task, What};
@@ -8,32 +9,32 @@ use crate::nodes::Node;
 use crate::order::{Ahead, Order};
 use crate::watching::Seen;
 
-/// What everyone in a line was seen to use it as.
+/// The one kind and size that all claims in a line were seen to use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UsedAs {
     pub(crate) kind: Kind,
     pub(crate) size: Weight,
-    /// Of the line's data, which are a capacity.
+    /// The version of the line's data, which are a capacity.
     pub(crate) version: i32,
-    /// It takes nobody in: others could not list it.
+    /// The line takes no more claims: other clients could not list it.
     pub(crate) is_too_long: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct OwnLine {
-    /// Whose turn may come, and what is worth waiting for.
+    /// Which of our claims wait, and what to watch for them.
     pub(super) rule: Rule,
     session: SessionId,
-    /// What watches that in the store, and the number of that watch.
+    /// The task that watches it in the store, and the number of that watch.
     task: Option<(u64, Task)>,
-    /// What watches the line's capacity.
+    /// The task that watches the line's capacity.
     pub(super) capacity: Option<Task>,
-    /// What the line was used as when it was last seen, by everyone in it.
+    /// How all claims in the line used it when it was last seen.
     seen: Option<UsedAs>,
     order: Order,
 }
 
-/// Tasks that are not needed any more, to be dropped where no lock is held.
+/// Tasks that are not needed any more. Drop them after the lock is released.
 pub(super) type Ended = [Option<Task>; 2];
 
 impl OwnLine {
@@ -42,7 +43,7 @@ impl OwnLine {
         Self { rule, session, task: None, capacity: None, seen: None, order: Order::default() }
     }
 
-    /// The version that the line's data had, if somebody of ours stands before this claim, and is watched for.
+    /// The version of the line's data, if another claim of ours stands before this one and its watch is set.
     pub(super) fn waited_before(&self, claim: &Claim, declared: Weight, claims: &Claims) -> Option<i32> {
         let is_ahead = |armed: &Armed| {
             self.rule.is_waiting(armed.first) && claims.is_ahead(armed.first, claim.id.number)
@@ -53,8 +54,8 @@ impl OwnLine {
         (is_watched && claim.weight <= declared).then_some(seen.version)
     }
 
-    /// Who has its turn when this one leaves: somebody of ours who stands right behind it, with a mutex; and still where it
-    /// was seen, for others may have come ahead of any other place.
+    /// Our claim that gets its turn when this one leaves: it stands directly behind it in a mutex's line, and still at
+    /// the node where it was seen. At any other place, other clients may have come ahead of it.
     pub(super) fn next(&self, leaving: ClaimId, claims: &Claims) -> Option<Next> {
         let armed = self.rule.armed().filter(|armed| armed.what == Watch::Claim(leaving))?;
         let node = &claims.standing(armed.first)?.nodes[0];
@@ -63,14 +64,16 @@ impl OwnLine {
         is_next.then(|| Next { number: armed.first, node: node.clone() })
     }
 
-    /// This one waits no more, and whoever is next waits for what is known, if anything is: `watch` is told what.
+    /// This claim waits no more. The next of ours waits for the claim known to be ahead of it, if any: `watch` is
+    /// called with it.
     pub(super) fn turn(&mut self, number: u64, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         self.rule.waits_no_more(number);
         self.order.is_turn_of(number);
         self.follow(watch)
     }
 
-    /// One of ours has left. Whoever waited for that, or is the first now, waits for what is known.
+    /// One of our claims has left. The claim of ours that waited for it, or is the first now, waits for the claim known
+    /// to be ahead of it.
     pub(super) fn left(&mut self, number: u64, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         if !self.rule.left(number) {
             return Behind::Watched;
@@ -79,8 +82,8 @@ impl OwnLine {
         self.follow(watch)
     }
 
-    /// The first of ours waits for whoever stands ahead of it by what was seen of the order, less those of ours that have
-    /// left since: nobody else has come ahead of it.
+    /// Our first waiter waits for the claim directly ahead of it in the order that was seen, without those of ours that
+    /// have left since. Nothing else can have come ahead of it.
     fn follow(&mut self, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         if !self.rule.is_waited_in() {
             self.rule.disarm();
@@ -107,13 +110,13 @@ impl OwnLine {
         }
     }
 
-    /// On whom it depends whether the first of ours has its turn, as far as that is known.
+    /// The claims on which the turn of our first waiter depends, as far as they are known.
     pub(super) fn ahead(&self) -> Option<Ahead> {
         self.order.ahead(self.rule.waiting(), |own| self.rule.has(own))
     }
 
-    /// It was seen as this: `watch` is told what is to be watched. A list that is older than what a claim of ours has done
-    /// since still says in which order the others stand.
+    /// The line was seen like this: `watch` is called with what to watch. A list may be older than the latest change to
+    /// one of our claims. It still shows the order of the others.
     pub(super) fn saw(&mut self, seen: &Seen, order: Order, watch: impl FnOnce(u64, What) -> Task) -> Behind {
         let in_use = seen.line.in_use().filter(|_| seen.line.is_of_one_type());
         let (version, is_too_long) = (seen.listing.stat.version, seen.listing.is_too_long);
@@ -135,12 +138,12 @@ impl OwnLine {
         }
     }
 
-    /// Its capacity is another now.
+    /// The line's capacity has changed.
     pub(super) fn has_changed(&mut self) {
         self.seen = None;
     }
 
-    /// What watches for nobody any more.
+    /// Tasks that no claim needs any more.
     pub(super) fn ended(&mut self) -> Ended {
         let capacity = if self.rule.is_waited_in() {
             None
@@ -156,7 +159,7 @@ impl OwnLine {
 }
 
 impl What {
-    /// The claim of another's whose node it is.
+    /// The other client's claim to which the node belongs.
     fn claim(&self) -> Option<ClaimId> {
         match self {
             Self::Node(node) => Node::parse(node).map(|node| node.id),

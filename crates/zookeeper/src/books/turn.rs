@@ -1,24 +1,24 @@
-//! Whose turn it is in a line, and what is to be done for whoever of ours waits behind.
+//! Turns in a line, and whether our next waiter still needs a watch.
 
-use tidelock::Token;
+use tidelock_core::Token;
 
-/// One of ours has its turn.
+/// One of our claims has its turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) token: Token,
     pub(crate) behind: Behind,
 }
 
-/// Whether anything is watched for the next of ours that waits.
+/// Whether a watch is set for our next waiter.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// It is, or nobody waits.
+    /// One is set, or none of ours waits.
     Watched,
-    /// It is not, and somebody should look.
+    /// None is set: look at the line.
     Unknown,
 }
 
-/// Whose turn it is when a claim of our own has left, without a look.
+/// Our claim that gets its turn when another of ours leaves, known without a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) number: u64,

@@ -2,19 +2,19 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tidelock::{Name, Weight};
+use tidelock_core::{Name, Weight};
 
-/// Of how many names it is remembered.
+/// How many names are remembered.
 const MOST: usize = 4_096;
 
-/// Who has used a name lately.
+/// Which clients have used a name lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// This client by itself: and so had the line's data this version, which is even: it was never resized.
+    /// Only this client. The line's data had this version, which is even: the line was never resized.
     Alone(i32),
-    /// Others may as well.
+    /// Other clients may use it too.
     Shared,
-    /// Others who thought themselves alone: it is not tried again.
+    /// Another client also took itself for the only one. The short cut is not tried again.
     Contended,
 }
 
@@ -22,9 +22,9 @@ pub(crate) enum Usage {
 #[derive(Debug, Default)]
 pub(super) struct Used {
     usage: HashMap<Name, Usage>,
-    /// The sizes that semaphores have, other than this client declares.
+    /// The sizes of semaphores that differ from what this client declares.
     sizes: HashMap<Name, Weight>,
-    /// The latest last.
+    /// The latest is last.
     names: VecDeque<Name>,
 }
 
@@ -49,7 +49,7 @@ impl Used {
         self.sizes.get(name).copied()
     }
 
-    /// Only of a name that is known to be used.
+    /// Kept only for a name that is known to be used.
     pub(super) fn set_size(&mut self, name: &Name, size: Option<Weight>) {
         match size.filter(|_| self.usage.contains_key(name)) {
             Some(size) => self.sizes.insert(name.clone(), size),

@@ -1,11 +1,11 @@
-//! Joins that must not come alive.
+//! Joins that must not take effect.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use tidelock::Moment;
+use tidelock_core::backend::Moment;
 
-/// Claims whose leave came first, by number. They are forgotten when nobody can ask for them any more.
+/// Claims whose leave came before their join, by number. They are forgotten when no join can ask for them any more.
 #[derive(Debug, Default)]
 pub(super) struct Void {
     numbers: HashSet<u64>,

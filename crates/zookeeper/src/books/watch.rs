@@ -1,19 +1,19 @@
-//! What is watched for the first claim of a client's that waits in a line.
+//! What a client watches for its first claim that waits in a line.
 
 use tokio::task::AbortHandle;
 
 /// The one thing that is worth waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A claim of our own.
+    /// One of our own claims.
     Own(u64),
-    /// The node of somebody else's.
+    /// The node of another client's claim.
     Node(String),
-    /// Anyone's coming and going.
+    /// The line: any claim that comes or goes.
     Line,
 }
 
-/// A task that ends with this, and its watch with it.
+/// A task. Dropping this ends the task and its watch.
 #[derive(Debug)]
 pub(crate) struct Task(pub(crate) AbortHandle);
 

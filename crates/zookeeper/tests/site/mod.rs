@@ -1,5 +1,5 @@
-//! The server that these tests use, and clients at the seam.
-#![allow(dead_code)] // each test program uses what it needs
+//! The server of these tests, and clients at the seam.
+#![allow(dead_code)] // each test program uses only a part
 
 pub(crate) mod way;
 
@@ -8,36 +8,34 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tidelock_zookeeper::{
-    Backend, Claim, ClaimId, Grant, Kind, Name, Options, Patience, Place, Session, SessionId, Signals, Store,
-    Weight,
-};
+use tidelock_zookeeper::backend::{Backend, Claim, Grant, Patience, Place, Session, Signals};
+use tidelock_zookeeper::{ClaimId, Kind, Name, Options, SessionId, Store, Weight};
 use tokio::sync::Notify;
 
-/// Where the server is: alone, and open to everyone.
+/// The server's URL: a single server, open to everyone.
 pub(crate) fn url() -> String {
     std::env::var("TIDELOCK_ZOOKEEPER_URL")
         .expect("TIDELOCK_ZOOKEEPER_URL is the server; cargo xtask test sets it")
 }
 
-/// `HOST:PORT` of it.
+/// The server's `HOST:PORT`.
 pub(crate) fn host() -> String {
     url().trim_start_matches("zookeeper://").to_owned()
 }
 
-/// A connection that has nothing to do with ours.
+/// A plain connection, without Tidelock.
 pub(crate) async fn plain() -> zookeeper_client::Client {
     let connector = zookeeper_client::Client::connector().with_session_timeout(Duration::from_secs(60));
     connector.connect(&host()).await.unwrap()
 }
 
-/// A namespace that no other test has.
+/// A namespace of its own for each test.
 pub(crate) fn namespace(what: &str) -> String {
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
     format!("{what} {:x}", since.as_micros())
 }
 
-/// Waits for something that takes others a moment.
+/// Waits for a condition that takes the server or other tasks a moment.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -89,7 +87,7 @@ pub(crate) fn is_held(place: Place) -> bool {
     matches!(place, Place::Held { .. })
 }
 
-/// Is held when it is told so; or told to look, and is held then.
+/// Waits until the claim is held: its client is told so, or is told to look and then sees it.
 pub(crate) async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
     if caller.heard.turn(name, id).await.is_some() {
         return;
@@ -98,7 +96,7 @@ pub(crate) async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
     assert_eq!(sight.held.first().map(|(held, _)| *held), Some(id), "{sight:?}");
 }
 
-/// Writes down at which lines a client is told to look, and what it is granted without a look.
+/// Records the lines a client is told to look at, and the claims granted without a look.
 #[derive(Default)]
 pub(crate) struct Heard {
     hints: Mutex<VecDeque<Name>>,
@@ -107,7 +105,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Waits until it is told to look at this line, or that this claim has its turn; then that.
+    /// Waits until the client is told to look at this line (None), or told of this claim's turn.
     pub(crate) async fn turn(&self, name: &Name, id: ClaimId) -> Option<Grant> {
         let hearing = async {
             loop {
@@ -126,18 +124,18 @@ impl Heard {
         heard.unwrap_or_else(|_| panic!("it was never told to look at {name:?}"))
     }
 
-    /// Waits until it is told to look at this line.
+    /// Waits until the client is told to look at this line.
     pub(crate) async fn hint(&self, name: &Name) {
         let nobody = ClaimId { session: SessionId::from_bits(u64::MAX), number: 0 };
         self.turn(name, nobody).await;
     }
 
-    /// What it was granted without a look.
+    /// The grant that the claim got without a look.
     pub(crate) fn held(&self, id: ClaimId) -> Option<Grant> {
         self.held.lock().unwrap().iter().find(|(held, _)| *held == id).map(|(_, grant)| *grant)
     }
 
-    /// It has left. Whatever it was granted is over, also if it stands in line again.
+    /// The claim has left. Its grant is over, even if it stands in line again.
     pub(crate) fn has_left(&self, id: ClaimId) {
         self.held.lock().unwrap().retain(|(held, _)| *held != id);
     }

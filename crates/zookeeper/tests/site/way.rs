@@ -1,4 +1,5 @@
-//! A way to the server that a test cuts, hushes, deafens, holds up, or has ask for less than the client does.
+//! A proxy to the server that a test can cut, hush, deafen or hold up, or that shortens the session timeout a client
+//! asks for.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::host;
 
-/// Dropped, it ends with every connection that goes through it.
+/// Dropping it ends every connection through it.
 pub(crate) struct Way {
     address: SocketAddr,
     state: Arc<State>,
@@ -23,20 +24,20 @@ pub(crate) struct Way {
 
 #[derive(Default)]
 struct State {
-    /// How often a session was taken up again.
+    /// How often a client asked to resume a session.
     returns: AtomicUsize,
-    /// How often that was answered.
+    /// How often the server replied to that.
     answered: AtomicUsize,
-    /// Changes when all connections end.
+    /// Changes when all connections are cut.
     cuts: watch::Sender<u64>,
-    /// What sessions ask for at most; once one that is taken up again is answered nothing goes through any more.
+    /// The longest timeout that sessions may ask for. After the reply to a resumed session nothing passes any more.
     hushed_at: watch::Sender<Option<Duration>>,
-    /// Changes when the connections that there are carry nothing any more.
+    /// Changes when the current connections fall silent.
     silences: watch::Sender<u64>,
     is_held_up: watch::Sender<bool>,
     is_closed: AtomicBool,
     is_deaf: AtomicBool,
-    /// Whether the next new session's connection ends as soon as it is asked for.
+    /// Whether the connection of the next new session is cut as soon as it asks for one.
     is_offer_cut: AtomicBool,
 }
 
@@ -61,22 +62,22 @@ impl Way {
         self.state.answered.load(Ordering::Acquire)
     }
 
-    /// Every connection ends, and others may be made.
+    /// Cuts every connection. New ones may be made.
     pub(crate) fn cut(&self) {
         self.state.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// The connections that there are carry nothing any more, and nobody is told. Others may be made.
+    /// Makes the current connections carry nothing any more, without closing them. New ones may be made.
     pub(crate) fn silence(&self) {
         self.state.silences.send_modify(|silences| *silences += 1);
     }
 
-    /// What clients say is held up, or goes on.
+    /// Holds up what clients send, or lets it pass.
     pub(crate) fn hold_up(&self, is_held_up: bool) {
         self.state.is_held_up.send_replace(is_held_up);
     }
 
-    /// Every connection ends, and nobody gets through until it is opened again.
+    /// Cuts every connection, and lets none through until `reopen`.
     pub(crate) fn close(&self) {
         self.state.is_closed.store(true, Ordering::Release);
         self.cut();
@@ -86,20 +87,21 @@ impl Way {
         self.state.is_closed.store(false, Ordering::Release);
     }
 
-    /// The server goes on to say how it is, and does nothing else: as a follower does that has lost its leader, and has not
-    /// noticed.
+    /// The server still reports its state, but does nothing else, like a follower that has lost its leader without
+    /// noticing.
     pub(crate) fn deafen(&self) {
         self.state.is_deaf.store(true, Ordering::Release);
         self.cut();
     }
 
-    /// Every connection ends, and so does the first one after it that asks for a new session.
+    /// Cuts every connection, and also the next one that asks for a new session.
     pub(crate) fn cut_with_the_next_offer(&self) {
         self.state.is_offer_cut.store(true, Ordering::Release);
         self.cut();
     }
 
-    /// Sessions get that timeout at most. One that is taken up again does not hear another word, and nobody else does.
+    /// Sessions get at most this timeout. The first resumed session gets its reply and nothing more, and no new
+    /// connection is carried.
     pub(crate) fn shorten_and_hush(&self, timeout: Duration) {
         self.state.hushed_at.send_replace(Some(timeout));
     }
@@ -135,7 +137,7 @@ async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Resul
     if state.is_deaf.load(Ordering::Acquire) {
         return std::future::pending().await;
     }
-    // Behind the length, the protocol's version and what was last seen: the timeout, and the session.
+    // After the length, the protocol's version and the last seen transaction come the timeout and the session.
     let shortened = *state.hushed_at.borrow();
     if let Some(timeout) = shortened {
         let asked = i32::from_be_bytes(first[16..20].try_into().unwrap());
@@ -186,7 +188,7 @@ async fn copy(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> io::Result<(
     tokio::io::copy(from, to).await.map(drop)
 }
 
-/// A length and as many bytes; or the four letters by which a server is asked how it is.
+/// A length and as many bytes; or the four-letter command that asks for the server's state.
 async fn frame(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     let mut read = vec![0; 4];
     from.read_exact(&mut read).await?;

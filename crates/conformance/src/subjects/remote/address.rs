@@ -1,10 +1,10 @@
-//! A URL taken apart as far as a proxy and another password need it: `scheme://who@host:port,host:port/rest`.
+//! Splits a URL as far as a proxy or another password needs it: `scheme://who@host:port,host:port/rest`.
 
 use std::net::SocketAddr;
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
-/// Where a server is, or several that serve together.
+/// The address of one server, or of several that serve together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     scheme: String,
@@ -14,7 +14,7 @@ pub(super) struct Address {
     rest: String,
 }
 
-/// Where one server is.
+/// The address of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) host: String,
@@ -25,23 +25,23 @@ impl Address {
     /// The address in a URL.
     pub(super) fn of(url: &str, default_port: u16) -> Result<Self> {
         let wrong = |what: &str| Error::new(ErrorKind::InvalidOption, format!("the URL {what}"));
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme, such as redis://"))?;
         let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (who, place) = match authority.rsplit_once('@') {
             Some((who, place)) => (Some(who.to_owned()), place),
             None => (None, authority),
         };
         let places = place.split(',').map(|place| Place::of(place, default_port));
-        let places = places.collect::<Option<_>>().ok_or_else(|| wrong("has a strange port"))?;
+        let places = places.collect::<Option<_>>().ok_or_else(|| wrong("has a port that is not a number"))?;
         Ok(Self { scheme: scheme.to_owned(), who, places, rest: rest.to_owned() })
     }
 
-    /// The same by other ways, and by no other.
+    /// The same address by way of these proxies only.
     pub(super) fn by(&self, ways: impl IntoIterator<Item = SocketAddr>) -> Self {
         Self { places: ways.into_iter().map(Place::at).collect(), ..self.clone() }
     }
 
-    /// The same as somebody else. Neither may hold what a URL has to escape.
+    /// The same address with another user. The name and the password must not need escaping.
     pub(super) fn as_user(&self, user: &str, password: &str) -> Self {
         Self { who: Some(format!("{user}:{password}")), ..self.clone() }
     }
@@ -62,16 +62,16 @@ impl Place {
         Self { host, port: address.port() }
     }
 
-    /// The address as the network knows it.
+    /// The IP address of this server.
     pub(super) async fn resolve(&self) -> Result<SocketAddr> {
         let host = self.host.trim_matches(['[', ']']);
-        let nobody = || Error::new(ErrorKind::Unavailable, format!("nobody knows the host {host:?}"));
+        let nobody = || Error::new(ErrorKind::Unavailable, format!("cannot resolve the host {host:?}"));
         let mut found =
             tokio::net::lookup_host((host, self.port)).await.map_err(|error| nobody().because(error))?;
         found.next().ok_or_else(nobody)
     }
 
-    /// None: its port is no number.
+    /// `None` if the port is not a number.
     fn of(text: &str, default_port: u16) -> Option<Self> {
         let colon = text.rfind(':').filter(|colon| !text[*colon..].contains(']'));
         let (host, port) = match colon {

@@ -1,16 +1,16 @@
-//! Whoever has started the servers, asked to do something to them: a program, once for each act and member.
+//! Asks the program that started the servers to act on them: one call for each act and member.
 //!
-//! What was stopped or paused is known here, so that it is mended even after a trial that never came to its end.
+//! This remembers which servers were stopped or paused, so they are repaired even after a trial that never ended.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
-/// The program that acts on the servers of one deployment: `PROGRAM servers act DEPLOYMENT MEMBER VERB [ARG]`, and
-/// `PROGRAM servers members DEPLOYMENT`, which prints a line for each: what it is called, its port.
+/// The program that acts on the servers of one deployment. It is called as `PROGRAM servers act DEPLOYMENT MEMBER VERB
+/// [ARG]`, and as `PROGRAM servers members DEPLOYMENT`, which prints one line for each server: its name and its port.
 #[derive(Debug)]
 pub struct Control {
     program: PathBuf,
@@ -22,21 +22,21 @@ pub struct Control {
 struct State {
     stopped: Vec<String>,
     paused: Vec<String>,
-    /// How far the servers' clock is from the real time, in milliseconds.
+    /// How far the servers' clock is from real time, in milliseconds.
     clock: i64,
 }
 
 impl Control {
-    /// The control of a deployment, as its program calls it.
+    /// The control of a deployment, by the name that its program has for it.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>, deployment: &str) -> Self {
         Self { program: program.into(), deployment: deployment.to_owned(), state: Mutex::default() }
     }
 
-    /// What the processes are called, each with its port.
+    /// The names of the processes, each with its port.
     ///
     /// # Errors
-    /// What the program has to say about it.
+    /// The error of the program.
     pub async fn members(&self) -> Result<Vec<(String, u16)>> {
         let said = self.call(vec!["members".to_owned(), self.deployment.clone()]).await?;
         let member = |line: &str| {
@@ -46,10 +46,10 @@ impl Control {
         Ok(said.lines().filter_map(member).collect())
     }
 
-    /// Stops servers in good order.
+    /// Shuts servers down cleanly.
     ///
     /// # Errors
-    /// What the program has to say about it.
+    /// The error of the program.
     pub async fn stop(&self, members: &[String]) -> Result<()> {
         self.state().stopped.extend_from_slice(members);
         self.tell(members, "stop", None).await
@@ -58,34 +58,34 @@ impl Control {
     /// Kills servers.
     ///
     /// # Errors
-    /// What the program has to say about it.
+    /// The error of the program.
     pub async fn kill(&self, members: &[String]) -> Result<()> {
         self.state().stopped.extend_from_slice(members);
         self.tell(members, "kill", None).await
     }
 
-    /// Stops servers' processes for a while.
+    /// Pauses servers' processes until [`Self::resume`].
     ///
     /// # Errors
-    /// What the program has to say about it.
+    /// The error of the program.
     pub async fn pause(&self, members: &[String]) -> Result<()> {
         self.state().paused.extend_from_slice(members);
         self.tell(members, "pause", None).await
     }
 
-    /// Every process that was paused goes on.
+    /// Resumes every paused process.
     ///
     /// # Errors
-    /// What the program has to say about it.
+    /// The error of the program.
     pub async fn resume(&self) -> Result<()> {
         let paused = std::mem::take(&mut self.state().paused);
         self.tell(&paused, "resume", None).await
     }
 
-    /// Sets the clock of servers by so much, later or earlier.
+    /// Moves the servers' clock by this much, forward or back.
     ///
     /// # Errors
-    /// What the program has to say about it.
+    /// The error of the program.
     pub async fn step_clock(&self, members: &[String], by: Duration, is_later: bool) -> Result<()> {
         let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         let offset = {
@@ -97,8 +97,8 @@ impl Control {
         self.tell(members, "clock", Some(offset)).await
     }
 
-    /// Everything runs again. Clocks stay as they are: setting one back would be one more step. Says whether there was
-    /// anything to do.
+    /// Makes all servers run again. Clocks stay as they are: setting one back would be another step. Returns whether
+    /// there was anything to do.
     pub(super) async fn mend(&self) -> Result<bool> {
         let had_paused = !self.state().paused.is_empty();
         self.resume().await?;
@@ -107,7 +107,7 @@ impl Control {
         Ok(had_paused || !stopped.is_empty())
     }
 
-    /// All of them at once.
+    /// Calls the program for all members at once.
     async fn tell(&self, members: &[String], verb: &str, by: Option<i64>) -> Result<()> {
         let words = |member: &String| {
             let words = ["act", &self.deployment, member, verb].map(str::to_owned);
@@ -115,15 +115,17 @@ impl Control {
         };
         let told: Vec<_> = members.iter().map(|member| tokio::spawn(self.call(words(member)))).collect();
         for told in told {
-            told.await
-                .map_err(|error| Error::new(ErrorKind::Unavailable, "a call was lost").because(error))??;
+            told.await.map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "the task that calls the control program failed")
+                    .because(error)
+            })??;
         }
         Ok(())
     }
 
-    /// What `PROGRAM servers WORDS` prints.
+    /// The output of `PROGRAM servers WORDS`.
     fn call(&self, words: Vec<String>) -> impl Future<Output = Result<String>> + Send + use<> {
-        let what = format!("{} could not {}", self.program.display(), words.join(" "));
+        let what = format!("`{}` failed at: {}", self.program.display(), words.join(" "));
         let mut command = Command::new(&self.program);
         command.arg("servers").args(words).stdin(Stdio::null());
         async move {

@@ -1,4 +1,4 @@
-//! Where a client may come by a wrong address: to nobody, to something else, and to somebody who never answers.
+//! Wrong addresses for a client: a port without a listener, another kind of server, and a server that never answers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What a server of the web says to what it does not understand.
+/// What a web server replies to a request that it does not understand.
 const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// A wrong address. Whoever answers there does so until this is dropped.
+/// A wrong address. A listener there answers until this is dropped.
 #[derive(Debug)]
 pub(super) struct Elsewhere {
     pub(super) address: SocketAddr,
@@ -18,23 +18,23 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Where nobody is.
+    /// An address without a listener.
     pub(super) async fn nobody() -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?; // and closed: the port is nobody's for a while
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?; // closed on return: the port stays free for a while
         Ok(Self { address: listener.local_addr()?, answering: None })
     }
 
-    /// Where a server of the web is.
+    /// The address of a web server.
     pub(super) async fn stranger() -> io::Result<Self> {
         Self::answering(|mut client| async move {
             let mut asked = [0; 1024];
-            let _ = client.read(&mut asked).await; // whatever it is, the answer is the same
+            let _ = client.read(&mut asked).await; // the answer does not depend on it
             let _ = client.write_all(ANSWER).await;
         })
         .await
     }
 
-    /// Where somebody takes every connection, and says nothing.
+    /// The address of a server that accepts every connection and never answers.
     pub(super) async fn mute() -> io::Result<Self> {
         Self::answering(|mut client| async move {
             let mut asked = [0; 1024];

@@ -1,8 +1,8 @@
 //! A server under trial, whatever its kind: real time, short leases, a namespace for each stage.
 //!
-//! What a trial does is done in one of four places. At the seam, on a wire between core and the backend, as for a
-//! backend in memory. On the network, where each client has a proxy of its own. To the server, by an operator's
-//! commands or through whoever has started it. And to clients, some of which are processes of their own.
+//! A trial acts in four places. At the seam: on a wire between core and the backend, as with the memory backend. On
+//! the network: each client has a proxy of its own. On the server: through an operator's commands, or through the
+//! program that started it. And on clients, some of which are processes of their own.
 
 mod address;
 mod control;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Locks, Options, Result};
+use tidelock_core::{Locks, Options, Result};
 
 pub use control::Control;
 pub use site::Site;
@@ -27,11 +27,11 @@ pub use site::Site;
 use crate::{Ability, Belief, Can, Cost, Mishap, Server, Subject};
 use server::RemoteServer;
 
-/// How long a server has to be asked nothing to be quiet, and how often that is tried.
+/// How long a server must receive no request to count as quiet, and how often this is checked.
 const QUIET: Duration = Duration::from_millis(100);
 const LOOKS_FOR_QUIET: u32 = 30;
 
-/// What runs a client in a process of its own, with these options.
+/// Makes the command that runs a client in a process of its own, with these options.
 pub type Program = Arc<dyn Fn(&Options) -> Command + Send + Sync>;
 
 /// A server under trial.
@@ -40,7 +40,7 @@ pub struct Remote {
     site: Arc<dyn Site>,
     control: Option<Arc<Control>>,
     program: Option<Program>,
-    /// What the namespaces of this run begin with, and how many there have been.
+    /// The prefix of this run's namespaces, and how many there have been.
     run: String,
     stages: Arc<AtomicU64>,
 }
@@ -55,23 +55,22 @@ impl Remote {
         Self { site: Arc::new(site), control: None, program: None, run, stages: Arc::default() }
     }
 
-    /// The server's process can be stopped, started, paused, and its clock set.
+    /// The server's process can be stopped, started and paused, and its clock can be set.
     #[must_use]
     pub fn controlled_by(mut self, control: Control) -> Self {
         self.control = Some(Arc::new(control));
         self
     }
 
-    /// Clients can be processes of their own. What the command runs has to do what
-    /// [`serve_as_child`](crate::serve_as_child) is told.
+    /// Clients can be processes of their own. The command must do what [`serve_as_child`](crate::serve_as_child) does.
     #[must_use]
     pub fn with_children(mut self, program: impl Fn(&Options) -> Command + Send + Sync + 'static) -> Self {
         self.program = Some(Arc::new(program));
         self
     }
 
-    /// Waits until the server is asked nothing any more: what a trial before has left to do would be counted. Others
-    /// may never be quiet; that is then seen as it is.
+    /// Waits until the server receives no more requests: the leftover work of an earlier trial would be counted too.
+    /// If other clients never let it be quiet, the count includes them.
     async fn wait_for_quiet(&self) -> Result<()> {
         for _ in 0..LOOKS_FOR_QUIET {
             let before = self.site.counts().await?;
@@ -83,20 +82,20 @@ impl Remote {
         Ok(())
     }
 
-    /// The stage of that namespace, as a process that is not the one that has set it sees it.
+    /// The stage with that namespace, opened by a process that did not create it.
     ///
     /// # Errors
-    /// What the URL is refused for.
+    /// If the URL is refused.
     pub fn stage(&self, namespace: &str) -> Result<Box<dyn Server>> {
         Ok(Box::new(RemoteServer::new(self, namespace.to_owned(), false)?))
     }
 
-    /// A client of this server, as its users make one.
+    /// A client of this server, made as users make one.
     ///
     /// # Errors
-    /// As of the backend's own `connect`.
+    /// As the backend's own `connect`.
     pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
-        tidelock::connect(self.site.backend(self.site.url())?, options).await
+        tidelock_core::backend::connect(self.site.backend(self.site.url())?, options).await
     }
 }
 
@@ -116,17 +115,15 @@ impl Subject for Remote {
         match (ability, self.site.can(ability)) {
             (_, Can::No(why)) => Can::No(why),
             (Restart | Pause | StepClock | FailOver | Agree, Can::Yes) if self.control.is_none() => {
-                no("the server is not the suite's own: give --control PROGRAM --deployment NAME")
+                no("the suite cannot control this server: pass --control PROGRAM --deployment NAME")
             }
             (Child | SkewClients, Can::Yes) if !cfg!(unix) => {
-                no("processes are stopped and killed by signals, as on Unix")
+                no("stopping and killing processes needs Unix signals")
             }
             (Child | SkewClients, Can::Yes) if self.program.is_none() => {
                 no("only the program `conformance` can run itself again as a client")
             }
-            (Sleep, Can::Yes) => {
-                no("real time cannot be made to jump: clients that are processes are stopped instead")
-            }
+            (Sleep, Can::Yes) => no("real time cannot jump (other trials stop clients that are processes)"),
             (SkewClients, Can::Yes) => skew::why_not().map_or(Can::Yes, no),
             (_, Can::Yes) => Can::Yes,
         }
@@ -150,7 +147,7 @@ impl Subject for Remote {
 
     async fn server(&self, needs: &[Ability]) -> Result<Box<dyn Server>> {
         if let Some(control) = &self.control {
-            // A trial before may never have come to its end.
+            // An earlier trial may never have ended.
             if control.mend().await? {
                 self.site.settle().await?;
             }

@@ -1,22 +1,22 @@
-//! The network between one stage's clients and their servers: proxies of its own for each client, one to each server.
+//! The network between one stage's clients and their servers: each client has its own proxies, one for each server.
 //!
-//! Servers that serve together tell clients of each other, and would all tell them the same; what is done to one client
-//! is nobody else's. So each proxy tells its client of that client's proxies instead.
+//! Servers that serve together tell clients each other's addresses, and tell every client the same ones. A fault of
+//! one client must not reach another, so each proxy replaces these addresses by those of its own client's proxies.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidelock::{Error, ErrorKind, Result};
+use tidelock_core::{Error, ErrorKind, Result};
 
 use super::Site;
 use super::address::{Address, Place};
 use crate::{Act, Proxy, Retelling, Whom};
 
-/// Every client's own way.
+/// The proxies of every client.
 #[derive(Debug, Default)]
 pub(super) struct Network(Mutex<Vec<(String, Arc<Proxy>)>>);
 
 impl Network {
-    /// A way of its own to the servers, for the client of that label.
+    /// Makes a proxy to each server for the client of that label.
     pub(super) async fn way(&self, label: &str, server: &Address, site: &dyn Site) -> Result<Address> {
         let told = site.told().await?.into_iter().map(|(host, port)| Place { host, port });
         let mut proxies: Vec<(Place, Proxy)> = Vec::new();
@@ -39,7 +39,7 @@ impl Network {
         Ok(way)
     }
 
-    /// Does what is done on the network. Whatever is not is given back.
+    /// Carries out a network act. Any other act is returned.
     pub(super) fn act(&self, act: Act) -> Option<Act> {
         match act {
             Act::Cut(whom) => self.of(&whom).iter().for_each(|proxy| proxy.cut()),
@@ -55,7 +55,7 @@ impl Network {
         None
     }
 
-    /// Everything gets through again.
+    /// Lets everything through again.
     pub(super) fn heal(&self) {
         self.of(&Whom::Everyone).iter().for_each(|proxy| proxy.heal());
     }
@@ -67,5 +67,5 @@ impl Network {
 }
 
 fn no_port(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "there is no port for a proxy").because(error)
+    Error::new(ErrorKind::Unavailable, "no free port for a proxy").because(error)
 }

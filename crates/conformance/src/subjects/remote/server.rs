@@ -1,4 +1,4 @@
-//! What one stage has of a server: a namespace, its clients' wires and ways, and the means to do things to it.
+//! The server as one stage has it: a namespace, the wires and proxies of its clients, and the means to inject faults.
 
 use std::fmt;
 use std::process::Command;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, Error, ErrorKind, Locks, Options, Result};
+use tidelock_core::backend::{Backend, Layered};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result};
 
 use super::address::Address;
 use super::elsewhere::Elsewhere;
@@ -16,11 +17,11 @@ use super::{Control, Program, Remote, Site};
 use crate::history::Witness;
 use crate::stage::WATCHER;
 use crate::wires::Wires;
-use crate::{Act, Counts, Layered, RealTime, Seat, Server, Time, Wrong};
+use crate::{Act, Counts, RealTime, Seat, Server, Time, Wrong};
 
-/// The password of somebody who is made known for a trial.
+/// The password of a user that is created for a trial.
 const PASSWORD: &str = "right-password";
-/// What is given in its place.
+/// The password given in its place.
 const WRONG_PASSWORD: &str = "wrong-password";
 
 pub(super) struct RemoteServer {
@@ -30,7 +31,7 @@ pub(super) struct RemoteServer {
     address: Address,
     namespace: String,
     wires: Wires,
-    /// None: clients go straight to the server.
+    /// `None`: clients connect directly to the server.
     network: Option<Network>,
     skew: Skew,
 }
@@ -49,7 +50,7 @@ impl RemoteServer {
         })
     }
 
-    /// Options within the namespace of the stage.
+    /// The options with the namespace placed inside the stage's own.
     fn within(&self, options: Options) -> Options {
         let namespace = match &*options.namespace {
             own if *own == *Options::new().namespace => self.namespace.clone(),
@@ -62,16 +63,16 @@ impl RemoteServer {
         let backend = self.site.backend(url)?;
         let wire = self.wires.add(&options.label, backend.clock());
         let backend: Arc<dyn Backend> = Arc::new(Layered::new(backend, wire));
-        tidelock::connect(self.wires.overheard(backend), self.within(options)).await
+        tidelock_core::backend::connect(self.wires.overheard(backend), self.within(options)).await
     }
 
-    /// As somebody who is made known for this alone.
+    /// Connects as a user created for this trial.
     async fn connect_as_somebody(&self, wrong: Wrong, options: Options) -> Result<Arc<dyn Locks>> {
         let user = &self.namespace;
         self.site.add_user(user, PASSWORD, wrong == Wrong::Password).await?;
         let outcome = match wrong {
             Wrong::Password => {
-                // The right one has to do, or the wrong one shows nothing.
+                // The right password must work, or the refusal of the wrong one proves nothing.
                 let right = self.address.as_user(user, PASSWORD).url();
                 let let_in = self.connect_at(&right, options.clone()).await;
                 match let_in {
@@ -94,16 +95,15 @@ impl RemoteServer {
             Wrong::Mute => Elsewhere::mute().await,
             _ => Elsewhere::nobody().await,
         };
-        let no_port = |error| Error::new(ErrorKind::Unavailable, "there is no free port").because(error);
+        let no_port = |error| Error::new(ErrorKind::Unavailable, "no free port").because(error);
         let elsewhere = elsewhere.map_err(no_port)?;
         self.connect_at(&self.address.by([elsewhere.address]).url(), options).await
     }
 
-    /// Does what whoever has started the server can do.
+    /// Carries out acts that need the program that started the server.
     async fn act_on_server(&self, act: Act) -> Result<()> {
-        let cannot = |act: &Act| {
-            Error::new(ErrorKind::Unsupported, format!("this subject does not serve for this: {act}"))
-        };
+        let cannot =
+            |act: &Act| Error::new(ErrorKind::Unsupported, format!("this subject cannot do this: {act}"));
         let control = self.control.as_ref().ok_or_else(|| cannot(&act))?;
         if let Act::KillSeat(seat) | Act::CutOff(seat) = act {
             return self.act_on_seat(&act, seat, control).await;
@@ -133,7 +133,10 @@ impl RemoteServer {
         let (seated, members) = (self.site.seated(seat).await?, control.members().await?);
         let is_seated = |(_, port): &&(String, u16)| seated.ends_with(&format!(":{port}"));
         let role = members.iter().find(is_seated).map(|(role, _)| role.clone()).ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, format!("nobody has started the server at {seated}"))
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the control program does not know the server at {seated}"),
+            )
         })?;
         if matches!(act, Act::KillSeat(_)) {
             return control.kill(&[role]).await;
@@ -141,12 +144,15 @@ impl RemoteServer {
         let cables = members.into_iter().map(|(cable, _)| cable);
         let cables: Vec<String> = cables.filter(|cable| joins(cable, &role)).collect();
         match cables.is_empty() {
-            true => Err(Error::new(ErrorKind::Unsupported, format!("no cable leads to {role}"))),
+            true => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the control program can pause no link to {role}"),
+            )),
             false => control.pause(&cables).await,
         }
     }
 
-    /// Everything runs again, and in step.
+    /// Makes all servers run again and waits until they are in step.
     async fn mend(&self, control: &Control) -> Result<()> {
         match control.mend().await? {
             true => self.site.settle().await,
@@ -167,7 +173,7 @@ impl RemoteServer {
     }
 }
 
-/// Whether this is what lies between that server and another, and may be paused instead of either: `A~B`.
+/// Whether this process is the link between that server and another: `A~B`. It can be paused instead of either.
 fn joins(cable: &str, role: &str) -> bool {
     cable.split_once('~').is_some_and(|(one, other)| one == role || other == role)
 }
@@ -180,7 +186,7 @@ impl Server for RemoteServer {
 
     async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
         let url = match &self.network {
-            // Whoever looks on has to see what is, whatever befalls the others.
+            // The watcher must see the real state, whatever faults the others have.
             Some(network) if *options.label != *WATCHER => {
                 network.way(&options.label, &self.address, &*self.site).await?.url()
             }
@@ -191,7 +197,7 @@ impl Server for RemoteServer {
 
     async fn connect_to(&self, seat: Seat, options: Options) -> Result<Arc<dyn Locks>> {
         let seated = self.site.seated(seat).await?.parse().map_err(|error| {
-            Error::new(ErrorKind::Unsupported, "the suite wants addresses of numbers").because(error)
+            Error::new(ErrorKind::Unsupported, "the suite needs numeric IP addresses").because(error)
         })?;
         self.connect_at(&self.address.by([seated]).url(), options).await
     }
@@ -208,7 +214,12 @@ impl Server for RemoteServer {
     }
 
     fn program(&self, options: Options) -> Result<Command> {
-        let none = || Error::new(ErrorKind::Unsupported, "no program runs clients of this server");
+        let none = || {
+            Error::new(
+                ErrorKind::Unsupported,
+                "no program was given to run clients of this server as processes",
+            )
+        };
         let program = self.program.as_ref().ok_or_else(none)?;
         Ok(self.skew.put_on(program(&self.within(options))))
     }

@@ -1,11 +1,12 @@
-//! One kind of server, as far as the suite has to know it: how clients reach it, and what its operator can do.
+//! One kind of server, as far as the suite needs it: how clients reach it, and what its operator can do.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock::{Backend, Error, ErrorKind, Result, SessionId};
+use tidelock_core::backend::Backend;
+use tidelock_core::{Error, ErrorKind, Result, SessionId};
 
 use super::Control;
 use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap, Seat};
@@ -13,149 +14,150 @@ use crate::{Ability, Act, Belief, Can, Cost, Counts, Mishap, Seat};
 /// A server of one kind, at one URL.
 #[async_trait]
 pub trait Site: fmt::Debug + Send + Sync + 'static {
-    /// What it is called in reports.
+    /// The name in reports.
     fn name(&self) -> &str;
 
-    /// Where it is.
+    /// The URL of the server.
     fn url(&self) -> &str;
 
-    /// The port of a URL that says none.
+    /// The port if the URL has none.
     fn default_port(&self) -> u16;
 
-    /// What its promises rest on, a sentence each.
+    /// The assumptions behind its promises, one sentence each.
     fn assumptions(&self) -> Vec<String>;
 
-    /// What this kind of server cannot do, or have done to it, wherever it is.
+    /// What this kind of server can do, or have done to it, wherever it runs.
     fn can(&self, ability: Ability) -> Can;
 
-    /// Whether two guards may both be believed under that mishap.
+    /// Whether two guards may both be trusted under that mishap.
     fn belief(&self, mishap: Mishap) -> Belief;
 
-    /// How long claims live: the least that options allow, for every trial waits for some of them; more where a server
-    /// is that much less exact.
+    /// How long claims live. The default is the shortest ttl that options allow, because every trial waits for some.
+    /// It is longer where a server is less exact.
     fn ttl(&self) -> Duration {
         Duration::from_secs(1)
     }
 
-    /// What its operations cost, in commands as [`Site::counts`] counts them.
+    /// The cost of its operations, in commands as [`Site::counts`] counts them.
     fn cost(&self) -> Cost;
 
-    /// What whoever has started it calls the server that commands go to.
+    /// The control program's name for the server that commands go to.
     fn member(&self) -> &str;
 
-    /// What they call the servers that an act is done to: that one, unless several serve together.
+    /// The control program's names for the servers that an act applies to: the one above, unless several serve
+    /// together.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn members(&self, act: &Act, control: &Control) -> Result<Vec<String>> {
         let _ = (act, control);
         Ok(vec![self.member().to_owned()])
     }
 
-    /// Waits until servers that serve together are in step again, after some of them were down.
+    /// After some of several servers were down, waits until they are in step again.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// If that takes too long.
     async fn settle(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Sees to it that replicas miss what is written from now on.
+    /// Makes replicas miss all writes from now on.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn fall_behind(&self, control: &Control) -> Result<()> {
         let _ = control;
         Err(Error::new(ErrorKind::Unsupported, "this server has no replicas"))
     }
 
-    /// Has a replica take over from the server that has the most of a namespace.
+    /// Makes a replica take over from the server that has the most names of a namespace.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn fail_over(&self, namespace: &str, control: &Control) -> Result<()> {
         let _ = (namespace, control);
         Err(Error::new(ErrorKind::Unsupported, "this server has no replicas"))
     }
 
-    /// Which of its servers is in that seat, `HOST:PORT`.
+    /// The server in that seat, as `HOST:PORT`.
     ///
     /// # Errors
-    /// Trouble with the servers.
+    /// If the servers fail.
     async fn seated(&self, seat: Seat) -> Result<String> {
         let _ = seat;
-        Err(Error::new(ErrorKind::Unsupported, "this is one server"))
+        Err(Error::new(ErrorKind::Unsupported, "there is only one server"))
     }
 
-    /// Which of its servers has each of these names.
+    /// The server that has each of these names.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn homes(&self, names: &[String]) -> Result<Vec<String>> {
         let _ = names;
-        Err(Error::new(ErrorKind::Unsupported, "one server has all names"))
+        Err(Error::new(ErrorKind::Unsupported, "all names are on one server"))
     }
 
-    /// Gives a name of a namespace to another server, as an operator does it.
+    /// Moves a name of a namespace to another server, as an operator would.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn move_name(&self, namespace: &str, name: &str) -> Result<()> {
         let _ = (namespace, name);
-        Err(Error::new(ErrorKind::Unsupported, "one server has all names"))
+        Err(Error::new(ErrorKind::Unsupported, "all names are on one server"))
     }
 
-    /// What its servers tell clients the addresses of, each with its host and port.
+    /// The servers whose addresses the servers tell their clients, each with its host and port.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn told(&self) -> Result<Vec<(String, u16)>> {
         Ok(Vec::new())
     }
 
-    /// All the ways in which its servers write an address when they tell it, from its first byte to what ends it.
+    /// All the ways in which its servers write an address in a reply, from its first byte to its terminator.
     fn spellings(&self, host: &str, port: u16) -> Vec<String> {
         let _ = (host, port);
         Vec::new()
     }
 
-    /// What a client says on the connection that it is told things on, and on no other.
+    /// Text that a client sends only on its push connection.
     fn push_mark(&self) -> Option<&'static str>;
 
-    /// One more client's store, at that URL. Nothing is sent.
+    /// The store of one more client, at that URL. Nothing is sent yet.
     ///
     /// # Errors
-    /// What the URL is refused for.
+    /// If the URL is refused.
     fn backend(&self, url: &str) -> Result<Arc<dyn Backend>>;
 
-    /// What the server has been asked and has told since it started, by everyone.
+    /// All commands and signals of the server since it started, for all clients.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn counts(&self) -> Result<Counts>;
 
-    /// What is left in the namespaces that begin with `namespace`, a line each. Sessions in `open` may have what a
+    /// What is left in the namespaces that begin with `namespace`, one line each. Sessions in `open` may keep what a
     /// session needs.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn leftovers(&self, namespace: &str, open: &[SessionId]) -> Result<Vec<String>>;
 
     /// Makes the server forget everything.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn forget(&self) -> Result<()>;
 
-    /// Makes somebody known, who may do everything, or only log in.
+    /// Adds a user who may do everything, or may only log in.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn add_user(&self, user: &str, password: &str, may_everything: bool) -> Result<()>;
 
-    /// Makes somebody unknown again.
+    /// Removes a user.
     ///
     /// # Errors
-    /// Trouble with the server.
+    /// If the server fails.
     async fn remove_user(&self, user: &str) -> Result<()>;
 }

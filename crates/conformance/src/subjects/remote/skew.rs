@@ -1,24 +1,25 @@
-//! Clients whose clocks are apart, as those of different machines are: each is a process in a time namespace of its own,
-//! where its boot clock begins elsewhere. The program `unshare` of util-linux makes one, if the system lets it.
+//! Clients whose clocks differ, as on different machines. Each is a process in its own time namespace, where the boot
+//! clock starts at another value. The program `unshare` of util-linux creates one, if the system allows it.
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// As somebody who may make one, and without a process that stays when this one is killed.
+/// Options of `unshare`: become a user who may create a time namespace, and leave no process behind when this one is
+/// killed.
 const UNSHARE: [&str; 5] = ["--user", "--map-root-user", "--time", "--fork", "--kill-child"];
 
-/// How far apart the next client's clock is from the last one's, and how far the last one's is from ours.
+/// The clock difference between each client and the next, and the difference between the last client's clock and ours.
 #[derive(Debug, Default)]
 pub(super) struct Skew(Mutex<(Duration, Duration)>);
 
 impl Skew {
-    /// Clocks of clients that begin from now on are this far apart.
+    /// Clocks of clients that start from now on differ by this much.
     pub(super) fn set(&self, by: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (by, Duration::ZERO);
     }
 
-    /// What runs the next client, with a clock of its own.
+    /// The command that runs the next client with its own clock.
     pub(super) fn put_on(&self, command: Command) -> Command {
         let mut skew = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (by, last) = *skew;
@@ -32,7 +33,7 @@ impl Skew {
     }
 }
 
-/// Why clocks cannot be set apart here, if so.
+/// Why clocks cannot be made to differ here, if so.
 pub(super) fn why_not() -> Option<&'static str> {
     static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
     WHY_NOT.get_or_init(try_it).as_deref()
@@ -45,7 +46,7 @@ fn try_it() -> Option<String> {
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => format!("unshare: {error}"),
     };
-    Some(format!("no process can be given a boot clock of its own: {why}"))
+    Some(format!("this system cannot give a process its own boot clock: {why}"))
 }
 
 fn ahead_by(by: Duration) -> Command {

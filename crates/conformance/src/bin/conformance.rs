@@ -1,0 +1,9 @@
+//! `conformance`: the contract on the memory backend, the suite's own proof, and the table of guarantees.
+
+use std::process::ExitCode;
+
+use tidelock_conformance::program::{self, Backend};
+
+fn main() -> ExitCode {
+    program::main(&Backend::memory())
+}
