@@ -4,8 +4,9 @@
 //! sessions, with the next of the leader's pings: one every half tick. An answer says that the server heard the request,
 //! and not that the leader knows. But a *transaction* that was answered went to the leader and back on the same
 //! connection between the two, behind every note before it. So when one is answered that was sent more than half a tick
-//! after something else that was answered, the leader knows of that other. The session lives for its timeout from then
-//! on, whatever happens to that connection from here on.
+//! after the answer to something else had come, the leader knows of that other: the session lives for its timeout from
+//! when that was sent, whatever happens to that connection from here on. (Not half a tick after it was *sent*: a network
+//! that stalls may deliver both at once.)
 //!
 //! A client is not told the tick. But no session is shorter than two ticks, so what the shortest would get says enough; as
 //! long as that is not known, half a tick is a quarter of the ttl at most.
@@ -32,10 +33,18 @@ struct Proof {
     known: Moment,
     /// When the connection was asked for, until that is proved to be known.
     connected: Option<Moment>,
-    /// When something was sent that was answered, the earliest first: notes of it may be on their way.
-    heard: VecDeque<Moment>,
+    /// What was answered, the earliest first: notes of it may be on their way.
+    heard: VecDeque<Heard>,
     /// How long a note may take to the leader, if the connection stands: half a tick, and what a thread may be late.
     note_takes: Duration,
+}
+
+/// A request that was answered. It arrived at some time between the two: a network that stalls may deliver it long after
+/// it was sent, together with what was sent much later.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    sent: Moment,
+    answered: Moment,
 }
 
 impl Lease {
@@ -59,28 +68,28 @@ impl Lease {
         self.proof().note_takes = note_takes(self.ttl, half_tick);
     }
 
-    /// A transaction was answered that was sent then.
-    pub(crate) fn answered(&self, sent: Moment) {
+    /// A transaction was answered at `now` that was sent at `sent`.
+    pub(crate) fn answered(&self, sent: Moment, now: Moment) {
         let mut proof = self.proof();
         if let Some(asked) = proof.connected.take_if(|asked| *asked <= sent) {
             proof.known = proof.known.max(asked);
         }
         let noted_by = sent - proof.note_takes;
-        while let Some(first) = proof.heard.front().copied().filter(|first| *first <= noted_by) {
-            proof.known = proof.known.max(first);
+        while let Some(first) = proof.heard.front().copied().filter(|first| first.answered <= noted_by) {
+            proof.known = proof.known.max(first.sent);
             proof.heard.pop_front();
         }
         drop(proof);
-        self.heard(sent);
+        self.heard(sent, now);
     }
 
-    /// Anything was answered that was sent then.
-    pub(crate) fn heard(&self, sent: Moment) {
+    /// Anything was answered at `now` that was sent at `sent`.
+    pub(crate) fn heard(&self, sent: Moment, now: Moment) {
         let mut proof = self.proof();
         // Requests come by the thousand, and one in a while is enough.
-        let is_news = |last: &Moment| sent > *last + self.ttl / 32;
+        let is_news = |last: &Heard| sent > last.sent + self.ttl / 32;
         if proof.heard.back().is_none_or(is_news) {
-            proof.heard.push_back(sent);
+            proof.heard.push_back(Heard { sent, answered: now });
         }
     }
 
@@ -112,34 +121,50 @@ mod tests {
     #[test]
     fn an_answer_alone_proves_nothing_of_itself() {
         let lease = Lease::new(TTL, at(0));
-        lease.answered(at(20));
+        lease.answered(at(20), at(20));
         assert_eq!(lease.until(), at(0) + TTL, "the note may still be with a server that is cut off");
     }
 
     #[test]
     fn an_answer_proves_what_was_answered_half_a_tick_before() {
         let lease = Lease::new(TTL, at(0));
-        lease.answered(at(10));
-        lease.answered(at(18));
+        lease.answered(at(10), at(10));
+        lease.answered(at(18), at(18));
         assert_eq!(lease.until(), at(0) + TTL);
-        lease.answered(at(20));
+        lease.answered(at(20), at(20));
         assert_eq!(lease.until(), at(10) + TTL);
-        lease.answered(at(30));
+        lease.answered(at(30), at(30));
         assert_eq!(lease.until(), at(20) + TTL);
+    }
+
+    #[test]
+    fn what_may_have_arrived_together_proves_nothing() {
+        let lease = Lease::new(TTL, at(0));
+        lease.learn(Duration::from_secs(1));
+        // A network that stalled has delivered both at once: the note of the one is with its server still.
+        lease.heard(at(10), at(20));
+        lease.answered(at(19), at(20));
+        assert_eq!(lease.until(), at(0) + TTL);
+        lease.answered(at(23), at(23));
+        assert_eq!(
+            lease.until(),
+            at(19) + TTL,
+            "that was sent when the answer had been there for half a tick"
+        );
     }
 
     #[test]
     fn the_first_transaction_on_a_new_connection_proves_that_it_was_asked_for() {
         let lease = Lease::new(TTL, at(0));
-        lease.answered(at(10));
+        lease.answered(at(10), at(10));
         lease.reconnected(at(15));
         assert_eq!(lease.until(), at(0) + TTL, "nothing was answered on it");
-        lease.answered(at(14));
+        lease.answered(at(14), at(14));
         assert_eq!(lease.until(), at(0) + TTL, "that was sent on the one before");
-        lease.heard(at(16));
-        lease.answered(at(16));
+        lease.heard(at(16), at(16));
+        lease.answered(at(16), at(16));
         assert_eq!(lease.until(), at(15) + TTL);
-        lease.answered(at(26));
+        lease.answered(at(26), at(26));
         assert_eq!(lease.until(), at(16) + TTL);
     }
 
@@ -147,15 +172,15 @@ mod tests {
     fn the_tick_is_that_of_the_server_now() {
         let lease = Lease::new(TTL, at(0));
         lease.learn(Duration::from_secs(1));
-        lease.answered(at(4));
-        lease.answered(at(6));
+        lease.answered(at(4), at(4));
+        lease.answered(at(6), at(6));
         assert_eq!(lease.until(), at(4) + TTL);
         lease.reconnected(at(10));
-        lease.answered(at(11));
-        lease.answered(at(15));
+        lease.answered(at(11), at(11));
+        lease.answered(at(15), at(15));
         assert_eq!(lease.until(), at(10) + TTL, "a note may take a quarter of the ttl");
         lease.learn(Duration::from_secs(1));
-        lease.answered(at(17));
+        lease.answered(at(17), at(17));
         assert_eq!(lease.until(), at(15) + TTL);
     }
 
@@ -163,7 +188,8 @@ mod tests {
     fn a_thousand_answers_are_remembered_by_a_few() {
         let lease = Lease::new(TTL, at(0));
         for millis in 0..20_000 {
-            lease.answered(at(0) + Duration::from_millis(millis));
+            let now = at(0) + Duration::from_millis(millis);
+            lease.answered(now, now);
         }
         assert!(lease.proof().heard.len() < 20);
         assert!(lease.until() >= at(9) + TTL);

@@ -156,7 +156,7 @@ impl Desk {
         match made {
             Ok(made) => {
                 self.made(claim, &line, &made).await?;
-                self.lease.answered(sent);
+                self.lease.answered(sent, self.clock.now());
                 self.remember(claim, size);
             }
             // Who stood there first has left, or this one was evicted.
