@@ -147,11 +147,7 @@ mod tests {
         lease.answered(at(19), at(20));
         assert_eq!(lease.until(), at(0) + TTL);
         lease.answered(at(23), at(23));
-        assert_eq!(
-            lease.until(),
-            at(19) + TTL,
-            "this one was sent half a tick after the replies"
-        );
+        assert_eq!(lease.until(), at(19) + TTL, "this one was sent half a tick after the replies");
     }
 
     #[test]
