@@ -34,6 +34,7 @@ Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--d
                   started and stopped again
   --filter PART   only trials whose name contains this
   --deep          larger crowds, more rounds: takes minutes
+  --real-time     memory alone: on the boot clock, as a server is tested; takes a minute
   --report FILE   the file for the JSON report; with several runs, each adds its name to the file name
   --seed N        replays the random choices of an earlier run
   --write-table   runs on all backends, and writes the tables in README.md and docs/guarantees.md
@@ -47,6 +48,8 @@ const PROGRAM: &str = "conformance";
 const TARGET: &str = "contract";
 /// Not optimized: trials wait more than they work, and in a new clone most of the time is the build.
 const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bin", PROGRAM];
+/// The suite's flag for a memory backend on the boot clock.
+pub(crate) const REAL_TIME: &str = "--real-time";
 /// The leases of a server run in real time, and the unoptimized suite is ten times slower: trials would time out.
 const IN_REAL_TIME: &[&str] = &["--profile", "test"];
 
@@ -89,7 +92,8 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
     };
     let backends = request.backends()?;
     let workspace = Workspace::load()?;
-    let suite = Suite::of(&workspace, &backends)?;
+    let suite =
+        Suite::with(&workspace, &backends, if request.is_in_real_time() { IN_REAL_TIME } else { &[] })?;
     let went_well = if request.tells {
         suite.any()?.args(&request.others).interactive()?
     } else {
@@ -136,16 +140,13 @@ impl Suite {
         Ok(suite)
     }
 
-    /// The programs of these backends alone: nothing is built that only another backend needs.
-    fn of(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
-        Self::with(workspace, backends, &[])
-    }
-
-    /// The same for storms, which use the boot clock on every backend.
+    /// The programs of these backends alone, for storms, which use the boot clock on every backend.
     pub(crate) fn for_storms(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
         Self::with(workspace, backends, IN_REAL_TIME)
     }
 
+    /// The programs of these backends alone: nothing is built that only another backend needs. A backend without a server
+    /// is built with these flags.
     fn with(workspace: &Workspace, backends: &[&'static Backend], without_servers: &[&str]) -> Result<Self> {
         let mut suite = Self::empty(workspace)?;
         for backend in backends {
@@ -239,6 +240,7 @@ impl Request {
                 Long("report") => request.report = Some(flags.value()?.into()),
                 Long("write-table") => request.write_table = true,
                 Long("deep") => request.others.push("--deep".into()),
+                Long("real-time") => request.others.push(REAL_TIME.into()),
                 Long("filter") => request.others.extend(["--filter".into(), flags.value()?]),
                 Long("seed") => request.others.extend(["--seed".into(), flags.value()?]),
                 Long("list") => request.tell("--list"),
@@ -251,6 +253,10 @@ impl Request {
             }
         }
         Ok(Some(request))
+    }
+
+    fn is_in_real_time(&self) -> bool {
+        self.others.iter().any(|flag| flag == REAL_TIME)
     }
 
     fn tell(&mut self, what: &str) {

@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many panics 200 rounds of lock and release cause there.
-fn panics(runtime: &Runtime, store: Store) -> usize {
+fn panics(runtime: &Runtime, store: &Store) -> usize {
     let before = PANICS.load(Ordering::SeqCst);
     runtime.block_on(async {
         let locks = store.connect(Options::new()).await.unwrap();
@@ -42,15 +42,15 @@ fn a_runtime_without_timers_or_io_serves_as_well() {
     let store = || Store::open(&url()).unwrap();
     let build =
         |with: fn(&mut Builder) -> &mut Builder| with(&mut Builder::new_current_thread()).build().unwrap();
-    assert_eq!(panics(&build(|builder| builder.enable_io()), store()), 0, "without timers");
+    assert_eq!(panics(&build(|builder| builder.enable_io()), &store()), 0, "without timers");
     for runtime in [build(|builder| builder), build(|builder| builder.enable_time())] {
         assert_eq!(
-            panics(&runtime, store().connection_for_each_runtime(false)),
+            panics(&runtime, &store().connection_for_each_runtime(false)),
             0,
             "without I/O, as the option says"
         );
         // A runtime cannot be asked whether it has I/O. So it is tried once, in a task of its own.
-        assert!(panics(&runtime, store()) <= 1, "without I/O");
+        assert!(panics(&runtime, &store()) <= 1, "without I/O");
     }
 }
 

@@ -135,7 +135,7 @@ impl Desk {
         self.runtime.spawn(async move {
             match confirming.await {
                 Ok(_) | Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
-                    desk.lease.answered(sent);
+                    desk.lease.answered(sent, desk.clock.now());
                     desk.signals.look_everywhere();
                 }
                 Err(_) => {} // it is lost again

@@ -59,7 +59,7 @@ impl Desk {
             Ok(_) | Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {}
             Err(error) => return Err(self.trouble(&error.into())),
         }
-        self.lease.answered(sent);
+        self.lease.answered(sent, self.clock.now());
         let own = listing.await.map_err(|error| self.trouble(&error))?;
         let own: BTreeSet<(Name, ClaimId)> = own.iter().filter_map(|path| self.claim_of(path)).collect();
         let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
@@ -124,7 +124,7 @@ async fn beat(desk: Arc<Desk>) {
         loop {
             let sent = desk.clock.now();
             if desk.link.is_open() && desk.link.stat("/").await.is_ok() {
-                desk.lease.heard(sent);
+                desk.lease.heard(sent, desk.clock.now());
             }
             Sleep::until(&desk.clock, sent + desk.lease.ttl / 10).await;
         }

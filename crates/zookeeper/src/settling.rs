@@ -159,7 +159,7 @@ impl Desk {
         match made {
             Ok(made) => {
                 self.made(claim, &line, &made).await?;
-                self.lease.answered(sent);
+                self.lease.answered(sent, self.clock.now());
                 self.remember(claim, size);
             }
             // The first in line has left, or this claim was evicted.
