@@ -17,14 +17,13 @@ use tokio::runtime::Handle;
 use crate::fleet::Fleet;
 use crate::keys::Keys;
 use crate::link::WhenDropped;
+use crate::lua::record::SHORT;
 use crate::renewing::Renewing;
 use crate::script::{INSPECT, JOIN, LEAVE, LIGHTEN, LOOK, RENEW, RESIZE, Script};
 use crate::seen_through::SeenThrough;
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
 
-/// The longest ttl that the scripts' fast path handles.
-const SHORT: Duration = Duration::from_secs(15 * 60);
 /// The most claims that one script looks for.
 pub(crate) const LOOKS: usize = 1_000;
 
@@ -91,7 +90,7 @@ impl RedisSession {
             Kind::Mutex => format!("{ttl:011} {letter} {id} {}", self.label),
             _ => format!("{ttl:011} {letter} {id} {capacity} {weight} {}", self.label),
         });
-        let is_usual = self.ttl <= SHORT && weight <= capacity;
+        let is_usual = ttl <= SHORT && weight <= capacity;
         if patience == Patience::Now || *kind != Kind::Mutex || !is_usual {
             command.arg(if patience == Patience::Now { "now" } else { "wait" });
         }
