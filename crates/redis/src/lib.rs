@@ -24,6 +24,7 @@
 
 mod address;
 mod aside;
+mod calls;
 mod census;
 mod check;
 #[cfg(feature = "cluster")]

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 
 use crate::address::{self, Address};
+use crate::calls::Calls;
 use crate::check;
 #[cfg(feature = "cluster")]
 use crate::cluster::Cluster;
@@ -320,11 +321,8 @@ impl Backend for Store {
         let fleet = self.reach(reach).await?;
         check::permissions(&*fleet, &keys, id).await?;
         let session = RedisSession {
-            id,
-            ttl: options.ttl,
+            calls: Calls { session: id, ttl: options.ttl, label: options.label.clone(), keys },
             renew_within: options.command_deadline.min(options.ttl / 3),
-            label: options.label.clone(),
-            keys,
             clock: boot_clock(),
             runtime: Handle::current(),
             fleet,

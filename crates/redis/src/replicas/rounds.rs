@@ -18,9 +18,8 @@ use tokio::task::JoinSet;
 
 use super::gate::{Ask, Gate, Refused};
 use crate::link::{Link, WhenDropped};
-use crate::script::{self, CONFIRM};
 use crate::session::RedisSession;
-use crate::trouble;
+use crate::{script, trouble};
 
 /// The most grants in one round: between rounds, other scripts get a turn.
 const MOST: usize = 256;
@@ -121,9 +120,7 @@ impl Rounds {
     }
 
     fn confirm(&self, ask: &Ask) -> Cmd {
-        let mut command = CONFIRM.on(&ask.name, &self.session.keys);
-        command.arg(self.session.id.to_string()).arg(ask.id.to_string());
-        command.arg(ask.grant.token.store_order());
+        let command = self.session.calls.confirm(&ask.name, ask.id, ask.grant.token);
         script::by_text(&command).unwrap_or(command)
     }
 
@@ -243,7 +240,7 @@ async fn give_back(
     first_pause: Duration,
     why: Error,
 ) {
-    let surely_over = session.clock.now() + session.ttl;
+    let surely_over = session.clock.now() + session.calls.ttl;
     let has_left = session.leave(&ask.name, ask.id, Leave::Done).await.is_ok();
     if has_left {
         refused.forget(); // before it is told, because it then joins again
@@ -269,7 +266,7 @@ async fn give_back(
 /// configured pauses are, because the claim delays everyone.
 async fn leave_again(session: &RedisSession, ask: &Ask, first_pause: Duration, surely_over: Moment) {
     let clock = &session.clock;
-    let longest = session.ttl / 10;
+    let longest = session.calls.ttl / 10;
     let mut pause = first_pause.min(longest);
     while clock.now() < surely_over {
         Sleep::until(clock, clock.now() + pause).await;
