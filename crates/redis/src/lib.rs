@@ -25,12 +25,12 @@
 mod address;
 mod aside;
 mod calls;
-mod census;
 mod check;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod connector;
 mod dial;
+mod elections;
 mod fleet;
 mod inspection;
 mod keys;

@@ -38,7 +38,7 @@ pub(super) struct Rounds {
 
 /// The requests to one server.
 struct Lane {
-    way: Arc<Link>,
+    link: Arc<Link>,
     waiting: Vec<Ask>,
     is_under_way: bool,
     /// How long a refused claim pauses before it stands in line again. Zero while enough replicas answer.
@@ -91,7 +91,7 @@ impl Rounds {
         };
         let within = self.replicas.within;
         let lane = self.lanes.entry(shard).or_insert_with(|| Lane {
-            way: Arc::new(server.slow_way(within)),
+            link: Arc::new(server.slow_link(within)),
             waiting: Vec::new(),
             is_under_way: false,
             rest: Duration::ZERO,
@@ -107,14 +107,14 @@ impl Rounds {
             return;
         }
         lane.is_under_way = true;
-        let way = lane.way.clone();
+        let link = lane.link.clone();
         let asks: Vec<Ask> = lane.waiting.drain(..lane.waiting.len().min(MOST)).collect();
         let mut commands: Vec<Cmd> = asks.iter().map(|ask| self.confirm(ask)).collect();
         let mut wait = redis::cmd("WAIT");
         wait.arg(self.replicas.count).arg(self.replicas.within.as_millis() as u64);
         commands.push(wait);
         self.tasks.spawn(async move {
-            let replies = way.ask_all(commands).await;
+            let replies = link.ask_all(commands).await;
             Done::Asked(shard, asks, replies)
         });
     }
@@ -146,7 +146,7 @@ impl Rounds {
     fn asked(&mut self, shard: Shard, asks: Vec<Ask>, replies: Result<Vec<Value>>) {
         let Some(lane) = self.lanes.get_mut(&shard) else { return };
         lane.is_under_way = false;
-        let place = lane.way.place().to_owned();
+        let place = lane.link.place().to_owned();
         let outcome = replies.and_then(|mut replies| {
             let known = trouble::checked(replies.pop().unwrap_or_default(), &place)?;
             let Value::Int(known) = known else { return Err(trouble::strange(&known)) };
@@ -209,7 +209,7 @@ impl Rounds {
     fn tell(&mut self, shard: Shard, enough: bool, known: i64) {
         let (wanted, longest) = (self.replicas.count, self.longest_pause);
         let Some(lane) = self.lanes.get_mut(&shard) else { return };
-        let place = lane.way.place();
+        let place = lane.link.place();
         unharmed(|| match (enough, lane.rest.is_zero()) {
             (true, true) => {}
             (true, false) => tracing::info!(place, "enough replicas confirm grants again"),
