@@ -24,12 +24,13 @@
 
 mod address;
 mod aside;
-mod census;
+mod calls;
 mod check;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod connector;
 mod dial;
+mod elections;
 mod fleet;
 mod inspection;
 mod keys;
