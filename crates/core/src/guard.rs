@@ -11,7 +11,7 @@ use crate::backend::Grant;
 use crate::span::Span;
 use crate::stake::Stake;
 use crate::standing::{Standing, next_listener};
-use crate::{ClaimId, Error, ErrorKind, Name, Result, Token, Weight};
+use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
 
 /// A lock that is held. Dropping it gives the lock back in the background; [`release`](Guard::release) does the same
 /// and waits for it.
@@ -130,16 +130,20 @@ impl Guard {
         .await
     }
 
-    /// Gives the lock back and waits until the store has confirmed it: one round trip.
+    /// Gives the lock back, and waits for the store to confirm it: one round trip. If the store does not confirm it
+    /// within the deadline of one command, the lock is [on its way](Released::OnItsWay): that is no error, because the
+    /// work under the lock is done and the keeper continues to give it back. So `release().await?` is right after a
+    /// commit.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) if the lock was lost before: another client may have held it in the meantime. After
-    /// any other error the keeper continues to give it back.
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost before: another client may have held it in the meantime. There
+    /// is no other error.
     ///
     /// # Cancel safety
     /// The lock is given back in any case, also if the future is polled once and then neither polled nor dropped.
-    pub async fn release(self) -> Result<()> {
-        self.stake.release().await.map_err(|error| error.during("release").on(self.name()))
+    pub async fn release(self) -> Result<Released> {
+        let released = self.stake.release().await.map_err(|error| error.during("release").on(self.name()));
+        Released::of(released)
     }
 
     pub(crate) fn capacity(&self) -> Weight {
@@ -202,7 +206,7 @@ impl WriteGuard {
     ///
     /// # Cancel safety
     /// The lock is given back in any case.
-    pub async fn release(self) -> Result<()> {
+    pub async fn release(self) -> Result<Released> {
         self.0.release().await
     }
 }

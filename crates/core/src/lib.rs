@@ -71,6 +71,7 @@ mod pledge;
 mod reentrant;
 mod refused;
 mod registry;
+mod released;
 mod rwlock;
 mod semaphore;
 mod shield;
@@ -92,6 +93,7 @@ pub use mutex::{LockPlace, Mutex};
 pub use name::Name;
 pub use options::{Options, Replicas};
 pub use reentrant::{Owner, Reentrant, ReentrantGuard};
+pub use released::Released;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use striped::{StripeGuard, Striped};
@@ -100,6 +102,7 @@ pub use tidelock_model::{ClaimId, Kind, SessionId, Token, Weight};
 /// What most programs need: `use tidelock::prelude::*`, or the prelude of a backend's crate.
 pub mod prelude {
     pub use crate::{
-        Error, ErrorKind, Guard, Guards, Locks, Mutex, Options, RwLock, Semaphore, State, Token, WriteGuard,
+        Error, ErrorKind, Guard, Guards, Locks, Mutex, Options, Released, RwLock, Semaphore, State, Token,
+        WriteGuard,
     };
 }
