@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::backend::{Backend, Clock, Moment, Sleep};
 use crate::deadline;
+use crate::limit::Limit;
 use crate::live::Live;
 use crate::pledge::Pledge;
 use crate::{Error, ErrorKind, Line, Name, Options, Result, word};
@@ -246,22 +247,23 @@ impl Client {
     /// each up to its own deadline. If that end fails because another caller gave it less time, a caller with time
     /// left begins the end again.
     pub(crate) async fn close(&self, longest: Duration) -> Result<()> {
-        let (clock, by) = (self.clock(), self.after(longest));
-        let asked_by = self.after(longest - longest / 10); // leaves time to hear the result
+        let clock = self.clock();
+        let by = Limit::after(longest, &clock);
+        let asked_by = Limit::after(longest - longest / 10, &clock); // leaves time to hear the result
         loop {
             let (end, begun_by) = self.begin_closing(asked_by)?;
-            let Some(ended) = deadline::by(&clock, |_| by, end.result()).await else {
+            let Some(ended) = by.of(&clock, end.result()).await else {
                 let still =
                     "another close with a longer deadline is still under way; the locks are not free yet";
                 return Err(Error::new(ErrorKind::Timeout, still));
             };
-            if ended.is_ok() || begun_by == BegunBy::Asker || clock.now() >= asked_by {
+            if ended.is_ok() || begun_by == BegunBy::Asker || asked_by.is_over(&clock) {
                 return ended;
             }
         }
     }
 
-    fn begin_closing(&self, by: Moment) -> Result<(Pledge<()>, BegunBy)> {
+    fn begin_closing(&self, by: Limit) -> Result<(Pledge<()>, BegunBy)> {
         let mut slot = self.0.slot();
         let closing = match std::mem::take(&mut *slot) {
             Slot::Empty | Slot::Failed(_) => Closing::done(),
@@ -308,8 +310,8 @@ impl Client {
     }
 
     /// Closes the session that is being opened as soon as it is open. If that takes too long, gives the opening up.
-    async fn close_opening(clock: Arc<dyn Clock>, opening: Pledge<Arc<Live>>, by: Moment) -> Result<()> {
-        match deadline::by(&clock, |_| by, opening.clone().result()).await {
+    async fn close_opening(clock: Arc<dyn Clock>, opening: Pledge<Arc<Live>>, by: Limit) -> Result<()> {
+        match by.of(&clock, opening.clone().result()).await {
             Some(Ok(live)) => live.close(by).await,
             Some(Err(_)) => Ok(()), // there is no session to close
             None => {

@@ -57,6 +57,7 @@ mod guards;
 mod joint;
 mod keeper;
 mod lane;
+mod limit;
 mod line;
 mod live;
 mod locks;

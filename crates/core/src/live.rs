@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::backend::{Backend, Clock, Moment, Session, Signals};
+use crate::backend::{Backend, Clock, Session, Signals};
 use crate::deadline;
 use crate::keeper::{self, Errand, Keeper, ttl_of};
+use crate::limit::Limit;
 use crate::pledge::failed_inside;
 use crate::registry::Registry;
 use crate::{Error, ErrorKind, Options, Result, SessionId, shield};
@@ -82,13 +83,13 @@ impl Live {
     }
 
     /// Tries once more to end the session, which ends every claim in it. Its keeper has given up before.
-    pub(crate) async fn end(&self, by: Moment) -> Result<()> {
-        let ended = deadline::by(&self.clock, |_| by, self.session.close()).await;
+    pub(crate) async fn end(&self, by: Limit) -> Result<()> {
+        let ended = by.of(&self.clock, self.session.close()).await;
         ended.unwrap_or_else(|| Err(deadline::no_answer()))
     }
 
     /// Gives back every claim and ends the session. Waits until the store has confirmed it, until `by` at most.
-    pub(crate) async fn close(&self, by: Moment) -> Result<()> {
+    pub(crate) async fn close(&self, by: Limit) -> Result<()> {
         let (done, closed) = oneshot::channel();
         if self.keeper.send(Errand::Close { by, done }).is_err() {
             return Err(failed_inside());

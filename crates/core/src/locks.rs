@@ -108,8 +108,9 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     /// is dropped. Nothing is retried in the background.
     async fn close(&self) -> Result<()>;
 
-    /// Like [`close`](Locks::close), with its own deadline, which it keeps whatever the store does. A session that is
-    /// still being opened is then given up. Another caller that closes with a longer or a shorter deadline does not
+    /// Like [`close`](Locks::close), with its own deadline, which it keeps whatever the store does, and also in real
+    /// time if the store's clock is turned by hand and stands still. A session that is still being opened is then
+    /// given up. Another caller that closes with a longer or a shorter deadline does not
     /// change this one.
     ///
     /// # Errors

@@ -412,7 +412,7 @@ async fn a_max_hold_that_no_grant_outlives_is_called_by_its_name() -> Done {
         how.told_early = (usize::MAX, max_hold);
     })?;
     let error = locks.mutex("m")?.lock().await.map(drop).unwrap_err();
-    assert!(error.to_string().contains("max_hold, which is 100ms"), "{error}");
+    assert!(error.to_string().contains("max_hold (100ms) ended every grant"), "{error}");
     close(&slow, locks).await
 }
 
