@@ -86,7 +86,7 @@ mod word;
 
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fence;
-pub use guard::{Guard, Lost, State, WriteGuard};
+pub use guard::{Guard, Lost, State, Until, WriteGuard};
 pub use guards::{Guards, lock_all, lock_all_within};
 pub use line::{Line, Stander};
 pub use locks::Locks;
