@@ -28,6 +28,8 @@ struct Shared {
     backend: Arc<dyn Backend>,
     options: Arc<Options>,
     slot: Mutex<Slot>,
+    /// Whether it takes no more locks. Its session may still be open.
+    is_draining: AtomicBool,
 }
 
 /// The session of a client.
@@ -142,7 +144,12 @@ enum Current {
 impl Client {
     pub(crate) fn new(backend: Arc<dyn Backend>, options: Options) -> Result<Self> {
         options.check()?;
-        Ok(Self(Arc::new(Shared { backend, options: Arc::new(options), slot: Mutex::default() })))
+        Ok(Self(Arc::new(Shared {
+            backend,
+            options: Arc::new(options),
+            slot: Mutex::default(),
+            is_draining: AtomicBool::new(false),
+        })))
     }
 
     /// The store and the namespace, in the same words in every process.
@@ -176,6 +183,9 @@ impl Client {
     /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
     /// All acquires share the retries and the pauses between them.
     pub(crate) async fn live_after_outage(&self, by: Moment) -> Result<Arc<Live>> {
+        if self.0.is_draining.load(Ordering::Acquire) {
+            return Err(closed());
+        }
         match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
             Current::Opening(pledge) => Box::pin(self.opened_after_outage(pledge, by)).await,
@@ -263,6 +273,23 @@ impl Client {
         }
     }
 
+    /// Takes no more locks, waits until those that are held were given back, for `longest` at most, and then ends the
+    /// session. Returns whether all were given back.
+    pub(crate) async fn drain(&self, longest: Option<Duration>) -> Result<bool> {
+        let by = longest.map(|longest| Limit::after(longest, &self.clock()));
+        self.0.is_draining.store(true, Ordering::Release);
+        let live = match &*self.0.slot() {
+            Slot::Open(live) => Some(live.clone()),
+            _ => None, // nobody holds anything
+        };
+        let all = match live {
+            Some(live) => live.drain(by).await,
+            None => true,
+        };
+        self.close(self.options().command_deadline).await?;
+        Ok(all)
+    }
+
     fn begin_closing(&self, by: Limit) -> Result<(Pledge<()>, BegunBy)> {
         let mut slot = self.0.slot();
         let closing = match std::mem::take(&mut *slot) {
@@ -327,6 +354,7 @@ impl Client {
     pub(crate) fn sibling(&self, ttl: Duration) -> Result<Self> {
         match &*self.0.slot() {
             Slot::Closing(_) => Err(closed()),
+            _ if self.0.is_draining.load(Ordering::Acquire) => Err(closed()),
             _ => Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl)),
         }
     }

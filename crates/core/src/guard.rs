@@ -129,12 +129,10 @@ impl Guard {
     /// # let guard = locks.mutex("items")?.lock().await?;
     /// # work_through(vec![1, 2, 3], &guard).await?;
     ///
-    /// let mut jeopardy = tokio::spawn(guard.jeopardy());
     /// tokio::select! {
-    ///     state = &mut jeopardy => println!("it is {state:?}: take no more orders"),
+    ///     state = guard.jeopardy() => println!("it is {state:?}: take no more orders"),
     ///     () = take_orders() => {}
     /// }
-    /// # jeopardy.abort();
     /// # async fn take_orders() {}
     /// # locks.close().await }
     /// ```

@@ -1,5 +1,6 @@
 //! A session as this client uses it: the store's side, the table of its claims, and the channel to its keeper.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +80,32 @@ impl Live {
     fn heed(&self, error: &Error) {
         if error.kind() == ErrorKind::Lost {
             self.registry.over();
+        }
+    }
+
+    /// Takes no more claims, and turns away those that wait. Returns whether those that hold were all given back before
+    /// `by`, if there is such a limit; those that were lost count too.
+    pub(crate) async fn drain(&self, by: Option<Limit>) -> bool {
+        let (turned_away, holding) = self.registry.begin_draining();
+        for standing in turned_away {
+            // No keeper means that the session is closed, and the claim with it.
+            let _ = self.keeper.send(Errand::SeeThrough { standing, reply: None });
+        }
+        let given_back = async {
+            for standing in holding {
+                let lost = standing.listen();
+                poll_fn(|cx| lost.poll(cx)).await;
+            }
+            // Their users may still wait for the store to confirm it.
+            let confirmed = Limit::after(self.options.command_deadline, &self.clock);
+            confirmed.of(&self.clock, shield::around(self.registry.emptied())).await;
+        };
+        match by {
+            Some(by) => by.of(&self.clock, given_back).await.is_some(),
+            None => {
+                given_back.await;
+                true
+            }
         }
     }
 

@@ -273,8 +273,20 @@ impl Standing {
 
     /// It is over. Returns what it was before, unless it was over already.
     pub(crate) fn lose(&self, loss: Loss) -> Option<Footing> {
+        self.lose_if(loss, |_| true)
+    }
+
+    /// It is over unless it holds. Returns what it was before, unless it holds or was over already.
+    pub(crate) fn lose_unheld(&self, loss: Loss) -> Option<Footing> {
+        self.lose_if(loss, |stage| !matches!(stage, Stage::Held { .. }))
+    }
+
+    fn lose_if(&self, loss: Loss, is_meant: impl FnOnce(&Stage) -> bool) -> Option<Footing> {
         let mut stage = self.stage.lock();
         if matches!(&*stage, Stage::Gone(_)) && !cfg!(tidelock_fault = "two_may_lose_a_claim") {
+            return None;
+        }
+        if !is_meant(&stage) {
             return None;
         }
         let before = std::mem::replace(&mut *stage, Stage::Gone(loss));
