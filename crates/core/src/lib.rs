@@ -48,6 +48,8 @@ mod client;
 mod clock;
 mod deadline;
 mod departure;
+#[cfg(feature = "serde")]
+mod duration;
 mod error;
 mod escape;
 mod factory;
