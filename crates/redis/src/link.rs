@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
 use tidelock_core::backend::unharmed;
-use tidelock_core::{Error, ErrorKind, Options, Result};
+use tidelock_core::{Error, Options, Result};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot, watch};
@@ -556,5 +556,5 @@ pub(crate) async fn begin(answering: impl Future<Output = ()> + Send + 'static) 
 }
 
 pub(crate) fn silent(place: &str) -> Error {
-    Error::new(ErrorKind::Timeout, format!("{place} did not answer in time"))
+    Error::no_answer(place)
 }
