@@ -321,6 +321,10 @@ impl Signals for WireSignals {
         self.pass(|to| to.held(id, grant));
     }
 
+    fn stray(&self, id: ClaimId) {
+        self.pass(|to| to.stray(id));
+    }
+
     fn gone(&self, id: ClaimId) {
         self.pass(|to| to.gone(id));
     }

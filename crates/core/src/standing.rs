@@ -187,6 +187,11 @@ impl Standing {
         self.jeopardy.load(Ordering::Acquire)
     }
 
+    /// Whether the store has ever said that it waits.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.since() != Moment::START
+    }
+
     /// When it began to wait.
     pub(crate) fn since(&self) -> Moment {
         Moment::from_nanos(self.since.load(Ordering::Acquire))

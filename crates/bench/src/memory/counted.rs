@@ -128,6 +128,10 @@ impl Signals for Counted<Arc<dyn Signals>> {
         self.tell().held(id, grant);
     }
 
+    fn stray(&self, id: ClaimId) {
+        self.tell().stray(id);
+    }
+
     fn gone(&self, id: ClaimId) {
         self.tell().gone(id);
     }

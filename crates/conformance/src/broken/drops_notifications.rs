@@ -34,6 +34,7 @@ struct OnlyLoss(Arc<dyn Signals>);
 impl Signals for OnlyLoss {
     fn held(&self, _: ClaimId, _: Grant) {}
 
+    fn stray(&self, _: ClaimId) {}
     fn gone(&self, id: ClaimId) {
         self.0.gone(id);
     }

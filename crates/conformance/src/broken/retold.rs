@@ -68,6 +68,10 @@ impl<T: Teller> Signals for RetoldSignals<T> {
         self.to.held(id, retell(&*self.teller, id, grant));
     }
 
+    fn stray(&self, id: ClaimId) {
+        self.to.stray(id);
+    }
+
     fn gone(&self, id: ClaimId) {
         self.to.gone(id);
     }

@@ -56,6 +56,10 @@ impl Signals for OnlyGrants {
         self.0.held(id, grant);
     }
 
+    fn stray(&self, id: ClaimId) {
+        self.0.stray(id);
+    }
+
     fn gone(&self, _: ClaimId) {}
 
     fn look(&self, name: &Name) {

@@ -75,6 +75,10 @@ impl Signals for Overheard {
         self.to.held(id, grant);
     }
 
+    fn stray(&self, id: ClaimId) {
+        self.to.stray(id);
+    }
+
     fn gone(&self, id: ClaimId) {
         self.to.gone(id);
     }

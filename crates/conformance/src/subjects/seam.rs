@@ -265,6 +265,7 @@ struct Deaf;
 
 impl Signals for Deaf {
     fn held(&self, _: ClaimId, _: Grant) {}
+    fn stray(&self, _: ClaimId) {}
     fn gone(&self, _: ClaimId) {}
     fn look(&self, _: &Name) {}
     fn look_everywhere(&self) {}

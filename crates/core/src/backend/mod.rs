@@ -167,9 +167,12 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 ///
 /// No call blocks, and none calls back into the backend.
 pub trait Signals: fmt::Debug + Send + Sync + 'static {
-    /// This claim has been granted. If it has left before (a store that takes over from another may not know that),
-    /// it is given back soon: core renews its line at once, and the renewal reports the claim as a stray.
+    /// This claim has been granted. If it has left before, it is a [`stray`](Signals::stray).
     fn held(&self, id: ClaimId, grant: Grant);
+    /// This claim of the session stands in line, or holds, although it has left: a store that takes over from another
+    /// may not know that. Core gives it back at once if it remembers the claim's line; otherwise a renewal of all
+    /// lines finds it soon.
+    fn stray(&self, id: ClaimId);
     /// This claim, held or waiting, is no longer in line.
     fn gone(&self, id: ClaimId);
     /// Something changed in this line: look.

@@ -63,6 +63,8 @@ struct Renewing {
     under_way: bool,
     is_failing: bool,
     again: Option<Again>,
+    /// It was to be renewed while a renewal was under way, which may have passed the reason by.
+    once_more: bool,
 }
 
 impl Renewing {
@@ -151,6 +153,8 @@ impl Keeper {
         for standing in self.registry.overdue(now) {
             self.lose(standing, now);
         }
+        let strays = self.registry.take_strays();
+        self.give_back(strays);
         let wish = self.registry.take_wish();
         if now >= self.renew_at || wish == Some(Wish::RenewAll) {
             self.renew_at = now + ttl_of(&*self.session) / 3;
@@ -196,7 +200,11 @@ impl Keeper {
             // The claim's deadline was learnt late, or it was in another shard when its renewal failed
             // and has moved here.
             let needs_it = || renewing.again.is_none() && self.registry.is_any_in_need(&asked);
-            if renewing.under_way || !(which(renewing) || needs_it()) {
+            if renewing.under_way {
+                renewing.once_more |= which(renewing);
+                continue;
+            }
+            if !(which(renewing) || needs_it()) {
                 continue;
             }
             renewing.under_way = true;
@@ -321,6 +329,11 @@ impl Keeper {
                 telling::jeopardy(shard, asked, &error, is_news);
                 self.registry.in_jeopardy(asked);
             }
+        }
+        let renewing = self.shards.entry(shard).or_default();
+        // After a failure it is renewed again anyway, after a pause.
+        if std::mem::take(&mut renewing.once_more) && renewing.again.is_none() {
+            renewing.again = Some(Again { at: now, pause: self.options.first_pause });
         }
     }
 

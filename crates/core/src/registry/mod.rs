@@ -4,6 +4,7 @@
 //! here by its id. Waiting claims are also kept by name, because one look serves all waiters of a name. A look is due
 //! when a signal for that line has come, when its holder's lease ends, and in any case within a third of the ttl.
 
+mod departed;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -41,6 +42,10 @@ pub(crate) struct Registry {
     renews_at: Plain,
     /// What the keeper is to renew before that: a number of [`Wish`].
     wish: AtomicU8,
+    /// Claims that have left, and stand in line all the same. The keeper is to give them back.
+    strays: Cell<Vec<(Name, ClaimId)>>,
+    /// When everything was last renewed for the sake of a stray.
+    strays_renewed: Plain,
     nudge: Notify,
     /// Notified of every renewal that was answered or failed.
     renewed: Notify,
@@ -91,6 +96,8 @@ impl Registry {
             next_deadline: AtomicU64::new(u64::MAX),
             renews_at: Plain::new(0),
             wish: AtomicU8::new(0),
+            strays: Cell::new(Vec::new()),
+            strays_renewed: Plain::new(0),
             nudge: Notify::new(),
             renewed: Notify::new(),
             removed: Notify::new(),
@@ -202,6 +209,21 @@ impl Registry {
             1 => Some(Wish::RenewShort),
             _ => Some(Wish::RenewAll),
         }
+    }
+
+    /// The claims that the keeper is to give back, because the store has them although they have left.
+    pub(crate) fn take_strays(&self) -> Vec<(Name, ClaimId)> {
+        std::mem::take(&mut *self.strays.lock())
+    }
+
+    fn may_renew_for_strays(&self) -> bool {
+        let now = self.now();
+        let last = Moment::from_nanos(self.strays_renewed.load(Ordering::Acquire));
+        let is_due = last == Moment::START || now >= last + self.third();
+        if is_due {
+            self.strays_renewed.store(now.as_nanos(), Ordering::Release);
+        }
+        is_due
     }
 
     pub(crate) fn wish(&self, wish: Wish) {
@@ -535,9 +557,23 @@ impl Registry {
 impl Signals for Registry {
     fn held(&self, id: ClaimId, grant: Grant) {
         if id.session == self.session && !self.is_held(id, grant) {
-            // The claim has left, and a store that took over from another does not know that. Renewals find such
-            // claims, but until then they would be in everyone's way.
-            self.wish(Wish::RenewAll);
+            self.stray(id);
+        }
+    }
+
+    fn stray(&self, id: ClaimId) {
+        if id.session != self.session || self.knows(id) {
+            return;
+        }
+        let line = self.table.lock().departed.line_of(id.number);
+        match line {
+            Some(name) => {
+                self.strays.lock().push((name, id));
+                self.nudge.notify_one();
+            }
+            // A renewal finds it. Each of them is asked about all claims, so they come no more often than the keeper's.
+            None if self.may_renew_for_strays() => self.wish(Wish::RenewAll),
+            None => {}
         }
     }
 
@@ -586,6 +622,35 @@ mod tests {
         let claim = Claim::new(registry.next_id(), name, Kind::Mutex, Weight::ONE, Weight::ONE);
         let standing = registry.enter(claim).expect("open");
         (registry, standing)
+    }
+
+    fn grant(token: u64) -> Grant {
+        Grant { token: Token::from_u64(token).expect("a small number"), capacity: Weight::ONE }
+    }
+
+    #[test]
+    fn a_grant_to_a_claim_that_has_waited_and_left_has_it_given_back_and_renews_nothing() {
+        let (registry, standing) = entered();
+        registry.wait(&standing, Duration::from_secs(15));
+        let (name, id) = (standing.claim.name.clone(), standing.claim.id);
+        registry.held(id, grant(32));
+        assert!(registry.take_strays().is_empty(), "it is ours");
+        registry.remove(id.number);
+        registry.held(id, grant(64));
+        assert_eq!(registry.take_strays(), [(name, id)]);
+        assert_eq!(registry.take_wish(), None);
+    }
+
+    #[test]
+    fn strays_that_nobody_remembers_renew_everything_no_more_often_than_the_keeper_does() {
+        let (registry, _standing) = entered();
+        for number in 1_000..1_100 {
+            registry.held(ClaimId { session: registry.session, number }, grant(32));
+        }
+        assert_eq!(registry.take_wish(), Some(Wish::RenewAll));
+        registry.held(ClaimId { session: registry.session, number: 2_000 }, grant(32));
+        assert_eq!(registry.take_wish(), None);
+        assert!(registry.take_strays().is_empty());
     }
 
     #[test]

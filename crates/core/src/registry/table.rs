@@ -7,6 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::departed::Departed;
 use crate::backend::Moment;
 use crate::standing::Standing;
 use crate::{ClaimId, Name, SessionId};
@@ -17,6 +18,7 @@ pub(super) struct Table {
     pub(super) standing: HashMap<u64, Arc<Standing>, BuildHasherDefault<Scatter>>,
     waiting: HashMap<Name, Waiting>,
     due: BTreeSet<(Moment, Name)>,
+    pub(super) departed: Departed,
 }
 
 /// The waiters of one name.
@@ -123,7 +125,11 @@ impl Table {
     /// Removes a claim.
     pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Standing>> {
         self.stop_waiting(number);
-        self.standing.remove(&number)
+        let standing = self.standing.remove(&number)?;
+        if standing.has_waited() {
+            self.departed.add(number, standing.claim.name.clone());
+        }
+        Some(standing)
     }
 
     /// A claim no longer waits, because it is held or gone.

@@ -46,6 +46,7 @@ impl Signals for Heard {
         waker.into_iter().for_each(Waker::wake);
     }
 
+    fn stray(&self, _: ClaimId) {}
     fn gone(&self, _: ClaimId) {}
     fn look(&self, _: &Name) {}
     fn look_everywhere(&self) {}

@@ -26,6 +26,7 @@ impl Signals for Ears {
     fn held(&self, id: ClaimId, grant: Grant) {
         self.0.lock().unwrap().push(Told::Held(id, grant.token));
     }
+    fn stray(&self, _: ClaimId) {}
     fn gone(&self, id: ClaimId) {
         self.0.lock().unwrap().push(Told::Gone(id));
     }

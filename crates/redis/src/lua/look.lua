@@ -13,6 +13,21 @@ local counts = ARGV[3] ~= '0' and ARGV[3] ~= '1'
 
 at.must = true -- a look must not be refused
 read()
+-- The caller's own waiters whose lifetime is over leave now: their client has to stand in line anew.
+local life = at.seq and waiter(caller)
+if life and (life.born ~= '' or life.from == '' or life.from + life.lasts * TICKS <= now()) then
+  local dead = {}
+  for i = 4, #ARGV do
+    local claim = caller .. '-' .. ARGV[i]
+    local place = waits(claim)
+    if place and ends_of(life, place) <= now() then
+      dead[#dead + 1] = claim
+    end
+  end
+  if dead[1] then
+    stop_waiting(dead)
+  end
+end
 sweep()
 settle()
 local is_in_use = at.kind and at.used > 0

@@ -52,8 +52,10 @@ pub(super) enum Worth {
     All,
     /// The outcome comes later: to core, or here to a join without patience.
     Later(oneshot::Receiver<Result<()>>),
-    /// Its claim has left, or is leaving.
+    /// Its claim is leaving.
     Nothing,
+    /// Its claim has left.
+    Unknown,
 }
 
 impl Gate {
@@ -85,7 +87,7 @@ impl Gate {
         let joiner = (!has_patience).then_some(joiner);
         let mut known = self.known();
         let Some(known) = known.get_mut(&id.number).filter(|_| id.session == self.session) else {
-            return Worth::Nothing;
+            return Worth::Unknown;
         };
         match &mut known.stage {
             Stage::Counts(counts) if counts.token == grant.token => return Worth::All,
@@ -193,9 +195,15 @@ impl Refused<'_> {
 
 impl Signals for Gate {
     fn held(&self, id: ClaimId, grant: Grant) {
-        if let Worth::All = self.granted(id, grant, true) {
-            self.core.held(id, grant);
+        match self.granted(id, grant, true) {
+            Worth::All => self.core.held(id, grant),
+            Worth::Unknown => self.core.stray(id),
+            Worth::Later(_) | Worth::Nothing => {}
         }
+    }
+
+    fn stray(&self, id: ClaimId) {
+        self.core.stray(id);
     }
 
     fn gone(&self, id: ClaimId) {

@@ -65,7 +65,7 @@ impl ReplicatedSession {
                 Ok(counts) => counts.map(|()| place),
                 Err(_) => Ok(Place::Gone),
             },
-            Worth::Nothing => {
+            Worth::Nothing | Worth::Unknown => {
                 drop(self.inner.leave(&claim.name, claim.id, Leave::Void)); // nothing else gives it back
                 Ok(Place::Gone)
             }

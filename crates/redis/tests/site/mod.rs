@@ -167,6 +167,7 @@ impl Signals for Heard {
     fn held(&self, id: ClaimId, grant: Grant) {
         self.hear(Told::Held(id, grant));
     }
+    fn stray(&self, _: ClaimId) {}
     fn gone(&self, id: ClaimId) {
         self.hear(Told::Gone(id));
     }

@@ -127,6 +127,33 @@ fn those_whose_lifetime_is_over_do_not_live_by_what_their_client_asks_later() {
     }
 }
 
+/// A renewal that comes too late for the server, and in time for the client: a clock that stepped, a replica that missed
+/// the one before. Its waiters are dead, and have to stand in line anew, so the next look says so.
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_look_tells_a_client_which_of_its_waiters_are_dead() {
+    for seats in [false, true] {
+        for holders_ttl in [15_000, 24 * 3_600_000] {
+            let mut story =
+                Story::of(if holders_ttl == 15_000 { &[1_000, 15_000] } else { &[1_000, 86_400_000] });
+            let mut stand = |millis: u64, id: ClaimId| match seats {
+                true => story.take_seats(millis, id, 5).reply,
+                false => story.join(millis, id).reply,
+            };
+            assert!(matches!(stand(0, id(2, 1)), Reply::Held { .. }));
+            for number in 1..=20 {
+                assert!(matches!(stand(10, id(1, number)), Reply::Waiting { .. }));
+            }
+            story.renew(600, 1);
+            story.renew(2_500, 1);
+            let numbers: Vec<u64> = (1..=20).collect();
+            let seen = story.look(2_510, 1, &numbers);
+            let Reply::Seen { gone, .. } = &seen.reply else { panic!("{seen:?}") };
+            assert_eq!(gone.len(), 20, "{gone:?}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 fn who_comes_after_the_clock_was_set_back_lives_though_others_of_its_client_died() {

@@ -156,6 +156,7 @@ impl Signals for Heard {
         self.held.lock().unwrap().push((id, grant));
         self.something.notify_one();
     }
+    fn stray(&self, _: ClaimId) {}
     fn gone(&self, _: ClaimId) {}
     fn look(&self, name: &Name) {
         self.hints.lock().unwrap().push_back(name.clone());

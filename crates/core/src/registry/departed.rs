@@ -1,0 +1,58 @@
+//! The latest claims of this session that have waited in a line and left it.
+//!
+//! A store can grant such a claim all the same. Mostly its grant was on the way while it left. But a store that took
+//! over from another may not know that it has left: then it stands in everyone's way until it leaves again, and only
+//! this memory has the name of its line.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::Name;
+
+/// How many are remembered.
+const MOST: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Departed {
+    names: HashMap<u64, Name>,
+    /// Their numbers, the earliest first.
+    order: VecDeque<u64>,
+}
+
+impl Departed {
+    pub(super) fn add(&mut self, number: u64, name: Name) {
+        if self.names.insert(number, name).is_some() {
+            return;
+        }
+        self.order.push_back(number);
+        if self.order.len() > MOST
+            && let Some(earliest) = self.order.pop_front()
+        {
+            self.names.remove(&earliest);
+        }
+    }
+
+    /// The line that the claim has left.
+    pub(super) fn line_of(&self, number: u64) -> Option<Name> {
+        self.names.get(&number).cloned()
+    }
+}
+
+#[cfg(all(test, not(tidelock_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_latest_are_remembered() {
+        let mut departed = Departed::default();
+        let name = |number: u64| Name::new(&format!("line {number}")).expect("a name");
+        let most = u64::try_from(MOST).expect("a small number");
+        for number in 0..=most {
+            departed.add(number, name(number));
+            departed.add(number, name(number));
+        }
+        assert_eq!(departed.line_of(0), None);
+        assert_eq!(departed.line_of(1), Some(name(1)));
+        assert_eq!(departed.line_of(most), Some(name(most)));
+        assert_eq!((departed.names.len(), departed.order.len()), (MOST, MOST));
+    }
+}
