@@ -13,7 +13,7 @@ use site::alone::Alone;
 use site::replicated::{Frozen, Replicated};
 use site::wires::{Fault, Wires};
 use site::{command, fake, replicated};
-use tidelock_redis::{Error, ErrorKind, Guard, Locks, Options, State, Store};
+use tidelock_redis::{Error, Guard, Locks, Options, State, Store};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Only one test at a time uses the cluster.
