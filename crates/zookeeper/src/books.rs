@@ -8,7 +8,6 @@ mod own_line;
 mod turn;
 mod usage;
 mod void;
-mod watch;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,11 +22,11 @@ pub(crate) use turn::{Behind, Next, Turn};
 pub(crate) use usage::Usage;
 use usage::Used;
 use void::Void;
-pub(crate) use watch::{Task, What};
 
+use crate::listing::Seen;
 use crate::nodes::Node;
 use crate::order::{Ahead, Order};
-use crate::watching::Seen;
+use crate::watch::{Task, What};
 
 /// One session's books.
 #[derive(Debug)]

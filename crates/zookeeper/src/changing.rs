@@ -7,11 +7,10 @@ use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Stage, Stands};
+use crate::desk::Desk;
 use crate::link::Change;
-use crate::listing::Listing;
+use crate::listing::{Listing, Seen};
 use crate::resized::Resized;
-use crate::session::Desk;
-use crate::watching::Seen;
 
 impl Desk {
     /// A writer becomes a reader by deleting its second node.

@@ -14,7 +14,7 @@ use tidelock_core::backend::Moment;
 use tokio::sync::{Notify, watch};
 use zookeeper_client::{Client, Error as Said, EventType, OneshotWatcher, SessionState, StateWatcher};
 
-use crate::silence::Wanting;
+use crate::wanting::Wanting;
 
 /// The library's task for one connection.
 type Library = Pin<Box<dyn Future<Output = ()> + Send>>;

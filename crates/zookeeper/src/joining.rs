@@ -11,11 +11,11 @@ use tidelock_core::{Error, ErrorKind, Kind, Result, Token, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::{Before, Usage};
-use crate::gathering::{Answer, Listed, What};
+use crate::desk::Desk;
 use crate::link::{Change, Made};
-use crate::listing::Listing;
-use crate::nodes::beginnings;
-use crate::session::Desk;
+use crate::listing::{Listed, Listing};
+use crate::nodes::{beginnings, token};
+use crate::part::{Answer, What};
 
 /// Why a claim that cannot wait must not stand in a line.
 enum Unfree {
@@ -295,29 +295,4 @@ fn full() -> Error {
         "this client has as many claims as ZooKeeper can delete when a session ends (a megabyte of paths, \
          jute.maxbuffer); release some, or connect another client",
     )
-}
-
-/// A token holds a transaction number below 2^48: enough for 65 535 elections.
-pub(crate) fn token(czxid: i64) -> Result<Token> {
-    let order = u64::try_from(czxid).ok().and_then(Token::from_order);
-    order.ok_or_else(|| {
-        let wrong = format!(
-            "transaction {czxid:#x} does not fit a token: this ensemble has had more than 65535 elections"
-        );
-        Error::new(ErrorKind::Unsupported, wrong)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn transactions_are_tokens_until_they_do_not_fit() {
-        assert_eq!(token(7).unwrap().get(), 7 << 5);
-        assert_eq!(token((1 << 48) - 1).unwrap().store_order(), (1 << 48) - 1);
-        for czxid in [1 << 48, -1] {
-            assert_eq!(token(czxid).unwrap_err().kind(), ErrorKind::Unsupported);
-        }
-    }
 }

@@ -10,10 +10,10 @@ use tidelock_core::{ClaimId, Name, Result};
 use zookeeper_client::Error as Said;
 
 use crate::books::{Next, Stage, Stands};
-use crate::gathering::What;
+use crate::desk::Desk;
 use crate::link::Change;
-use crate::searching::Found;
-use crate::session::Desk;
+use crate::part::What;
+use crate::searches::Found;
 
 impl Desk {
     /// The leave is under way when this returns. May be called from any thread.

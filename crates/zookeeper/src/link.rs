@@ -16,7 +16,7 @@ use zookeeper_client::{
 };
 
 use crate::connection::{Connection, Watcher, Wire};
-use crate::silence::Missing;
+use crate::wanting::Missing;
 
 /// A reply under way.
 pub(crate) type Asked<T, E = Said> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;

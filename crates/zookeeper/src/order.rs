@@ -7,9 +7,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tidelock_core::{Kind, SessionId};
 
-use crate::books::What;
-use crate::listing::Standing;
-use crate::watching::Seen;
+use crate::listing::{Seen, Standing};
+use crate::watch::What;
 
 /// How many claims are remembered.
 const MOST: usize = 1_000;

@@ -9,9 +9,9 @@ use tidelock_core::backend::{Sleep, unharmed};
 use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo, SessionState};
 
 use crate::connection::{Connection, Wire};
+use crate::desk::Desk;
 use crate::dial::{Dial, Dialled, Refused};
 use crate::link;
-use crate::session::Desk;
 use crate::silence::Doubt;
 
 /// The pause between two rounds of the servers, at first and at most.

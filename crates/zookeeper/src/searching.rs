@@ -4,73 +4,16 @@
 //! that is requested later. In a crowd thousands are dropped at once. One list of a name serves all claims that are
 //! wanted when it is sent; claims that are added while it is under way share the next one.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use tidelock_core::{ClaimId, Name};
 use tokio::sync::oneshot;
 use zookeeper_client::Error as Said;
 
-use crate::listing::{Listing, Standing};
-use crate::session::Desk;
-
-/// The result of a search: the line, as it was after every earlier request.
-#[derive(Default)]
-pub(crate) struct Found {
-    standing: Vec<Standing>,
-    places: HashMap<ClaimId, usize>,
-    /// The claims in front that have their turn.
-    held: HashSet<ClaimId>,
-}
-
-impl Found {
-    pub(crate) fn find(&self, id: ClaimId) -> Option<&Standing> {
-        self.places.get(&id).map(|place| &self.standing[*place])
-    }
-
-    pub(crate) fn is_held(&self, id: ClaimId) -> bool {
-        self.held.contains(&id)
-    }
-}
-
-/// A claim that is looked for, and the channel for the result.
-type Wanted = (ClaimId, oneshot::Sender<Result<Arc<Found>, Said>>);
-
-/// The names that are being searched, and the claims to look for next there.
-#[derive(Default)]
-pub(crate) struct Searches(Mutex<HashMap<Name, Vec<Wanted>>>);
-
-impl Searches {
-    /// Returns whether a search of that name has to begin.
-    fn enter(&self, name: &Name, wanted: Wanted) -> bool {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = !names.contains_key(name);
-        names.entry(name.clone()).or_default().push(wanted);
-        is_new
-    }
-
-    fn end(&self, name: &Name) {
-        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        drop(ended); // the waiting tasks are woken after the lock is released
-    }
-
-    /// The claims to look for now. Empty: the search of that name is over.
-    fn next(&self, name: &Name) -> Vec<Wanted> {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = names.get_mut(name).map(std::mem::take).unwrap_or_default();
-        if next.is_empty() {
-            names.remove(name);
-        }
-        next
-    }
-}
-
-impl fmt::Debug for Searches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Searches")
-    }
-}
+use crate::desk::Desk;
+use crate::listing::Listing;
+use crate::searches::Found;
 
 impl Desk {
     /// Looks for a claim, after every request that was sent for it before. The search goes on even if the returned
@@ -112,8 +55,7 @@ impl Desk {
     async fn found(&self, name: &Name, listing: Listing) -> Result<Found, Said> {
         let seen = self.see(name, listing).await?;
         let held = seen.line.held().map(|claim| claim.id).collect();
-        let places = seen.listing.standing.iter().enumerate().map(|(place, standing)| (standing.id, place));
-        Ok(Found { places: places.collect(), held, standing: seen.listing.standing })
+        Ok(Found::new(seen.listing.standing, held))
     }
 }
 

@@ -8,11 +8,10 @@ use tidelock_model::{Place, place, touches};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::books::Usage;
-use crate::gathering::{Answer, Listed, What};
+use crate::desk::Desk;
 use crate::link::Change;
-use crate::listing::Listing;
-use crate::session::Desk;
-use crate::watching::Seen;
+use crate::listing::{Listed, Listing, Seen};
+use crate::part::{Answer, What};
 
 /// The decision about a claim that stands in line.
 enum Verdict {

@@ -13,13 +13,14 @@ use zookeeper_client::{Acls, Error as Said};
 
 use crate::address::{Address, SERVERS_OWN};
 use crate::books::Books;
+use crate::desk::Desk;
 use crate::dial::{Dial, Dialled};
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::nodes::Nodes;
 use crate::reconnecting::Ticket;
-use crate::searching::Searches;
-use crate::session::{Desk, ZooKeeperSession};
+use crate::searches::Searches;
+use crate::session::ZooKeeperSession;
 use crate::silence::Doubt;
 use crate::tls::Tls;
 use crate::{check, gathering, trouble};

@@ -10,38 +10,17 @@ use std::sync::Arc;
 
 use tidelock_core::backend::{Grant, Sight};
 use tidelock_core::{ClaimId, Kind, Name, Result, Weight};
-use tidelock_model::{Place, ShownLine, Watch, places, touches};
+use tidelock_model::{Place, places, touches};
 use zookeeper_client::{Error as Said, Stat};
 
-use crate::books::{Behind, Task, Turn, What};
+use crate::books::{Behind, Turn};
 use crate::connection::Watcher;
-use crate::gathering::Listed;
+use crate::desk::Desk;
 use crate::link::Asked;
-use crate::listing::{Listing, Standing};
+use crate::listing::{Listed, Listing, Seen, Standing};
 use crate::order::Ahead;
 use crate::resized::Resized;
-use crate::session::Desk;
-
-/// A line as it was seen.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) listing: Listing,
-    pub(crate) resized: Option<Resized>,
-    pub(crate) line: ShownLine,
-}
-
-impl Seen {
-    /// The node or line to watch in the store. None: the claim is not in the line.
-    pub(crate) fn what(&self, watch: Watch) -> Option<What> {
-        match watch {
-            Watch::Line => Some(What::Line),
-            Watch::Claim(id) => {
-                let node = self.listing.find(id)?.nodes().next_back()?;
-                Some(What::Node(node.clone()))
-            }
-        }
-    }
-}
+use crate::watch::{Task, What};
 
 impl Desk {
     /// Asks for the children of a line.

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use tidelock_core::Token;
 
-use crate::listing::is_before;
-use crate::nodes::Node;
+use crate::nodes::{Node, is_before};
 
 /// The stage of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]

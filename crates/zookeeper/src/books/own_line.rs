@@ -4,10 +4,10 @@ use tidelock_core::backend::{Aim, Armed, Claim, OwnLine as Rule, Watch};
 use tidelock_core::{ClaimId, Kind, SessionId, Weight};
 
 use super::claims::Claims;
-use super::{Behind, Next, Task, What};
-use crate::nodes::Node;
+use super::turn::{Behind, Next};
+use crate::listing::Seen;
 use crate::order::{Ahead, Order};
-use crate::watching::Seen;
+use crate::watch::{Task, What};
 
 /// The one kind and size that all claims in a line were seen to use.
 #[derive(Clone, Copy, Debug)]
@@ -155,15 +155,5 @@ impl OwnLine {
         let serial = self.rule.armed().map(|armed| armed.serial);
         let task = self.task.take_if(|(watched, _)| Some(*watched) != serial);
         [task.map(|(_, task)| task), capacity]
-    }
-}
-
-impl What {
-    /// The other client's claim to which the node belongs.
-    fn claim(&self) -> Option<ClaimId> {
-        match self {
-            Self::Node(node) => Node::parse(node).map(|node| node.id),
-            Self::Own(_) | Self::Line => None,
-        }
     }
 }

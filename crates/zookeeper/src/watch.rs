@@ -1,6 +1,9 @@
 //! What a client watches for its first claim that waits in a line.
 
+use tidelock_core::ClaimId;
 use tokio::task::AbortHandle;
+
+use crate::nodes::Node;
 
 /// The one thing that is worth waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +14,16 @@ pub(crate) enum What {
     Node(String),
     /// The line: any claim that comes or goes.
     Line,
+}
+
+impl What {
+    /// The other client's claim to which the node belongs.
+    pub(crate) fn claim(&self) -> Option<ClaimId> {
+        match self {
+            Self::Node(node) => Node::parse(node).map(|node| node.id),
+            Self::Own(_) | Self::Line => None,
+        }
+    }
 }
 
 /// A task. Dropping this ends the task and its watch.
