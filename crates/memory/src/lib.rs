@@ -55,6 +55,7 @@ mod news;
 mod row;
 mod session;
 mod slab;
+mod state;
 mod store;
 mod sync;
 mod table;
