@@ -20,6 +20,7 @@ mod place;
 mod rate;
 mod report;
 mod resident;
+mod result;
 mod scenario;
 mod slices;
 mod subject;
@@ -34,11 +35,9 @@ pub use crate::exclusion::Exclusion;
 use crate::flags::Flags;
 pub use crate::place::Place;
 use crate::report::Report;
+pub use crate::result::Result;
 use crate::scenario::SCENARIOS;
 pub use crate::subject::{Load, Stock, Subject, Twin};
-
-/// What everything here returns: trouble of any kind ends the run.
-pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// What a program of the benchmark does: measures what is opened at the place that the command line names.
 #[must_use]
@@ -67,7 +66,7 @@ async fn act<S: Subject>(subject: &S, flags: &Flags) -> Result<()> {
     if let Some(errand) = &flags.worker {
         return worker::run(subject, errand).await;
     }
-    let mut report = Report::new(subject, flags);
+    let mut report = Report::new(subject, flags.slices, flags.short);
     println!("{}", table::head(&report));
     for name in SCENARIOS.iter().filter(|name| flags.wants(name)) {
         let section = scenario::run(name, subject, &flags.plan()).await;

@@ -7,36 +7,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidelock_core::backend::Moment;
-use tidelock_core::{Guard, Result, State, Token, WriteGuard};
+use tidelock_core::{Guard, Result, State, Token};
 
+use crate::any_guard::AnyGuard;
 use crate::history::{Author, Recorder, What};
-
-/// A guard, or a writer's guard.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    Plain(Guard),
-    Write(WriteGuard),
-}
-
-impl Kept {
-    pub(crate) fn guard(&self) -> &Guard {
-        match self {
-            Self::Plain(guard) => guard,
-            Self::Write(guard) => guard,
-        }
-    }
-}
 
 /// A hold. Dropping it drops its guard.
 pub struct Hold {
     /// `None` only while it is being taken apart.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<AnyGuard>>,
     author: Author,
     recorder: Arc<Recorder>,
 }
 
 impl Hold {
-    pub(crate) fn new(kept: Kept, author: Author, recorder: Arc<Recorder>) -> Self {
+    pub(crate) fn new(kept: AnyGuard, author: Author, recorder: Arc<Recorder>) -> Self {
         let kept = Arc::new(kept);
         recorder.granted(&author, &kept);
         Self { kept: Some(kept), author, recorder }
@@ -65,8 +50,8 @@ impl Hold {
     /// As [`Guard::release`].
     pub async fn release(mut self) -> Result<()> {
         match self.take() {
-            Some(Kept::Plain(guard)) => guard.release().await,
-            Some(Kept::Write(guard)) => guard.release().await,
+            Some(AnyGuard::Plain(guard)) => guard.release().await,
+            Some(AnyGuard::Write(guard)) => guard.release().await,
             None => Ok(()),
         }
     }
@@ -79,7 +64,7 @@ impl Hold {
         let (author, recorder) = (self.author.clone(), self.recorder.clone());
         let since = recorder.now();
         let writer = match self.take_quietly() {
-            Some(Kept::Write(writer)) => writer,
+            Some(AnyGuard::Write(writer)) => writer,
             Some(plain) => return Ok(Self::again(plain, author, recorder, since)),
             None => unreachable!("only the end of the hold takes it"),
         };
@@ -87,11 +72,11 @@ impl Hold {
         let notes = Some((author, recorder));
         let downgrading = Downgrading { notes, since, work: Box::pin(writer.downgrade()) };
         let (reader, (author, recorder)) = downgrading.await?;
-        Ok(Self::again(Kept::Plain(reader), author, recorder, since))
+        Ok(Self::again(AnyGuard::Plain(reader), author, recorder, since))
     }
 
     /// The same claim with another guard.
-    fn again(kept: Kept, author: Author, recorder: Arc<Recorder>, since: Moment) -> Self {
+    fn again(kept: AnyGuard, author: Author, recorder: Arc<Recorder>, since: Moment) -> Self {
         let kept = Arc::new(kept);
         recorder.keep(&author, &kept, since);
         Self { kept: Some(kept), author, recorder }
@@ -101,13 +86,13 @@ impl Hold {
         &self.author
     }
 
-    fn take(&mut self) -> Option<Kept> {
+    fn take(&mut self) -> Option<AnyGuard> {
         self.recorder.let_go(&self.author);
         self.take_quietly()
     }
 
     /// The recorder looks at a guard only while it records, so this is the only reference here.
-    fn take_quietly(&mut self) -> Option<Kept> {
+    fn take_quietly(&mut self) -> Option<AnyGuard> {
         self.recorder.keep_no_more(&self.author);
         self.kept.take().and_then(Arc::into_inner)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidelock_core::Locks;
 
-use super::Plan;
+use super::plan::Plan;
 use super::relay::Relay;
 use crate::Result;
 use crate::count::Counts;

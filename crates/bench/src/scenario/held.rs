@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tidelock_core::Locks;
 
-use super::Plan;
+use super::plan::Plan;
 use crate::Result;
 use crate::crowd::Crowd;
 use crate::exclusion::Exclusion;

@@ -1,6 +1,6 @@
 //! `procs`: n processes, one name. Each process is this program again, as a worker ([`crate::worker`]).
 
-use super::Plan;
+use super::plan::Plan;
 use crate::Result;
 use crate::count::Counts;
 use crate::figure::Unit;

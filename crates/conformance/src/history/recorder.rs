@@ -16,7 +16,7 @@ use tidelock_core::backend::Moment;
 
 use super::{Event, What, Witness};
 use crate::Time;
-use crate::hold::Kept;
+use crate::any_guard::AnyGuard;
 
 /// The events of one trial.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Log {
 #[derive(Debug)]
 struct Holding {
     who: Arc<str>,
-    kept: Weak<Kept>,
+    kept: Weak<AnyGuard>,
     since: Moment,
 }
 
@@ -135,7 +135,7 @@ impl Recorder {
     }
 
     /// Records a grant; `kept` keeps its guard.
-    pub(crate) fn granted(&self, author: &Author, kept: &Arc<Kept>) {
+    pub(crate) fn granted(&self, author: &Author, kept: &Arc<AnyGuard>) {
         let guard = kept.guard();
         let (told, stood) = self.witness.told(guard.claim());
         let mut log = self.log();
@@ -166,7 +166,7 @@ impl Recorder {
     }
 
     /// The hold continues under another guard, which the recorder could not look at since `since`.
-    pub(crate) fn keep(&self, author: &Author, kept: &Arc<Kept>, since: Moment) {
+    pub(crate) fn keep(&self, author: &Author, kept: &Arc<AnyGuard>, since: Moment) {
         let mut log = self.log();
         let now = self.time.now(); // before the guard is asked
         match kept.guard().state() {
@@ -228,7 +228,7 @@ impl Recorder {
 }
 
 impl Log {
-    fn keep(&mut self, author: &Author, kept: &Arc<Kept>, since: Moment) {
+    fn keep(&mut self, author: &Author, kept: &Arc<AnyGuard>, since: Moment) {
         let holding = Holding { who: author.who.clone(), kept: Arc::downgrade(kept), since };
         self.held.entry(author.name.clone()).or_default().insert(author.claim, holding);
     }

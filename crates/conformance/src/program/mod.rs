@@ -3,16 +3,17 @@
 //!
 //! Each backend has a program of its own, of a few lines: it says what its backend is, and calls [`main`].
 
+mod say;
 mod storm;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lexopt::ValueExt;
+use say::say;
 use tidelock_core::Options;
 
 use crate::report::{POINTS, Painter, table};
@@ -181,7 +182,10 @@ fn act(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
         What::List => list(flags),
         What::Table(files) => say(table(&read(files)?)?.trim_end()),
         What::Prove => return Ok(prove_all(flags)),
-        What::Storm(lasts) => return storm::run(backend, flags, *lasts),
+        What::Storm(lasts) => {
+            let seed = flags.seed.unwrap_or_else(new_seed);
+            return Ok(storm::run(&subject(backend, flags)?, seed, *lasts));
+        }
         What::Run => return run_all(backend, flags),
     }
     Ok(true)
@@ -265,13 +269,6 @@ fn notes(trial: &Trial) -> String {
         notes.push(format!("needs to {}", needs.join(", ")));
     }
     if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
-}
-
-/// Prints a line. If the reader is gone, as behind `| head`, the program exits.
-fn say(text: &str) {
-    if writeln!(std::io::stdout(), "{text}").is_err() {
-        std::process::exit(2);
-    }
 }
 
 /// The subject to test. A server must have answered once.

@@ -17,6 +17,7 @@
 //! the same plan. The outcome also depends on the store and on chance, so a rare fault may need a few rounds of its
 //! seed.
 
+mod name;
 mod plan;
 mod player;
 mod process;
@@ -156,11 +157,6 @@ impl Counts {
 /// The time that a client may need to find out that its connection has died silently, and to ask again. It adds to the
 /// lifetime of a holder: the time that a command may take, and the longest pause after it.
 const RECOVERY: Duration = Duration::from_secs(4);
-
-/// A pause this long may have the effects of a fault.
-fn stumble(ttl: Duration) -> Duration {
-    ttl / 6
-}
 
 /// Plays one round, and checks its story.
 fn play(subject: &Arc<dyn Subject>, storm: &Storm, seed: u64) -> Round {

@@ -9,7 +9,8 @@ use tidelock_core::{Error, ErrorKind};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::plan::{Mood, Part, Spot};
+use super::name::{Mood, Spot};
+use super::plan::Part;
 use super::register::Registers;
 use super::step::{Deed, End, How, Step, Taking};
 use crate::failure::{Failure, Outcome};

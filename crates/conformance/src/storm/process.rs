@@ -19,12 +19,12 @@ use tidelock_core::{Error, ErrorKind, Options, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::plan::{Part, Spot};
+use super::name::Spot;
+use super::plan::Part;
 use super::player::{Field, let_loose};
-use super::pulse::{Beat, Pulse};
+use super::pulse::{Beat, Pulse, stumble};
 use super::register::Registers;
 use super::story::{Spell, Story};
-use super::stumble;
 use crate::child::Running;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};

@@ -68,3 +68,8 @@ impl Drop for Pulse {
         }
     }
 }
+
+/// A pause this long may have the effects of a fault.
+pub(super) fn stumble(ttl: Duration) -> Duration {
+    ttl / 6
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::{Mood, Spot};
+use super::name::{Mood, Spot};
 use crate::{Dice, Want};
 
 /// The largest number of tasks in one burst.

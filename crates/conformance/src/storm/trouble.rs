@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use super::plan::{self, Plan};
 use crate::{Ability, Act, Can, Dice, Mishap, Seat, Subject, Way, Whom};
 
 /// A fault, and its heal.
@@ -16,6 +15,26 @@ pub(super) struct Trouble {
     pub(super) blow: Blow,
     /// How long it lasts.
     pub(super) lasts: Duration,
+}
+
+/// What a fault can hit.
+pub(super) struct Targets<'a> {
+    pub(super) names: Vec<&'a str>,
+    /// The labels of the clients of this process.
+    pub(super) clients: Vec<&'a str>,
+    /// How many clients are processes of their own.
+    pub(super) processes: usize,
+}
+
+impl Targets<'_> {
+    /// Whether the round has a single client.
+    fn is_lonely(&self) -> bool {
+        self.clients.len() == 1
+    }
+
+    fn name(&self, dice: &Dice) -> String {
+        (*dice.pick(&self.names)).to_owned()
+    }
 }
 
 /// The fault.
@@ -70,20 +89,20 @@ impl std::fmt::Display for Blow {
 }
 
 /// The troubles for a round of this length.
-pub(super) fn draw(plan: &Plan, subject: &dyn Subject, lasts: Duration) -> Vec<Trouble> {
-    let dice = Dice::new(plan.seed, "troubles");
+pub(super) fn draw(seed: u64, targets: &Targets<'_>, subject: &dyn Subject, lasts: Duration) -> Vec<Trouble> {
+    let dice = Dice::new(seed, "troubles");
     let ttl = subject.ttl();
     let mut troubles = Vec::new();
     let mut passed = Duration::ZERO;
     // One sort of fault for a round, or all of them: some bugs need the same fault again and again.
-    let season = dice.below(if plan::is_lonely(plan.seed) { 2 } else { 4 });
+    let season = dice.below(if targets.is_lonely() { 2 } else { 4 });
     let has_network = can(subject, &Blow::Act(Act::Cut(Whom::Everyone)));
     let season = if has_network { season } else { 2 };
     while passed < lasts {
         let blow = match season {
-            0 => cut(plan, &dice),
-            1 => any_of_the_network(plan, &dice),
-            _ => any(plan, &dice),
+            0 => cut(targets, &dice),
+            1 => any_of_the_network(targets, &dice),
+            _ => any(targets, &dice),
         };
         let pause = part(&dice, ttl / 3);
         let length = if dice.one_in(4) { ttl / 2 + part(&dice, ttl * 2) } else { part(&dice, ttl / 2) };
@@ -111,12 +130,12 @@ fn part(dice: &Dice, most: Duration) -> Duration {
 }
 
 /// Connections are cut just after a request.
-fn cut(plan: &Plan, dice: &Dice) -> Blow {
-    Blow::Act(Act::CutAfter(whom(plan, dice), 2 + dice.below(30)))
+fn cut(targets: &Targets<'_>, dice: &Dice) -> Blow {
+    Blow::Act(Act::CutAfter(whom(targets, dice), 2 + dice.below(30)))
 }
 
-fn any_of_the_network(plan: &Plan, dice: &Dice) -> Blow {
-    let (whom, way) = (whom(plan, dice), if dice.one_in(2) { Way::There } else { Way::Back });
+fn any_of_the_network(targets: &Targets<'_>, dice: &Dice) -> Blow {
+    let (whom, way) = (whom(targets, dice), if dice.one_in(2) { Way::There } else { Way::Back });
     Blow::Act(match dice.below(10) {
         0 => Act::Cut(whom),
         1 => Act::Reset(whom),
@@ -125,26 +144,26 @@ fn any_of_the_network(plan: &Plan, dice: &Dice) -> Blow {
         4 | 5 => Act::Stall(whom, way),
         6 => Act::Strand(whom),
         7 => Act::Lag(whom, way, Duration::from_millis(1 + dice.below(100))),
-        _ => return cut(plan, dice),
+        _ => return cut(targets, dice),
     })
 }
 
-fn any(plan: &Plan, dice: &Dice) -> Blow {
+fn any(targets: &Targets<'_>, dice: &Dice) -> Blow {
     match dice.below(8) {
-        0 | 1 => at_the_seam(plan, dice),
-        2 | 3 => any_of_the_network(plan, dice),
-        4 => cut(plan, dice),
-        5 => Blow::Evict(dice.pick(&plan.names).name.clone(), 1 + index(dice, 3)),
-        6 if !plan.processes.is_empty() => {
-            let number = index(dice, plan.processes.len());
+        0 | 1 => at_the_seam(targets, dice),
+        2 | 3 => any_of_the_network(targets, dice),
+        4 => cut(targets, dice),
+        5 => Blow::Evict(targets.name(dice), 1 + index(dice, 3)),
+        6 if targets.processes > 0 => {
+            let number = index(dice, targets.processes);
             if dice.one_in(4) { Blow::Kill(number) } else { Blow::Stop(number) }
         }
-        _ => at_the_server(plan, dice),
+        _ => at_the_server(targets, dice),
     }
 }
 
-fn at_the_seam(plan: &Plan, dice: &Dice) -> Blow {
-    let whom = whom(plan, dice);
+fn at_the_seam(targets: &Targets<'_>, dice: &Dice) -> Blow {
+    let whom = whom(targets, dice);
     Blow::Act(match dice.below(8) {
         0 => Act::Refuse(whom),
         1 | 2 => Act::LoseReplies(whom, 1 + index(dice, 20)),
@@ -152,13 +171,13 @@ fn at_the_seam(plan: &Plan, dice: &Dice) -> Blow {
         4 => Act::HoldRequests(whom),
         5 => Act::HoldReplies(whom),
         6 => Act::DropSignals(whom),
-        _ if whom == Whom::Everyone => Act::StallName(dice.pick(&plan.names).name.clone()),
+        _ if whom == Whom::Everyone => Act::StallName(targets.name(dice)),
         _ => Act::EndSession(whom),
     })
 }
 
-fn at_the_server(plan: &Plan, dice: &Dice) -> Blow {
-    let name = dice.pick(&plan.names).name.clone();
+fn at_the_server(targets: &Targets<'_>, dice: &Dice) -> Blow {
+    let name = targets.name(dice);
     Blow::Act(match dice.below(12) {
         0 => Act::Restart,
         1 => Act::Crash,
@@ -173,10 +192,10 @@ fn at_the_server(plan: &Plan, dice: &Dice) -> Blow {
     })
 }
 
-fn whom(plan: &Plan, dice: &Dice) -> Whom {
+fn whom(targets: &Targets<'_>, dice: &Dice) -> Whom {
     match dice.one_in(3) {
         true => Whom::Everyone,
-        false => Whom::Client(dice.pick(&plan.clients).label.clone()),
+        false => Whom::Client((*dice.pick(&targets.clients)).to_owned()),
     }
 }
 
