@@ -6,7 +6,7 @@
 //!
 //! Each backend has a program of its own: a [`Subject`], and a `main` that gives it to [`main`].
 
-mod baton;
+mod bare_hand_off;
 mod count;
 mod crowd;
 mod effort;
@@ -29,7 +29,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-pub use crate::baton::{Baton, Teller, Waiters};
+pub use crate::bare_hand_off::{BareHandOff, Signaller, Waiters};
 pub use crate::count::Counts;
 pub use crate::exclusion::Exclusion;
 use crate::flags::Flags;
@@ -63,8 +63,8 @@ async fn dispatch<S: Subject>(open: impl AsyncFnOnce(Place) -> Result<S>) -> Res
 }
 
 async fn act<S: Subject>(subject: &S, flags: &Flags) -> Result<()> {
-    if let Some(errand) = &flags.worker {
-        return worker::run(subject, errand).await;
+    if let Some(task) = &flags.worker {
+        return worker::run(subject, task).await;
     }
     let mut report = Report::new(subject, flags.slices, flags.short);
     println!("{}", table::head(&report));

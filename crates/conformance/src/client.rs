@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidelock_core::{ErrorKind, Line, Locks, Result};
 
 use crate::any_guard::AnyGuard;
-use crate::history::{Author, Recorder, What};
+use crate::history::{Author, EventKind, Recorder};
 use crate::hold::Hold;
 use crate::want::Want;
 
@@ -106,14 +106,14 @@ impl Client {
     /// As [`tidelock_core::Semaphore::resize`].
     pub async fn resize(&self, name: &str, to: u32) -> Result<()> {
         let author = self.recorder.author(&self.label, name);
-        self.recorder.note(&author, What::Resizing { to });
+        self.recorder.note(&author, EventKind::Resizing { to });
         let resized = match self.locks.semaphore(name, to) {
             Ok(semaphore) => semaphore.resize(to).await,
             Err(error) => Err(error),
         };
         match &resized {
-            Ok(()) => self.recorder.note(&author, What::Resized { to }),
-            Err(error) if is_refusal(error.kind()) => self.recorder.note(&author, What::Refused),
+            Ok(()) => self.recorder.note(&author, EventKind::Resized { to }),
+            Err(error) if is_refusal(error.kind()) => self.recorder.note(&author, EventKind::Refused),
             Err(_) => {} // it may still be made
         }
         resized
@@ -148,7 +148,7 @@ impl Client {
         work: impl Future<Output = Result<Option<AnyGuard>>> + Send,
     ) -> Result<Option<Hold>> {
         let (kind, weight, capacity) = (want.kind(), want.weight(), want.capacity());
-        self.recorder.note(&author, What::Asked { kind, weight, capacity });
+        self.recorder.note(&author, EventKind::Asked { kind, weight, capacity });
         let asking = Asking { recorder: self.recorder.clone(), author, is_settled: false };
         Asked { asking, work: Box::pin(work) }.await
     }
@@ -195,11 +195,11 @@ impl Asking {
         match outcome {
             Ok(Some(kept)) => Ok(Some(Hold::new(kept, self.author.clone(), self.recorder.clone()))),
             Ok(None) => {
-                self.recorder.note(&self.author, What::Refused);
+                self.recorder.note(&self.author, EventKind::Refused);
                 Ok(None)
             }
             Err(error) => {
-                self.recorder.note(&self.author, What::Failed);
+                self.recorder.note(&self.author, EventKind::Failed);
                 Err(error)
             }
         }
@@ -209,7 +209,7 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.recorder.note(&self.author, What::Cancelled);
+            self.recorder.note(&self.author, EventKind::Cancelled);
         }
     }
 }

@@ -10,7 +10,7 @@ use tidelock_core::backend::Moment;
 use tidelock_core::{Guard, Result, State, Token};
 
 use crate::any_guard::AnyGuard;
-use crate::history::{Author, Recorder, What};
+use crate::history::{Author, EventKind, Recorder};
 
 /// A hold. Dropping it drops its guard.
 pub struct Hold {
@@ -68,7 +68,7 @@ impl Hold {
             Some(plain) => return Ok(Self::again(plain, author, recorder, since)),
             None => unreachable!("only the end of the hold takes it"),
         };
-        recorder.note(&author, What::Lightened { weight: 1 });
+        recorder.note(&author, EventKind::Lightened { weight: 1 });
         let notes = Some((author, recorder));
         let downgrading = Downgrading { notes, since, work: Box::pin(writer.downgrade()) };
         let (reader, (author, recorder)) = downgrading.await?;
@@ -120,7 +120,7 @@ impl<F: Future<Output = Result<Guard>>> Future for Downgrading<F> {
 impl<F> Drop for Downgrading<F> {
     fn drop(&mut self) {
         if let Some((author, recorder)) = &self.notes {
-            recorder.note_since(author, What::LetGo, self.since);
+            recorder.note_since(author, EventKind::LetGo, self.since);
         }
     }
 }

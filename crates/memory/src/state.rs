@@ -45,10 +45,10 @@ impl StoreState {
         let mut table = self.table.lock();
         table.expire(now);
         let outcome = work(&mut table);
-        let news = table.take_news();
+        let signals = table.take_signals();
         drop(table); // the receiver of a signal may call the store at once
-        if !news.is_empty() && self.mishaps.let_signals_pass() {
-            news.tell();
+        if !signals.is_empty() && self.mishaps.let_signals_pass() {
+            signals.tell();
         }
         outcome
     }

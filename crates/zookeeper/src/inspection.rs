@@ -3,15 +3,15 @@
 use tidelock_core::{ClaimId, Line, Name, Result, Stander, Token};
 use zookeeper_client::{Error as Said, Stat};
 
-use crate::desk::Desk;
 use crate::link::Read;
 use crate::listing::Listing;
 use crate::nodes::{self, token};
+use crate::open_session::OpenSession;
 
 /// How many nodes one request reads.
 const PAGE: usize = 500;
 
-impl Desk {
+impl OpenSession {
     pub(crate) async fn inspect(&self, name: &Name) -> Result<Line> {
         let line = self.nodes.line(name);
         // Sync first: our server may not know yet of a grant made through another server.

@@ -24,11 +24,9 @@
 //! This crate exports all of `tidelock`, so it is the only one to depend on.
 
 mod address;
-mod books;
 mod changing;
 mod check;
 mod connection;
-mod desk;
 mod dial;
 mod gathering;
 mod inspection;
@@ -37,11 +35,14 @@ mod lease;
 mod leaving;
 mod link;
 mod listing;
+mod missing;
 mod nodes;
+mod open_session;
 mod order;
-mod part;
+mod own_claims;
 mod reconnecting;
 mod renewing;
+mod request;
 mod resized;
 mod searches;
 mod searching;
@@ -56,7 +57,6 @@ mod tls;
 #[path = "no_tls.rs"]
 mod tls;
 mod trouble;
-mod wanting;
 mod watch;
 mod watching;
 

@@ -6,7 +6,7 @@ use zookeeper_client::Stat;
 
 use crate::nodes::Node;
 use crate::resized::Resized;
-use crate::watch::What;
+use crate::watch::Target;
 
 /// The longest list of children that other clients can read: a packet of the Java client has a megabyte by default.
 const LONGEST: usize = 1_000_000;
@@ -29,7 +29,7 @@ pub(crate) struct Listing {
 
 /// A line as it was seen.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct LineView {
     pub(crate) listing: Listing,
     pub(crate) resized: Option<Resized>,
     pub(crate) line: ShownLine,
@@ -114,14 +114,14 @@ impl Listing {
     }
 }
 
-impl Seen {
+impl LineView {
     /// The node or line to watch in the store. None: the claim is not in the line.
-    pub(crate) fn what(&self, watch: Watch) -> Option<What> {
+    pub(crate) fn target(&self, watch: Watch) -> Option<Target> {
         match watch {
-            Watch::Line => Some(What::Line),
+            Watch::Line => Some(Target::Line),
             Watch::Claim(id) => {
                 let node = self.listing.find(id)?.nodes().next_back()?;
-                Some(What::Node(node.clone()))
+                Some(Target::Node(node.clone()))
             }
         }
     }

@@ -7,11 +7,11 @@ use tidelock_core::backend::{Renewal, Sleep, unharmed};
 use tidelock_core::{ClaimId, Name, Result};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
-use crate::desk::Desk;
 use crate::link::Change;
 use crate::nodes::Node;
+use crate::open_session::OpenSession;
 
-impl Desk {
+impl OpenSession {
     /// A renewal is one transaction that changes nothing. A sync would not do: a leader that the others have already
     /// left still answers it.
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
@@ -45,10 +45,10 @@ impl Desk {
 
     /// Ends the session at the server, and all its nodes with it.
     pub(crate) fn end(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
-        self.books.close();
+        self.own_claims.close();
         self.link.close();
-        let desk = self.clone();
-        async move { desk.link.over().await }
+        let session = self.clone();
+        async move { session.link.over().await }
     }
 
     fn claim_of(&self, path: &str) -> Option<(Name, ClaimId)> {
@@ -59,44 +59,44 @@ impl Desk {
 
 /// Sends the server a request so often that the next renewal proves something recent. The library would ping it as
 /// often.
-pub(crate) async fn beat(desk: Arc<Desk>) {
+pub(crate) async fn beat(session: Arc<OpenSession>) {
     let beating = async {
         loop {
-            let sent = desk.clock.now();
-            if desk.link.is_open() && desk.link.stat("/").await.is_ok() {
-                desk.lease.heard(sent);
+            let sent = session.clock.now();
+            if session.link.is_open() && session.link.stat("/").await.is_ok() {
+                session.lease.heard(sent);
             }
-            Sleep::until(&desk.clock, sent + desk.lease.ttl / 10).await;
+            Sleep::until(&session.clock, sent + session.lease.ttl / 10).await;
         }
     };
     tokio::select! {
-        () = desk.link.over() => {}
+        () = session.link.over() => {}
         () = beating => {}
     }
 }
 
 /// Ends a session that is no longer renewed, or whose renewals get no reply. The library would keep it alive, and its
 /// claims with it. Core has given up all of them by then.
-pub(crate) async fn mind(desk: Arc<Desk>) {
+pub(crate) async fn mind(session: Arc<OpenSession>) {
     loop {
-        let until = desk.lease.until();
-        if desk.clock.now() >= until {
+        let until = session.lease.until();
+        if session.clock.now() >= until {
             break;
         }
         tokio::select! {
-            () = desk.link.over() => return, // it was closed or lost: nothing is left to end
-            () = Sleep::until(&desk.clock, until) => {}
+            () = session.link.over() => return, // it was closed or lost: nothing is left to end
+            () = Sleep::until(&session.clock, until) => {}
         }
     }
     unharmed(
-        || tracing::warn!(session = %desk.id, "session expired: no renewal in time; its locks are lost"),
+        || tracing::warn!(session = %session.id, "session expired: no renewal in time; its locks are lost"),
     );
-    let ended = desk.end();
-    let late = desk.clock.now() + desk.lease.ttl / 8;
+    let ended = session.end();
+    let late = session.clock.now() + session.lease.ttl / 8;
     tokio::select! {
         () = ended => {}
-        () = Sleep::until(&desk.clock, late) => {}
+        () = Sleep::until(&session.clock, late) => {}
     }
-    desk.link.cut();
-    desk.signals.over();
+    session.link.cut();
+    session.signals.over();
 }

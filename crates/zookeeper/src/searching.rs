@@ -11,11 +11,11 @@ use tidelock_core::{ClaimId, Name};
 use tokio::sync::oneshot;
 use zookeeper_client::Error as Said;
 
-use crate::desk::Desk;
 use crate::listing::Listing;
+use crate::open_session::OpenSession;
 use crate::searches::Found;
 
-impl Desk {
+impl OpenSession {
     /// Looks for a claim, after every request that was sent for it before. The search goes on even if the returned
     /// future is dropped.
     pub(crate) fn search(
@@ -32,14 +32,14 @@ impl Desk {
 
     async fn search_on(self: Arc<Self>, name: Name) {
         let line = self.nodes.line(&name);
-        let searching = Searching { desk: &self, name: &name };
+        let searching = Searching { session: &self, name: &name };
         loop {
             let wanted = self.searches.next(&name);
             if wanted.is_empty() {
                 return std::mem::forget(searching);
             }
             let ids: HashSet<ClaimId> = wanted.iter().map(|(id, _)| *id).collect();
-            self.lane.retract(|part| ids.contains(&part.id)); // drop unsent parts: they must not be done after the list
+            self.lane.retract(|request| ids.contains(&request.id)); // drop unsent requests: they must not be done after the list
             let found = match self.link.list_latest(&line).await {
                 Ok((children, stat)) => self.found(&name, Listing::of((children, stat, 0))).await,
                 Err(Said::NoNode) => Ok(Found::default()), // the line is gone
@@ -61,12 +61,12 @@ impl Desk {
 
 /// A search of a name. If a panic ends it, the waiting tasks are told, and the next search can begin.
 struct Searching<'a> {
-    desk: &'a Desk,
+    session: &'a OpenSession,
     name: &'a Name,
 }
 
 impl Drop for Searching<'_> {
     fn drop(&mut self) {
-        self.desk.searches.end(self.name);
+        self.session.searches.end(self.name);
     }
 }

@@ -8,34 +8,39 @@ use async_trait::async_trait;
 use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
 use tidelock_core::{ClaimId, Line, Name, Result, Token, Weight};
 
-use crate::desk::Desk;
+use crate::open_session::OpenSession;
 use crate::reconnecting::Ticket;
 use crate::renewing::{beat, mind};
-use crate::watch::Task;
+use crate::watch::AbortOnDrop;
 
 /// A session, and the tasks that reconnect it, renew it, and end it in time.
 #[derive(Debug)]
 pub(crate) struct ZooKeeperSession {
-    desk: Arc<Desk>,
-    _staying: Task,
-    _minding: Task,
-    _beating: Task,
+    session: Arc<OpenSession>,
+    _staying: AbortOnDrop,
+    _minding: AbortOnDrop,
+    _beating: AbortOnDrop,
 }
 
 impl ZooKeeperSession {
-    pub(crate) fn new(desk: Desk, ticket: Ticket) -> Self {
-        let desk = Arc::new(desk);
-        let staying = desk.runtime.spawn(desk.clone().stay(ticket)).abort_handle();
-        let minding = desk.runtime.spawn(mind(desk.clone())).abort_handle();
-        let beating = desk.runtime.spawn(beat(desk.clone())).abort_handle();
-        Self { desk, _staying: Task(staying), _minding: Task(minding), _beating: Task(beating) }
+    pub(crate) fn new(session: OpenSession, ticket: Ticket) -> Self {
+        let session = Arc::new(session);
+        let staying = session.runtime.spawn(session.clone().stay(ticket)).abort_handle();
+        let minding = session.runtime.spawn(mind(session.clone())).abort_handle();
+        let beating = session.runtime.spawn(beat(session.clone())).abort_handle();
+        Self {
+            session,
+            _staying: AbortOnDrop(staying),
+            _minding: AbortOnDrop(minding),
+            _beating: AbortOnDrop(beating),
+        }
     }
 }
 
 #[async_trait]
 impl Session for ZooKeeperSession {
     fn ttl(&self) -> Duration {
-        self.desk.lease.ttl
+        self.session.lease.ttl
     }
 
     /// A client has one connection, whatever the ensemble, and everything on it stalls together.
@@ -44,11 +49,11 @@ impl Session for ZooKeeperSession {
     }
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
-        self.desk.join(claim, patience).await
+        self.session.join(claim, patience).await
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        self.desk.look_for(name, waiting).await
+        self.session.look_for(name, waiting).await
     }
 
     /// Nothing to do here. The server refuses a request that was given up with its connection, because the session has
@@ -58,34 +63,34 @@ impl Session for ZooKeeperSession {
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        if how == Leave::Void && id.session == self.desk.id {
-            self.desk.books.make_void(id, self.desk.clock.now(), self.desk.lease.ttl * 2);
+        if how == Leave::Void && id.session == self.session.id {
+            self.session.own_claims.make_void(id, self.session.clock.now(), self.session.lease.ttl * 2);
         }
-        self.desk.clone().leave(name.clone(), id)
+        self.session.clone().leave(name.clone(), id)
     }
 
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
-        self.desk.lighten(claim, weight).await
+        self.session.lighten(claim, weight).await
     }
 
     async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
-        self.desk.resize(name, from, to).await
+        self.session.resize(name, from, to).await
     }
 
     async fn renew(&self, _: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
-        self.desk.renew(standing).await
+        self.session.renew(standing).await
     }
 
     async fn line(&self, name: &Name) -> Result<Line> {
-        self.desk.inspect(name).await
+        self.session.inspect(name).await
     }
 
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
-        self.desk.names(prefix, after).await
+        self.session.names(prefix, after).await
     }
 
     async fn close(&self) -> Result<()> {
-        self.desk.end().await;
+        self.session.end().await;
         Ok(())
     }
 }

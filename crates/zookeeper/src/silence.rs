@@ -16,7 +16,7 @@ use tidelock_core::backend::{Moment, Sleep, boot_clock};
 
 use crate::dial::Dial;
 use crate::link::Link;
-use crate::wanting::Wanting;
+use crate::missing::MissingReplies;
 
 /// How long a connection may be silent before it is compared with a new one, if the options allow that long.
 const DOUBT: Duration = Duration::from_millis(500);
@@ -56,10 +56,10 @@ impl Doubt {
     }
 
     /// Waits until the link's connection to that server is taken for dead.
-    pub(crate) async fn is_justified(&self, link: &Link, dial: &Dial, host: &str, wanting: &Wanting) {
+    pub(crate) async fn is_justified(&self, link: &Link, dial: &Dial, host: &str, missing: &MissingReplies) {
         let clock = boot_clock();
         loop {
-            wanting.silent_for(|now| self.patience(now), &clock).await;
+            missing.silent_for(|now| self.patience(now), &clock).await;
             let asked = link.stat("/");
             let began = clock.now();
             let here = async {
@@ -76,8 +76,8 @@ impl Doubt {
             };
             tokio::select! {
                 biased;
-                () = here => wanting.hears_all_until(began),
-                is_answered = there => if is_answered && wanting.is_silent_since(began) {
+                () = here => missing.hears_all_until(began),
+                is_answered = there => if is_answered && missing.is_silent_since(began) {
                     return;
                 }
             }

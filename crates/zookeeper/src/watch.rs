@@ -7,7 +7,7 @@ use crate::nodes::Node;
 
 /// The one thing that is worth waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Target {
     /// One of our own claims.
     Own(u64),
     /// The node of another client's claim.
@@ -16,7 +16,7 @@ pub(crate) enum What {
     Line,
 }
 
-impl What {
+impl Target {
     /// The other client's claim to which the node belongs.
     pub(crate) fn claim(&self) -> Option<ClaimId> {
         match self {
@@ -28,9 +28,9 @@ impl What {
 
 /// A task. Dropping this ends the task and its watch.
 #[derive(Debug)]
-pub(crate) struct Task(pub(crate) AbortHandle);
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
 
-impl Drop for Task {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -53,7 +53,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
 }
 
 impl<B: Exclusion> Pair<B> {
-    async fn start<S: Subject<Baton = B>>(
+    async fn start<S: Subject<BareHandOff = B>>(
         subject: &S,
         clients: &[Arc<dyn Locks>],
         more: usize,

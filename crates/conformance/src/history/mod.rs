@@ -12,7 +12,7 @@
 //! `broken` is absent, or describes the promise that the history breaks: `promise`, `sentence`, `name`, the `claims`
 //! involved, and the positions `from` and `to` in `events` between which it happens. Each event has `at` (nanoseconds
 //! since the trial began), `who`, `what`, and where they apply `name`, `claim`, `kind`, `weight`, `capacity`, `token`,
-//! `told`, `id`, `accepted`, `act`. The words for `what` are those of [`What::word`].
+//! `told`, `id`, `accepted`, `act`. The words for `what` are those of [`EventKind::word`].
 
 mod conflicts;
 mod event;
@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use event::{Event, What};
+pub use event::{Event, EventKind};
 pub use promise::Promise;
 pub(crate) use recorder::Author;
 pub use recorder::Recorder;

@@ -17,7 +17,6 @@
 //! the same plan. The outcome also depends on the store and on chance, so a rare fault may need a few rounds of its
 //! seed.
 
-mod name;
 mod plan;
 mod player;
 mod process;
@@ -27,6 +26,7 @@ mod round;
 mod step;
 mod story;
 mod trouble;
+mod used_name;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 pub use process::{Role, serve_as_player};
 
 use crate::Subject;
-use crate::history::{History, What, timeline};
+use crate::history::{EventKind, History, timeline};
 
 /// How to run a storm.
 #[derive(Clone, Debug)]
@@ -143,13 +143,14 @@ impl Round {
 
 impl Counts {
     fn of(history: &History) -> Self {
-        let count = |is: fn(&What) -> bool| history.events.iter().filter(|event| is(&event.what)).count();
+        let count =
+            |is: fn(&EventKind) -> bool| history.events.iter().filter(|event| is(&event.what)).count();
         Self {
-            asked: count(|what| matches!(what, What::Asked { .. })),
-            granted: count(|what| matches!(what, What::Granted { .. })),
-            failed: count(|what| matches!(what, What::Failed)),
-            lost: count(|what| matches!(what, What::Lost)),
-            faults: count(|what| matches!(what, What::Fault { .. })),
+            asked: count(|what| matches!(what, EventKind::Asked { .. })),
+            granted: count(|what| matches!(what, EventKind::Granted { .. })),
+            failed: count(|what| matches!(what, EventKind::Failed)),
+            lost: count(|what| matches!(what, EventKind::Lost)),
+            faults: count(|what| matches!(what, EventKind::Fault { .. })),
         }
     }
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use tidelock_core::Options;
 
-use super::name::Spot;
 use super::step::{Pace, Steps};
 use super::trouble::{self, Targets, Trouble};
+use super::used_name::UsedName;
 use crate::{Ability, Can, Dice, Subject};
 
 /// The plan of one round.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    pub(super) names: Vec<Spot>,
+    pub(super) names: Vec<UsedName>,
     /// Clients of this process.
     pub(super) clients: Vec<Part>,
     /// Clients in processes of their own.
@@ -50,7 +50,7 @@ impl Plan {
     /// The plan of a seed, for a round of this length on this subject.
     pub(super) fn draw(seed: u64, subject: &dyn Subject, lasts: Duration) -> Self {
         let dice = Dice::new(seed, "round");
-        let names = Spot::draw(seed);
+        let names = UsedName::draw(seed);
         let part = |kind: &str, number: u64| Part::draw(seed, &format!("{kind} {number}"));
         let is_lonely = is_lonely(seed);
         let clients = if is_lonely { 1 } else { 2 + dice.below(3) };
@@ -62,7 +62,7 @@ impl Plan {
         let mut plan = Self { seed, names, clients, processes, troubles: Vec::new() };
         if !is_calm {
             let targets = Targets {
-                names: plan.names.iter().map(|spot| &*spot.name).collect(),
+                names: plan.names.iter().map(|used_name| &*used_name.name).collect(),
                 clients: plan.clients.iter().map(|part| &*part.label).collect(),
                 processes: plan.processes.len(),
             };
@@ -73,7 +73,7 @@ impl Plan {
 
     /// The plan in one line.
     pub(super) fn sentence(&self) -> String {
-        let names: Vec<&str> = self.names.iter().map(|spot| &*spot.name).collect();
+        let names: Vec<&str> = self.names.iter().map(|used_name| &*used_name.name).collect();
         let tasks: usize = self.clients.iter().chain(&self.processes).map(|part| part.tasks).sum();
         format!(
             "{} clients and {} processes, {tasks} tasks, on {}; {}",
@@ -118,7 +118,7 @@ impl Part {
     }
 
     /// The steps of one of its tasks, without end.
-    pub(super) fn steps(&self, task: usize, names: &[Spot], ttl: Duration) -> Steps {
+    pub(super) fn steps(&self, task: usize, names: &[UsedName], ttl: Duration) -> Steps {
         let dice = Dice::new(self.seed, &format!("{}, task {task}", self.label));
         let pace = match is_lonely(self.seed) {
             true => *dice.pick(&[Pace::Leisurely, Pace::Leisurely, Pace::Steady]),
@@ -157,12 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn all_moods_come_up_and_some_rounds_are_calm() {
+    fn all_usages_come_up_and_some_rounds_are_calm() {
         let memory = subjects::memory_in_real_time();
         let plans: Vec<Plan> =
             (0..200).map(|seed| Plan::draw(seed, &memory, Duration::from_secs(6))).collect();
         for word in ["mutex", "table", "pool", "rollout", "resized", "mixed"] {
-            let has = |plan: &&Plan| plan.names.iter().any(|spot| spot.mood.word() == word);
+            let has = |plan: &&Plan| plan.names.iter().any(|used_name| used_name.usage.word() == word);
             assert!(plans.iter().filter(has).count() > 20, "{word}");
         }
         let calm = plans.iter().filter(|plan| plan.troubles.is_empty()).count();

@@ -12,7 +12,7 @@ use crate::{Ability, Act, Can, Dice, Mishap, Seat, Subject, Way, Whom};
 pub(super) struct Trouble {
     /// How long all is well before it.
     pub(super) pause: Duration,
-    pub(super) blow: Blow,
+    pub(super) fault: Fault,
     /// How long it lasts.
     pub(super) lasts: Duration,
 }
@@ -39,7 +39,7 @@ impl Targets<'_> {
 
 /// The fault.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Blow {
+pub(super) enum Fault {
     /// An act on the server or the network.
     Act(Act),
     /// The process with that number is killed.
@@ -50,7 +50,7 @@ pub(super) enum Blow {
     Evict(String, usize),
 }
 
-impl Blow {
+impl Fault {
     /// The mishaps that it is for current holders, if it is more than a delay.
     pub(super) fn mishaps(&self) -> &'static [Mishap] {
         match self {
@@ -77,7 +77,7 @@ impl Blow {
     }
 }
 
-impl std::fmt::Display for Blow {
+impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Act(act) => act.fmt(f),
@@ -96,19 +96,19 @@ pub(super) fn draw(seed: u64, targets: &Targets<'_>, subject: &dyn Subject, last
     let mut passed = Duration::ZERO;
     // One sort of fault for a round, or all of them: some bugs need the same fault again and again.
     let season = dice.below(if targets.is_lonely() { 2 } else { 4 });
-    let has_network = can(subject, &Blow::Act(Act::Cut(Whom::Everyone)));
+    let has_network = can(subject, &Fault::Act(Act::Cut(Whom::Everyone)));
     let season = if has_network { season } else { 2 };
     while passed < lasts {
-        let blow = match season {
+        let fault = match season {
             0 => cut(targets, &dice),
             1 => any_of_the_network(targets, &dice),
             _ => any(targets, &dice),
         };
         let pause = part(&dice, ttl / 3);
         let length = if dice.one_in(4) { ttl / 2 + part(&dice, ttl * 2) } else { part(&dice, ttl / 2) };
-        if can(subject, &blow) {
+        if can(subject, &fault) {
             passed += pause + length;
-            troubles.push(Trouble { pause, blow, lasts: length });
+            troubles.push(Trouble { pause, fault, lasts: length });
         } else {
             passed += ttl / 20; // time passes even if no such fault is possible
         }
@@ -116,11 +116,11 @@ pub(super) fn draw(seed: u64, targets: &Targets<'_>, subject: &dyn Subject, last
     troubles
 }
 
-fn can(subject: &dyn Subject, blow: &Blow) -> bool {
-    let needs = match blow {
-        Blow::Act(act) => act.needs(),
-        Blow::Kill(_) | Blow::Stop(_) => Some(Ability::Child),
-        Blow::Evict(..) => None,
+fn can(subject: &dyn Subject, fault: &Fault) -> bool {
+    let needs = match fault {
+        Fault::Act(act) => act.needs(),
+        Fault::Kill(_) | Fault::Stop(_) => Some(Ability::Child),
+        Fault::Evict(..) => None,
     };
     needs.is_none_or(|need| subject.can(need) == Can::Yes)
 }
@@ -130,13 +130,13 @@ fn part(dice: &Dice, most: Duration) -> Duration {
 }
 
 /// Connections are cut just after a request.
-fn cut(targets: &Targets<'_>, dice: &Dice) -> Blow {
-    Blow::Act(Act::CutAfter(whom(targets, dice), 2 + dice.below(30)))
+fn cut(targets: &Targets<'_>, dice: &Dice) -> Fault {
+    Fault::Act(Act::CutAfter(whom(targets, dice), 2 + dice.below(30)))
 }
 
-fn any_of_the_network(targets: &Targets<'_>, dice: &Dice) -> Blow {
+fn any_of_the_network(targets: &Targets<'_>, dice: &Dice) -> Fault {
     let (whom, way) = (whom(targets, dice), if dice.one_in(2) { Way::There } else { Way::Back });
-    Blow::Act(match dice.below(10) {
+    Fault::Act(match dice.below(10) {
         0 => Act::Cut(whom),
         1 => Act::Reset(whom),
         2 => Act::HalfOpen(whom),
@@ -148,23 +148,23 @@ fn any_of_the_network(targets: &Targets<'_>, dice: &Dice) -> Blow {
     })
 }
 
-fn any(targets: &Targets<'_>, dice: &Dice) -> Blow {
+fn any(targets: &Targets<'_>, dice: &Dice) -> Fault {
     match dice.below(8) {
         0 | 1 => at_the_seam(targets, dice),
         2 | 3 => any_of_the_network(targets, dice),
         4 => cut(targets, dice),
-        5 => Blow::Evict(targets.name(dice), 1 + index(dice, 3)),
+        5 => Fault::Evict(targets.name(dice), 1 + index(dice, 3)),
         6 if targets.processes > 0 => {
             let number = index(dice, targets.processes);
-            if dice.one_in(4) { Blow::Kill(number) } else { Blow::Stop(number) }
+            if dice.one_in(4) { Fault::Kill(number) } else { Fault::Stop(number) }
         }
         _ => at_the_server(targets, dice),
     }
 }
 
-fn at_the_seam(targets: &Targets<'_>, dice: &Dice) -> Blow {
+fn at_the_seam(targets: &Targets<'_>, dice: &Dice) -> Fault {
     let whom = whom(targets, dice);
-    Blow::Act(match dice.below(8) {
+    Fault::Act(match dice.below(8) {
         0 => Act::Refuse(whom),
         1 | 2 => Act::LoseReplies(whom, 1 + index(dice, 20)),
         3 => Act::Delay(whom, Duration::from_millis(1 + dice.below(100))),
@@ -176,9 +176,9 @@ fn at_the_seam(targets: &Targets<'_>, dice: &Dice) -> Blow {
     })
 }
 
-fn at_the_server(targets: &Targets<'_>, dice: &Dice) -> Blow {
+fn at_the_server(targets: &Targets<'_>, dice: &Dice) -> Fault {
     let name = targets.name(dice);
-    Blow::Act(match dice.below(12) {
+    Fault::Act(match dice.below(12) {
         0 => Act::Restart,
         1 => Act::Crash,
         2 => Act::Stop,

@@ -4,14 +4,14 @@ use crate::{Dice, Want};
 
 /// A name that they fight for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct UsedName {
     pub(super) name: String,
-    pub(super) mood: Mood,
+    pub(super) usage: Usage,
 }
 
 /// How a name is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum Usage {
     Mutex,
     RwLock,
     /// All clients declare the same size.
@@ -24,28 +24,28 @@ pub(super) enum Mood {
     Mixed,
 }
 
-impl Spot {
+impl UsedName {
     /// The names of a round.
     pub(super) fn draw(seed: u64) -> Vec<Self> {
         let dice = Dice::new(seed, "names");
-        let moods = [
-            Mood::Mixed,
-            Mood::Rollout(3, 5),
-            Mood::Mutex,
-            Mood::RwLock,
-            Mood::Semaphore(3),
-            Mood::Resized(4),
-            Mood::Mixed,
+        let usages = [
+            Usage::Mixed,
+            Usage::Rollout(3, 5),
+            Usage::Mutex,
+            Usage::RwLock,
+            Usage::Semaphore(3),
+            Usage::Resized(4),
+            Usage::Mixed,
         ];
-        let spot = |number: u64| {
-            let mood = *dice.pick(&moods);
-            Self { name: format!("{} {number}", mood.word()), mood }
+        let used_name = |number: u64| {
+            let usage = *dice.pick(&usages);
+            Self { name: format!("{} {number}", usage.word()), usage }
         };
-        (0..1 + dice.below(3)).map(spot).collect()
+        (0..1 + dice.below(3)).map(used_name).collect()
     }
 }
 
-impl Mood {
+impl Usage {
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",

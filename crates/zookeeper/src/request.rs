@@ -12,14 +12,14 @@ use crate::link::{Change, Made};
 use crate::listing::Listed;
 
 /// A join, or a leave.
-pub(crate) struct Part {
+pub(crate) struct Request {
     pub(crate) id: ClaimId,
     pub(crate) name: Name,
-    pub(crate) what: What,
+    pub(crate) action: Action,
     pub(crate) answer: oneshot::Sender<Answer>,
 }
 
-pub(crate) enum What {
+pub(crate) enum Action {
     /// Puts this claim in line behind others, declaring that size. The line is listed too, unless the claim has
     /// patience and another claim of ours waits before it.
     Behind { claim: Claim, declared: Weight, has_patience: bool },
@@ -29,19 +29,19 @@ pub(crate) enum What {
     Leave(Vec<Change>),
 }
 
-/// The result of a part.
+/// The result of a request.
 pub(crate) struct Answer {
     pub(crate) made: Result<Made, MultiWriteError>,
     /// The list that was sent behind it, under way.
-    pub(crate) listing: Option<Listing>,
+    pub(crate) listing: Option<SharedList>,
 }
 
 /// A list that several tasks wait for. A task of its own drives it, so one of them that is not polled does not delay
 /// the others.
 #[derive(Clone)]
-pub(crate) struct Listing(watch::Receiver<Option<Result<Listed, Said>>>);
+pub(crate) struct SharedList(watch::Receiver<Option<Result<Listed, Said>>>);
 
-impl Listing {
+impl SharedList {
     pub(crate) fn new(
         runtime: &Handle,
         asked: impl Future<Output = Result<Listed, Said>> + Send + 'static,
@@ -57,13 +57,13 @@ impl Listing {
     }
 }
 
-impl Errand for Part {
+impl Errand for Request {
     fn name(&self) -> &Name {
         &self.name
     }
 
     fn is_join(&self) -> bool {
-        !matches!(self.what, What::Leave(_))
+        !matches!(self.action, Action::Leave(_))
     }
 
     /// A join whose caller is gone is not sent. A leave is always sent, even if nothing waits for its reply.
@@ -83,7 +83,7 @@ mod tests {
     async fn one_that_nobody_polls_keeps_no_other_from_a_list() {
         let (answer, answered) = oneshot::channel();
         let asked = async { answered.await.unwrap_or(Err(Said::ClientClosed)) };
-        let listing = Listing::new(&Handle::current(), asked);
+        let listing = SharedList::new(&Handle::current(), asked);
         let mut lying = Box::pin(listing.clone().answered());
         assert!(lying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         answer.send(Err(Said::NoNode)).expect("it is waited for");

@@ -1,4 +1,4 @@
-//! The state that all parts of one session share.
+//! An open session: the state that all its operations share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use tidelock_core::{Error, SessionId};
 use tokio::runtime::Handle;
 use zookeeper_client::Error as Said;
 
-use crate::books::Books;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::nodes::Nodes;
-use crate::part::Part;
+use crate::own_claims::OwnClaims;
+use crate::request::Request;
 use crate::searches::Searches;
 use crate::server_time::ServerTime;
 use crate::trouble;
 
-/// The state that all parts of one session share.
-pub(crate) struct Desk {
+/// The state that all operations of one session share.
+pub(crate) struct OpenSession {
     pub(crate) id: SessionId,
     pub(crate) label: Arc<str>,
     pub(crate) nodes: Nodes,
     pub(crate) link: Link,
     pub(crate) lease: Lease,
-    pub(crate) books: Books,
-    pub(crate) lane: Lane<Part>,
+    pub(crate) own_claims: OwnClaims,
+    pub(crate) lane: Lane<Request>,
     pub(crate) searches: Searches,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
@@ -34,13 +34,13 @@ pub(crate) struct Desk {
     pub(crate) runtime: Handle,
 }
 
-impl Desk {
+impl OpenSession {
     pub(crate) fn trouble(&self, error: &Said) -> Error {
         trouble::from(error, &self.link.place)
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for OpenSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "session {} at {}", self.id, self.link.place)
     }

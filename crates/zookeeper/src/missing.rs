@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 /// Whether replies are missing on a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Wanting {
+pub(crate) struct MissingReplies {
     state: Mutex<State>,
     /// A request is under way, and before none was.
     begun: Notify,
@@ -23,9 +23,9 @@ struct State {
     since: Option<Moment>,
 }
 
-impl Wanting {
+impl MissingReplies {
     /// A request is sent.
-    pub(crate) fn ask(self: &Arc<Self>) -> Missing {
+    pub(crate) fn ask(self: &Arc<Self>) -> MissingReply {
         let mut state = self.state();
         let now = boot_clock().now();
         state.under_way += 1;
@@ -35,7 +35,7 @@ impl Wanting {
             self.begun.notify_one();
         }
         drop(state);
-        Missing(self.clone())
+        MissingReply(self.clone())
     }
 
     /// Waits until a request is under way and nothing was heard for that long.
@@ -74,9 +74,9 @@ impl Wanting {
 }
 
 /// A missing reply.
-pub(crate) struct Missing(Arc<Wanting>);
+pub(crate) struct MissingReply(Arc<MissingReplies>);
 
-impl Missing {
+impl MissingReply {
     /// The reply has come.
     pub(crate) fn heard(&self) {
         let mut state = self.0.state();
@@ -84,7 +84,7 @@ impl Missing {
     }
 }
 
-impl Drop for Missing {
+impl Drop for MissingReply {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.under_way -= 1;
