@@ -2,7 +2,7 @@
 //!
 //! Each backend has a program that runs the suite on it: a test target of its crate, and the suite's own program for
 //! memory. It is built here, and then run once for each deployment, with servers that are started for it and stopped
-//! again. It calls back here to pause or kill them. Each run leaves a report; the reports of several runs become one table.
+//! again. It calls back here to pause or kill them. Each run leaves a report; the reports of several runs become tables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,12 +34,13 @@ Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--d
                   started and stopped again
   --filter PART   only trials whose name contains this
   --deep          larger crowds, more rounds: takes minutes
+  --real-time     memory alone: on the boot clock, as a server is tested; takes a minute
   --report FILE   the file for the JSON report; with several runs, each adds its name to the file name
   --seed N        replays the random choices of an earlier run
-  --write-table   runs on all backends and writes the table of guarantees into README.md
+  --write-table   runs on all backends, and writes the tables in README.md and docs/guarantees.md
   --list          lists the trials and what each proves
   --prove         proves the suite itself: it must catch backends that are broken on purpose
-  --table FILE…   prints the table of guarantees from these reports";
+  --table FILE…   prints both tables from these reports";
 
 /// The suite's own program: it runs the suite on memory.
 const PROGRAM: &str = "conformance";
@@ -47,6 +48,8 @@ const PROGRAM: &str = "conformance";
 const TARGET: &str = "contract";
 /// Not optimized: trials wait more than they work, and in a new clone most of the time is the build.
 const QUICK_TO_BUILD: &[&str] = &["--package", "tidelock-conformance", "--bin", PROGRAM];
+/// The suite's flag for a memory backend on the boot clock.
+pub(crate) const REAL_TIME: &str = "--real-time";
 /// The leases of a server run in real time, and the unoptimized suite is ten times slower: trials would time out.
 const IN_REAL_TIME: &[&str] = &["--profile", "test"];
 
@@ -89,7 +92,8 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
     };
     let backends = request.backends()?;
     let workspace = Workspace::load()?;
-    let suite = Suite::of(&workspace, &backends)?;
+    let suite =
+        Suite::with(&workspace, &backends, if request.is_in_real_time() { IN_REAL_TIME } else { &[] })?;
     let went_well = if request.tells {
         suite.any()?.args(&request.others).interactive()?
     } else {
@@ -122,7 +126,7 @@ fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root
     let went_well = broken.is_empty() && untried.is_empty();
     if went_well && request.write_table {
         guarantees::write(root, &suite.table(&reports)?)?;
-        println!("README.md now has the table of guarantees from these runs");
+        println!("README.md and docs/guarantees.md now have their tables from these runs");
     }
     Ok(went_well)
 }
@@ -136,16 +140,13 @@ impl Suite {
         Ok(suite)
     }
 
-    /// The programs of these backends alone: nothing is built that only another backend needs.
-    fn of(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
-        Self::with(workspace, backends, &[])
-    }
-
-    /// The same for storms, which use the boot clock on every backend.
+    /// The programs of these backends alone, for storms, which use the boot clock on every backend.
     pub(crate) fn for_storms(workspace: &Workspace, backends: &[&'static Backend]) -> Result<Self> {
         Self::with(workspace, backends, IN_REAL_TIME)
     }
 
+    /// The programs of these backends alone: nothing is built that only another backend needs. A backend without a server
+    /// is built with these flags.
     fn with(workspace: &Workspace, backends: &[&'static Backend], without_servers: &[&str]) -> Result<Self> {
         let mut suite = Self::empty(workspace)?;
         for backend in backends {
@@ -221,7 +222,7 @@ impl Suite {
         self.folder.join(format!("{run}.json"))
     }
 
-    /// The table of guarantees from these reports.
+    /// The tables of guarantees from these reports, each between its markers.
     pub(crate) fn table(&self, reports: &[PathBuf]) -> Result<String> {
         Ok(self.any()?.arg("--table").args(reports).run()?.required()?.stdout)
     }
@@ -239,6 +240,7 @@ impl Request {
                 Long("report") => request.report = Some(flags.value()?.into()),
                 Long("write-table") => request.write_table = true,
                 Long("deep") => request.others.push("--deep".into()),
+                Long("real-time") => request.others.push(REAL_TIME.into()),
                 Long("filter") => request.others.extend(["--filter".into(), flags.value()?]),
                 Long("seed") => request.others.extend(["--seed".into(), flags.value()?]),
                 Long("list") => request.tell("--list"),
@@ -253,6 +255,10 @@ impl Request {
         Ok(Some(request))
     }
 
+    fn is_in_real_time(&self) -> bool {
+        self.others.iter().any(|flag| flag == REAL_TIME)
+    }
+
     fn tell(&mut self, what: &str) {
         self.tells = true;
         self.others.push(what.into());
@@ -264,7 +270,7 @@ impl Request {
             return if is_whole {
                 backend::called("all")
             } else {
-                Err("the table needs whole runs on all backends: use --write-table without other flags"
+                Err("the tables need whole runs on all backends: use --write-table without other flags"
                     .into())
             };
         }

@@ -9,7 +9,7 @@ use lexopt::prelude::*;
 
 use crate::backend::{self, Backend};
 use crate::call::Call;
-use crate::conformance::Suite;
+use crate::conformance::{REAL_TIME, Suite};
 use crate::place;
 use crate::servers::Loan;
 use crate::trouble::Result;
@@ -30,9 +30,6 @@ Usage: cargo xtask storm --backend NAME [--deployment NAME | --url URL] [--seed 
 
 /// How long a storm lasts without `--for`.
 const USUALLY: &str = "1m";
-
-/// A storm runs in real time: a backend without a server uses the boot clock too.
-pub(crate) const IN_REAL_TIME: &str = "--real-time";
 
 /// The parsed flags.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -68,7 +65,9 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
             None => call,
         };
         went_well &= match over {
-            Over::Nothing => call.arg(IN_REAL_TIME).interactive()?,
+            Over::Nothing => call
+                .arg(REAL_TIME) // a storm takes its time: a backend without a server uses the boot clock too
+                .interactive()?,
             Over::Url(url) => call.args(["--url", &url]).interactive()?,
             Over::Deployment(name) => {
                 let loan = Loan::of(name)?;

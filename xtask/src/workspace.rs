@@ -39,6 +39,8 @@ pub(crate) struct Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) for_tests_only: bool,
+    /// Only by a feature.
+    pub(crate) is_optional: bool,
 }
 
 type Object = HashMap<String, JsonValue>;
@@ -137,6 +139,7 @@ impl Dependency {
         Some(Self {
             name: text(dependency, "name")?,
             for_tests_only: text(dependency, "kind").as_deref() == Some("dev"),
+            is_optional: dependency.get("optional")?.get::<bool>().copied()?,
         })
     }
 }

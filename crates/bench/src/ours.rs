@@ -52,7 +52,7 @@ impl Exclusion for Ours {
     }
 
     async fn give_back(&self, held: Guard) -> Result<()> {
-        Ok(held.release().await?)
+        Ok(held.release().await?.confirmed()?)
     }
 
     async fn stand(&self, claims: usize) -> Result<()> {

@@ -44,14 +44,15 @@ impl Hold {
         self.guard().state()
     }
 
-    /// Gives it back, and waits for the store's answer.
+    /// Gives it back, and waits for the store's answer. Unlike for a guard, a release that the store has not confirmed
+    /// is an error: a trial that goes on as if the lock were free must know that it is.
     ///
     /// # Errors
-    /// As [`Guard::release`].
+    /// As [`Guard::release`] and [`Released::confirmed`](tidelock_core::Released::confirmed).
     pub async fn release(mut self) -> Result<()> {
         match self.take() {
-            Some(AnyGuard::Plain(guard)) => guard.release().await,
-            Some(AnyGuard::Write(guard)) => guard.release().await,
+            Some(AnyGuard::Plain(guard)) => guard.release().await?.confirmed(),
+            Some(AnyGuard::Write(guard)) => guard.release().await?.confirmed(),
             None => Ok(()),
         }
     }

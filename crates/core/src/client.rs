@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::backend::{Backend, Clock, Moment, Sleep};
 use crate::deadline;
+use crate::limit::Limit;
 use crate::live::Live;
 use crate::pledge::Pledge;
 use crate::{Error, ErrorKind, Line, Name, Options, Result, word};
@@ -27,6 +28,8 @@ struct Shared {
     backend: Arc<dyn Backend>,
     options: Arc<Options>,
     slot: Mutex<Slot>,
+    /// Whether it takes no more locks. Its session may still be open.
+    is_draining: AtomicBool,
 }
 
 /// The session of a client.
@@ -141,7 +144,12 @@ enum Current {
 impl Client {
     pub(crate) fn new(backend: Arc<dyn Backend>, options: Options) -> Result<Self> {
         options.check()?;
-        Ok(Self(Arc::new(Shared { backend, options: Arc::new(options), slot: Mutex::default() })))
+        Ok(Self(Arc::new(Shared {
+            backend,
+            options: Arc::new(options),
+            slot: Mutex::default(),
+            is_draining: AtomicBool::new(false),
+        })))
     }
 
     /// The store and the namespace, in the same words in every process.
@@ -175,6 +183,9 @@ impl Client {
     /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
     /// All acquires share the retries and the pauses between them.
     pub(crate) async fn live_after_outage(&self, by: Moment) -> Result<Arc<Live>> {
+        if self.0.is_draining.load(Ordering::Acquire) {
+            return Err(closed());
+        }
         match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
             Current::Opening(pledge) => Box::pin(self.opened_after_outage(pledge, by)).await,
@@ -246,22 +257,40 @@ impl Client {
     /// each up to its own deadline. If that end fails because another caller gave it less time, a caller with time
     /// left begins the end again.
     pub(crate) async fn close(&self, longest: Duration) -> Result<()> {
-        let (clock, by) = (self.clock(), self.after(longest));
-        let asked_by = self.after(longest - longest / 10); // leaves time to hear the result
+        let clock = self.clock();
+        let by = Limit::after(longest, &clock);
+        let asked_by = Limit::after(longest - longest / 10, &clock); // leaves time to hear the result
         loop {
             let (end, begun_by) = self.begin_closing(asked_by)?;
-            let Some(ended) = deadline::by(&clock, |_| by, end.result()).await else {
+            let Some(ended) = by.of(&clock, end.result()).await else {
                 let still =
                     "another close with a longer deadline is still under way; the locks are not free yet";
                 return Err(Error::new(ErrorKind::Timeout, still));
             };
-            if ended.is_ok() || begun_by == BegunBy::Asker || clock.now() >= asked_by {
+            if ended.is_ok() || begun_by == BegunBy::Asker || asked_by.is_over(&clock) {
                 return ended;
             }
         }
     }
 
-    fn begin_closing(&self, by: Moment) -> Result<(Pledge<()>, BegunBy)> {
+    /// Takes no more locks, waits until those that are held were given back, for `longest` at most, and then ends the
+    /// session. Returns whether all were given back.
+    pub(crate) async fn drain(&self, longest: Option<Duration>) -> Result<bool> {
+        let by = longest.map(|longest| Limit::after(longest, &self.clock()));
+        self.0.is_draining.store(true, Ordering::Release);
+        let live = match &*self.0.slot() {
+            Slot::Open(live) => Some(live.clone()),
+            _ => None, // nobody holds anything
+        };
+        let all = match live {
+            Some(live) => live.drain(by).await,
+            None => true,
+        };
+        self.close(self.options().command_deadline).await?;
+        Ok(all)
+    }
+
+    fn begin_closing(&self, by: Limit) -> Result<(Pledge<()>, BegunBy)> {
         let mut slot = self.0.slot();
         let closing = match std::mem::take(&mut *slot) {
             Slot::Empty | Slot::Failed(_) => Closing::done(),
@@ -308,8 +337,8 @@ impl Client {
     }
 
     /// Closes the session that is being opened as soon as it is open. If that takes too long, gives the opening up.
-    async fn close_opening(clock: Arc<dyn Clock>, opening: Pledge<Arc<Live>>, by: Moment) -> Result<()> {
-        match deadline::by(&clock, |_| by, opening.clone().result()).await {
+    async fn close_opening(clock: Arc<dyn Clock>, opening: Pledge<Arc<Live>>, by: Limit) -> Result<()> {
+        match by.of(&clock, opening.clone().result()).await {
             Some(Ok(live)) => live.close(by).await,
             Some(Err(_)) => Ok(()), // there is no session to close
             None => {
@@ -325,6 +354,7 @@ impl Client {
     pub(crate) fn sibling(&self, ttl: Duration) -> Result<Self> {
         match &*self.0.slot() {
             Slot::Closing(_) => Err(closed()),
+            _ if self.0.is_draining.load(Ordering::Acquire) => Err(closed()),
             _ => Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl)),
         }
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::backend::{Clock, Moment, Sleep};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// The future's output, or `None` if `clock` reaches `at` first.
 ///
@@ -44,7 +44,7 @@ pub(crate) async fn answer_within<T>(
 
 /// The error for a store that has not answered in time.
 pub(crate) fn no_answer() -> Error {
-    Error::new(ErrorKind::Timeout, "the store did not answer in time; check that it is up and can be reached")
+    Error::no_answer("the store")
 }
 
 /// The future's output if it is ready at once. Otherwise somebody has to poll it again.

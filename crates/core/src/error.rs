@@ -46,7 +46,7 @@ pub enum ErrorKind {
     Timeout,
     /// The claim, or the session it belonged to, is over.
     Lost,
-    /// This `Locks` was closed.
+    /// This `Locks` was closed, or is being drained.
     Closed,
     /// The name is empty, too long, or contains a control character.
     InvalidName,

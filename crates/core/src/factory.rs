@@ -109,6 +109,14 @@ impl Locks for Factory {
         self.0.line(&name).await.map(drop).map_err(|error| error.during("ping"))
     }
 
+    async fn drain(&self) -> Result<()> {
+        self.0.drain(None).await.map(drop).map_err(|error| error.during("drain"))
+    }
+
+    async fn drain_within(&self, longest: Duration) -> Result<bool> {
+        self.0.drain(Some(longest)).await.map_err(|error| error.during("drain"))
+    }
+
     async fn close(&self) -> Result<()> {
         self.close_within(self.0.options().command_deadline).await
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::backend::Grant;
+use crate::backend::{Clock, Grant};
 use crate::span::Span;
 use crate::stake::Stake;
 use crate::standing::{Standing, next_listener};
-use crate::{ClaimId, Error, ErrorKind, Name, Result, Token, Weight};
+use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
 
 /// A lock that is held. Dropping it gives the lock back in the background; [`release`](Guard::release) does the same
 /// and waits for it.
@@ -107,6 +107,51 @@ impl Guard {
         Lost { standing: self.stake.standing.clone(), listener: next_listener() }
     }
 
+    /// A future that is ready when the guard is in [`Jeopardy`](State::Jeopardy), or lost or given back; its output is
+    /// that state. Stop beginning new work then: if no renewal succeeds until the lease has nearly ended, the guard is
+    /// lost. [`held`](Guard::held) tells when to go on. It may outlive the guard, and does not keep the lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+    /// use tidelock_core::{Guard, State};
+    ///
+    /// async fn work_through(items: Vec<u32>, guard: &Guard) -> tidelock_core::Result<()> {
+    ///     for item in items {
+    ///         if guard.held().await == State::Lost { // waits while the guard is in jeopardy
+    ///             break;
+    ///         }
+    ///         guard.run(work(item)).await?; // an item that has begun goes on unless the guard is lost
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # async fn work(_: u32) {}
+    /// # let locks = tidelock_memory::connect();
+    /// # let guard = locks.mutex("items")?.lock().await?;
+    /// # work_through(vec![1, 2, 3], &guard).await?;
+    ///
+    /// tokio::select! {
+    ///     state = guard.jeopardy() => println!("it is {state:?}: take no more orders"),
+    ///     () = take_orders() => {}
+    /// }
+    /// # async fn take_orders() {}
+    /// # locks.close().await }
+    /// ```
+    pub fn jeopardy(&self) -> Until {
+        self.until(State::Jeopardy)
+    }
+
+    /// A future that is ready when the guard is [`Held`](State::Held), which it may be at once, or lost or given back;
+    /// its output is that state. It waits only while the guard is in jeopardy. It may outlive the guard, and does not
+    /// keep the lock.
+    pub fn held(&self) -> Until {
+        self.until(State::Held)
+    }
+
+    fn until(&self, state: State) -> Until {
+        let clock = self.stake.live.clock.clone();
+        Until { standing: self.stake.standing.clone(), clock, state, listener: next_listener() }
+    }
+
     /// Runs `work` until it is done or the guard is lost. When the guard is lost, `work` is dropped where it is.
     ///
     /// # Errors
@@ -130,16 +175,20 @@ impl Guard {
         .await
     }
 
-    /// Gives the lock back and waits until the store has confirmed it: one round trip.
+    /// Gives the lock back, and waits for the store to confirm it: one round trip. If the store does not confirm it
+    /// within the deadline of one command, the lock is [on its way](Released::OnItsWay): that is no error, because the
+    /// work under the lock is done and the keeper continues to give it back. So `release().await?` is right after a
+    /// commit.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) if the lock was lost before: another client may have held it in the meantime. After
-    /// any other error the keeper continues to give it back.
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost before: another client may have held it in the meantime. There
+    /// is no other error.
     ///
     /// # Cancel safety
     /// The lock is given back in any case, also if the future is polled once and then neither polled nor dropped.
-    pub async fn release(self) -> Result<()> {
-        self.stake.release().await.map_err(|error| error.during("release").on(self.name()))
+    pub async fn release(self) -> Result<Released> {
+        let released = self.stake.release().await.map_err(|error| error.during("release").on(self.name()));
+        Released::of(released)
     }
 
     pub(crate) fn capacity(&self) -> Weight {
@@ -202,7 +251,7 @@ impl WriteGuard {
     ///
     /// # Cancel safety
     /// The lock is given back in any case.
-    pub async fn release(self) -> Result<()> {
+    pub async fn release(self) -> Result<Released> {
         self.0.release().await
     }
 }
@@ -237,5 +286,40 @@ impl Drop for Lost {
 impl fmt::Debug for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lost({:?})", self.standing)
+    }
+}
+
+/// The future of [`Guard::jeopardy`] and [`Guard::held`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Until {
+    standing: Arc<Standing>,
+    clock: Arc<dyn Clock>,
+    state: State,
+    listener: u64,
+}
+
+impl Future for Until {
+    type Output = State;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<State> {
+        // The keeper may not have noticed yet that its time is over.
+        if self.standing.poll_changed(self.listener, cx).is_ready()
+            || self.standing.until() <= self.clock.now()
+        {
+            return Poll::Ready(State::Lost);
+        }
+        let now = if self.standing.is_in_jeopardy() { State::Jeopardy } else { State::Held };
+        if now == self.state { Poll::Ready(now) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Until {
+    fn drop(&mut self) {
+        self.standing.forget(self.listener);
+    }
+}
+
+impl fmt::Debug for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Until({:?}, {:?})", self.state, self.standing)
     }
 }

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::backend::Moment;
-use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Mutex, Result, State, Token, deadline};
+use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Mutex, Released, Result, State, Token, deadline};
 
 /// Locks all of `mutexes`, of one store or of several, or none.
 ///
@@ -117,14 +117,15 @@ impl Guards {
         })
     }
 
-    /// Gives all of them back, the last one first, and waits until the stores have confirmed it.
+    /// Gives all of them back, the last one first, and waits for the stores to confirm it. They are
+    /// [on their way](Released::OnItsWay) if one of them is.
     ///
     /// # Errors
-    /// The first error; the other locks are given back in any case.
+    /// [`Lost`](ErrorKind::Lost) if one of them was lost before; the other locks are given back in any case.
     ///
     /// # Cancel safety
     /// The locks are given back in any case.
-    pub async fn release(self) -> Result<()> {
+    pub async fn release(self) -> Result<Released> {
         let begin = |guard: Guard| (Box::pin(guard.release()), None);
         let mut releases: Vec<_> = self.0.into_iter().rev().map(begin).collect();
         // All releases begin now, so that none is kept back if this future is then left unpolled.
@@ -138,15 +139,15 @@ impl Guards {
             Poll::Ready(())
         })
         .await;
-        let mut result = Ok(());
+        let mut all = Ok(Released::Confirmed);
         for (release, released) in releases {
             let released = match released {
                 Some(released) => released,
                 None => release.await,
             };
-            result = result.and(released);
+            all = all.and_then(|all| Ok(all.and(released?)));
         }
-        result
+        all
     }
 }
 

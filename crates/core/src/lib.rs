@@ -48,6 +48,8 @@ mod client;
 mod clock;
 mod deadline;
 mod departure;
+#[cfg(feature = "serde")]
+mod duration;
 mod error;
 mod escape;
 mod factory;
@@ -57,6 +59,7 @@ mod guards;
 mod joint;
 mod keeper;
 mod lane;
+mod limit;
 mod line;
 mod live;
 mod locks;
@@ -71,6 +74,7 @@ mod pledge;
 mod reentrant;
 mod refused;
 mod registry;
+mod released;
 mod rwlock;
 mod semaphore;
 mod shield;
@@ -84,7 +88,7 @@ mod word;
 
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fence;
-pub use guard::{Guard, Lost, State, WriteGuard};
+pub use guard::{Guard, Lost, State, Until, WriteGuard};
 pub use guards::{Guards, lock_all, lock_all_within};
 pub use line::{Line, Stander};
 pub use locks::Locks;
@@ -92,6 +96,7 @@ pub use mutex::{LockPlace, Mutex};
 pub use name::Name;
 pub use options::{Options, Replicas};
 pub use reentrant::{Owner, Reentrant, ReentrantGuard};
+pub use released::Released;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use striped::{StripeGuard, Striped};
@@ -100,6 +105,7 @@ pub use tidelock_model::{ClaimId, Kind, SessionId, Token, Weight};
 /// What most programs need: `use tidelock::prelude::*`, or the prelude of a backend's crate.
 pub mod prelude {
     pub use crate::{
-        Error, ErrorKind, Guard, Guards, Locks, Mutex, Options, RwLock, Semaphore, State, Token, WriteGuard,
+        Error, ErrorKind, Guard, Guards, Locks, Mutex, Options, Released, RwLock, Semaphore, State, Token,
+        WriteGuard,
     };
 }

@@ -1,13 +1,15 @@
 //! A session as this client uses it: the store's side, the table of its claims, and the channel to its keeper.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::backend::{Backend, Clock, Moment, Session, Signals};
+use crate::backend::{Backend, Clock, Session, Signals};
 use crate::deadline;
 use crate::keeper::{self, Errand, Keeper, ttl_of};
+use crate::limit::Limit;
 use crate::pledge::failed_inside;
 use crate::registry::Registry;
 use crate::{Error, ErrorKind, Options, Result, SessionId, shield};
@@ -81,14 +83,40 @@ impl Live {
         }
     }
 
+    /// Takes no more claims, and turns away those that wait. Returns whether those that hold were all given back before
+    /// `by`, if there is such a limit; those that were lost count too.
+    pub(crate) async fn drain(&self, by: Option<Limit>) -> bool {
+        let (turned_away, holding) = self.registry.begin_draining();
+        for standing in turned_away {
+            // No keeper means that the session is closed, and the claim with it.
+            let _ = self.keeper.send(Errand::SeeThrough { standing, reply: None });
+        }
+        let given_back = async {
+            for standing in holding {
+                let lost = standing.listen();
+                poll_fn(|cx| lost.poll(cx)).await;
+            }
+            // Their users may still wait for the store to confirm it.
+            let confirmed = Limit::after(self.options.command_deadline, &self.clock);
+            confirmed.of(&self.clock, shield::around(self.registry.emptied())).await;
+        };
+        match by {
+            Some(by) => by.of(&self.clock, given_back).await.is_some(),
+            None => {
+                given_back.await;
+                true
+            }
+        }
+    }
+
     /// Tries once more to end the session, which ends every claim in it. Its keeper has given up before.
-    pub(crate) async fn end(&self, by: Moment) -> Result<()> {
-        let ended = deadline::by(&self.clock, |_| by, self.session.close()).await;
+    pub(crate) async fn end(&self, by: Limit) -> Result<()> {
+        let ended = by.of(&self.clock, self.session.close()).await;
         ended.unwrap_or_else(|| Err(deadline::no_answer()))
     }
 
     /// Gives back every claim and ends the session. Waits until the store has confirmed it, until `by` at most.
-    pub(crate) async fn close(&self, by: Moment) -> Result<()> {
+    pub(crate) async fn close(&self, by: Limit) -> Result<()> {
         let (done, closed) = oneshot::channel();
         if self.keeper.send(Errand::Close { by, done }).is_err() {
             return Err(failed_inside());

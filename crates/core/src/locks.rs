@@ -98,6 +98,42 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     /// Trouble with the store.
     async fn ping(&self) -> Result<()>;
 
+    /// Takes no more locks, waits until this client's holders have given back theirs, and then [closes](Locks::close).
+    /// A request for a lock gets [`Closed`](crate::ErrorKind::Closed) from now on, and so do the requests that are
+    /// waiting; their places in line are given up. Everything else (`inspect`, `ping`, renewals, a downgrade) goes on
+    /// until the close.
+    ///
+    /// It waits for as long as a lock is held: [`drain_within`](Locks::drain_within) has a limit.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+    /// # let locks = tidelock_memory::connect();
+    /// let guard = locks.mutex("stock:42")?.lock().await?;
+    /// let worker = tokio::spawn(async move { guard.release().await });
+    /// locks.drain().await?; // the worker finishes
+    /// assert!(worker.await.expect("no panic")?.is_confirmed());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`close`](Locks::close).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped after its first poll, holders go on and still no new lock is taken. Call it again, or
+    /// call close.
+    async fn drain(&self) -> Result<()>;
+
+    /// Like [`drain`](Locks::drain), but closes when `longest` is over, although locks are held: their guards are Lost
+    /// then. The close itself can take the deadline of one command more. Returns whether all locks were given back
+    /// before.
+    ///
+    /// # Errors
+    /// As for [`close`](Locks::close).
+    ///
+    /// # Cancel safety
+    /// As for [`drain`](Locks::drain).
+    async fn drain_within(&self, longest: Duration) -> Result<bool>;
+
     /// Gives back everything that this client holds or waits for. Returns when the store has confirmed it, or after
     /// the deadline of one command. Remaining guards are Lost, and waiters get [`Closed`](crate::ErrorKind::Closed).
     /// Clients made by [`with_ttl`](Locks::with_ttl) have to be closed separately.
@@ -108,8 +144,9 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     /// is dropped. Nothing is retried in the background.
     async fn close(&self) -> Result<()>;
 
-    /// Like [`close`](Locks::close), with its own deadline, which it keeps whatever the store does. A session that is
-    /// still being opened is then given up. Another caller that closes with a longer or a shorter deadline does not
+    /// Like [`close`](Locks::close), with its own deadline, which it keeps whatever the store does, and also in real
+    /// time if the store's clock is turned by hand and stands still. A session that is still being opened is then
+    /// given up. Another caller that closes with a longer or a shorter deadline does not
     /// change this one.
     ///
     /// # Errors

@@ -14,16 +14,24 @@ use crate::{Error, ErrorKind, Result};
 /// let options = Options::new().ttl(Duration::from_secs(30)).label("checkout worker 7");
 /// assert_eq!(options.ttl, Duration::from_secs(30));
 /// ```
+///
+/// With the feature `serde` they can be part of a configuration file. A duration is a text like `"15s"`, `"500ms"` or
+/// `"1h 30m"`, and `"never"` is [`Duration::MAX`]. A missing field has its default; an unknown one is an error. Whether
+/// the values are in range is [checked](Options::check) when a client connects.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct Options {
     /// The lease time: how long a claim outlives its client. 1 s to 24 h. Default 15 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub ttl: Duration,
     /// The longest time that a lock may be held, however healthy its keeper is. Default: no limit.
     ///
     /// It counts from the moment this process hears of the grant, even if nobody polls the acquire. If it ends the
     /// grants of one acquire four times in a row, before they can be handed out, that acquire fails with
     /// [`ErrorKind::Lost`].
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration::optional"))]
     pub max_hold: Option<Duration>,
     /// How long one command to the store may take; a join is repeated within that time. Default 2 s.
     ///
@@ -31,20 +39,26 @@ pub struct Options {
     /// So it may be longer than the ttl. A single answer about a claim is awaited for a ttl at most, because after
     /// that it is of no use: the join is then sent again. A release is awaited no longer than this. One renewal or
     /// look takes at most a third of the ttl.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub command_deadline: Duration,
     /// How long connecting may take. Default 5 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub connect_deadline: Duration,
     /// The first pause before a retry. Each further pause is twice as long. Default 20 ms.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub first_pause: Duration,
     /// The longest pause before a retry. Default 1 s. Requests that keep a claim or give it back pause for a tenth of
     /// the ttl at most.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub longest_pause: Duration,
     /// How long a wait may take before it is logged as a warning; it is logged again each time the wait has doubled.
     /// Default 30 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub warn_after: Duration,
     /// Keeps the names of different users of one store apart. Default `tidelock`.
     pub namespace: Arc<str>,
     /// The label that operators see beside a claim. Default: host name and process id.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_this_process"))]
     pub label: Arc<str>,
     /// How many replicas must have a grant before it counts. Default: none. A store that cannot wait for replicas
     /// refuses this option with [`ErrorKind::Unsupported`].
@@ -57,11 +71,14 @@ pub struct Options {
 /// time, it is given back, and the acquire stands in line again, at the tail. Without patience, as in `try_lock`, it
 /// is retried for as long as one command may take, and then fails with [`ErrorKind::Unavailable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Replicas {
     /// The least number of replicas: 1 to 1000.
     pub count: u32,
     /// From 1 ms to half of [`Options::command_deadline`] and half of the ttl. A grant may wait for the same time
     /// again until it is its turn to be checked.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub within: Duration,
 }
 
@@ -201,6 +218,12 @@ fn plain(what: &str, text: &str, bytes: std::ops::RangeInclusive<usize>) -> Resu
 fn host_and_process() -> Arc<str> {
     static LABEL: OnceLock<Arc<str>> = OnceLock::new();
     LABEL.get_or_init(|| format!("{} {}", host(), std::process::id()).into()).clone()
+}
+
+/// Another process that reads these options is to have its own label.
+#[cfg(feature = "serde")]
+fn is_this_process(label: &Arc<str>) -> bool {
+    *label == host_and_process()
 }
 
 #[cfg(unix)]

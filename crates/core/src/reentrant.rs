@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::backend::{Moment, Sleep};
 use crate::joint::{Found, Joint, Work};
 use crate::word::Word;
-use crate::{Error, ErrorKind, Guard, Mutex, Result, State};
+use crate::{Error, ErrorKind, Guard, Mutex, Released, Result, State};
 
 #[derive(Debug, Default)]
 struct Cell {
@@ -265,19 +265,20 @@ impl ReentrantGuard {
         Arc::strong_count(&self.0)
     }
 
-    /// Ends this hold. If it is the last one, gives the lock back and waits until the store has confirmed it.
+    /// Ends this hold. If it is the last one, gives the lock back and waits for the store to confirm it. While the
+    /// owner has others, nothing has to be given back, and the end of this one is [`Released::Confirmed`] at once.
     ///
     /// # Errors
     /// As for [`Guard::release`].
     ///
     /// # Cancel safety
     /// The hold ends in any case.
-    pub async fn release(self) -> Result<()> {
+    pub async fn release(self) -> Result<Released> {
         let (name, state) = (self.name().clone(), self.state());
         match Arc::into_inner(self.0) {
             Some(guard) => guard.release().await,
             None if state == State::Lost => Err(lost().during("release").on(&name)),
-            None => Ok(()),
+            None => Ok(Released::Confirmed),
         }
     }
 }

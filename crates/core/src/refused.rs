@@ -1,4 +1,4 @@
-//! The error messages for refusals, the same in every backend.
+//! The error messages for refusals and for silence, the same in every backend.
 
 use tidelock_model::Refusal;
 
@@ -23,6 +23,14 @@ impl Error {
     #[must_use]
     pub fn session_over() -> Self {
         Self::new(ErrorKind::Lost, "its session has ended: it was not renewed in time, or was closed")
+    }
+
+    /// `place` did not answer in time: `the store`, or more precisely, `Redis at 127.0.0.1:6379`. The sentence is the same
+    /// whether a backend's time limit ends first or core's.
+    #[must_use]
+    pub fn no_answer(place: &str) -> Self {
+        let wrong = format!("{place} did not answer in time; check that it is up and can be reached");
+        Self::new(ErrorKind::Timeout, wrong)
     }
 
     /// The name is in use as another kind of lock: this one.

@@ -40,8 +40,17 @@ pub(crate) struct Standing {
 enum Stage {
     Joining(Option<Waker>),
     Waiting(Option<Waker>),
-    Held { grant: Grant, lost: BTreeMap<u64, Waker> },
+    Held { grant: Grant, listeners: BTreeMap<u64, (Hears, Waker)> },
     Gone(Loss),
+}
+
+/// What a listener of a hold is woken by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hears {
+    /// Its loss.
+    Loss,
+    /// Its loss, and every change between held and in jeopardy.
+    Change,
 }
 
 /// The news for a waiting claim.
@@ -161,7 +170,17 @@ impl Standing {
 
     /// Notes whether the last renewal failed.
     pub(crate) fn set_jeopardy(&self, jeopardy: bool) {
-        self.jeopardy.store(jeopardy, Ordering::Release);
+        if self.jeopardy.swap(jeopardy, Ordering::AcqRel) == jeopardy {
+            return; // the usual case: nothing has changed
+        }
+        let wakers: Vec<Waker> = match &*self.stage.lock() {
+            Stage::Held { listeners, .. } => {
+                let meant = listeners.values().filter(|(hears, _)| *hears == Hears::Change);
+                meant.map(|(_, waker)| waker.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        wakers.into_iter().for_each(shield::wake); // without the lock: a waker may run anything
     }
 
     pub(crate) fn is_in_jeopardy(&self) -> bool {
@@ -244,7 +263,7 @@ impl Standing {
             Stage::Gone(loss) => return Some(*loss),
         };
         self.latest.store(latest.as_nanos(), Ordering::Release);
-        *stage = Stage::Held { grant, lost: BTreeMap::new() };
+        *stage = Stage::Held { grant, listeners: BTreeMap::new() };
         drop(stage); // a waker may run anything
         if !cfg!(tidelock_fault = "a_grant_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
@@ -254,8 +273,20 @@ impl Standing {
 
     /// It is over. Returns what it was before, unless it was over already.
     pub(crate) fn lose(&self, loss: Loss) -> Option<Footing> {
+        self.lose_if(loss, |_| true)
+    }
+
+    /// It is over unless it holds. Returns what it was before, unless it holds or was over already.
+    pub(crate) fn lose_unheld(&self, loss: Loss) -> Option<Footing> {
+        self.lose_if(loss, |stage| !matches!(stage, Stage::Held { .. }))
+    }
+
+    fn lose_if(&self, loss: Loss, is_meant: impl FnOnce(&Stage) -> bool) -> Option<Footing> {
         let mut stage = self.stage.lock();
         if matches!(&*stage, Stage::Gone(_)) && !cfg!(tidelock_fault = "two_may_lose_a_claim") {
+            return None;
+        }
+        if !is_meant(&stage) {
             return None;
         }
         let before = std::mem::replace(&mut *stage, Stage::Gone(loss));
@@ -263,7 +294,7 @@ impl Standing {
         let (footing, waker, listeners) = match before {
             Stage::Joining(waker) => (Footing::Joining, waker, BTreeMap::new()),
             Stage::Waiting(waker) => (Footing::Waiting, waker, BTreeMap::new()),
-            Stage::Held { lost, .. } => (Footing::Held, None, lost),
+            Stage::Held { listeners, .. } => (Footing::Held, None, listeners),
             Stage::Gone(_) => (Footing::Held, None, BTreeMap::new()),
         };
         if footing == Footing::Joining {
@@ -275,7 +306,8 @@ impl Standing {
         if cfg!(tidelock_fault = "a_loss_wakes_nobody") {
             return Some(footing);
         }
-        waker.into_iter().chain(listeners.into_values()).for_each(shield::wake);
+        let listeners = listeners.into_values().map(|(_, waker)| waker);
+        waker.into_iter().chain(listeners).for_each(shield::wake);
         Some(footing)
     }
 
@@ -307,11 +339,20 @@ impl Standing {
 
     /// Ready when it is gone. `listener` is the caller's number, from [`next_listener`].
     pub(crate) fn poll_lost(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
+        self.poll_listening(listener, Hears::Loss, cx)
+    }
+
+    /// Ready when it is gone. Until then it wakes the listener at each change between held and in jeopardy too.
+    pub(crate) fn poll_changed(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Loss> {
+        self.poll_listening(listener, Hears::Change, cx)
+    }
+
+    fn poll_listening(&self, listener: u64, hears: Hears, cx: &mut Context<'_>) -> Poll<Loss> {
         let own = cx.waker().clone(); // before the lock: it may run anything
         let mut stage = self.stage.lock();
         let before = match &mut *stage {
             Stage::Gone(loss) => return Poll::Ready(*loss),
-            Stage::Held { lost, .. } => lost.insert(listener, own),
+            Stage::Held { listeners, .. } => listeners.insert(listener, (hears, own)).map(|(_, waker)| waker),
             Stage::Joining(_) if cfg!(tidelock_fault = "a_loss_reaches_no_joiner") => None,
             Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own), // its one user, whom a grant wakes too
         };
@@ -324,7 +365,7 @@ impl Standing {
     pub(crate) fn forget(&self, listener: u64) {
         let mut stage = self.stage.lock();
         let before = match &mut *stage {
-            Stage::Held { lost, .. } => lost.remove(&listener),
+            Stage::Held { listeners, .. } => listeners.remove(&listener).map(|(_, waker)| waker),
             Stage::Joining(waker) => waker.take(), // otherwise its grant would wake the task that brings that grant
             _ => None,
         };

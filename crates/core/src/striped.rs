@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::{Error, ErrorKind, Guard, Locks, Mutex, Result, shield};
+use crate::{Error, ErrorKind, Guard, Locks, Mutex, Released, Result, shield};
 
 /// More stripes than this are a mistake.
 const MOST_STRIPES: usize = 1 << 16;
@@ -193,7 +193,7 @@ impl StripeGuard {
     ///
     /// # Cancel safety
     /// The lock is given back in any case.
-    pub async fn release(self) -> Result<()> {
+    pub async fn release(self) -> Result<Released> {
         self.guard.release().await
     }
 }

@@ -29,10 +29,10 @@ async fn a_second_lock_waits_for_the_first() -> Done {
     });
     until("it waits", async || locks.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
     let token = first.token();
-    first.release().await?;
+    first.release().await?.confirmed()?;
     let second = waiting.await.expect("no panic")?;
     assert!(second.token() > token);
-    second.release().await?;
+    second.release().await?.confirmed()?;
     assert!(line_is_empty(&locks.inspect("m").await?));
     locks.close().await
 }
@@ -59,7 +59,7 @@ async fn a_dropped_acquire_leaves_the_line() -> Done {
     waiting.abort();
     until("it has left", async || locks.inspect("m").await.is_ok_and(|line| line.waiters().count() == 0))
         .await;
-    held.release().await?;
+    held.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -74,8 +74,8 @@ async fn two_clients_of_one_store_exclude_each_other() -> Done {
         async move { mutex.lock().await }
     });
     until("b waits", async || a.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
-    held.release().await?;
-    waiting.await.expect("no panic")?.release().await?;
+    held.release().await?.confirmed()?;
+    waiting.await.expect("no panic")?.release().await?.confirmed()?;
     a.close().await?;
     b.close().await
 }
@@ -92,7 +92,7 @@ async fn readers_share_and_a_downgrade_lets_them_in() -> Done {
     let other = lock.read().await?;
     assert!(lock.try_write().await?.is_none());
     drop((reading, other));
-    lock.write().await?.release().await?;
+    lock.write().await?.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -131,7 +131,7 @@ async fn whoever_resizes_at_the_same_moment_gets_a_turn() -> Done {
         resize.await.expect("no panic")?;
     }
     assert!((10..50).contains(&clients[1].semaphore("s", 3)?.size().await?));
-    held.release().await?;
+    held.release().await?.confirmed()?;
     for client in clients {
         client.close().await?;
     }
@@ -149,7 +149,7 @@ async fn bad_input_is_a_typed_error_at_once() -> Done {
     let held = semaphore.acquire(1).await?;
     assert_eq!(locks.mutex("s")?.lock().await.unwrap_err().kind(), ErrorKind::KindMismatch);
     assert!(locks.with_ttl(Duration::from_millis(1)).is_err());
-    held.release().await?;
+    held.release().await?.confirmed()?;
     assert!(line_is_empty(&locks.inspect("s").await?));
     locks.close().await
 }
@@ -162,7 +162,7 @@ async fn a_semaphore_of_another_size_is_served_under_the_lines() -> Done {
     let wider: Arc<dyn Semaphore> = new.semaphore("s", 5)?;
     assert!(wider.try_acquire(1).await?.is_none());
     assert_eq!(wider.size().await?, 1);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     old.close().await?;
     new.close().await
 }
@@ -185,7 +185,7 @@ async fn closing_gives_everything_back_and_ends_waits() -> Done {
     assert_eq!(b.inspect("n").await?.claims.len(), 1);
     assert_eq!(a.mutex("m")?.lock().await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    other.release().await?;
+    other.release().await?.confirmed()?;
     b.close().await
 }
 
@@ -202,7 +202,7 @@ async fn a_guard_is_lost_by_its_own_clock_before_the_next_is_granted() -> Done {
     let next = b.mutex("m")?.lock().await?;
     assert!(next.token() > held.token());
     assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    next.release().await?;
+    next.release().await?.confirmed()?;
     a.close().await?;
     b.close().await
 }
@@ -247,7 +247,7 @@ async fn a_resize_that_nobody_waits_for_changes_its_handle_too() -> Done {
         line(locks.clone()).await.map(tidelock_core::Weight::get) == Some(5)
     })
     .await;
-    one.release().await?;
+    one.release().await?.confirmed()?;
     until("what the line had last is known", async || calls.size().await.is_ok_and(|size| size == 5)).await;
     Ok(())
 }
@@ -258,7 +258,7 @@ async fn an_acquire_goes_on_for_as_long_as_a_command_may_take_whatever_the_ttl()
         let (clock, ttl) = (Clock::manual(), Duration::from_millis(millis));
         let (store, command) = (Store::with_clock(&clock), ttl * 20);
         let locks = store.attach(Options::new().ttl(ttl).command_deadline(command))?;
-        locks.mutex("other")?.lock().await?.release().await?;
+        locks.mutex("other")?.lock().await?.release().await?.confirmed()?;
         store.faults().refuse_all();
         let (mutex, began) = (locks.mutex("m")?, clock.now());
         let locking = tokio::spawn(async move { mutex.lock().await });
@@ -267,7 +267,7 @@ async fn an_acquire_goes_on_for_as_long_as_a_command_may_take_whatever_the_ttl()
         }
         let (tried, error) = (clock.now().since(began), locking.await.expect("no panic").unwrap_err());
         assert!(tried >= command - ttl, "{ttl:?}: it gave up after {tried:?} of {command:?}: {error}");
-        assert!(error.to_string().contains("the store refuses to serve"), "{error}");
+        assert!(error.to_string().contains("a test made the store refuse this request"), "{error}");
     }
     Ok(())
 }
@@ -301,7 +301,7 @@ async fn the_last_resize_stays_in_its_handle_though_the_one_before_is_answered_l
     calls.resize(5).await?;
     clock.pass(Duration::from_secs(1)).await; // only now is the first one answered
     other.resize(2).await?; // by the end of this call the first resize has dealt with its answer
-    one.release().await?;
+    one.release().await?.confirmed()?;
     assert_eq!(calls.size().await?, 5, "what was asked for last");
     Ok(())
 }

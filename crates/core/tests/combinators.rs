@@ -60,9 +60,9 @@ async fn an_owner_locks_again_and_another_waits() -> Done {
     let inner = mutex.lock_within(&me, Duration::ZERO).await?.expect("held already");
     assert_eq!((outer.token(), outer.depth()), (inner.token(), 2));
     assert!(mutex.try_lock(&you).await?.is_none());
-    outer.release().await?;
+    outer.release().await?.confirmed()?;
     assert!(mutex.lock_within(&you, Duration::from_millis(5)).await?.is_none());
-    inner.release().await?;
+    inner.release().await?.confirmed()?;
     assert!(mutex.try_lock(&you).await?.is_some());
     locks.close().await
 }
@@ -113,7 +113,7 @@ async fn lock_all_sorts_drops_doubles_and_takes_nothing_when_it_fails() -> Done 
     assert!(locks.lock_all_within(&["d", "b"], Duration::from_millis(20)).await?.is_none());
     assert!(locks.mutex("d")?.try_lock().await?.is_some());
     assert_eq!(locks.lock_all(&["e", ""]).await.unwrap_err().kind(), ErrorKind::InvalidName);
-    all.release().await?;
+    all.release().await?.confirmed()?;
     for name in ["a", "b", "c", "d"] {
         until("all are free", async || locks.inspect(name).await.is_ok_and(|line| line.claims.is_empty()))
             .await;
@@ -142,7 +142,7 @@ async fn lock_all_skips_no_lock_of_a_store_that_is_called_like_another() -> Done
         there.mutex("m")?.try_lock().await?.is_none(),
         "it was among the requested locks, so it is locked"
     );
-    all.release().await?;
+    all.release().await?.confirmed()?;
     here.close().await?;
     there.close().await
 }
@@ -155,10 +155,10 @@ async fn lock_all_does_not_wait_for_itself_in_a_store_that_has_two_names() -> Do
     let locking = tokio::time::timeout(Duration::from_secs(5), tidelock_core::lock_all(&mutexes));
     let all = locking.await.expect("it finds out that it holds the lock already")?;
     assert_eq!(all.iter().count(), 2);
-    all.release().await?;
+    all.release().await?.confirmed()?;
     let all = tidelock_core::lock_all_within(&mutexes, Duration::from_secs(5)).await?.expect("they are free");
     assert_eq!(all.iter().count(), 2);
-    all.release().await?;
+    all.release().await?.confirmed()?;
     one.close().await?;
     other.close().await
 }
@@ -169,7 +169,7 @@ async fn lock_all_without_patience_takes_what_is_free() -> Done {
     let all = locks.lock_all_within(&["a", "b", "c"], Duration::ZERO).await?.expect("they are free");
     assert_eq!(all.iter().count(), 3);
     assert!(locks.lock_all_within(&["0", "c"], Duration::ZERO).await?.is_none());
-    all.release().await?;
+    all.release().await?.confirmed()?;
     assert!(locks.mutex("0")?.try_lock().await?.is_some(), "it was given back");
     locks.close().await
 }
@@ -180,7 +180,7 @@ async fn lock_all_within_keeps_its_deadline_where_a_name_is_in_two_stores() -> D
         let (quick, still) = (Store::new(), Store::new());
         let (a, b) = (quick.attach(Options::new())?, still.attach(Options::new())?);
         if is_open {
-            b.mutex("other")?.lock().await?.release().await?;
+            b.mutex("other")?.lock().await?.release().await?.confirmed()?;
         }
         still.faults().delay(Duration::from_secs(60));
         let both = [a.mutex("m")?, b.mutex("m")?];
@@ -198,7 +198,7 @@ async fn lock_all_of_thousands_costs_each_of_them_once() -> Done {
     let names: Vec<String> = (0..8_000).map(|number| format!("name {number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let began = Instant::now();
-    locks.lock_all(&names).await?.release().await?;
+    locks.lock_all(&names).await?.release().await?.confirmed()?;
     // This took 20 s when each guard was listened to again for each lock that came after it.
     assert!(began.elapsed() < Duration::from_secs(4), "it took {:?}", began.elapsed());
     Ok(())
@@ -216,12 +216,12 @@ async fn lock_all_within_counts_on_the_clock_of_the_store() -> Done {
     });
     until_waiting(&other, "a").await;
     clock.pass(Duration::from_secs(50)).await;
-    a.release().await?;
+    a.release().await?.confirmed()?;
     until_waiting(&other, "b").await;
     clock.pass(Duration::from_secs(11)).await;
     until("its minute is over", async || all.is_finished()).await;
     assert!(all.await.expect("no panic")?.is_none());
-    b.release().await?;
+    b.release().await?.confirmed()?;
     locks.close().await?;
     other.close().await
 }
@@ -243,7 +243,7 @@ async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
     clock.pass(Duration::from_secs(61)).await;
     until("its minute is over", async || second.is_finished()).await;
     assert!(second.await.expect("no panic")?.is_none());
-    held.release().await?;
+    held.release().await?.confirmed()?;
     first.await.expect("no panic")?;
     locks.close().await?;
     other.close().await
@@ -253,7 +253,7 @@ async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
 async fn order_of(mutexes: &[Arc<dyn Mutex>]) -> tidelock_core::Result<Vec<SessionId>> {
     let all = tidelock_core::lock_all(mutexes).await?;
     let order = all.iter().map(|guard| guard.claim().session).collect();
-    all.release().await?;
+    all.release().await?.confirmed()?;
     Ok(order)
 }
 
@@ -283,7 +283,7 @@ async fn opposite_orders_do_not_deadlock() -> Done {
         let locks = locks.clone();
         tokio::spawn(async move {
             for _ in 0..200 {
-                locks.lock_all(&names).await?.release().await?;
+                locks.lock_all(&names).await?.release().await?.confirmed()?;
             }
             Done::Ok(())
         })
@@ -363,7 +363,7 @@ async fn processes_do_not_all_begin_at_the_same_stripe() -> Done {
         let process = Striped::new(&*locks, "stock", 8)?; // stands for another process
         let stripe = process.any().await?.expect("filled");
         first.insert(stripe.index());
-        stripe.release().await?;
+        stripe.release().await?.confirmed()?;
     }
     assert!(first.len() > 3, "all begin at {first:?}");
     locks.close().await
@@ -377,12 +377,12 @@ async fn a_fence_refuses_an_older_token_and_takes_the_same_twice() -> Done {
     let old = first.token();
     let fence = Fence::after(old);
     fence.accept(old)?;
-    first.release().await?;
+    first.release().await?.confirmed()?;
     let second = mutex.lock().await?;
     fence.accept(second.token())?;
     assert_eq!(fence.accept(old).unwrap_err().kind(), ErrorKind::Lost);
     fence.accept(second.token())?;
-    second.release().await?;
+    second.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -395,8 +395,8 @@ async fn a_future_that_nobody_polls_keeps_no_owner_from_a_free_lock() -> Done {
     let mut lying = Box::pin(mutex.lock(&me)); // it waits until the first one has ended
     let mut user = Context::from_waker(Waker::noop());
     assert!(first.as_mut().poll(&mut user).is_pending() && lying.as_mut().poll(&mut user).is_pending());
-    busy.release().await?;
-    first.await?.release().await?;
+    busy.release().await?.confirmed()?;
+    first.await?.release().await?.confirmed()?;
     assert!(locks.inspect("m").await?.claims.is_empty());
     let again = mutex.lock_within(&me, Duration::from_secs(5)).await?;
     assert!(again.is_some(), "no claim holds or waits, and the owner does not get the lock");
@@ -437,8 +437,8 @@ async fn lock_all_that_lost_one_can_be_asked_for_again() -> Done {
     store.faults().lose_sessions_of("a");
     let error = both.await.expect("no panic").unwrap_err();
     assert_eq!((error.kind(), error.can_retry()), (ErrorKind::Lost, true), "{error}");
-    held.release().await?;
-    a.lock_all(&["x", "y"]).await?.release().await // the same call, later
+    held.release().await?.confirmed()?;
+    a.lock_all(&["x", "y"]).await?.release().await?.confirmed() // the same call, later
 }
 
 #[tokio::test]
@@ -449,19 +449,20 @@ async fn a_lock_that_is_free_is_not_kept_from_its_owner_by_a_future_that_nobody_
     let (locks, other) = (store.attach(Options::new().max_hold(TTL * 2))?, store.attach(Options::new())?);
     let busy = other.mutex("m")?.lock().await?;
     let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
-    locks.mutex("warm")?.lock().await?.release().await?;
+    locks.mutex("warm")?.lock().await?.release().await?.confirmed()?;
     let mut lying = Box::pin(mutex.lock(&me));
     assert!(lying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    busy.release().await?;
+    busy.release().await?.confirmed()?;
     clock.pass(TTL * 4).await; // max_hold has ended the grant of the future that is not polled
     assert!(locks.inspect("m").await?.claims.is_empty());
-    mutex.try_lock(&me).await?.expect("it is free").release().await?;
+    mutex.try_lock(&me).await?.expect("it is free").release().await?.confirmed()?;
     tokio::time::timeout(Duration::from_secs(5), mutex.lock(&me))
         .await
         .expect("it is free")?
         .release()
-        .await?;
-    lying.await?.release().await
+        .await?
+        .confirmed()?;
+    lying.await?.release().await?.confirmed()
 }
 
 #[tokio::test]
@@ -478,7 +479,7 @@ async fn whoever_of_an_owner_is_polled_gets_what_was_granted_to_one_that_is_not(
     let (patient, impatient) = (waits(Duration::from_secs(60)), waits(Duration::from_millis(10)));
     assert!(impatient.await.expect("no panic")?.is_none());
     assert_eq!(locks.inspect("m").await?.waiters().count(), 1, "an owner stands in line once");
-    busy.release().await?;
+    busy.release().await?.confirmed()?;
     let held = tokio::time::timeout(Duration::from_secs(5), patient).await.expect("its owner has it");
     let held = held.expect("no panic")?.expect("a minute is enough");
     let again = lying.await?;
@@ -496,11 +497,11 @@ async fn what_one_of_an_owner_fails_with_is_its_own() -> Done {
         tokio::pin!(patient);
         let early = tokio::time::timeout(Duration::from_millis(60), &mut patient).await;
         assert!(early.is_err(), "it is held");
-        busy.release().await?;
+        busy.release().await?.confirmed()?;
         patient.await
     });
     assert!(impatient?.is_none());
-    patient?.release().await?;
+    patient?.release().await?.confirmed()?;
     assert!(locks.inspect("m").await?.claims.is_empty());
     locks.close().await
 }
@@ -515,7 +516,7 @@ fn begin<F: Future>(future: F) -> std::pin::Pin<Box<F>> {
 async fn a_silent_store_is_no_contention_for_the_second_of_an_owner() -> Done {
     let store = Store::new();
     let locks = store.attach(Options::new())?;
-    locks.mutex("warm")?.lock().await?.release().await?;
+    locks.mutex("warm")?.lock().await?.release().await?.confirmed()?;
     let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new()); // no claim holds or waits
     store.faults().delay(Duration::from_secs(60));
     let first = begin(mutex.lock(&me));
@@ -534,7 +535,7 @@ async fn an_unreachable_store_is_no_contention_for_the_second_of_an_owner() -> D
         store.faults().heal();
         let locks = store.attach(Options::new())?;
         if is_open {
-            locks.mutex("warm")?.lock().await?.release().await?;
+            locks.mutex("warm")?.lock().await?.release().await?.confirmed()?;
         }
         let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
         store.faults().refuse_all(); // the server is down
@@ -569,9 +570,9 @@ async fn who_waits_behind_an_impatient_one_of_its_owner_keeps_its_place() -> Don
     until("its patience is over", async || impatient.is_finished()).await;
     assert!(impatient.await.expect("no panic")?);
     assert_eq!(other.inspect("m").await?.waiters().next().map(|stander| stander.id), place);
-    busy.release().await?;
-    first.await?.release().await?;
-    second.await.expect("no panic")?.release().await?;
+    busy.release().await?.confirmed()?;
+    first.await?.release().await?.confirmed()?;
+    second.await.expect("no panic")?.release().await?.confirmed()?;
     locks.close().await?;
     other.close().await
 }

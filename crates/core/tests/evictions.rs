@@ -50,7 +50,7 @@ fn asking_in_vain(
 
 /// Opens the session.
 async fn warm(locks: &Arc<dyn Locks>) -> Done {
-    locks.mutex("warm")?.lock().await?.release().await
+    locks.mutex("warm")?.lock().await?.release().await?.confirmed()
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     let asking = asking_in_vain(&store, &a, "m")?;
     until("it stands in line", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1))
         .await;
-    first.release().await?; // the other claim is granted, and told so
+    first.release().await?.confirmed()?; // the other claim is granted, and told so
     let claim = c.inspect("m").await?.holders().next().map(|holder| holder.id).expect("it has its turn");
 
     store.faults().drop_signals();
@@ -79,10 +79,10 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
         assert!(!asking.is_finished(), "two hold m: {:?}", c.inspect("m").await?);
     }
     let token = now.token();
-    now.release().await?;
+    now.release().await?.confirmed()?;
     let next = asking.await.expect("no panic")?;
     assert!(next.token() > token);
-    next.release().await
+    next.release().await?.confirmed()
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn an_eviction_between_two_askings_of_a_join_strands_nothing() -> Done {
     let held = asking.await.expect("no panic")?;
     assert_ne!(held.claim(), claim);
     assert_eq!(held.state(), State::Held);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     assert!(c.inspect("m").await?.claims.is_empty(), "neither claim is left");
     Ok(())
 }
@@ -119,7 +119,7 @@ async fn evicting_from_a_line_where_the_claim_does_not_stand_changes_nothing() -
         assert!(!locks.evict("mm", held.claim()).await?);
     }
     assert_eq!(held.state(), State::Held);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     assert!(b.mutex("m")?.try_lock().await?.is_some());
     Ok(())
 }
@@ -295,7 +295,7 @@ async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() 
         clock.pass(TTL).await;
         assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
         drop(held);
-        now.release().await?;
+        now.release().await?.confirmed()?;
         assert!(c.inspect("m").await?.claims.is_empty());
     }
     Ok(())
@@ -336,7 +336,7 @@ async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
         clock.pass(TTL).await;
         assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
         drop(held);
-        now.release().await?;
+        now.release().await?.confirmed()?;
         assert!(d.inspect("m").await?.claims.is_empty());
     }
     Ok(())
@@ -367,5 +367,5 @@ async fn a_hold_that_the_store_has_as_a_wait_is_lost_at_the_next_renewal() -> Do
         d.inspect("m").await.is_ok_and(|line| line.claims.len() == 1)
     })
     .await;
-    now.release().await
+    now.release().await?.confirmed()
 }

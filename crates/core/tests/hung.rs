@@ -34,7 +34,7 @@ impl Stage {
         let hangs = store.attach(Options::new().ttl(TTL).max_hold(MAX_HOLD))?;
         let other = store.attach(Options::new().ttl(TTL))?;
         for locks in [&hangs, &other] {
-            locks.mutex("warm")?.lock().await?.release().await?;
+            locks.mutex("warm")?.lock().await?.release().await?.confirmed()?;
         }
         Ok(Self { clock, store, hangs, other })
     }
@@ -67,7 +67,7 @@ async fn max_hold_counts_for_a_grant_that_is_told_before_its_join_is_answered() 
     let mutex = stage.hangs.mutex("m")?;
     let mut asking = mutex.lock();
     stage.leave_lying(&mut asking);
-    first.release().await?;
+    first.release().await?.confirmed()?;
     let held_for = stage.free_after("m", MAX_HOLD / 4).await?;
     assert!(held_for < MAX_HOLD * 3 / 2, "held for {held_for:?}");
     Ok(())
@@ -88,7 +88,7 @@ async fn what_was_granted_to_a_future_that_nobody_polls_is_given_back() -> Done 
         () = async { loop { again.pass(TTL / 3).await } } => unreachable!(),
     };
     assert_eq!(held.state(), State::Held);
-    held.release().await
+    held.release().await?.confirmed()
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_join_that_is_polled_after_its_leave_stands_in_nobodys_way() -> Done {
     stage.store.faults().heal();
     stage.clock.pass(TTL * 4).await; // its leave is done and forgotten
     match poll() {
-        Poll::Ready(held) => held?.release().await?,
+        Poll::Ready(held) => held?.release().await?.confirmed()?,
         Poll::Pending => drop(asking),
     }
     assert_eq!(stage.free_after("m", MAX_HOLD / 4).await?, Duration::ZERO);
@@ -147,7 +147,7 @@ async fn a_store_is_not_blamed_for_a_user_who_is_late_again_and_again() -> Done 
         held = asking => held?,
         () = async { loop { again.pass(TTL / 10).await } } => unreachable!(),
     };
-    held.release().await
+    held.release().await?.confirmed()
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn a_release_hears_of_its_leave_though_renewals_come_in_between() -> Done 
         tokio::task::yield_now().await;
         stage.clock.pass(TTL / 100).await;
     }
-    releasing.await.expect("no panic")
+    releasing.await.expect("no panic")?.confirmed()
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn locks_that_are_released_together_are_given_back_though_nobody_polls() -
         assert_eq!(held_for, Duration::ZERO, "{name} is held by nobody");
     }
     stage.clock.pass(ANSWER_TAKES).await;
-    releasing.await
+    releasing.await?.confirmed()
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn lock_while_away(away: Duration, is_refused: bool, deadline: Duration) -
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
     let locks = store.attach(Options::new().ttl(TTL).command_deadline(deadline))?;
-    locks.mutex("warm")?.lock().await?.release().await?;
+    locks.mutex("warm")?.lock().await?.release().await?.confirmed()?;
     match is_refused {
         true => store.faults().refuse_next(1), // it is sent again after a pause
         false => store.faults().delay(ANSWER_TAKES),

@@ -46,7 +46,7 @@ async fn renewals_keep_a_hold_for_many_ttls() -> Done {
     clock.pass(TTL * 10).await;
     assert_eq!(held.state(), State::Held);
     assert!(held.remaining() > TTL / 2);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -62,7 +62,7 @@ async fn one_failed_renewal_is_jeopardy_and_not_loss() -> Done {
     clock.pass(Duration::from_secs(2)).await;
     assert_eq!(held.state(), State::Held);
     assert!(held.remaining() > TTL / 2);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -100,10 +100,10 @@ async fn a_waiter_gets_on_without_any_signal_within_a_third_of_the_ttl() -> Done
     until_waiting(&a, "m", 1).await;
     clock.pass(TTL * 2).await;
     store.faults().drop_signals();
-    held.release().await?;
+    held.release().await?.confirmed()?;
     clock.pass(TTL / 3).await;
     until("it was granted", async || waiting.is_finished()).await;
-    waiting.await.expect("no panic")?.release().await?;
+    waiting.await.expect("no panic")?.release().await?.confirmed()?;
     a.close().await?;
     b.close().await
 }
@@ -124,7 +124,7 @@ async fn a_dead_holder_delays_the_line_by_its_ttl_and_a_tenth() -> Done {
     assert!(!waiting.is_finished());
     clock.pass(TTL / 10).await;
     until("it was granted", async || waiting.is_finished()).await;
-    waiting.await.expect("no panic")?.release().await?;
+    waiting.await.expect("no panic")?.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -132,7 +132,7 @@ async fn a_dead_holder_delays_the_line_by_its_ttl_and_a_tenth() -> Done {
 async fn a_lost_reply_to_join_strands_nothing_and_is_no_refusal() -> Done {
     let (clock, store) = store();
     let locks = store.attach(Options::new())?;
-    locks.mutex("other")?.lock().await?.release().await?;
+    locks.mutex("other")?.lock().await?.release().await?.confirmed()?;
     store.faults().lose_replies(usize::MAX);
     let trying = tokio::spawn({
         let mutex = locks.mutex("m")?;
@@ -177,7 +177,7 @@ async fn max_hold_ends_a_hold_however_healthy_its_keeper() -> Done {
     assert_eq!(held.state(), State::Lost);
     let next = waiting.await.expect("no panic")?;
     assert!(held.release().await.unwrap_err().to_string().contains("max_hold"));
-    next.release().await?;
+    next.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -194,9 +194,9 @@ async fn an_ended_session_loses_its_guards_and_its_waiters_stand_in_line_anew() 
     held.lost().await;
     assert_eq!(held.state(), State::Lost);
     until_waiting(&b, "n", 1).await;
-    other.release().await?;
-    waiting.await.expect("no panic")?.release().await?;
-    a.mutex("m")?.lock().await?.release().await?;
+    other.release().await?.confirmed()?;
+    waiting.await.expect("no panic")?.release().await?.confirmed()?;
+    a.mutex("m")?.lock().await?.release().await?.confirmed()?;
     a.close().await?;
     b.close().await
 }
@@ -215,7 +215,7 @@ async fn an_evicted_holder_is_told_and_its_release_frees_no_successor() -> Done 
     assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(operator.inspect("m").await?.holders().count(), 1);
     assert_eq!(next.state(), State::Held);
-    next.release().await?;
+    next.release().await?.confirmed()?;
     a.close().await?;
     operator.close().await
 }
@@ -230,7 +230,7 @@ async fn the_last_handle_that_goes_ends_the_session() -> Done {
     drop(a);
     assert_eq!(held.state(), State::Held, "a guard keeps its client");
     drop(held);
-    waiting.await.expect("no panic")?.release().await?;
+    waiting.await.expect("no panic")?.release().await?.confirmed()?;
     b.close().await
 }
 
@@ -252,7 +252,7 @@ async fn run_stops_the_work_when_the_guard_is_lost() -> Done {
 async fn dropping_an_acquire_after_any_number_of_polls_leaves_nothing() -> Done {
     let (clock, store) = store();
     let locks = store.attach(Options::new())?;
-    locks.mutex("other")?.lock().await?.release().await?;
+    locks.mutex("other")?.lock().await?.release().await?.confirmed()?;
     for taken in [false, true] {
         let held = match taken {
             true => Some(locks.mutex("m")?.lock().await?),
@@ -301,7 +301,7 @@ fn one_locks_serves_many_runtimes() -> Done {
     drop(held); // outside every runtime
     let next = waiting.join().expect("no panic")?;
     runtime().block_on(async {
-        next.release().await?;
+        next.release().await?.confirmed()?;
         locks.close().await
     })
 }
@@ -342,7 +342,7 @@ async fn a_leave_that_failed_once_is_sent_again_soon_however_long_pauses_are() -
     let pause = TTL * 40;
     let drops = store.attach(Options::new().back_off(pause, pause))?;
     let other = store.attach(Options::new())?;
-    other.mutex("warm")?.lock().await?.release().await?;
+    other.mutex("warm")?.lock().await?.release().await?.confirmed()?;
     let (guard, kept) = (drops.mutex("m")?.lock().await?, drops.mutex("kept")?.lock().await?);
     store.faults().refuse_all();
     drop(guard);

@@ -52,7 +52,7 @@ async fn a_listener_that_panics_costs_no_lock() -> tidelock_core::Result<()> {
     clock.pass(Duration::from_secs(10)).await;
     assert!(PANICS.load(Ordering::SeqCst) > 0, "nothing was logged, so this test shows nothing");
     assert_ne!(held.state(), State::Lost);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     locks.close().await
 }
 

@@ -64,7 +64,7 @@ fn patient() -> Options {
 async fn who_acquires_outlasts_an_outage_before_its_first_session() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
     let locks = tidelock_core::backend::attach(away, patient())?;
-    locks.mutex("m")?.lock().await?.release().await?;
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -80,8 +80,8 @@ async fn who_waited_when_its_session_ended_outlasts_the_outage() -> Done {
     store.faults().lose_sessions_of("waits");
     tokio::time::sleep(OUTAGE).await;
     store.faults().heal();
-    held.release().await?;
-    waiter.await.expect("no panic")?.release().await
+    held.release().await?.confirmed()?;
+    waiter.await.expect("no panic")?.release().await?.confirmed()
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_crowd_opens_one_session_at_a_time_and_pauses_in_between() -> Done {
     let mut crowd = tokio::task::JoinSet::new();
     for n in 0..1_000 {
         let mutex = locks.mutex(&format!("m{n}"))?;
-        crowd.spawn(async move { mutex.lock().await?.release().await });
+        crowd.spawn(async move { mutex.lock().await?.release().await?.confirmed() });
     }
     while let Some(acquired) = crowd.join_next().await {
         acquired.expect("no panic")?;
@@ -118,7 +118,7 @@ async fn who_comes_when_the_store_is_back_waits_out_nobodys_rest() -> Done {
         let served = async {
             match is_ping {
                 true => locks.ping().await,
-                false => locks.mutex("m")?.lock().await?.release().await,
+                false => locks.mutex("m")?.lock().await?.release().await?.confirmed(),
             }
         };
         tokio::time::timeout(Duration::from_secs(5), served).await.expect("the store is back")?;
@@ -137,7 +137,7 @@ async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() 
     for _ in 0..10 {
         locks.ping().await.unwrap_err();
     }
-    locks.mutex("m")?.lock().await?.release().await?;
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?;
     locks.close().await?;
     // When the new caller comes, earlier ones are in a long pause, or are just trying once more.
     for is_resting in [true, false] {
@@ -145,7 +145,7 @@ async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() 
         let locks = store.attach(options())?;
         store.faults().refuse_all();
         let mutex = locks.mutex("others")?;
-        let others = tokio::spawn(async move { mutex.lock().await?.release().await });
+        let others = tokio::spawn(async move { mutex.lock().await?.release().await?.confirmed() });
         tokio::time::sleep(OUTAGE * 5).await; // from 1.26 s to 2.54 s
         if !is_resting {
             store.faults().delay(OUTAGE / 2);
@@ -153,7 +153,7 @@ async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() 
             assert!(tokio::time::timeout(OUTAGE / 5, asking).await.is_err(), "it is being opened");
         }
         let mutex = locks.mutex("m")?;
-        let newcomer = tokio::spawn(async move { mutex.lock().await?.release().await });
+        let newcomer = tokio::spawn(async move { mutex.lock().await?.release().await?.confirmed() });
         tokio::time::sleep(OUTAGE).await;
         store.faults().heal();
         newcomer.await.expect("no panic")?;
@@ -169,7 +169,7 @@ async fn newcomers_by_the_thousand_have_a_breath_taken_between_two_tries() -> Do
     let locks = tidelock_core::backend::attach(away.clone(), patient())?;
     let patient = tokio::spawn({
         let mutex = locks.mutex("patient")?;
-        async move { mutex.lock().await?.release().await }
+        async move { mutex.lock().await?.release().await?.confirmed() }
     });
     let mut crowd = tokio::task::JoinSet::new();
     for n in 0.. {
@@ -177,7 +177,7 @@ async fn newcomers_by_the_thousand_have_a_breath_taken_between_two_tries() -> Do
             break;
         }
         let mutex = locks.mutex(&format!("m{n}"))?;
-        crowd.spawn(async move { mutex.lock().await?.release().await });
+        crowd.spawn(async move { mutex.lock().await?.release().await?.confirmed() });
         if n % 10 == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

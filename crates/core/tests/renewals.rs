@@ -237,7 +237,7 @@ async fn a_grant_that_comes_late_is_renewed_before_it_is_handed_out() -> Done {
     assert!(held.remaining() > TTL / 2, "only {:?} left", held.remaining());
     slow.pass(TTL * 2).await;
     assert_eq!(held.state(), State::Held);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     close(&slow, locks).await
 }
 
@@ -253,7 +253,7 @@ async fn a_session_whose_opening_took_long_does_not_begin_with_a_spent_deadline(
         assert!(held.remaining() > TTL / 3, "opened after {late} s: only {:?} left", held.remaining());
         slow.pass(TTL * 2).await;
         assert_eq!(held.state(), State::Held, "opened after {late} s");
-        held.release().await?;
+        held.release().await?.confirmed()?;
         close(&slow, locks).await?;
     }
     Ok(())
@@ -284,8 +284,8 @@ async fn what_is_granted_after_an_outage_stays_held_while_the_store_answers() ->
             State::Held,
             "it was granted after the outage, and every renewal since was answered: {outage:?}"
         );
-        before.release().await?;
-        after.release().await?;
+        before.release().await?.confirmed()?;
+        after.release().await?.confirmed()?;
         close(&slow, locks).await?;
     }
     Ok(())
@@ -364,7 +364,7 @@ async fn no_join_is_asked_again_for_longer_than_one_command_may_take() -> Done {
 async fn a_join_is_patient_beyond_its_ttl_with_a_store_that_is_away() -> Done {
     let options = Options::new().command_deadline(TTL * 10);
     let (slow, locks) = Slow::locks(options, |_| {})?;
-    lock(&slow, &locks, "other").await?.release().await?;
+    lock(&slow, &locks, "other").await?.release().await?.confirmed()?;
     slow.store.faults().refuse_all();
     let mutex = locks.mutex("m")?;
     let locking = tokio::spawn(async move { mutex.lock().await });
@@ -372,20 +372,20 @@ async fn a_join_is_patient_beyond_its_ttl_with_a_store_that_is_away() -> Done {
     assert!(!locking.is_finished());
     slow.store.faults().heal();
     let held = drive(&slow, async move { locking.await.expect("no panic") }).await?;
-    held.release().await?;
+    held.release().await?.confirmed()?;
     close(&slow, locks).await
 }
 
 #[tokio::test]
 async fn a_join_that_is_asked_again_within_its_ttl_keeps_its_id_and_its_place() -> Done {
     let (slow, locks) = Slow::locks(Options::new(), |_| {})?;
-    lock(&slow, &locks, "other").await?.release().await?;
+    lock(&slow, &locks, "other").await?.release().await?.confirmed()?;
     slow.how().joined.clear();
     slow.store.faults().lose_replies(2);
     let held = lock(&slow, &locks, "m").await?;
     let joined = slow.how().joined.clone();
     assert!(joined.len() > 1 && joined.iter().all(|id| *id == joined[0]), "{joined:?}");
-    held.release().await?;
+    held.release().await?.confirmed()?;
     close(&slow, locks).await
 }
 
@@ -399,7 +399,7 @@ async fn a_hold_that_is_over_before_its_user_has_it_is_not_handed_out() -> Done 
         let held = locks.mutex("m")?.lock().await?;
         assert_eq!(held.state(), State::Held);
         assert_eq!(slow.how().joined.len(), times + 1);
-        held.release().await?;
+        held.release().await?.confirmed()?;
         close(&slow, locks).await?;
     }
     Ok(())
@@ -412,14 +412,14 @@ async fn a_max_hold_that_no_grant_outlives_is_called_by_its_name() -> Done {
         how.told_early = (usize::MAX, max_hold);
     })?;
     let error = locks.mutex("m")?.lock().await.map(drop).unwrap_err();
-    assert!(error.to_string().contains("max_hold, which is 100ms"), "{error}");
+    assert!(error.to_string().contains("max_hold (100ms) ended every grant"), "{error}");
     close(&slow, locks).await
 }
 
 #[tokio::test]
 async fn a_store_that_is_away_is_not_asked_for_ever_at_the_first_pause() -> Done {
     let (slow, locks) = Slow::locks(Options::new(), |_| {})?;
-    locks.mutex("m")?.lock().await?.release().await?; // no claim holds or waits
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?; // no claim holds or waits
     slow.store.faults().refuse_all();
     slow.pass(TTL * 2).await;
     let before = slow.how().renewals;
@@ -427,6 +427,6 @@ async fn a_store_that_is_away_is_not_asked_for_ever_at_the_first_pause() -> Done
     let asked = slow.how().renewals - before;
     assert!((5..=30).contains(&asked), "{asked} requests in {TTL:?}; about one a second is right");
     slow.store.faults().heal();
-    lock(&slow, &locks, "m").await?.release().await?;
+    lock(&slow, &locks, "m").await?.release().await?.confirmed()?;
     close(&slow, locks).await
 }

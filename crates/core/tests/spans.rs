@@ -112,7 +112,7 @@ async fn the_span_of_an_acquire_ends_with_the_acquire_and_not_with_the_hold() ->
     drop(request);
     assert_eq!(open.names(), ["hold"], "the spans of the acquire and of the user's request are closed");
     assert_eq!(open.spans().of.values().next().map(|hold| hold.follows.clone()), Some(vec!["acquire"]));
-    held.release().await?;
+    held.release().await?.confirmed()?;
     assert!(open.names().is_empty(), "{:?}", open.names());
     locks.close().await
 }

@@ -218,7 +218,7 @@ async fn an_acquire_that_nobody_polls_keeps_no_other_from_opening() -> Done {
     let mut parked = a.lock();
     assert!(parked.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending());
     sick.gate.notify_one();
-    b.lock_within(Duration::from_secs(5)).await?.expect("free").release().await?;
+    b.lock_within(Duration::from_secs(5)).await?.expect("free").release().await?.confirmed()?;
     drop(parked);
     locks.close().await
 }
@@ -247,12 +247,14 @@ async fn a_leave_that_was_denied_for_a_moment_is_repeated() -> Done {
         let (_, locks) = Sick::locks(How::LeavesAreDeniedAtFirst, Options::new())?;
         let held = locks.mutex("m")?.lock().await?;
         if is_released {
-            assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Denied);
+            let on_its_way = held.release().await?.confirmed().unwrap_err();
+            assert_eq!(on_its_way.kind(), ErrorKind::Denied);
+            assert_eq!(on_its_way.operation(), Some("release"));
         } else {
             drop(held);
         }
         let next = locks.mutex("m")?.lock_within(Duration::from_secs(5)).await?;
-        next.expect("it was given back long before its lifetime ends").release().await?;
+        next.expect("it was given back long before its lifetime ends").release().await?.confirmed()?;
         locks.close().await?;
     }
     Ok(())
@@ -313,7 +315,7 @@ async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
         .await;
     store.faults().lose_sessions_of("ours");
     assert_eq!(all.await.expect("no panic").unwrap_err().kind(), ErrorKind::Lost);
-    b.release().await?;
+    b.release().await?.confirmed()?;
     for name in ["a", "b"] {
         until("nothing is held", async || other.inspect(name).await.is_ok_and(|line| line.claims.is_empty()))
             .await;
@@ -405,7 +407,7 @@ async fn close_within_keeps_its_deadline_while_a_session_is_being_opened() -> Do
 #[tokio::test]
 async fn close_within_keeps_its_deadline_behind_another_closer() -> Done {
     let (_, locks) = Sick::locks(How::CloseHangs, Options::new())?;
-    locks.mutex("m")?.lock().await?.release().await?;
+    locks.mutex("m")?.lock().await?.release().await?.confirmed()?;
     let first = tokio::spawn({
         let locks = locks.clone();
         async move { close_within(&locks, Duration::from_secs(2)).await }
@@ -457,7 +459,7 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
         let mutex = locks.mutex("m")?;
         let asking = tokio::spawn({
             let mutex = mutex.clone();
-            async move { mutex.lock().await?.release().await }
+            async move { mutex.lock().await?.release().await?.confirmed() }
         });
         until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
         if is_open {
@@ -502,7 +504,7 @@ async fn close_within_all_the_time_there_is_waits_for_the_store() -> Done {
     for is_open in [true, false] {
         let store = Store::new();
         let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
-        b.mutex("other")?.lock().await?.release().await?;
+        b.mutex("other")?.lock().await?.release().await?.confirmed()?;
         if is_open {
             let _held = a.mutex("m")?.lock().await?;
         }
@@ -524,7 +526,7 @@ async fn close_within_all_the_time_there_is_waits_for_the_store() -> Done {
 async fn a_close_that_failed_can_be_asked_for_again() -> Done {
     let store = Store::new();
     let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
-    b.mutex("other")?.lock().await?.release().await?;
+    b.mutex("other")?.lock().await?.release().await?.confirmed()?;
     let _held = a.mutex("m")?.lock().await?;
     store.faults().refuse_all();
     assert!(a.close_within(Duration::from_millis(50)).await.is_err(), "the store is away");
@@ -560,7 +562,7 @@ async fn a_release_that_nobody_polls_gives_back_though_its_leave_was_lost() -> D
     let other = sick.store.attach(Options::new())?;
     assert!(other.mutex("m")?.lock_within(Duration::from_secs(5)).await?.is_some(), "it is held by nobody");
     // It is polled again after all: it hears the result of that first leave.
-    assert_eq!(releasing.await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(releasing.await?.confirmed().unwrap_err().kind(), ErrorKind::Unavailable);
     locks.close().await
 }
 
@@ -569,7 +571,7 @@ async fn the_keeper_takes_no_leave_from_a_user_who_waits_for_it() -> Done {
     let options = Options::new().ttl(Duration::from_secs(1));
     let (_, locks) = Sick::locks(How::LeavesAreSlowAndTheirUsersOwn, options)?;
     for _ in 0..3 {
-        locks.mutex("m")?.lock().await?.release().await?; // a renewal comes every 333 ms
+        locks.mutex("m")?.lock().await?.release().await?.confirmed()?; // a renewal comes every 333 ms
     }
     locks.close().await
 }

@@ -59,7 +59,7 @@ async fn a_waker_that_panics_stops_no_clock() -> Done {
     let other = soon("another wait ends", mutex.lock_within(Duration::from_millis(20))).await?;
     assert!(other.is_none());
     drop(waiting);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     locks.close().await
 }
 
@@ -75,14 +75,14 @@ async fn a_waker_that_panics_ends_no_session() -> Done {
     panics.poll(waiting.as_mut());
     until("it waits", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
     store.faults().drop_signals(); // so that it is the keeper that finds the grant
-    ahead.release().await?;
+    ahead.release().await?.confirmed()?;
     panics.until_woken().await;
     store.faults().heal();
     assert_eq!(other.state(), State::Held);
     tokio::time::sleep(TTL * 3 / 2).await;
     assert_eq!(other.state(), State::Held, "it is renewed all the same");
     drop(waiting);
-    other.release().await?;
+    other.release().await?.confirmed()?;
     a.close().await?;
     b.close().await
 }
@@ -138,7 +138,7 @@ async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done 
     let panics = Arc::new(Panics::default());
     let (mut first, mut last) = (a.lock(), a.lock());
     panics.poll(first.as_mut());
-    let other = tokio::spawn(async move { b.lock().await?.release().await });
+    let other = tokio::spawn(async move { b.lock().await?.release().await?.confirmed() });
     tokio::task::yield_now().await;
     panics.poll(last.as_mut());
     gated.gate.notify_one();
@@ -156,11 +156,11 @@ async fn a_waker_that_panics_ends_no_other_task_of_its_owner() -> Done {
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let panics = Arc::new(Panics::default());
     panics.poll(second.as_mut()); // it waits for the first one
-    ahead.release().await?;
+    ahead.release().await?.confirmed()?;
     let held = soon("the first one has its turn", first).await?;
     panics.until_woken().await;
     drop(second);
-    held.release().await
+    held.release().await?.confirmed()
 }
 
 /// The payload of a waker's panic. It panics again when it is dropped.
@@ -195,6 +195,6 @@ async fn what_a_waker_panics_with_stops_no_clock_either() -> Done {
     let other = soon("another wait ends", mutex.lock_within(Duration::from_millis(20))).await?;
     assert!(other.is_none());
     drop(waiting);
-    held.release().await?;
+    held.release().await?.confirmed()?;
     locks.close().await
 }

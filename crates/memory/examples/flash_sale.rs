@@ -70,5 +70,6 @@ async fn buy(sale: Arc<Sale>, mutex: Arc<dyn Mutex>) -> tidelock_memory::Result<
         sale.stock.store(left - 1, Ordering::SeqCst);
         sale.sold.fetch_add(1, Ordering::SeqCst);
     }
-    guard.release().await
+    guard.release().await?;
+    Ok(())
 }

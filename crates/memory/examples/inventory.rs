@@ -83,7 +83,8 @@ async fn buy(stock: Arc<Stock>, mutex: Arc<dyn Mutex>) -> tidelock_memory::Resul
     let guard = mutex.lock().await?;
     let n = stock.read().await;
     stock.write(n - 1).await;
-    guard.release().await
+    guard.release().await?;
+    Ok(())
 }
 
 /// Ask first whether a lock is needed: a decrement that the store can do by itself needs none.

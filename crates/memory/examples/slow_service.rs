@@ -84,5 +84,6 @@ async fn call_all(workers: &[Arc<dyn Locks>], permits: u32) -> Result<u32, Box<d
 async fn ask(service: Arc<Service>, calls: Arc<dyn Semaphore>, load: u32) -> tidelock_memory::Result<()> {
     let permits = calls.acquire(load).await?;
     service.serve(load).await;
-    permits.release().await
+    permits.release().await?;
+    Ok(())
 }

@@ -43,7 +43,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This crate re-exports all of `tidelock`, so it is the only one to depend on.
+//! This crate re-exports all of `tidelock-core`, so it is the only one to depend on.
 
 mod clock;
 mod faults;

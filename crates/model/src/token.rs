@@ -33,6 +33,20 @@ impl Token {
         self.0
     }
 
+    /// The same number for a signed column, as SQL's `BIGINT` is. It cannot fail: a token is below 2^53, and an `i64`
+    /// has room up to 2^63. So the order of tokens is the same in such a column.
+    ///
+    /// ```
+    /// # use tidelock_model::Token;
+    /// let token = Token::from_order(7).expect("a small order");
+    /// assert_eq!(token.as_i64(), 7 << 5);
+    /// assert_eq!(u64::try_from(token.as_i64()).ok().and_then(Token::from_u64), Some(token)); // and back
+    /// ```
+    #[must_use]
+    pub const fn as_i64(self) -> i64 {
+        self.0.cast_signed()
+    }
+
     /// The order that the store gave this grant: for example, etcd's revision.
     #[must_use]
     pub const fn store_order(self) -> u64 {
@@ -49,5 +63,36 @@ impl fmt::Display for Token {
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({})", self.0)
+    }
+}
+
+/// As a number.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(self.0)
+    }
+}
+
+/// From a number. One that is too large for a token is refused.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Token {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let token = u64::deserialize(from)?;
+        let too_large =
+            || serde::de::Error::custom(format_args!("a token is below 2^53, and {token} is not"));
+        Self::from_u64(token).ok_or_else(too_large)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_token_is_the_same_number_in_a_signed_column() {
+        let greatest = Token::from_u64((1 << 53) - 1).expect("the greatest token");
+        assert_eq!(u64::try_from(greatest.as_i64()), Ok(greatest.get()));
+        assert_eq!(Token::from_u64(1 << 53), None);
     }
 }

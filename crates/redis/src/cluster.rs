@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use crate::dial::{self, Dial, Dialed, Target};
 use crate::fleet::Fleet;
-use crate::link::{Reach, WhenDropped};
+use crate::link::{Settings, WhenDropped};
 use crate::reply::{parts, text};
 use crate::server::Server;
 use crate::{check, keys, script, trouble};
@@ -46,7 +46,7 @@ pub(crate) struct Cluster(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     seeds: Vec<Target>,
-    reach: Reach,
+    settings: Settings,
     map: Mutex<Map>,
     /// Whether the map is being read, and whether it has to be read once more.
     is_reading: AtomicBool,
@@ -73,7 +73,7 @@ struct Master {
 }
 
 /// What a node says about the cluster.
-struct Told {
+struct NodeReport {
     node: Target,
     slots: Value,
     /// Whether it is in touch with most masters.
@@ -82,7 +82,7 @@ struct Told {
 
 /// A redirection: where the cluster says that a slot is.
 #[derive(Debug)]
-enum Elsewhere {
+enum Redirection {
     /// The slot is there from now on.
     Moved { slot: u16, host: String, port: u16 },
     /// The slot is there for this one command.
@@ -91,9 +91,9 @@ enum Elsewhere {
 
 impl Cluster {
     /// Reads the map from the first seed that answers.
-    pub(crate) async fn open(seeds: Vec<Target>, reach: Reach) -> Result<Self> {
+    pub(crate) async fn open(seeds: Vec<Target>, settings: Settings) -> Result<Self> {
         let (map, is_reading, is_wanted) = Default::default();
-        let shared = Arc::new(Shared { seeds, reach, map, is_reading, is_wanted });
+        let shared = Arc::new(Shared { seeds, settings, map, is_reading, is_wanted });
         shared.read_map().await?;
         Ok(Self(shared))
     }
@@ -117,7 +117,7 @@ impl Cluster {
         for _ in 0..REDIRECTIONS {
             // After an error the server's slots may have another master by now.
             let value = reply.inspect_err(|_| self.0.read_again())?;
-            (asked, reply) = match Elsewhere::of(&value, &asked.host) {
+            (asked, reply) = match Redirection::of(&value, &asked.host) {
                 None => {
                     let checked = trouble::checked(value, asked.server.commands.place());
                     if checked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
@@ -125,13 +125,13 @@ impl Cluster {
                     }
                     return checked;
                 }
-                Some(Elsewhere::Moved { slot, host, port }) => {
+                Some(Redirection::Moved { slot, host, port }) => {
                     let there = self.0.moved(slot, host, port);
                     self.0.read_again();
                     let reply = there.server.ask(&name, command.clone(), when_dropped).await;
                     (there, reply)
                 }
-                Some(Elsewhere::Ask { host, port }) => {
+                Some(Redirection::Ask { host, port }) => {
                     let there = self.0.at(host, port);
                     let reply = there.ask_once(&command).await;
                     (there, reply)
@@ -189,7 +189,7 @@ impl Shared {
     fn read_again(self: &Arc<Self>) {
         self.is_wanted.store(true, Ordering::SeqCst);
         if !self.is_reading.swap(true, Ordering::SeqCst) {
-            self.reach.runtime.spawn(self.clone().read_while_wanted());
+            self.settings.runtime.spawn(self.clone().read_while_wanted());
         }
     }
 
@@ -210,10 +210,10 @@ impl Shared {
     async fn read_map(self: &Arc<Self>) -> Result<()> {
         let mut asking = JoinSet::new();
         for node in self.nodes() {
-            asking.spawn(ask_for_slots(node, self.reach.patience.answer));
+            asking.spawn(ask_for_slots(node, self.settings.timeouts.answer));
         }
         let (mut cut_off, mut trouble) = (None, None);
-        let longest = self.reach.patience.answer;
+        let longest = self.settings.timeouts.answer;
         let mut late = Box::pin(dial::pause(longest));
         loop {
             let asked = tokio::select! {
@@ -253,7 +253,7 @@ impl Shared {
         nodes
     }
 
-    fn take_over(self: &Arc<Self>, said: &Told) -> Result<()> {
+    fn take_over(self: &Arc<Self>, said: &NodeReport) -> Result<()> {
         let mut map = self.map();
         let mut owners = vec![None; usize::from(SLOTS)];
         for range in parts(&said.slots) {
@@ -271,7 +271,7 @@ impl Shared {
         };
         if map.settle(owners, any) {
             drop(map);
-            self.reach.news.missed();
+            self.settings.news.missed();
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Map {
         self.count += 1;
         let target = shared.node(host.clone(), port);
         let node = Node { target, shard, cluster: Arc::downgrade(shared) };
-        let server = Arc::new(Server::lazy(shard, Arc::new(node), shared.reach.clone()));
+        let server = Arc::new(Server::lazy(shard, Arc::new(node), shared.settings.clone()));
         self.servers.insert(shard, Master { server, host: host.as_str().into() });
         self.by_address.insert((host, port), shard);
         shard
@@ -376,7 +376,7 @@ impl Dial for Node {
     }
 }
 
-async fn ask_for_slots(node: Target, within: Duration) -> Result<Told> {
+async fn ask_for_slots(node: Target, within: Duration) -> Result<NodeReport> {
     let place = format!("Redis at {}", node.addr());
     let mut asks = redis::pipe();
     asks.cmd("INFO").cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
@@ -391,10 +391,10 @@ async fn ask_for_slots(node: Target, within: Duration) -> Result<Told> {
     check::cluster_node(info, &place)?;
     // A node that refuses CLUSTER INFO is trusted.
     let is_in_touch = text(&state).is_none_or(|state| state.contains("cluster_state:ok"));
-    Ok(Told { slots: trouble::checked(slots, &place)?, node, is_in_touch })
+    Ok(NodeReport { slots: trouble::checked(slots, &place)?, node, is_in_touch })
 }
 
-impl Elsewhere {
+impl Redirection {
     /// A node that does not know its own address names no host; then it means the host that was asked.
     fn of(value: &Value, asked: &str) -> Option<Self> {
         let Value::ServerError(error) = value else { return None };

@@ -32,10 +32,10 @@ pub(crate) trait Fleet: Debug + Send + Sync {
 
 /// A single server that has every name.
 #[derive(Debug)]
-pub(crate) struct Alone(pub(crate) Arc<Server>);
+pub(crate) struct SingleServer(pub(crate) Arc<Server>);
 
 #[async_trait]
-impl Fleet for Alone {
+impl Fleet for SingleServer {
     fn shard(&self, _: &Name) -> Shard {
         self.0.shard
     }

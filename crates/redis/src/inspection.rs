@@ -1,5 +1,5 @@
 //! Shows a line to operators, from the contents of its name's keys: usually one field of `held`, otherwise all of them.
-//! `line.lua` describes the keys.
+//! `lua/record.rs` describes the keys.
 //!
 //! A claim whose lifetime is over stays in the keys until a script meets it, so it is not shown.
 
@@ -9,12 +9,11 @@ use std::time::Duration;
 use redis::Value;
 use tidelock_core::{ClaimId, Kind, Line, Result, SessionId, Stander, Token, Weight};
 
+use crate::lua::record::{BORN, HOLDS, LIVES, TICKS, VOID, WEIGHS};
 use crate::reply::{parts, text};
 use crate::trouble::strange;
 
 const KINDS: [Kind; 3] = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
-/// Void claims stand in `line` too, behind all places.
-const VOID: u64 = 1_000_000_000_000_000;
 
 /// The line, from the reply of `inspect`.
 pub(crate) fn line(reply: &Value) -> Result<Line> {
@@ -40,7 +39,7 @@ struct Now(u64);
 
 impl Now {
     fn is_in(self, from: u64, lasts: u64) -> bool {
-        from.saturating_add(lasts.saturating_mul(100)) > self.0
+        from.saturating_add(lasts.saturating_mul(TICKS)) > self.0
     }
 
     fn since(self, then: u64) -> Duration {
@@ -104,10 +103,10 @@ impl<'a> Fields<'a> {
     /// The label of a session, if its claim at `place` is alive. A claim lives as if its session had been renewed when
     /// it came. It is dead if `place` is before `born`, the first place from which this session's claims live.
     fn label(&self, session: SessionId, place: u64) -> Option<String> {
-        let mut words = self.all.get(format!("s:{session}").as_str())?.splitn(3 + self.counts, ' ');
+        let mut words = self.all.get(format!("{LIVES}{session}").as_str())?.splitn(3 + self.counts, ' ');
         let from: u64 = words.next()?.parse().ok()?;
         let lasts = words.next()?;
-        let (lasts, born) = lasts.split_once('+').unwrap_or((lasts, "0"));
+        let (lasts, born) = lasts.split_once(BORN).unwrap_or((lasts, "0"));
         let (lasts, born): (u64, u64) = (lasts.parse().ok()?, born.parse().ok()?);
         let is_alive = lasts > 0 && place >= born && self.now.is_in(from.max(place), lasts);
         is_alive.then(|| words.nth(self.counts).unwrap_or_default().to_owned())
@@ -115,7 +114,7 @@ impl<'a> Fields<'a> {
 
     /// The holders, in the order of their tokens.
     fn holders(&self) -> Vec<Stander> {
-        let holder = |(field, value): (&&str, &&str)| self.holder(field.strip_prefix("h:")?, value);
+        let holder = |(field, value): (&&str, &&str)| self.holder(field.strip_prefix(HOLDS)?, value);
         let mut holders: Vec<_> = self.all.iter().filter_map(holder).collect();
         holders.sort_by_key(|stander| stander.token);
         holders
@@ -138,7 +137,7 @@ impl<'a> Fields<'a> {
         let place = place_of(place).filter(|place| *place < VOID)?;
         let weight = match kind {
             Kind::Mutex => Weight::ONE,
-            _ => self.all.get(format!("w:{claim}").as_str())?.parse().ok().and_then(Weight::new)?,
+            _ => self.all.get(format!("{WEIGHS}{claim}").as_str())?.parse().ok().and_then(Weight::new)?,
         };
         let label = self.label(id.session, place)?;
         Some(Stander::new(id, weight, None, label, Some(self.now.since(place))))

@@ -20,16 +20,17 @@
 //!
 //! Every key of the namespace has an expiry. An idle name leaves its newest token behind, for an hour.
 //!
-//! This crate re-exports all of `tidelock`, so it is the one crate to depend on.
+//! This crate re-exports all of `tidelock-core`, so it is the one crate to depend on.
 
 mod address;
 mod aside;
-mod census;
+mod calls;
 mod check;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod connector;
 mod dial;
+mod elections;
 mod fleet;
 mod inspection;
 mod keys;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
 use tidelock_core::backend::unharmed;
-use tidelock_core::{Error, ErrorKind, Options, Result};
+use tidelock_core::{Error, Options, Result};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot, watch};
@@ -52,7 +52,7 @@ pub(crate) struct Link {
 
 /// The timeouts and pauses of a link.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
     pub(crate) answer: Duration,
     /// How long its connection may be silent before the link checks it.
@@ -65,11 +65,11 @@ pub(crate) struct Patience {
 
 /// What all connections of a session have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Reach {
+pub(crate) struct Settings {
     pub(crate) news: Arc<News>,
     /// The channel to subscribe to for news, if any.
     pub(crate) channel: Option<String>,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: Timeouts,
     pub(crate) runtime: Handle,
     /// Whether callers' runtimes get connections of their own.
     pub(crate) has_locals: bool,
@@ -104,8 +104,8 @@ struct Task {
 }
 
 /// A connection, with its pushes and its state.
-struct Line {
-    connection: MultiplexedConnection,
+struct Connection {
+    redis: MultiplexedConnection,
     pushes: UnboundedReceiver<PushInfo>,
     tenure: Tenure,
     pulse: Arc<Pulse>,
@@ -120,7 +120,7 @@ struct Line {
 struct Connecting {
     dial: Arc<dyn Dial>,
     place: Arc<str>,
-    reach: Reach,
+    settings: Settings,
 }
 
 /// Why a connection is not used any more.
@@ -130,10 +130,10 @@ enum Ended {
     /// It is broken.
     Broken,
     /// Its server answers on this new one.
-    Outlived(Line),
+    Outlived(Connection),
 }
 
-impl Patience {
+impl Timeouts {
     pub(crate) fn of(options: &Options) -> Self {
         let renewal = options.command_deadline.min(options.ttl / 3);
         Self {
@@ -165,24 +165,24 @@ impl Patience {
     }
 }
 
-impl Reach {
+impl Settings {
     /// For a link for renewals.
     pub(crate) fn for_renewals(&self) -> Self {
-        Self { patience: self.patience.for_renewals(), ..self.clone() }
+        Self { timeouts: self.timeouts.for_renewals(), ..self.clone() }
     }
 }
 
 impl Link {
     /// Connects, and keeps connected from then on.
-    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> Result<Self> {
-        let start = Start::new(dial, reach);
-        let line = start.task.connecting.connect().await?;
-        Ok(start.spawn(Some(line)))
+    pub(crate) async fn connect(dial: Arc<dyn Dial>, settings: Settings) -> Result<Self> {
+        let start = Start::new(dial, settings);
+        let connection = start.task.connecting.connect().await?;
+        Ok(start.spawn(Some(connection)))
     }
 
     /// Connects when the first command is sent.
-    pub(crate) fn lazy(dial: Arc<dyn Dial>, reach: Reach) -> Self {
-        Start::new(dial, reach).spawn(None)
+    pub(crate) fn lazy(dial: Arc<dyn Dial>, settings: Settings) -> Self {
+        Start::new(dial, settings).spawn(None)
     }
 
     /// The server, for messages.
@@ -256,37 +256,38 @@ struct Start {
 }
 
 impl Start {
-    fn new(dial: Arc<dyn Dial>, reach: Reach) -> Self {
+    fn new(dial: Arc<dyn Dial>, settings: Settings) -> Self {
         let (sender, queue) = unbounded_channel();
         let (place, was_heard) = (dial.place().into(), Arc::new(AtomicBool::new(true)));
-        let task = Task { connecting: Connecting { dial, place, reach }, queue, was_heard };
+        let task = Task { connecting: Connecting { dial, place, settings }, queue, was_heard };
         Self { task, queue: sender }
     }
 
-    fn spawn(self, line: Option<Line>) -> Link {
+    fn spawn(self, connection: Option<Connection>) -> Link {
         let (place, was_heard) = (self.task.connecting.place.clone(), self.task.was_heard.clone());
-        let task = self.task.connecting.reach.runtime.clone().spawn(self.task.run(line)).abort_handle();
+        let task =
+            self.task.connecting.settings.runtime.clone().spawn(self.task.run(connection)).abort_handle();
         Link { queue: self.queue, place, was_heard, task }
     }
 }
 
 impl Task {
     /// Ends when the link is dropped.
-    async fn run(mut self, line: Option<Line>) {
+    async fn run(mut self, connection: Option<Connection>) {
         let mut batch = Vec::with_capacity(BATCH);
-        let mut line = match line {
-            Some(line) => line,
+        let mut connection = match connection {
+            Some(connection) => connection,
             None => {
                 // A lazy link: wait for the first request.
                 if self.queue.recv_many(&mut batch, BATCH).await == 0 {
                     return;
                 }
-                let Some(line) = self.reconnect(&mut batch).await else { return };
-                line
+                let Some(connection) = self.reconnect(&mut batch).await else { return };
+                connection
             }
         };
         loop {
-            line = match self.serve(line, &mut batch).await {
+            connection = match self.serve(connection, &mut batch).await {
                 Ended::Unused => return,
                 Ended::Outlived(next) => next,
                 Ended::Broken => match self.reconnect(&mut batch).await {
@@ -294,26 +295,26 @@ impl Task {
                     None => return,
                 },
             };
-            if self.connecting.reach.channel.is_some() {
-                self.connecting.reach.news.missed();
+            if self.connecting.settings.channel.is_some() {
+                self.connecting.settings.news.missed();
             }
         }
     }
 
     /// Sends requests and passes pushes on, until the connection is given up.
-    async fn serve(&mut self, mut line: Line, batch: &mut Vec<Request>) -> Ended {
-        let outlived = self.connecting.outlived(&line);
+    async fn serve(&mut self, mut connection: Connection, batch: &mut Vec<Request>) -> Ended {
+        let outlived = self.connecting.outlived(&connection);
         tokio::pin!(outlived);
         loop {
-            self.send(&line, std::mem::take(batch)).await;
+            self.send(&connection, std::mem::take(batch)).await;
             tokio::select! {
                 biased;
-                () = line.is_broken.notified() => return Ended::Broken,
-                () = line.tenure.ends() => return Ended::Broken,
-                push = line.pushes.recv() => match push {
+                () = connection.is_broken.notified() => return Ended::Broken,
+                () = connection.tenure.ends() => return Ended::Broken,
+                push = connection.pushes.recv() => match push {
                     Some(push) if push.kind != PushKind::Disconnection => {
-                        line.pulse.hear();
-                        self.connecting.reach.news.pushed(&push);
+                        connection.pulse.hear();
+                        self.connecting.settings.news.pushed(&push);
                     }
                     _ => return Ended::Broken,
                 },
@@ -326,14 +327,14 @@ impl Task {
     }
 
     /// Sends the batch. Tasks of their own wait for the replies.
-    async fn send(&self, line: &Line, mut batch: Vec<Request>) {
+    async fn send(&self, connection: &Connection, mut batch: Vec<Request>) {
         batch.retain(Request::is_wanted);
         for some in in_batches(batch, Request::bytes) {
-            self.send_batch(line, some).await;
+            self.send_batch(connection, some).await;
         }
     }
 
-    async fn send_batch(&self, line: &Line, batch: Vec<Request>) {
+    async fn send_batch(&self, connection: &Connection, batch: Vec<Request>) {
         let mut pipeline = redis::pipe();
         let mut askers = Vec::with_capacity(batch.len());
         for request in batch {
@@ -343,32 +344,32 @@ impl Task {
             }
         }
         let sending = Sending {
-            connection: line.connection.clone(),
+            connection: connection.redis.clone(),
             pipeline,
             askers,
-            pulse: line.pulse.clone(),
-            is_broken: line.is_broken.clone(),
-            end: line.end.subscribe(),
+            pulse: connection.pulse.clone(),
+            is_broken: connection.is_broken.clone(),
+            end: connection.end.subscribe(),
             place: self.connecting.place.clone(),
-            news: self.connecting.reach.news.clone(),
+            news: self.connecting.settings.news.clone(),
             was_heard: self.was_heard.clone(),
         };
-        begin(sending.answer(self.connecting.reach.patience.answer)).await;
+        begin(sending.answer(self.connecting.settings.timeouts.answer)).await;
     }
 
     /// Tries to connect until it succeeds. Meanwhile each request gets the reason of the failure, and starts another
     /// attempt if the last one is not just over. `None` when the link was dropped.
-    async fn reconnect(&mut self, batch: &mut Vec<Request>) -> Option<Line> {
-        let patience = self.connecting.reach.patience;
-        let mut pause = patience.first_pause;
+    async fn reconnect(&mut self, batch: &mut Vec<Request>) -> Option<Connection> {
+        let timeouts = self.connecting.settings.timeouts;
+        let mut pause = timeouts.first_pause;
         loop {
             let trouble = match self.connecting.connect().await {
-                Ok(line) => return Some(line),
+                Ok(connection) => return Some(connection),
                 Err(trouble) => trouble,
             };
             let place = &*self.connecting.place;
             unharmed(|| tracing::debug!(place, error = %trouble, "cannot connect; will try again soon"));
-            let soonest = Instant::now() + patience.first_pause;
+            let soonest = Instant::now() + timeouts.first_pause;
             let rest = tokio::time::sleep(pause);
             tokio::pin!(rest);
             loop {
@@ -384,27 +385,27 @@ impl Task {
                     },
                 }
             }
-            pause = (pause * 2).min(patience.longest_pause);
+            pause = (pause * 2).min(timeouts.longest_pause);
         }
     }
 }
 
 impl Connecting {
-    async fn connect(&self) -> Result<Line> {
+    async fn connect(&self) -> Result<Connection> {
         let connecting = self.dial();
-        match tokio::time::timeout(self.reach.patience.connect, connecting).await {
+        match tokio::time::timeout(self.settings.timeouts.connect, connecting).await {
             Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place)),
             Err(_) => Err(silent(&self.place)),
         }
     }
 
-    async fn dial(&self) -> RedisResult<Line> {
-        let mut dialed = self.dial.dial(self.reach.patience.connect).await?;
-        if let Some(channel) = &self.reach.channel {
+    async fn dial(&self) -> RedisResult<Connection> {
+        let mut dialed = self.dial.dial(self.settings.timeouts.connect).await?;
+        if let Some(channel) = &self.settings.channel {
             dialed.connection.subscribe(channel).await?;
         }
-        Ok(Line {
-            connection: dialed.connection,
+        Ok(Connection {
+            redis: dialed.connection,
             pushes: dialed.pushes,
             tenure: dialed.tenure,
             pulse: Arc::default(),
@@ -415,21 +416,21 @@ impl Connecting {
 
     /// Waits until the server answers on a new connection and not on this one, and returns the new one. `None` if the
     /// server's port is closed.
-    fn outlived(&self, line: &Line) -> impl Future<Output = Option<Line>> + Send + use<> {
-        let (connecting, old) = (self.clone(), line.connection.clone());
+    fn outlived(&self, connection: &Connection) -> impl Future<Output = Option<Connection>> + Send + use<> {
+        let (connecting, old) = (self.clone(), connection.redis.clone());
         let here = move || script::is_answered(old.clone());
         let elsewhere = move || {
             let connecting = connecting.clone();
             async move {
                 let dialing = async {
-                    let line = connecting.dial().await?;
-                    script::is_served(line.connection.clone()).await?;
-                    Ok(line)
+                    let connection = connecting.dial().await?;
+                    script::is_served(connection.redis.clone()).await?;
+                    Ok(connection)
                 };
-                dial::elsewhere(connecting.reach.patience.connect, dialing).await
+                dial::elsewhere(connecting.settings.timeouts.connect, dialing).await
             }
         };
-        pulse::outlived(line.pulse.clone(), self.reach.patience.doubt, here, elsewhere)
+        pulse::outlived(connection.pulse.clone(), self.settings.timeouts.doubt, here, elsewhere)
     }
 }
 
@@ -555,5 +556,5 @@ pub(crate) async fn begin(answering: impl Future<Output = ()> + Send + 'static) 
 }
 
 pub(crate) fn silent(place: &str) -> Error {
-    Error::new(ErrorKind::Timeout, format!("{place} did not answer in time"))
+    Error::no_answer(place)
 }

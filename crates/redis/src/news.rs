@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use redis::{PushInfo, PushKind, Value};
-use tidelock_core::backend::{Grant, Signals, unescape};
-use tidelock_core::{ClaimId, Name, SessionId, Token, Weight};
+use tidelock_core::backend::{Signals, unescape};
+use tidelock_core::{ClaimId, Name, SessionId};
 
-use crate::reply;
+use crate::reply::{self, grant};
 
 /// Passes news on to core.
 #[derive(Debug)]
@@ -77,9 +77,4 @@ impl News {
             self.signals.held(ClaimId { session: self.session, number }, grant);
         }
     }
-}
-
-/// A grant, from the numbers in the scripts' replies. Their tokens are the store's order.
-pub(crate) fn grant(order: u64, size: u64) -> Option<Grant> {
-    Some(Grant { token: Token::from_order(order)?, capacity: Weight::new(u32::try_from(size).ok()?)? })
 }

@@ -8,21 +8,24 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::future::ready;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock_core::backend::{Moment, Renewal, Reply, Sleep, unharmed};
+use tidelock_core::backend::{Clock, Moment, Renewal, Reply, Sleep, unharmed};
 use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
+use crate::calls::Calls;
+use crate::fleet::Fleet;
 use crate::link::WhenDropped;
 use crate::pace::Pace;
 use crate::reply;
 use crate::server::Server;
-use crate::session::{LOOKS, RedisSession};
 
 /// How many names one pipeline renews: between pipelines, other clients' commands and other tasks get a turn.
 const PIPELINE: usize = 256;
+/// The most claims that one script looks for.
+pub(crate) const LOOKS: usize = 1_000;
 /// The fixed cost of a look, counted in claims.
 const SCRIPT: usize = 20;
 
@@ -30,7 +33,9 @@ const SCRIPT: usize = 20;
 pub(crate) type Stand = (Name, Vec<ClaimId>);
 
 pub(crate) struct Renewing<'a> {
-    session: &'a RedisSession,
+    calls: &'a Calls,
+    fleet: &'a dyn Fleet,
+    clock: &'a Arc<dyn Clock>,
     server: &'a Server,
     /// After this no new request is sent.
     late: Moment,
@@ -60,11 +65,17 @@ struct Piece {
 
 impl<'a> Renewing<'a> {
     /// A renewal that begins `now` and has to end `within` that time.
-    pub(crate) fn new(session: &'a RedisSession, server: &'a Server, now: Moment, within: Duration) -> Self {
-        let until = now + session.ttl;
+    pub(crate) fn new(
+        calls: &'a Calls,
+        fleet: &'a dyn Fleet,
+        clock: &'a Arc<dyn Clock>,
+        server: &'a Server,
+        (now, within): (Moment, Duration),
+    ) -> Self {
+        let until = now + calls.ttl;
         let renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
         let (late, over, in_one_go) = (now + within / 8 * 5, now + within / 8 * 7, within / 8);
-        Self { session, server, late, over, in_one_go, renewal }
+        Self { calls, fleet, clock, server, late, over, in_one_go, renewal }
     }
 
     /// Renews all of them. An error when nothing at all was renewed.
@@ -89,7 +100,7 @@ impl<'a> Renewing<'a> {
 
     /// Renews these names, and adds those where the server's count differs from ours.
     async fn renew_some(&mut self, some: &'a [Stand], differing: &mut Vec<Differing<'a>>) -> Result<()> {
-        let commands = some.iter().map(|(name, _)| (name, self.session.renew_command(name))).collect();
+        let commands = some.iter().map(|(name, _)| (name, self.calls.renew(name))).collect();
         let (renewed, _) = self.ask_each(commands).await?;
         for (stand, renewed) in some.iter().zip(renewed) {
             match renewed {
@@ -141,7 +152,7 @@ impl<'a> Renewing<'a> {
     async fn look_for(&mut self, some: &[Piece], held: &mut [Option<(u64, u64)>]) -> bool {
         let command = |piece: &Piece| {
             let (name, claims) = &piece.stand;
-            self.session.look_command(name, claims, if piece.is_all { "1" } else { "sum" })
+            self.calls.look(name, claims, if piece.is_all { "1" } else { "sum" })
         };
         let asked = self.ask_each(some.iter().map(|piece| (&piece.stand.0, command(piece))).collect()).await;
         let cost = some.iter().map(Piece::cost).sum();
@@ -153,7 +164,7 @@ impl<'a> Renewing<'a> {
             Err(error) => some.iter().map(|_| Err(error.clone())).collect(),
         };
         for (piece, looked) in some.iter().zip(looked) {
-            match looked.and_then(|reply| reply::compared(&reply, self.session.id)) {
+            match looked.and_then(|reply| reply::compared(&reply, self.calls.session)) {
                 Ok(seen) => {
                     self.renewal.gone.extend(seen.gone);
                     self.stray(&piece.stand.0, seen.strays);
@@ -177,7 +188,7 @@ impl<'a> Renewing<'a> {
         for (Differing { stand, holding }, held) in differing.iter().zip(held) {
             if let Some((count, sum)) = held.filter(|held| *holding != Some(*held) && stand.1.len() > LOOKS) {
                 let known = format!("{count} {sum}");
-                commands.push((&stand.0, self.session.look_command(&stand.0, &[], &known)));
+                commands.push((&stand.0, self.calls.look(&stand.0, &[], &known)));
                 crowds.push(*stand);
             }
         }
@@ -186,7 +197,7 @@ impl<'a> Renewing<'a> {
         }
         let Ok((looked, _)) = self.ask_each(commands).await else { return };
         for ((name, claims), looked) in crowds.into_iter().zip(looked) {
-            let seen = looked.and_then(|reply| reply::compared(&reply, self.session.id));
+            let seen = looked.and_then(|reply| reply::compared(&reply, self.calls.session));
             let ours: HashSet<&ClaimId> = claims.iter().collect();
             let strays = seen.map_or_else(|_| Vec::new(), |seen| seen.strays);
             self.stray(name, strays.into_iter().filter(|id| !ours.contains(id)));
@@ -203,19 +214,19 @@ impl<'a> Renewing<'a> {
         let (mut replies, mut first) = (Vec::with_capacity(asked.len()), None);
         for reply in asked {
             let reply = self.in_time(reply).await;
-            first.get_or_insert_with(|| self.session.clock.now());
+            first.get_or_insert_with(|| self.clock.now());
             replies.push(reply);
         }
-        let took = first.map_or(Duration::ZERO, |first| self.session.clock.now().since(first));
+        let took = first.map_or(Duration::ZERO, |first| self.clock.now().since(first));
         if let Some(Err(error)) = replies.iter().find(|reply| reply.is_err()) {
-            self.session.fleet.doubt();
+            self.fleet.doubt();
             if replies.iter().all(Result::is_err) {
                 return Err(error.clone());
             }
         }
         let settled = |((name, command), reply)| -> Reply<Value> {
             match reply {
-                Ok(Value::ServerError(_)) => self.session.fleet.ask(name, command, WhenDropped::Forget),
+                Ok(Value::ServerError(_)) => self.fleet.ask(name, command, WhenDropped::Forget),
                 reply => Box::pin(ready(reply)),
             }
         };
@@ -231,14 +242,14 @@ impl<'a> Renewing<'a> {
         tokio::select! {
             biased;
             reply = reply => reply,
-            () = Sleep::until(&self.session.clock, self.over) => {
+            () = Sleep::until(self.clock, self.over) => {
                 Err(Error::new(ErrorKind::Timeout, "the reply did not come in time for this renewal"))
             }
         }
     }
 
     fn is_late(&self) -> bool {
-        self.session.clock.now() > self.late
+        self.clock.now() > self.late
     }
 
     fn unsure(&mut self, (name, claims): &Stand, error: &Error) {

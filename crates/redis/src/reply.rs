@@ -6,7 +6,6 @@ use redis::Value;
 use tidelock_core::backend::{Grant, Left, Moment, Place, Sight};
 use tidelock_core::{ClaimId, Error, Kind, Result, SessionId, Token, Weight};
 
-use crate::news::grant;
 use crate::trouble::strange;
 
 /// A claim's place, from the reply of `join`. The reply leaves the capacity out where it is the requested one. From
@@ -120,6 +119,11 @@ pub(crate) fn compared(reply: &Value, session: SessionId) -> Result<Compared> {
     };
     let ids = |some: &[Value]| some.iter().filter_map(|number| claim(number, session)).collect();
     Ok(Compared { holding: (count.unsigned_abs(), sum.unsigned_abs()), gone: ids(gone), strays: ids(strays) })
+}
+
+/// A grant, from the numbers in the scripts' replies. Their tokens are the store's order.
+pub(crate) fn grant(order: u64, size: u64) -> Option<Grant> {
+    Some(Grant { token: Token::from_order(order)?, capacity: Weight::new(u32::try_from(size).ok()?)? })
 }
 
 fn claim(number: &Value, session: SessionId) -> Option<ClaimId> {

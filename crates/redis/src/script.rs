@@ -13,15 +13,15 @@ use crate::lua;
 /// A Tidelock script.
 #[derive(Debug)]
 pub(crate) struct Script {
-    text: &'static str,
+    text: LazyLock<String>,
     hash: LazyLock<String>,
 }
 
 macro_rules! script {
     ($($name:ident),+) => {
         $(pub(crate) static $name: Script = Script {
-            text: lua::$name,
-            hash: LazyLock::new(|| redis::Script::new(lua::$name).get_hash().to_owned()),
+            text: LazyLock::new(|| lua::with_values(lua::$name)),
+            hash: LazyLock::new(|| redis::Script::new(&$name.text).get_hash().to_owned()),
         };)+
         static ALL: &[&Script] = &[$(&$name),+];
     };
@@ -76,7 +76,7 @@ pub(crate) fn by_text(command: &Cmd) -> Option<Cmd> {
     let (_, hash) = (words.next()?, words.next()?);
     let script = ALL.iter().find(|script| script.hash.as_bytes() == hash)?;
     let mut by_text = Cmd::new();
-    by_text.arg("EVAL").arg(script.text);
+    by_text.arg("EVAL").arg(script.text.as_str());
     for word in words {
         by_text.arg(word);
     }

@@ -19,8 +19,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::census::Census;
 use crate::dial::{self, Dial, Dialed, Target};
+use crate::elections::Elections;
 use crate::reply;
 use crate::tenure::{Elected, Tenure};
 
@@ -43,7 +43,7 @@ struct Shared {
     inquiry: Mutex<Option<Inquiry>>,
     /// The last answer.
     latest: watch::Sender<Option<Elected>>,
-    census: Mutex<Census>,
+    elections: Mutex<Elections>,
 }
 
 /// An inquiry under way; holds its result when it is done.
@@ -57,7 +57,7 @@ struct Named {
 }
 
 /// The answer of one sentinel.
-struct Said {
+struct SentinelReport {
     host: String,
     port: u16,
     /// The number of the election that made it master.
@@ -67,8 +67,8 @@ struct Said {
 impl Sentinels {
     pub(crate) fn new(sentinels: Vec<Target>, master: String, server: Target, runtime: Handle) -> Self {
         let (inquiry, latest) = (Mutex::default(), watch::Sender::new(None));
-        let census = Mutex::default();
-        Self(Arc::new(Shared { sentinels, master, server, runtime, inquiry, latest, census }))
+        let elections = Mutex::default();
+        Self(Arc::new(Shared { sentinels, master, server, runtime, inquiry, latest, elections }))
     }
 
     /// Finds the master.
@@ -139,8 +139,8 @@ impl Shared {
             return Err(trouble.map_or_else(|| unknown("no sentinel answered"), of_a_sentinel));
         };
         let named = self.server.at(said.host, said.port);
-        let elected = self.census().hear(named.addr(), said.epoch, boot_clock().now());
-        // The census may keep to the master that was named before.
+        let elected = self.elections().hear(named.addr(), said.epoch, boot_clock().now());
+        // The elections may keep to the master that was named before.
         let server = match &elected.address {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 self.server.at(host.clone(), *port)
@@ -150,13 +150,13 @@ impl Shared {
         Ok(Named { server, elected })
     }
 
-    fn order_of(&self, said: &Said) -> (u64, bool) {
+    fn order_of(&self, said: &SentinelReport) -> (u64, bool) {
         let address = self.server.at(said.host.clone(), said.port);
-        (said.epoch, self.census().prefers(address.addr(), said.epoch))
+        (said.epoch, self.elections().prefers(address.addr(), said.epoch))
     }
 
-    fn census(&self) -> MutexGuard<'_, Census> {
-        self.census.lock().unwrap_or_else(PoisonError::into_inner)
+    fn elections(&self) -> MutexGuard<'_, Elections> {
+        self.elections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -197,7 +197,7 @@ async fn greet(server: &Target, within: Duration) -> RedisResult<Dialed> {
     }
 }
 
-async fn ask(sentinel: Target, master: String, within: Duration) -> RedisResult<Said> {
+async fn ask(sentinel: Target, master: String, within: Duration) -> RedisResult<SentinelReport> {
     let asking = async {
         let mut connection = sentinel.briefly(within).await?;
         redis::cmd("SENTINEL").arg("MASTER").arg(&master).query_async(&mut connection).await
@@ -207,7 +207,7 @@ async fn ask(sentinel: Target, master: String, within: Duration) -> RedisResult<
     let number = |field: &str| said.get(field)?.parse::<u64>().ok();
     let known = || {
         let port = u16::try_from(number("port")?).ok()?;
-        Some(Said { host: said.get("ip")?.clone(), port, epoch: number("config-epoch")? })
+        Some(SentinelReport { host: said.get("ip")?.clone(), port, epoch: number("config-epoch")? })
     };
     known().ok_or_else(|| unknown("a sentinel did not report the address of the master"))
 }

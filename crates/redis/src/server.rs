@@ -13,7 +13,7 @@ use tidelock_core::Name;
 use tidelock_core::backend::{Reply, Shard};
 
 use crate::dial::Dial;
-use crate::link::{Link, Reach, WhenDropped};
+use crate::link::{Link, Settings, WhenDropped};
 use crate::local::Locals;
 use crate::pace::Pace;
 
@@ -28,14 +28,14 @@ pub(crate) struct Server {
     /// Whether anything was sent since the last `look_around`.
     was_asked: AtomicBool,
     /// The settings of connections that receive no news.
-    quiet: Reach,
+    quiet: Settings,
 }
 
 impl Server {
     /// Connects now, for renewals too: the first renewal must not wait for a connection.
-    pub(crate) async fn connect(dial: Arc<dyn Dial>, reach: Reach) -> tidelock_core::Result<Self> {
-        let quiet = Reach { channel: None, ..reach.clone() };
-        let commands = Link::connect(dial.clone(), reach);
+    pub(crate) async fn connect(dial: Arc<dyn Dial>, settings: Settings) -> tidelock_core::Result<Self> {
+        let quiet = Settings { channel: None, ..settings.clone() };
+        let commands = Link::connect(dial.clone(), settings);
         let renewals = Link::connect(dial.clone(), quiet.for_renewals());
         let (commands, renewals) = tokio::try_join!(commands, renewals)?;
         Ok(Self::new(Shard(0), commands, renewals, dial, quiet))
@@ -43,14 +43,14 @@ impl Server {
 
     /// Connects when the first command is sent.
     #[cfg(feature = "cluster")]
-    pub(crate) fn lazy(shard: Shard, dial: Arc<dyn Dial>, reach: Reach) -> Self {
-        let quiet = Reach { channel: None, ..reach.clone() };
-        let commands = Link::lazy(dial.clone(), reach);
+    pub(crate) fn lazy(shard: Shard, dial: Arc<dyn Dial>, settings: Settings) -> Self {
+        let quiet = Settings { channel: None, ..settings.clone() };
+        let commands = Link::lazy(dial.clone(), settings);
         let renewals = Link::lazy(dial.clone(), quiet.for_renewals());
         Self::new(shard, commands, renewals, dial, quiet)
     }
 
-    fn new(shard: Shard, commands: Link, renewals: Link, dial: Arc<dyn Dial>, quiet: Reach) -> Self {
+    fn new(shard: Shard, commands: Link, renewals: Link, dial: Arc<dyn Dial>, quiet: Settings) -> Self {
         let locals = Locals::new(dial.clone(), quiet.clone());
         let was_asked = AtomicBool::new(true);
         let pace = Mutex::default();
@@ -59,9 +59,9 @@ impl Server {
 
     /// One more connection, for commands that may take longer than usual by `longer`. Connects when the first command
     /// is sent.
-    pub(crate) fn slow_way(&self, longer: Duration) -> Link {
-        let patience = self.quiet.patience.longer(longer);
-        Link::lazy(self.dial.clone(), Reach { patience, ..self.quiet.clone() })
+    pub(crate) fn slow_link(&self, longer: Duration) -> Link {
+        let timeouts = self.quiet.timeouts.longer(longer);
+        Link::lazy(self.dial.clone(), Settings { timeouts, ..self.quiet.clone() })
     }
 
     /// Asks sentinels, if there are any, whether this is still the server to connect to. Does nothing if no claim
@@ -69,7 +69,7 @@ impl Server {
     pub(crate) fn look_around(&self, is_believed: bool) {
         let was_asked = self.was_asked.swap(false, Ordering::AcqRel);
         if is_believed || was_asked {
-            self.dial.look_around(self.quiet.patience.renewal);
+            self.dial.look_around(self.quiet.timeouts.renewal);
         }
     }
 
@@ -78,7 +78,7 @@ impl Server {
     pub(crate) fn ask(&self, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         self.was_asked.store(true, Ordering::Release);
         match self.locals.mine() {
-            Some(way) => way.ask(name, command, when_dropped),
+            Some(local) => local.ask(name, command, when_dropped),
             None => Box::pin(self.commands.ask(command, when_dropped)),
         }
     }

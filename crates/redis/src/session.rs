@@ -11,31 +11,22 @@ use redis::{Cmd, Value};
 use tidelock_core::backend::{
     Claim, Clock, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
 };
-use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Line, Name, Result, SessionId, Weight};
+use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Result, Weight};
 use tokio::runtime::Handle;
 
+use crate::calls::Calls;
 use crate::fleet::Fleet;
-use crate::keys::Keys;
 use crate::link::WhenDropped;
-use crate::renewing::Renewing;
-use crate::script::{INSPECT, JOIN, LEAVE, LIGHTEN, LOOK, RENEW, RESIZE, Script};
+use crate::renewing::{LOOKS, Renewing};
 use crate::seen_through::SeenThrough;
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
 
-/// The longest ttl that the scripts' fast path handles.
-const SHORT: Duration = Duration::from_secs(15 * 60);
-/// The most claims that one script looks for.
-pub(crate) const LOOKS: usize = 1_000;
-
 #[derive(Debug)]
 pub(crate) struct RedisSession {
-    pub(crate) id: SessionId,
-    pub(crate) ttl: Duration,
+    pub(crate) calls: Calls,
     /// How long a renewal may take.
     pub(crate) renew_within: Duration,
-    pub(crate) label: Arc<str>,
-    pub(crate) keys: Keys,
     pub(crate) clock: Arc<dyn Clock>,
     /// The keeper's runtime.
     pub(crate) runtime: Handle,
@@ -48,72 +39,13 @@ pub(crate) struct RedisSession {
 pub(crate) type Leaving = Arc<Mutex<HashMap<ClaimId, (Name, Moment)>>>;
 
 impl RedisSession {
-    fn call(&self, script: &Script, name: &Name) -> Cmd {
-        script.on(name, &self.keys)
-    }
-
-    /// The command for a script that takes the caller's session.
-    fn call_as_me(&self, script: &Script, name: &Name) -> Cmd {
-        let mut command = self.call(script, name);
-        command.arg(self.id.to_string());
-        command
-    }
-
     async fn ask(&self, name: &Name, command: Cmd) -> Result<Value> {
         self.fleet.ask(name, command, WhenDropped::Forget).await
     }
 
-    fn ttl_millis(&self) -> u64 {
-        millis(self.ttl)
-    }
-
-    pub(crate) fn look_command(&self, name: &Name, claims: &[ClaimId], strays: &str) -> Cmd {
-        let mut command = self.call_as_me(&LOOK, name);
-        command.arg(self.ttl_millis()).arg(strays);
-        for claim in claims {
-            command.arg(claim.number);
-        }
-        command
-    }
-
-    pub(crate) fn renew_command(&self, name: &Name) -> Cmd {
-        let mut command = self.call_as_me(&RENEW, name);
-        command.arg(format!("{:011}", self.ttl_millis()));
-        command
-    }
-
-    /// Most joins can take the script's fast path. Those carry no more arguments than needed.
-    fn join_command(&self, claim: &Claim, patience: Patience) -> Cmd {
-        let Claim { id, kind, weight, capacity, .. } = claim;
-        let (ttl, letter) = (self.ttl_millis(), &kind.as_str()[..1]);
-        let mut command = self.call(&JOIN, &claim.name);
-        command.arg(match kind {
-            Kind::Mutex => format!("{ttl:011} {letter} {id} {}", self.label),
-            _ => format!("{ttl:011} {letter} {id} {capacity} {weight} {}", self.label),
-        });
-        let is_usual = self.ttl <= SHORT && weight <= capacity;
-        if patience == Patience::Now || *kind != Kind::Mutex || !is_usual {
-            command.arg(if patience == Patience::Now { "now" } else { "wait" });
-        }
-        if !is_usual {
-            command.arg("slow");
-        }
-        command
-    }
-
-    fn leave_command(&self, name: &Name, id: ClaimId, how: Leave) -> Cmd {
-        let mut command = self.call(&LEAVE, name);
-        command.arg(format!("{id} "));
-        if how == Leave::Void || id.session != self.id {
-            let how = if how == Leave::Void { "void" } else { "done" };
-            command.arg(how).arg(self.id.to_string()).arg(self.ttl_millis());
-        }
-        command
-    }
-
     /// The names in use on one server that begin with `prefix`, in any order.
     async fn names_on(&self, server: &Server, prefix: &str) -> Result<Vec<Name>> {
-        let (mut cursor, pattern) = ("0".to_owned(), self.keys.pattern(prefix));
+        let (mut cursor, pattern) = ("0".to_owned(), self.calls.keys.pattern(prefix));
         let mut names = Vec::new();
         loop {
             let mut scan = redis::cmd("SCAN");
@@ -125,7 +57,7 @@ impl RedisSession {
             let [next, found] = reply::parts(&reply) else {
                 return Err(trouble::strange(&reply));
             };
-            let found = reply::parts(found).iter().filter_map(|key| self.keys.name(reply::text(key)?));
+            let found = reply::parts(found).iter().filter_map(|key| self.calls.keys.name(reply::text(key)?));
             names.extend(self.in_use(found.collect()).await?);
             match reply::text(next) {
                 Some(next) if next != "0" => cursor = next.to_owned(),
@@ -137,11 +69,11 @@ impl RedisSession {
     /// Filters the names: keeps those on which a live claim stands.
     async fn in_use(&self, names: Vec<Name>) -> Result<Vec<Name>> {
         // Ask the server that has the name now: the one whose keys were scanned may no longer be a master.
-        let ask = |name| self.fleet.ask(name, self.look_command(name, &[], "0"), WhenDropped::Forget);
+        let ask = |name| self.fleet.ask(name, self.calls.look(name, &[], "0"), WhenDropped::Forget);
         let asked: Vec<Reply<Value>> = names.iter().map(ask).collect();
         let mut used = Vec::new();
         for (name, reply) in names.into_iter().zip(asked) {
-            if reply::seen(&reply.await?, self.id)?.is_in_use {
+            if reply::seen(&reply.await?, self.calls.session)?.is_in_use {
                 used.push(name);
             }
         }
@@ -152,7 +84,7 @@ impl RedisSession {
 #[async_trait]
 impl Session for RedisSession {
     fn ttl(&self) -> Duration {
-        self.ttl
+        self.calls.ttl
     }
 
     fn shard(&self, name: &Name) -> Shard {
@@ -160,18 +92,18 @@ impl Session for RedisSession {
     }
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
-        let until = self.clock.now() + self.ttl; // counts from before the send; a repeated join renews
-        let reply = self.ask(&claim.name, self.join_command(claim, patience)).await?;
+        let until = self.clock.now() + self.calls.ttl; // counts from before the send; a repeated join renews
+        let reply = self.ask(&claim.name, self.calls.join(claim, patience)).await?;
         reply::place(&reply, claim.capacity, until)
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
-        let ask = |some| self.fleet.ask(name, self.look_command(name, some, "0"), WhenDropped::Forget);
+        let ask = |some| self.fleet.ask(name, self.calls.look(name, some, "0"), WhenDropped::Forget);
         let nobody = waiting.is_empty().then_some(waiting);
         let asked: Vec<_> = waiting.chunks(LOOKS).chain(nobody).map(ask).collect();
-        let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.ttl };
+        let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.calls.ttl };
         for reply in asked {
-            let seen = reply::seen(&reply.await?, self.id)?.sight;
+            let seen = reply::seen(&reply.await?, self.calls.session)?.sight;
             sight.held.extend(seen.held);
             sight.gone.extend(seen.gone);
             sight.look_in = seen.look_in; // the last reply is the newest
@@ -180,8 +112,8 @@ impl Session for RedisSession {
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        let reply = self.fleet.ask(name, self.leave_command(name, id, how), WhenDropped::Send);
-        let surely_over = self.clock.now() + self.ttl * 2;
+        let reply = self.fleet.ask(name, self.calls.leave(name, id, how), WhenDropped::Send);
+        let surely_over = self.clock.now() + self.calls.ttl * 2;
         lock(&self.leaving).insert(id, (name.clone(), surely_over));
         let leaving = self.leaving.clone();
         let confirmed = async move {
@@ -193,16 +125,12 @@ impl Session for RedisSession {
     }
 
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
-        let mut command = self.call_as_me(&LIGHTEN, &claim.name);
-        command.arg(claim.id.to_string()).arg(weight.get());
-        let reply = self.ask(&claim.name, command).await?;
+        let reply = self.ask(&claim.name, self.calls.lighten(claim, weight)).await?;
         reply::lightened(&reply, claim.id)
     }
 
     async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
-        let mut command = self.call_as_me(&RESIZE, name);
-        command.arg(from.get()).arg(to.get());
-        let reply = self.ask(name, command).await?;
+        let reply = self.ask(name, self.calls.resize(name, from, to)).await?;
         reply::resized(&reply)
     }
 
@@ -210,17 +138,19 @@ impl Session for RedisSession {
         let now = self.clock.now(); // before the first send
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
         let Some(server) = self.fleet.of_shard(shard) else {
-            let nothing = Renewal { until: now + self.ttl, gone: vec![], unsure: vec![], strays: vec![] };
+            let nothing =
+                Renewal { until: now + self.calls.ttl, gone: vec![], unsure: vec![], strays: vec![] };
             let gone = Error::new(ErrorKind::Unavailable, "the server of these locks has left the cluster");
             return if standing.is_empty() { Ok(nothing) } else { Err(gone) };
         };
         server.commands.beat();
         server.look_around(!standing.is_empty());
-        Renewing::new(self, &server, now, self.renew_within).renew(standing).await
+        let time = (now, self.renew_within);
+        Renewing::new(&self.calls, &*self.fleet, &self.clock, &server, time).renew(standing).await
     }
 
     async fn line(&self, name: &Name) -> Result<Line> {
-        let reply = self.ask(name, self.call(&INSPECT, name)).await?;
+        let reply = self.ask(name, self.calls.inspect(name)).await?;
         inspection::line(&reply)
     }
 
@@ -240,15 +170,11 @@ impl Session for RedisSession {
     async fn close(&self) -> Result<()> {
         let left = lock(&self.leaving).clone();
         for (id, (name, _)) in left {
-            self.ask(&name, self.leave_command(&name, id, Leave::Void)).await?;
+            self.ask(&name, self.calls.leave(&name, id, Leave::Void)).await?;
             lock(&self.leaving).remove(&id);
         }
         Ok(())
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lock(leaving: &Leaving) -> MutexGuard<'_, HashMap<ClaimId, (Name, Moment)>> {

@@ -12,14 +12,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 
 use crate::address::{self, Address};
+use crate::calls::Calls;
 use crate::check;
 #[cfg(feature = "cluster")]
 use crate::cluster::Cluster;
 use crate::connector::Connector;
 use crate::dial::{Dial, Manner, Target};
-use crate::fleet::{Alone, Fleet};
+use crate::fleet::{Fleet, SingleServer};
 use crate::keys::Keys;
-use crate::link::{Patience, Reach};
+use crate::link::{Settings, Timeouts};
 use crate::local;
 use crate::login::{Credentials, Login};
 use crate::news::News;
@@ -232,10 +233,10 @@ impl Store {
         Self { address, servers, sentinels, name, has_locals: local::BY_DEFAULT }
     }
 
-    async fn reach(&self, reach: Reach) -> Result<Arc<dyn Fleet>> {
-        match self.connected(reach).await {
+    async fn open_fleet(&self, settings: Settings) -> Result<Arc<dyn Fleet>> {
+        match self.connected(settings).await {
             Err(error) => Err(strangers::explain(error, self.named()).await),
-            reached => reached,
+            opened => opened,
         }
     }
 
@@ -252,23 +253,23 @@ impl Store {
         }
     }
 
-    async fn connected(&self, reach: Reach) -> Result<Arc<dyn Fleet>> {
+    async fn connected(&self, settings: Settings) -> Result<Arc<dyn Fleet>> {
         let target = |info: &ConnectionInfo| Target::new(info.clone(), self.servers.clone());
         let dial: Arc<dyn Dial> = match &self.address {
             Address::One(info) => Arc::new(target(info)),
             Address::Sentinels { sentinels, master, server } => {
                 let sentinel = |info: &ConnectionInfo| Target::new(info.clone(), self.sentinels.clone());
                 let sentinels = sentinels.iter().map(sentinel).collect();
-                Arc::new(Sentinels::new(sentinels, master.clone(), target(server), reach.runtime.clone()))
+                Arc::new(Sentinels::new(sentinels, master.clone(), target(server), settings.runtime.clone()))
             }
             #[cfg(feature = "cluster")]
             Address::Cluster(nodes) => {
-                return Ok(Arc::new(Cluster::open(nodes.iter().map(target).collect(), reach).await?));
+                return Ok(Arc::new(Cluster::open(nodes.iter().map(target).collect(), settings).await?));
             }
         };
-        let server = Server::connect(dial, reach).await?;
+        let server = Server::connect(dial, settings).await?;
         check::server(&server.commands).await?;
-        Ok(Arc::new(Alone(Arc::new(server))))
+        Ok(Arc::new(SingleServer(Arc::new(server))))
     }
 }
 
@@ -310,21 +311,18 @@ impl Backend for Store {
         let keys = Keys::of(&options.namespace);
         let gate = options.replicas.map(|replicas| (replicas, Gate::new(id, signals.clone())));
         let signals = gate.as_ref().map_or(signals, |(_, (gate, _))| gate.clone() as Arc<dyn Signals>);
-        let reach = Reach {
+        let settings = Settings {
             news: Arc::new(News { session: id, signals }),
             channel: Some(keys.channel(id)),
-            patience: Patience::of(options),
+            timeouts: Timeouts::of(options),
             runtime: Handle::current(),
             has_locals: self.has_locals,
         };
-        let fleet = self.reach(reach).await?;
+        let fleet = self.open_fleet(settings).await?;
         check::permissions(&*fleet, &keys, id).await?;
         let session = RedisSession {
-            id,
-            ttl: options.ttl,
+            calls: Calls { session: id, ttl: options.ttl, label: options.label.clone(), keys },
             renew_within: options.command_deadline.min(options.ttl / 3),
-            label: options.label.clone(),
-            keys,
             clock: boot_clock(),
             runtime: Handle::current(),
             fleet,

@@ -9,13 +9,15 @@ pub(crate) fn from(error: RedisError, place: &str) -> Error {
     if let (Said::MasterNameNotFoundBySentinel, Some(wrong)) = (error.kind(), error.detail()) {
         return Error::new(ErrorKind::Unsupported, wrong);
     }
+    if matches!(error.kind(), Said::Io) && error.is_timeout() {
+        return Error::no_answer(place).because(error);
+    }
     let code = error.code().unwrap_or_default().to_owned();
     let detail = error.detail().unwrap_or_default().to_owned();
     let (kind, message) = match error.kind() {
         Said::Server(kind) => said(kind, &code, &detail),
         Said::Extension => extension(&code, &detail),
         Said::AuthenticationFailed => (ErrorKind::Denied, "refused the user name or the password".into()),
-        Said::Io if error.is_timeout() => (ErrorKind::Timeout, "did not answer in time".into()),
         Said::Io => (ErrorKind::Unavailable, format!("cannot be reached: {error}")),
         Said::RESP3NotSupported => (ErrorKind::Unsupported, "is older than Redis 6.2".into()),
         Said::InvalidClientConfig => {

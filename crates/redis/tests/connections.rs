@@ -49,7 +49,7 @@ async fn a_closed_client_keeps_no_connection_however_long_its_handles_live() {
     let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
     let mutex = locks.mutex("closed").unwrap();
     for _ in 0..64 {
-        mutex.lock().await.unwrap().release().await.unwrap(); // so often that this runtime has a connection too
+        mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap(); // so often that this runtime has a connection too
     }
     assert!(wires.stand() >= 2);
     locks.close().await.unwrap();
@@ -83,7 +83,7 @@ async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
 /// Waits until a lock can be taken: the first request notices a connection that was ended.
 async fn can_lock(locks: &Arc<dyn Locks>) {
     let guard = site::until("a lock can be had", async || hold(locks, "other").await.ok()).await;
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Waits until the server of this name is reached: each server has its own connection, with pauses between attempts.
@@ -108,7 +108,7 @@ async fn outlives_a_new_password(mut operate: impl FnMut(&str), store: Store, cr
     can_lock(&locks).await;
     can_ask_for(&locks, "stock").await;
     assert_eq!(guard.state(), State::Held);
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -158,7 +158,7 @@ async fn so_is_one_with_a_password_for_all() {
     HANG_UP.into_iter().for_each(|words| drop(alone.ask(words)));
     can_lock(&locks).await;
     assert_eq!(guard.state(), State::Held);
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -201,7 +201,7 @@ async fn sentinels_may_want_a_password_of_their_own() {
 
     let lock = async |store: Store| {
         let locks = store.connect(options()).await?;
-        hold(&locks, "stock").await?.release().await?;
+        hold(&locks, "stock").await?.release().await?.confirmed()?;
         locks.close().await
     };
     let said = |password: &str| {
@@ -248,11 +248,11 @@ async fn connections_of(url: &str, to: Option<&str>) -> u32 {
     let locks = store_by(url, to, &taken).unwrap().connect(options()).await.unwrap();
     let held = hold(&locks, "stock").await.unwrap();
     let next = locks.mutex("stock").unwrap();
-    let waits = tokio::spawn(async move { next.lock().await.unwrap().release().await });
+    let waits = tokio::spawn(async move { next.lock().await.unwrap().release().await?.confirmed() });
     for i in 0..40 {
-        hold(&locks, &format!("name {i}")).await.unwrap().release().await.unwrap();
+        hold(&locks, &format!("name {i}")).await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
-    held.release().await.unwrap();
+    held.release().await.unwrap().confirmed().unwrap();
     waits.await.unwrap().unwrap();
     locks.close().await.unwrap();
     taken.load(Ordering::Relaxed)
@@ -302,7 +302,7 @@ async fn a_server_that_is_back_is_used_when_somebody_asks() {
     let tried = async || (taken.load(Ordering::Relaxed) >= before + 12).then_some(());
     site::until("it is tried again and again", tried).await;
     *to.lock().unwrap() = there;
-    hold(&locks, "stock").await.unwrap().release().await.unwrap();
+    hold(&locks, "stock").await.unwrap().release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -374,7 +374,7 @@ mod certificates {
 
     async fn lock(store: Store) -> Result<(), Error> {
         let locks = store.connect(Options::new()).await?;
-        hold(&locks, "stock").await?.release().await?;
+        hold(&locks, "stock").await?.release().await?.confirmed()?;
         locks.close().await
     }
 

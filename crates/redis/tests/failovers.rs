@@ -221,7 +221,7 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
     let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
     let (locks, waits) = (connect().await, connect().await);
     for _ in 0..40 {
-        hold(&locks, "other").await.unwrap().release().await.unwrap(); // often: then this runtime has a connection too
+        hold(&locks, "other").await.unwrap().release().await.unwrap().confirmed().unwrap(); // often: then this runtime has a connection too
     }
     let first = hold(&locks, "stock").await.unwrap();
     let waiting = tokio::spawn({
@@ -250,7 +250,7 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
     let asked = sentinel.asked.load(Ordering::Relaxed) - asked;
     let rounds = since.elapsed().as_millis() / (ttl / 3).as_millis() + 1;
     assert!(u128::from(asked) <= 3 * rounds, "asked {asked} times by three in {rounds} rounds");
-    second.release().await.unwrap();
+    second.release().await.unwrap().confirmed().unwrap();
     drop(waiting.await.unwrap().unwrap());
     drop((alone, site));
 }
@@ -287,7 +287,7 @@ async fn sentinels_that_count_elections_anew_are_believed() {
             assert!(began.elapsed() < within, "{name}: two hold for {:?}", began.elapsed());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        second.release().await.unwrap();
+        second.release().await.unwrap().confirmed().unwrap();
     }
     drop((alone, site));
 }
@@ -311,7 +311,7 @@ async fn sentinels_that_are_behind_lead_nobody_back_after_a_count_anew_either() 
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
-    kept.release().await.unwrap();
+    kept.release().await.unwrap().confirmed().unwrap();
     drop((alone, site));
 }
 
@@ -344,7 +344,7 @@ async fn sentinels_that_are_behind_lead_nobody_back_who_connects_anew_either() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_ne!(kept.state(), State::Lost);
-    kept.release().await.unwrap();
+    kept.release().await.unwrap().confirmed().unwrap();
     drop((alone, site));
 }
 
@@ -362,7 +362,7 @@ async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
     let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
     let locks = connect().await;
     for _ in 0..40 {
-        hold(&locks, "stock").await.unwrap().release().await.unwrap(); // this runtime has its own connection
+        hold(&locks, "stock").await.unwrap().release().await.unwrap().confirmed().unwrap(); // this runtime has its own connection
     }
     sentinel.names(&new, 8);
     let (began, mut latest) = (Instant::now(), Duration::ZERO);
@@ -432,10 +432,7 @@ async fn a_leave_that_a_failover_swallowed_does_not_look_like_a_loss() {
     take_over(replica).await;
     cluster.is_whole().await; // so every node reports its role
     wires.befall(Fault::Cut);
-    match leaving.await.unwrap() {
-        Ok(()) => {}
-        Err(error) => assert_ne!(error.kind(), ErrorKind::Lost, "{error:?}"),
-    }
+    leaving.await.unwrap().expect("the only error of a release is the loss of its lock");
     locks.close().await.unwrap();
     cluster.is_whole().await;
 }
@@ -460,7 +457,7 @@ async fn who_only_lists_names_hears_of_a_failover_too() {
     cluster.is_whole().await;
     assert_eq!(lists.names("listed-", None).await.unwrap().len(), 12);
     for guard in guards {
-        guard.release().await.unwrap();
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -539,5 +536,5 @@ async fn nodes_that_name_no_host_are_found_at_their_own() {
 }
 
 async fn take(locks: &Arc<dyn Locks>, name: &str) -> Result<(), Error> {
-    hold(locks, name).await?.release().await
+    hold(locks, name).await?.release().await?.confirmed()
 }

@@ -79,7 +79,7 @@ async fn what_the_server_forgot_is_lost_at_the_next_renewal_though_it_stands_in_
     let held_up = HeldUp::default();
     let connect = async |url: &str| Store::open(url).unwrap().connect(Options::new().ttl(TTL)).await.unwrap();
     let (a, b) = (connect(&held_up.way(server)).await, connect(&url).await);
-    a.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap();
+    a.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
 
     held_up.is_armed.store(true, Ordering::SeqCst);
     let old = a.mutex("m").unwrap().lock().await.unwrap(); // granted by the repetition of its join
@@ -96,5 +96,5 @@ async fn what_the_server_forgot_is_lost_at_the_next_renewal_though_it_stands_in_
     })
     .await;
     assert_eq!(new.state(), State::Held);
-    new.release().await.unwrap();
+    new.release().await.unwrap().confirmed().unwrap();
 }

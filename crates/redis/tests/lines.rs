@@ -314,7 +314,7 @@ async fn a_crowd_of_readers_delays_nobody_for_long() {
     alone.ask("CONFIG SET slowlog-log-slower-than 100000");
     alone.ask("SLOWLOG RESET");
     let start = std::time::Instant::now();
-    writer.release().await.unwrap();
+    writer.release().await.unwrap().confirmed().unwrap();
     let guards = crowd.join_all().await;
     println!("{} readers were granted in {:?}", guards.len(), start.elapsed());
     let Value::Int(slow) = alone.ask("SLOWLOG LEN") else { panic!() };
@@ -639,6 +639,6 @@ async fn claims_that_have_left_and_stand_there_all_the_same_delay_nobody_for_lon
     holder.session.leave(&stock, holder.claim(1), Leave::Done).await.unwrap();
     let guard =
         tokio::time::timeout(Duration::from_secs(5), waits).await.expect("one at a time would take a minute");
-    guard.unwrap().unwrap().release().await.unwrap();
+    guard.unwrap().unwrap().release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }

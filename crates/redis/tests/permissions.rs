@@ -165,7 +165,7 @@ async fn nodes_of_a_cluster_need_two_more_and_can_do_without_info() {
         let url = format!("redis-cluster://app:secret@{nodes}");
         let locks = Store::open(&url)?.connect(Options::new()).await?;
         for i in 0..32 {
-            locks.mutex(&format!("name {i}"))?.lock().await?.release().await?;
+            locks.mutex(&format!("name {i}"))?.lock().await?.release().await?.confirmed()?;
         }
         locks.close().await
     };

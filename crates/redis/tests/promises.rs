@@ -71,7 +71,7 @@ async fn what_is_dropped_is_free_at_once_in_a_crowd_too() {
     let mut alone = Alone::new().await;
     let locks = locks().await;
     let connections = async || {
-        locks.mutex("first").unwrap().lock().await.unwrap().release().await.unwrap();
+        locks.mutex("first").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
         let redis::Value::BulkString(clients) = alone.ask("CLIENT LIST") else { panic!() };
         (String::from_utf8(clients).unwrap().matches("resp=3").count() == 3).then_some(())
     };
@@ -83,7 +83,13 @@ async fn what_is_dropped_is_free_at_once_in_a_crowd_too() {
             for round in 0..500 {
                 drop(mutex.lock().await.unwrap());
                 let again = mutex.try_lock().await.unwrap();
-                again.unwrap_or_else(|| panic!("not free in round {round}")).release().await.unwrap();
+                again
+                    .unwrap_or_else(|| panic!("not free in round {round}"))
+                    .release()
+                    .await
+                    .unwrap()
+                    .confirmed()
+                    .unwrap();
             }
         });
     }
@@ -98,24 +104,24 @@ async fn to_take_and_to_give_back_is_one_command_each() {
     let locks = locks().await;
     let (mutex, rwlock) = (locks.mutex("m").unwrap(), locks.rwlock("rw").unwrap());
     let semaphore = locks.semaphore("s", 3).unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap(); // from here on the server knows the scripts
+    mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap(); // from here on the server knows the scripts
     sent(&mut alone);
 
     let guard = mutex.lock().await.unwrap();
     assert_eq!(sent(&mut alone), only(&[("evalsha", 1)]));
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_eq!(sent(&mut alone), only(&[("evalsha", 1)]));
     let guards =
         [rwlock.read().await.unwrap(), rwlock.read().await.unwrap(), semaphore.acquire(2).await.unwrap()];
     assert_eq!(sent(&mut alone), only(&[("evalsha", 3)]));
     for guard in guards {
-        guard.release().await.unwrap();
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     assert_eq!(sent(&mut alone), only(&[("evalsha", 3)]));
     let held = mutex.lock().await.unwrap();
     assert!(mutex.try_lock().await.unwrap().is_none());
     assert_eq!(sent(&mut alone), only(&[("evalsha", 2)]));
-    held.release().await.unwrap();
+    held.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -124,7 +130,7 @@ async fn to_take_and_to_give_back_is_one_command_each() {
 async fn to_pass_on_is_one_command_and_one_push_or_none_within_a_client() {
     let mut alone = Alone::new().await;
     let (here, there) = (locks().await, locks().await);
-    here.mutex("other").unwrap().lock().await.unwrap().release().await.unwrap(); // now the server knows the scripts
+    here.mutex("other").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap(); // now the server knows the scripts
     for (next, told) in [(&there, true), (&here, false), (&there, true)] {
         let holds = here.mutex("stock").unwrap().lock().await.unwrap();
         let mutex = next.mutex("stock").unwrap();
@@ -132,11 +138,11 @@ async fn to_pass_on_is_one_command_and_one_push_or_none_within_a_client() {
         let stands = async || (here.inspect("stock").await.unwrap().claims.len() == 2).then_some(());
         site::until("the second waits", stands).await;
         sent(&mut alone);
-        holds.release().await.unwrap();
+        holds.release().await.unwrap().confirmed().unwrap();
         let granted = waits.await.unwrap();
         let expected: &[_] = if told { &[("evalsha", 1), ("publish", 1)] } else { &[("evalsha", 1)] };
         assert_eq!(sent(&mut alone), only(expected));
-        granted.release().await.unwrap();
+        granted.release().await.unwrap().confirmed().unwrap();
     }
     here.close().await.unwrap();
     there.close().await.unwrap();
@@ -252,7 +258,7 @@ async fn a_server_that_forgets_its_scripts_all_the_time_disturbs_nobody() {
                     let guard = mutex.lock().await.unwrap();
                     assert!(newest < Some(guard.token()));
                     newest = Some(guard.token());
-                    guard.release().await.unwrap();
+                    guard.release().await.unwrap().confirmed().unwrap();
                 }
             });
         }
@@ -320,7 +326,7 @@ fn ended_runtimes_keep_no_other_from_a_connection_of_its_own() {
             let is_there = || {
                 let (mutex, is_there) = (mutex.clone(), connections(&mut alone) > before);
                 async move {
-                    mutex.lock().await.unwrap().release().await.unwrap();
+                    mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
                     is_there.then_some(())
                 }
             };

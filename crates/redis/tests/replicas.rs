@@ -30,7 +30,7 @@ async fn locks(options: Options) -> Arc<dyn Locks> {
 /// Takes the lock and gives it back, in the background.
 fn pass(mutex: &Arc<dyn Mutex>) -> JoinHandle<Result<()>> {
     let mutex = mutex.clone();
-    tokio::spawn(async move { mutex.lock().await?.release().await.map(drop) })
+    tokio::spawn(async move { mutex.lock().await?.release().await?.confirmed() })
 }
 
 /// How many claims stand in the line.
@@ -49,14 +49,14 @@ async fn a_grant_costs_one_write_and_one_wait_more_and_only_where_it_was_asked_f
     let mut site = Replicated::new().await;
     let (with, without) = (locks(options(2)).await, locks(Options::new()).await);
     for locks in [&with, &without] {
-        locks.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap();
+        locks.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
     let before = (site.calls("eval"), site.calls("wait"));
-    without.mutex("stock").unwrap().lock().await.unwrap().release().await.unwrap();
+    without.mutex("stock").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     assert_eq!((site.calls("eval"), site.calls("wait")), before);
     let guard = with.mutex("stock").unwrap().lock().await.unwrap();
     assert_eq!((site.calls("eval"), site.calls("wait")), (before.0 + 1, before.1 + 1));
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
     assert!(with.mutex("stock").unwrap().try_lock().await.unwrap().is_some());
     assert_eq!((site.calls("eval"), site.calls("wait")), (before.0 + 2, before.1 + 2));
     with.close().await.unwrap();
@@ -132,7 +132,7 @@ async fn one_of_two_that_stands_still_keeps_nobody_who_needs_one() {
         let held = here.mutex("stock").unwrap().try_lock().await.unwrap().unwrap();
         let next = pass(&there.mutex("stock").unwrap());
         until_two_stand(&here, "stock").await;
-        held.release().await.unwrap();
+        held.release().await.unwrap().confirmed().unwrap();
         next.await.unwrap().unwrap();
     }
     here.close().await.unwrap();
@@ -147,14 +147,14 @@ async fn a_handed_on_grant(site: &mut Replicated, holder: &Arc<dyn Locks>, next:
     let waits = tokio::spawn(async move { mutex.lock().await });
     until_two_stand(next, "stock").await;
     let (waited, frozen) = (site.calls("wait"), site.freeze(1));
-    held.release().await.unwrap();
+    held.release().await.unwrap().confirmed().unwrap();
     // Replicas are asked about the grant again and again, and the waiter is not told that it holds.
     site::until("it is asked about twice", async || (site.calls("wait") >= waited + 2).then_some(())).await;
     assert!(!waits.is_finished());
     drop(frozen);
     let guard = waits.await.unwrap().unwrap();
     assert_eq!(guard.state(), State::Held);
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_eq!(standing(next, "stock").await, 0);
 }
 
@@ -210,7 +210,7 @@ async fn whoever_cannot_count_its_grant_makes_room_for_others() {
     for _ in 0..3 {
         let guard = others.mutex("stock").unwrap().lock().await.unwrap();
         assert_eq!(guard.state(), State::Held);
-        guard.release().await.unwrap();
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     assert!(!waits.is_finished());
     drop(frozen);
@@ -254,7 +254,7 @@ async fn closing_ends_it() {
     assert_eq!(waits.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(standing(&others, "stock").await, 0);
     let asked = site.calls("wait");
-    others.mutex("stock").unwrap().lock().await.unwrap().release().await.unwrap();
+    others.mutex("stock").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     assert_eq!(site.calls("wait"), asked);
     others.close().await.unwrap();
 }

@@ -23,7 +23,7 @@ fn panics(runtime: &Runtime, store: &Store) -> usize {
         let locks = store.connect(Options::new()).await.unwrap();
         for _ in 0..200 {
             let guard = locks.mutex("of some runtime").unwrap().lock().await.unwrap();
-            guard.release().await.unwrap();
+            guard.release().await.unwrap().confirmed().unwrap();
             tokio::task::yield_now().await;
         }
         locks.close().await.unwrap();
@@ -63,7 +63,7 @@ fn driven_by_hand() -> (Runtime, Arc<dyn Locks>) {
     let locks = runtime.block_on(Store::open(&url()).unwrap().connect(options)).unwrap();
     runtime.block_on(async {
         for _ in 0..64 {
-            locks.mutex("often").unwrap().lock().await.unwrap().release().await.unwrap();
+            locks.mutex("often").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });
@@ -86,7 +86,7 @@ fn a_join_that_lay_in_a_blocked_runtime_keeps_nobody_out_once_it_is_dropped() {
     let began = Instant::now();
     let guard = elsewhere.block_on(other.mutex("left lying").unwrap().lock()).unwrap();
     let took = began.elapsed();
-    elsewhere.block_on(guard.release()).unwrap();
+    elsewhere.block_on(guard.release()).unwrap().confirmed().unwrap();
     assert!(took < TTL / 3, "it took {took:?}");
 }
 
@@ -100,7 +100,7 @@ fn a_guard_that_was_dropped_on_a_runtime_that_nobody_drives_is_given_back() {
     let began = Instant::now();
     let guard = elsewhere.block_on(other.mutex("dropped").unwrap().lock()).unwrap();
     let took = began.elapsed();
-    elsewhere.block_on(guard.release()).unwrap();
+    elsewhere.block_on(guard.release()).unwrap().confirmed().unwrap();
     assert!(took < TTL / 2, "it took {took:?}");
 }
 
@@ -119,6 +119,6 @@ fn a_runtime_that_stands_still_keeps_the_others_of_an_owner_out_no_longer_than_a
     assert_eq!(impatient.unwrap_err().kind(), ErrorKind::Timeout, "it is not known to be held");
     let guard = elsewhere.block_on(mutex.lock(&me)).unwrap();
     let took = began.elapsed();
-    elsewhere.block_on(guard.release()).unwrap();
+    elsewhere.block_on(guard.release()).unwrap().confirmed().unwrap();
     assert!(took < TTL * 2, "it took {took:?}");
 }

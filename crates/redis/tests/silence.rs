@@ -12,7 +12,7 @@ use site::alone::Alone;
 use site::wires::{Fault, Wires};
 use site::{Caller, name, url, url_of};
 use tidelock_redis::backend::{Leave, Left, Patience, Place};
-use tidelock_redis::{ErrorKind, Guard, Locks, Name, Options, State, Store};
+use tidelock_redis::{ErrorKind, Guard, Locks, Name, Options, Released, State, Store};
 
 /// Longer than any of these operations may take, and shorter than a lifetime.
 const SOON: Duration = Duration::from_millis(1_500);
@@ -78,7 +78,7 @@ async fn connections_that_fell_silent_cost_no_hold_whatever_its_ttl() {
     }
     for (locks, guard) in holds {
         assert_eq!(guard.state(), State::Held);
-        guard.release().await.unwrap();
+        guard.release().await.unwrap().confirmed().unwrap();
         locks.close().await.unwrap();
     }
 }
@@ -120,7 +120,7 @@ async fn long_pauses_between_tries_cost_no_hold() {
         assert_ne!(guard.state(), State::Lost, "after {:?}", began.elapsed());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Cuts the network until both of a client's connections have been tried again.
@@ -153,7 +153,7 @@ async fn long_pauses_between_tries_hold_up_no_turn_and_no_leave() {
     blinks(&wires).await;
     let began = Instant::now();
     drop(gives);
-    first.release().await.unwrap();
+    first.release().await.unwrap().confirmed().unwrap();
     let both = async { (turn.await.unwrap(), leave.await.unwrap()) };
     let both = tokio::time::timeout(ttl / 4, both).await;
     assert!(both.is_ok(), "after {:?}", began.elapsed());
@@ -187,7 +187,7 @@ async fn an_idle_connection_that_fell_silent_costs_the_next_lock_no_error() {
         let ways = if is_own { 3 } else { 2 };
         site::until("its connections stand", async || {
             if is_own {
-                hold(&locks, "often").await.release().await.unwrap();
+                hold(&locks, "often").await.release().await.unwrap().confirmed().unwrap();
             }
             (wires.made() == ways).then_some(())
         })
@@ -197,7 +197,7 @@ async fn an_idle_connection_that_fell_silent_costs_the_next_lock_no_error() {
         let guard = locks.mutex("stock").unwrap().lock().await;
         println!("the next lock took {:?} (own: {is_own})", began.elapsed());
         assert!(began.elapsed() < Duration::from_secs(2), "it took {:?}: {guard:?}", began.elapsed());
-        guard.unwrap().release().await.unwrap();
+        guard.unwrap().release().await.unwrap().confirmed().unwrap();
         locks.close().await.unwrap();
     }
 }
@@ -231,10 +231,10 @@ async fn a_slow_server_loses_no_connection() {
     let guard = hold(&locks, "stock").await;
     let before = wires.made();
     alone.ask("CLIENT PAUSE 1200 ALL");
-    guard.release().await.unwrap(); // takes more than a second, but the outcome is known
+    guard.release().await.unwrap().confirmed().unwrap(); // takes more than a second, but the outcome is known
     site::until("nothing but what was there before stands", async || (wires.stand() == before).then_some(()))
         .await;
-    hold(&locks, "stock").await.release().await.unwrap();
+    hold(&locks, "stock").await.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -252,7 +252,7 @@ async fn a_server_that_holds_writes_up_loses_no_connection() {
     alone.ask("CLIENT PAUSE 1000 WRITE"); // a failover begins like this
     let (released, lighter, resized, had) =
         tokio::join!(guard.release(), writing.downgrade(), seats.resize(5), other.try_lock());
-    released.unwrap();
+    released.unwrap().confirmed().unwrap();
     let _reading = lighter.unwrap();
     resized.unwrap();
     assert!(had.unwrap().is_some());
@@ -272,7 +272,7 @@ async fn a_slow_server_that_takes_no_more_clients_loses_none() {
     let before = wires.tries();
     alone.ask("CONFIG SET maxclients 1");
     alone.ask("CLIENT PAUSE 1000 WRITE");
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
     assert!(wires.tries() > before, "a second connection was tried and refused");
     alone.ask("CONFIG SET maxclients 10000");
     locks.close().await.unwrap();
@@ -285,7 +285,7 @@ async fn a_future_that_nobody_polls_costs_no_connection() {
     let wires = Wires::default();
     let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
     site::until("this runtime has a connection of its own", async || {
-        hold(&locks, "often").await.release().await.unwrap();
+        hold(&locks, "often").await.release().await.unwrap().confirmed().unwrap();
         (wires.made() == 3).then_some(())
     })
     .await;
@@ -300,7 +300,7 @@ async fn a_future_that_nobody_polls_costs_no_connection() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     tokio::time::sleep(Duration::from_millis(125)).await; // a new connection takes two round trips
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_eq!(wires.tries(), tries, "nothing is silent here");
     drop(lying);
 }
@@ -322,7 +322,10 @@ async fn a_slow_network_only_slows() {
                 let guard = mutex.lock().await.unwrap_or_else(|error| panic!("{task}: {error}"));
                 match task {
                     0 => drop(guard),
-                    _ => guard.release().await.unwrap_or_else(|error| panic!("{task}: {error}")),
+                    _ => {
+                        let released = guard.release().await.and_then(Released::confirmed);
+                        released.unwrap_or_else(|error| panic!("{task}: {error}"));
+                    }
                 }
             }
         });
@@ -467,8 +470,8 @@ async fn who_gave_up_while_the_server_was_away_does_not_stand_in_line_for_long()
         assert!(began.elapsed() < ttl, "a claim that was given up stands in line");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    held.release().await.unwrap();
-    late.await.unwrap().unwrap().release().await.unwrap();
+    held.release().await.unwrap().confirmed().unwrap();
+    late.await.unwrap().unwrap().release().await.unwrap().confirmed().unwrap();
 }
 
 /// Checks that the next client gets the lock long before the lifetime of a hold ends.
@@ -476,7 +479,7 @@ async fn is_had_soon(name: &str) {
     let next = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();
     let began = Instant::now();
     let guard = next.mutex(name).unwrap().lock_within(Duration::from_secs(5)).await.unwrap();
-    guard.expect("what was given back is free").release().await.unwrap();
+    guard.expect("what was given back is free").release().await.unwrap().confirmed().unwrap();
     assert!(began.elapsed() < Duration::from_secs(3), "it took {:?}", began.elapsed());
     next.close().await.unwrap();
 }
@@ -528,7 +531,7 @@ async fn a_permit_given_back_half_way_comes_back_within_a_ttl() {
         async |locks: &Arc<dyn Locks>| locks.semaphore("seats", 2).unwrap().try_acquire(1).await.unwrap();
     let (kept, passing) = (seats(&keeps).await.unwrap(), seats(&leaves).await.unwrap());
     alone.ask("ACL SETUSER app -hset");
-    let error = passing.release().await.unwrap_err();
+    let error = passing.release().await.unwrap().confirmed().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
     alone.ask("ACL SETUSER app +hset");
     let onlooker = Store::open(&url()).unwrap().connect(options()).await.unwrap();
@@ -538,7 +541,7 @@ async fn a_permit_given_back_half_way_comes_back_within_a_ttl() {
     assert!(took < Duration::from_millis(1_500), "{took:?}");
     assert_eq!(kept.state(), State::Held);
     for guard in [kept, again] {
-        guard.release().await.unwrap();
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     let all = onlooker.semaphore("seats", 2).unwrap().try_acquire(2).await.unwrap();
     assert!(all.is_some(), "both are free");

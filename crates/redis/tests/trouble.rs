@@ -382,7 +382,7 @@ async fn a_key_of_another_type_is_named_and_left_alone() {
     assert_says(&error, ErrorKind::Protocol, &["another type"]);
     assert_eq!(alone.contents(), before);
     let guard = locks.mutex("other").unwrap().lock().await.unwrap();
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 

@@ -128,7 +128,7 @@ impl OpenSession {
         match self.gather(claim.id, &claim.name, Action::Join { nodes, is_listed: false }).await.made {
             Ok(made) => {
                 let token = self.made(claim, line, &made).await?;
-                self.lease.answered(sent);
+                self.lease.answered(sent, self.clock.now());
                 if let Some(stat) = made.line.filter(|stat| usize::try_from(stat.num_children) == Ok(own)) {
                     self.own_claims.set_usage(&claim.name, Usage::Alone(stat.version));
                     return Ok(Some(self.holds_alone(claim, token)));
@@ -179,7 +179,7 @@ impl OpenSession {
             }
             Err((_, error)) => return Err(self.refused(claim, &error.into())),
         };
-        self.lease.answered(sent);
+        self.lease.answered(sent, self.clock.now());
         let listed = match listing {
             None if self.own_claims.waited_before(claim, declared).is_some() => {
                 return Ok(Some(self.waits()));
@@ -202,7 +202,7 @@ impl OpenSession {
         match self.gather(claim.id, &claim.name, Action::Join { nodes, is_listed: false }).await.made {
             Ok(made) => {
                 let token = self.made(claim, line, &made).await?;
-                self.lease.answered(sent);
+                self.lease.answered(sent, self.clock.now());
                 self.own_claims.set_usage(&claim.name, Usage::Alone(0));
                 Ok(Some(self.holds_alone(claim, token)))
             }

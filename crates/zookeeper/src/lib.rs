@@ -21,7 +21,7 @@
 //!
 //! The server deletes the node of an unused name after a while; only the namespace's own node stays.
 //!
-//! This crate exports all of `tidelock`, so it is the only one to depend on.
+//! This crate re-exports all of `tidelock-core`, so it is the only one to depend on.
 
 mod address;
 mod changing;

@@ -135,7 +135,7 @@ impl OpenSession {
         self.runtime.spawn(async move {
             match confirming.await {
                 Ok(_) | Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
-                    session.lease.answered(sent);
+                    session.lease.answered(sent, session.clock.now());
                     session.signals.look_everywhere();
                 }
                 Err(_) => {} // it is lost again

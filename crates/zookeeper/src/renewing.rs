@@ -24,7 +24,7 @@ impl OpenSession {
             Ok(_) | Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {}
             Err(error) => return Err(self.trouble(&error.into())),
         }
-        self.lease.answered(sent);
+        self.lease.answered(sent, self.clock.now());
         let own = listing.await.map_err(|error| self.trouble(&error))?;
         let own: BTreeSet<(Name, ClaimId)> = own.iter().filter_map(|path| self.claim_of(path)).collect();
         let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
@@ -64,7 +64,7 @@ pub(crate) async fn beat(session: Arc<OpenSession>) {
         loop {
             let sent = session.clock.now();
             if session.link.is_open() && session.link.stat("/").await.is_ok() {
-                session.lease.heard(sent);
+                session.lease.heard(sent, session.clock.now());
             }
             Sleep::until(&session.clock, sent + session.lease.ttl / 10).await;
         }

@@ -165,7 +165,7 @@ impl OpenSession {
         match made {
             Ok(made) => {
                 self.made(claim, &line, &made).await?;
-                self.lease.answered(sent);
+                self.lease.answered(sent, self.clock.now());
                 self.remember(claim, size);
             }
             // The first in line has left, or this claim was evicted.

@@ -7,6 +7,9 @@ use zookeeper_client::Error as Said;
 ///
 /// If the error does not come from the server itself, the outcome of the request is unknown.
 pub(crate) fn from(error: &Said, place: &str) -> Error {
+    if matches!(error, Said::Timeout) {
+        return Error::no_answer(place).because(error.clone());
+    }
     let (kind, message) = match error {
         Said::SessionExpired | Said::ClientClosed => (ErrorKind::Lost, "has ended the session"),
         Said::AuthFailed => (ErrorKind::Denied, "refused the user name or the password"),
@@ -28,7 +31,6 @@ pub(crate) fn from(error: &Said, place: &str) -> Error {
             (ErrorKind::Conflict, "reports that another client changed this at the same time")
         }
         Said::BadArguments(_) => (ErrorKind::InvalidName, "cannot have a node with this name"),
-        Said::Timeout => (ErrorKind::Timeout, "did not answer in time"),
         _ => (ErrorKind::Unavailable, "did not reply in full: the connection to it was lost"),
     };
     Error::new(kind, format!("{place} {message}")).because(error.clone())

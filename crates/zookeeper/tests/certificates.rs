@@ -36,9 +36,10 @@ async fn pass_on(url: &str, certificates: &TlsCertificates) -> Result<(), Error>
     let b = store.connect(options).await?;
     let first = a.mutex("m")?.lock().await?;
     let (wanted, mutex) = (first.token(), b.mutex("m")?);
-    let (second, ()) = tokio::try_join!(mutex.lock(), first.release())?;
+    let (second, released) = tokio::try_join!(mutex.lock(), first.release())?;
+    released.confirmed()?;
     assert!(second.token() > wanted);
-    second.release().await?;
+    second.release().await?.confirmed()?;
     a.close().await?;
     b.close().await
 }

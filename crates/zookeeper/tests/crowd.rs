@@ -47,6 +47,6 @@ async fn ten_thousand_joins_dropped_at_once_are_gone_soon_and_cost_nobody_a_lock
     }
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!((kept.state(), hot.state()), (State::Held, State::Held));
-    kept.release().await.unwrap();
-    hot.release().await.unwrap();
+    kept.release().await.unwrap().confirmed().unwrap();
+    hot.release().await.unwrap().confirmed().unwrap();
 }

@@ -306,7 +306,7 @@ async fn what_is_remembered_of_a_line_that_was_deleted_takes_no_resize_back() {
             let line = format!("used {uses} times, resized {} times", sizes.len());
             let mutex = old.mutex(&line).unwrap();
             for _ in 0..uses {
-                mutex.lock().await.unwrap().release().await.unwrap();
+                mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
             }
             server.delete(&format!("/{}/{line}", options.namespace), None).await.unwrap();
             let semaphore = new.semaphore(&line, 3).unwrap();
@@ -317,7 +317,7 @@ async fn what_is_remembered_of_a_line_that_was_deleted_takes_no_resize_back() {
             let refused = mutex.lock().await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::KindMismatch, "{line}: {refused}");
             assert_eq!(semaphore.size().await.unwrap(), sizes[sizes.len() - 1], "{line}");
-            held.release().await.unwrap();
+            held.release().await.unwrap().confirmed().unwrap();
         }
     }
 }

@@ -204,7 +204,7 @@ async fn a_long_line_of_one_client_is_handed_on_without_a_list_each_time() {
     for _ in 0..CROWD {
         let (mutex, done) = (crowd.mutex("hot").unwrap(), done.clone());
         tokio::spawn(async move {
-            mutex.lock().await.unwrap().release().await.unwrap();
+            mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
             done.fetch_add(1, Ordering::Relaxed);
         });
     }
@@ -214,7 +214,7 @@ async fn a_long_line_of_one_client_is_handed_on_without_a_list_each_time() {
     })
     .await;
     let mut before = (quiet().await.1.0, 0);
-    hot.release().await.unwrap();
+    hot.release().await.unwrap().confirmed().unwrap();
     for part in 1..=CROWD / PART {
         let many = until("the line goes on", async || {
             let many = done.load(Ordering::Relaxed);

@@ -38,7 +38,7 @@ async fn idle_names_vanish_and_their_tokens_go_on() {
     let locks = store().connect(options).await.unwrap();
     let hold = locks.mutex("again").unwrap().lock().await.unwrap();
     let before = hold.token();
-    hold.release().await.unwrap();
+    hold.release().await.unwrap().confirmed().unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..9_500 {
         let mutex = locks.mutex(&format!("name {number}")).unwrap();
@@ -47,7 +47,7 @@ async fn idle_names_vanish_and_their_tokens_go_on() {
             match number % 20 {
                 0 => drop(tokio::time::timeout(Duration::from_millis(1), mutex.lock()).await),
                 1 => drop(hold),
-                _ => hold.release().await.unwrap(),
+                _ => hold.release().await.unwrap().confirmed().unwrap(),
             }
         });
     }
@@ -163,7 +163,7 @@ async fn whose_node_may_not_be_read_stands_in_line_all_the_same() {
         let lock = locks.mutex(&line).unwrap();
         tokio::spawn(async move { lock.lock().await })
     };
-    x.mutex(&line).unwrap().lock().await.unwrap().release().await.unwrap(); // everyone may use the line
+    x.mutex(&line).unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap(); // everyone may use the line
     let held = a.mutex(&line).unwrap().lock().await.unwrap();
     let children = async || plain().await.list_children(&format!("/mixed users/{line}")).await.unwrap().len();
     let next = wait(&x);
@@ -188,15 +188,21 @@ async fn whose_node_may_not_be_read_is_heard_of_when_it_leaves() {
     let private = private.connect(options()).await.unwrap();
     let line = namespace("heard");
     let mutex = everyones.mutex(&line).unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap(); // everyone may use the line
+    mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap(); // everyone may use the line
     let held = private.mutex(&line).unwrap().lock().await.unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await.unwrap() });
     let children = async || plain().await.list_children(&format!("/mixed users/{line}")).await.unwrap().len();
     until("it waits", async || (children().await == 2).then_some(())).await;
     tokio::time::sleep(Duration::from_millis(300)).await; // the watch is set by then
-    held.release().await.unwrap();
+    held.release().await.unwrap().confirmed().unwrap();
     let next = tokio::time::timeout(Duration::from_secs(1), waiting).await;
-    next.expect("it is told long before its next look").unwrap().release().await.unwrap();
+    next.expect("it is told long before its next look")
+        .unwrap()
+        .release()
+        .await
+        .unwrap()
+        .confirmed()
+        .unwrap();
 }
 
 /// A claim on one of this many permits.
@@ -313,7 +319,7 @@ async fn order_is_kept_while_a_line_is_made_anew() {
             tasks.spawn(async move {
                 let hold = mutex.lock().await.unwrap();
                 let token = hold.token();
-                hold.release().await.unwrap();
+                hold.release().await.unwrap().confirmed().unwrap();
                 token
             });
         }

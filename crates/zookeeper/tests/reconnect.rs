@@ -78,7 +78,7 @@ async fn five_thousand_waited_names_survive_a_lost_connection() {
     assert_eq!(had.len(), names.len());
     println!("5 000 hand-offs after two cuts took {:?}", handing_on.elapsed());
     assert!(handing_on.elapsed() < Duration::from_secs(30), "{:?}", handing_on.elapsed());
-    kept.release().await.unwrap();
+    kept.release().await.unwrap().confirmed().unwrap();
 }
 
 /// As with a server that restarts with a smaller `maxSessionTimeout`.
@@ -101,7 +101,7 @@ async fn a_shorter_session_that_a_reconnect_brings_is_believed_at_once() {
         first.remaining()
     );
     assert!(second.token() > first.token());
-    second.release().await.unwrap();
+    second.release().await.unwrap().confirmed().unwrap();
 }
 
 /// One of three servers accepts connections, and never replies.
@@ -141,7 +141,7 @@ async fn a_session_does_not_wait_for_a_server_that_hangs_either() {
         assert!(start.elapsed() < Duration::from_secs(4), "cut {cut}: {:?}", start.elapsed());
         assert_ne!(guard.state(), State::Lost, "cut {cut}");
     }
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_session_does_not_wait_for_servers_that_only_say_how_they_are() {
         assert!(start.elapsed() < Duration::from_secs(3), "cut {cut}: {:?}", start.elapsed());
         assert_ne!(guard.state(), State::Lost, "cut {cut}");
     }
-    guard.release().await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// A lock that is released while there is no connection is given back once there is one again.

@@ -33,9 +33,9 @@ async fn a_connection_that_has_died_without_a_word_costs_neither_an_error_nor_a_
         let within = SOON + Duration::from_millis(500) * ((1 << round) - 1);
         assert!(began.elapsed() < within, "round {round}: {:?}", began.elapsed());
         assert_ne!(kept.state(), State::Lost);
-        guard.release().await.unwrap();
+        guard.release().await.unwrap().confirmed().unwrap();
     }
-    kept.release().await.unwrap();
+    kept.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -45,12 +45,12 @@ async fn a_server_that_is_slow_keeps_its_connection() {
     let way = Way::open().await;
     let locks = connect(&way).await;
     let mutex = locks.mutex("m").unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     way.hold_up(true);
     let locking = tokio::spawn(async move { mutex.lock().await.unwrap() });
     tokio::time::sleep(SOON).await; // a doubt would have ended the connection by then
     way.hold_up(false);
-    locking.await.unwrap().release().await.unwrap();
+    locking.await.unwrap().release().await.unwrap().confirmed().unwrap();
     assert_eq!(way.returns(), 0);
 }
 
@@ -60,7 +60,7 @@ async fn by_the_first(first: &Way, second: &Way) -> Arc<dyn Locks> {
     let url = format!("{},{}", first.url(), second.url().trim_start_matches("zookeeper://"));
     let options = Options::new().namespace(&namespace("silence"));
     let locks = Store::open(&url).unwrap().connect(options).await.unwrap();
-    locks.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap();
+    locks.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     second.reopen();
     locks
 }
@@ -88,8 +88,8 @@ async fn stands_still_for_a_moment() {
         tokio::time::sleep(Duration::from_millis(900)).await;
         first.hold_up(false);
     });
-    released.unwrap();
-    lightened.unwrap().release().await.unwrap();
+    released.unwrap().confirmed().unwrap();
+    lightened.unwrap().release().await.unwrap().confirmed().unwrap();
     assert_eq!((first.returns(), second.returns()), (0, 0));
     assert_ne!(kept.state(), State::Lost);
 }
@@ -104,12 +104,12 @@ async fn silences_of_long_ago_make_nobody_more_patient() {
     let mutex = locks.mutex("m").unwrap();
     for _ in 0..3 {
         way.silence();
-        mutex.lock().await.unwrap().release().await.unwrap();
+        mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
     tokio::time::sleep(TTL + Duration::from_millis(100)).await;
     way.silence();
     let began = Instant::now();
-    mutex.lock().await.unwrap().release().await.unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     assert!(began.elapsed() < Duration::from_millis(1_000), "{:?}", began.elapsed());
 }
 
@@ -118,7 +118,7 @@ async fn silences_of_long_ago_make_nobody_more_patient() {
 async fn who_closes_by_a_connection_that_has_died_closes() {
     let way = Way::open().await;
     let locks = connect(&way).await;
-    locks.mutex("m").unwrap().lock().await.unwrap().release().await.unwrap();
+    locks.mutex("m").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     way.silence();
     let began = Instant::now();

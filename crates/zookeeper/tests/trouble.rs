@@ -185,7 +185,7 @@ async fn everything_may_be_below_a_path() {
     let locks = Store::open(&format!("{}{root}", site::url())).unwrap().connect(options()).await.unwrap();
     let hold = locks.mutex("m").unwrap().lock().await.unwrap();
     assert_eq!(client.list_children(&format!("{root}/tidelock/m")).await.unwrap().len(), 1);
-    hold.release().await.unwrap();
+    hold.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -219,9 +219,9 @@ async fn nodes_may_be_the_users_alone() {
     let options = options().namespace(&namespace("private"));
     let locks = as_user("app:secret").only_for_the_user().unwrap().connect(options.clone()).await.unwrap();
     let hold = locks.mutex("m").unwrap().lock().await.unwrap();
-    hold.release().await.unwrap();
+    hold.release().await.unwrap().confirmed().unwrap();
     let same = as_user("app:secret").connect(options.clone()).await.unwrap();
-    same.mutex("m").unwrap().lock().await.unwrap().release().await.unwrap();
+    same.mutex("m").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     for other in [as_user("app:wrong-secret"), Store::open(&site::url()).unwrap()] {
         let error = other.connect(options.clone()).await.unwrap_err();
         assert_says(&error, ErrorKind::Denied, "setAcl");
@@ -256,7 +256,7 @@ async fn exactly_these_permissions_are_enough() {
         match (Store::open(&site::url()).unwrap().connect(options).await, missing) {
             (Ok(locks), None) => {
                 let hold = locks.rwlock("m").unwrap().write().await.unwrap();
-                hold.release().await.unwrap();
+                hold.release().await.unwrap().confirmed().unwrap();
                 assert_eq!(locks.names("", None).await.unwrap(), []);
                 locks.close().await.unwrap();
             }

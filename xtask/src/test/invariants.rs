@@ -9,12 +9,12 @@ use super::imports::Imports;
 use super::{Job, circles};
 use crate::place;
 use crate::tally::Tally;
-use crate::workspace::{Package, Workspace};
+use crate::workspace::{Dependency, Package, Workspace};
 
 type Check = fn(&Workspace) -> Result<(), String>;
 
 const INVARIANTS: &[(&str, Check)] = &[
-    ("the model has no dependencies", model_is_alone),
+    ("the model has no dependencies, except serde by a feature", model_is_alone),
     ("the model is no_std", model_is_no_std),
     ("core depends on no backend, except in its tests", core_names_no_backend),
     ("no backend depends on another", backends_are_strangers),
@@ -73,7 +73,12 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> crate::trouble::Result<()> {
 }
 
 fn model_is_alone(workspace: &Workspace) -> Result<(), String> {
-    let mut needed = package(workspace, "tidelock-model")?.product_dependencies();
+    let model = package(workspace, "tidelock-model")?;
+    let is_exempt = |dependency: &&Dependency| dependency.is_optional && dependency.name == "serde";
+    let mut needed = model.product_dependencies().filter(|dependency| !is_exempt(dependency));
+    if model.features.get("default").is_some_and(|on| !on.is_empty()) {
+        return Err("it has features that are on by default".into());
+    }
     needed.next().map_or(Ok(()), |dependency| Err(format!("it depends on {}", dependency.name)))
 }
 

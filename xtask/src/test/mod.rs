@@ -108,7 +108,7 @@ const STEPS: &[Step] = &[
     ),
     step("servers", "the backends' own tests and the contract, on servers started for them", servers::run),
     step("storm", "half a minute of random load and faults on each deployment", storm::run),
-    step("table", "README.md's table of guarantees matches these runs", table::run),
+    step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
     step("examples", "every example runs and ends by itself", examples::run),
     step(
         "pages",

@@ -5,7 +5,7 @@ use std::thread;
 use super::Job;
 use crate::backend::{self, Backend};
 use crate::call::{Call, Outcome};
-use crate::conformance::Suite;
+use crate::conformance::{REAL_TIME, Suite};
 use crate::score::Score;
 use crate::servers::Loan;
 use crate::storm;
@@ -61,7 +61,7 @@ impl Over {
 
     fn play(&self, call: Call) -> Result<Outcome> {
         let Some(deployment) = self.deployment else {
-            return call.arg(storm::IN_REAL_TIME).run();
+            return call.arg(REAL_TIME).run();
         };
         let loan = Loan::of(deployment)?;
         storm::on_loan(call, &loan)?.run()

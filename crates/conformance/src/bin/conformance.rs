@@ -1,4 +1,4 @@
-//! `conformance`: the contract on the memory backend, the suite's own proof, and the table of guarantees.
+//! `conformance`: the contract on the memory backend, the suite's own proof, and the tables of guarantees.
 
 use std::process::ExitCode;
 

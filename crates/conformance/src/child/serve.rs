@@ -67,7 +67,7 @@ impl Client {
             Order::Write | Order::WriteOn => Ok(Word::Wrote(self.guard()?.token().get())),
             Order::Release => {
                 if let Some(guard) = self.guard.take() {
-                    guard.release().await?;
+                    guard.release().await?.confirmed()?;
                 }
                 Ok(Word::Done)
             }
@@ -116,6 +116,6 @@ impl Client {
         tokio::task::yield_now().await;
         let counted: u64 = read.trim().parse().unwrap_or(0);
         std::fs::write(file, (counted + 1).to_string()).map_err(trouble)?;
-        guard.release().await
+        guard.release().await?.confirmed()
     }
 }

@@ -1,4 +1,4 @@
-//! A program of the suite: the contract on one backend, a storm over it, the suite's own proof, and the table of
+//! A program of the suite: the contract on one backend, a storm over it, the suite's own proof, and the tables of
 //! guarantees.
 //!
 //! Each backend has a program of its own, of a few lines: it says what its backend is, and calls [`main`].
@@ -31,7 +31,7 @@ Usage: conformance [--url URL [--control PROGRAM --deployment NAME]] [--filter P
                                    everything at once, at random, for this long: 90s, 20m, 8h
        conformance --list          which trial proves what
        conformance --prove         the suite's own proof: it catches every backend that is broken on purpose
-       conformance --table FILE…   the table of guarantees from these reports
+       conformance --table FILE…   the tables of guarantees from these reports: for README.md, then for docs/guarantees.md
 
   --url URL       the server to test, if the backend has one
   --control PROGRAM --deployment NAME

@@ -28,6 +28,7 @@ pub(crate) use runtime::handle;
 
 use crate::backend::{Clock, Left, Moment, Renewal, Reply, Session, Shard, Sight, Signals, Sleep};
 use crate::deadline;
+use crate::limit::Limit;
 use crate::registry::{DueLook, Registry, Wish};
 use crate::standing::{Loss, Standing};
 use crate::{ClaimId, Error, ErrorKind, Name, Options, Result};
@@ -37,7 +38,7 @@ pub(crate) enum Errand {
     /// See a leave through. Without a reply to wait for, the leave is sent again.
     SeeThrough { standing: Arc<Standing>, reply: Option<Reply<Left>> },
     /// Give everything back and end.
-    Close { by: Moment, done: oneshot::Sender<Result<()>> },
+    Close { by: Limit, done: oneshot::Sender<Result<()>> },
 }
 
 pub(crate) struct Keeper {
@@ -119,7 +120,7 @@ impl Keeper {
                     errand = errands.recv() => match errand {
                         Some(Errand::SeeThrough { standing, reply }) => self.see_through(standing, reply),
                         Some(Errand::Close { by, done }) => break Some((by, Some(done))),
-                        None => break Some((self.clock.now() + ttl_of(&*self.session), None)),
+                        None => break Some((Limit::after(ttl_of(&*self.session), &self.clock), None)),
                     },
                     Some(done) = self.tasks.join_next() => {
                         let done = done.unwrap_or_else(|panic| Done::from_panic(&panic, &self.registry));
@@ -350,16 +351,14 @@ impl Keeper {
     }
 
     /// Gives everything back, waits for the store to confirm it, and ends the session.
-    async fn close(mut self, by: Moment, done: Option<oneshot::Sender<Result<()>>>) {
-        // Half of the time is for the leaves, the rest for the end of the session.
-        let now = self.clock.now();
-        let leaves_by = now + by.since(now) / 2;
+    async fn close(mut self, by: Limit, done: Option<oneshot::Sender<Result<()>>>) {
+        let clock = self.clock.clone();
+        let leaves_by = by.halved(&clock); // the rest is for the end of the session
         self.registry.begin_closing();
         for standing in self.registry.lose_all(Loss::Closed) {
             self.see_through(standing, None);
         }
-        let clock = self.clock.clone();
-        let _ = deadline::by(&clock, |_| leaves_by, async {
+        let leaves = async {
             while !self.leaving.is_empty() {
                 match self.tasks.join_next().await {
                     Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
@@ -367,10 +366,10 @@ impl Keeper {
                     None => break,
                 }
             }
-        })
-        .await;
+        };
+        let _ = leaves_by.of(&clock, leaves).await;
         let session = self.session.clone();
-        let ended = deadline::by(&clock, |_| by, session.close()).await;
+        let ended = by.of(&clock, session.close()).await;
         let unconfirmed = std::mem::take(&mut self.leaving);
         if let Some(done) = done {
             // The caller may have stopped listening.

@@ -44,6 +44,8 @@ pub(crate) struct Registry {
     nudge: Notify,
     /// Notified of every renewal that was answered or failed.
     renewed: Notify,
+    /// Notified of every claim that is removed while no more are entered.
+    removed: Notify,
     /// The number of hints for each line; several lines share a counter. A hint may come before the answer to its
     /// join.
     hints: [AtomicU32; 64],
@@ -91,6 +93,7 @@ impl Registry {
             wish: AtomicU8::new(0),
             nudge: Notify::new(),
             renewed: Notify::new(),
+            removed: Notify::new(),
             hints: [const { AtomicU32::new(0) }; 64],
             third: Plain::new(0),
             longest_wait: AtomicU64::new(0),
@@ -152,7 +155,15 @@ impl Registry {
 
     /// Removes a claim: nothing renews it or looks for it from now on.
     pub(crate) fn remove(&self, number: u64) -> Option<Arc<Standing>> {
-        self.table.lock().remove(number)
+        let removed = self.table.lock().remove(number);
+        self.tell_of_removals();
+        removed
+    }
+
+    fn tell_of_removals(&self) {
+        if self.closing.load(Ordering::Acquire) {
+            self.removed.notify_waiters();
+        }
     }
 
     /// The store keeps this claim until then.
@@ -364,6 +375,7 @@ impl Registry {
         drop(table);
         if !overdue.is_empty() {
             self.renewed.notify_waiters();
+            self.tell_of_removals();
         }
         overdue
     }
@@ -376,6 +388,8 @@ impl Registry {
         for standing in &left {
             table.remove(standing.claim.id.number);
         }
+        drop(table);
+        self.tell_of_removals();
         left
     }
 
@@ -391,11 +405,43 @@ impl Registry {
         self.closing.store(true, Ordering::Release);
     }
 
+    /// Claims are refused from now on, and those that do not hold yet are lost. Returns these, which the store may
+    /// have, and those that hold.
+    pub(crate) fn begin_draining(&self) -> (Vec<Arc<Standing>>, Vec<Arc<Standing>>) {
+        self.begin_closing();
+        let all: Vec<Arc<Standing>> = self.table.lock().standing.values().cloned().collect();
+        let (mut turned_away, mut holding) = (Vec::new(), Vec::new());
+        for standing in all {
+            match standing.lose_unheld(Loss::Closed) {
+                Some(_) => turned_away.push(standing),
+                None if standing.stands().is_some() => holding.push(standing),
+                None => {} // it is on its way out already
+            }
+        }
+        let mut table = self.table.lock();
+        for standing in &turned_away {
+            table.stop_waiting(standing.claim.id.number);
+        }
+        (turned_away, holding)
+    }
+
+    /// Ready when every claim has left and its leave is confirmed. Call it only while no more are entered.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let removed = self.removed.notified(); // listens from now on
+            if self.table.lock().standing.is_empty() {
+                return;
+            }
+            removed.await;
+        }
+    }
+
     /// Everything is over. Returns the claims that the store may still have.
     pub(crate) fn lose_all(&self, loss: Loss) -> Vec<Arc<Standing>> {
         let all = self.table.lock().clear();
         let lost = all.into_iter().filter(|standing| standing.lose(loss).is_some()).collect();
         self.renewed.notify_waiters(); // no renewal will come
+        self.tell_of_removals();
         lost
     }
 

@@ -131,7 +131,7 @@ async fn a_client_that_is_awake_keeps_what_it_holds_while_time_passes() {
     let held = locks.mutex("job").unwrap().lock().await.unwrap();
     clock.pass(Duration::from_secs(600)).await;
     assert_eq!(held.state(), State::Held);
-    held.release().await.unwrap();
+    held.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -165,7 +165,7 @@ async fn two_clients_of_one_store_exclude_each_other() {
     let [one, other] = [(); 2].map(|()| store.attach(Options::new()).unwrap());
     let held = one.mutex("stock").unwrap().lock().await.unwrap();
     assert!(other.mutex("stock").unwrap().try_lock().await.unwrap().is_none());
-    held.release().await.unwrap();
+    held.release().await.unwrap().confirmed().unwrap();
     assert!(other.mutex("stock").unwrap().try_lock().await.unwrap().is_some());
     one.close().await.unwrap();
     other.close().await.unwrap();

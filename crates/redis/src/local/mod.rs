@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 
 use self::driven::Driven;
 use crate::dial::{Dial, Dialed};
-use crate::link::{Reach, WhenDropped, silent};
+use crate::link::{Settings, WhenDropped, silent};
 use crate::outbox::{Outbox, Queue};
 use crate::{dial, pulse, script, trouble};
 
@@ -43,57 +43,57 @@ const TRUST: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Locals {
     dial: Arc<dyn Dial>,
-    reach: Reach,
-    known: Mutex<Vec<Local>>,
+    settings: Settings,
+    callers: Mutex<Vec<Caller>>,
 }
 
 #[derive(Debug)]
-struct Local {
+struct Caller {
     runtime: Id,
     asked: u32,
-    way: Option<Arc<Way>>,
+    connection: Option<Arc<LocalConnection>>,
     /// Whether the runtime cannot do I/O.
     is_unfit: bool,
 }
 
 /// A connection on one runtime; it ends with that runtime.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct LocalConnection {
     outbox: Arc<Outbox>,
     driven: Arc<Driven>,
     is_given_up: AtomicBool,
     has_panicked: Arc<AtomicBool>,
     /// Runs for as long as the connection may be useful.
     task: AbortHandle,
-    reach: Reach,
+    settings: Settings,
     place: String,
 }
 
 impl Locals {
-    pub(crate) fn new(dial: Arc<dyn Dial>, reach: Reach) -> Self {
-        Self { dial, reach, known: Mutex::default() }
+    pub(crate) fn new(dial: Arc<dyn Dial>, settings: Settings) -> Self {
+        Self { dial, settings, callers: Mutex::default() }
     }
 
     /// The connection on the calling runtime, if there is one and it stands.
-    pub(crate) fn mine(&self) -> Option<Arc<Way>> {
-        let here = Handle::try_current().ok().filter(|_| self.reach.has_locals)?;
+    pub(crate) fn mine(&self) -> Option<Arc<LocalConnection>> {
+        let here = Handle::try_current().ok().filter(|_| self.settings.has_locals)?;
         let id = here.id();
-        if id == self.reach.runtime.id() {
+        if id == self.settings.runtime.id() {
             return None;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(local) = known.iter_mut().find(|local| local.runtime == id) else {
-            make_room(&mut known);
-            if known.len() < MOST {
-                known.push(Local { runtime: id, asked: 1, way: None, is_unfit: false });
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(caller) = callers.iter_mut().find(|caller| caller.runtime == id) else {
+            make_room(&mut callers);
+            if callers.len() < MOST {
+                callers.push(Caller { runtime: id, asked: 1, connection: None, is_unfit: false });
             }
             return None;
         };
-        match &local.way {
-            _ if local.is_unfit => return None,
-            Some(way) if way.has_panicked() => {
-                (local.way, local.is_unfit) = (None, true);
-                drop(known); // a tracing subscriber may use locks itself
+        match &caller.connection {
+            _ if caller.is_unfit => return None,
+            Some(connection) if connection.has_panicked() => {
+                (caller.connection, caller.is_unfit) = (None, true);
+                drop(callers); // a tracing subscriber may use locks itself
                 unharmed(|| {
                     tracing::warn!(
                         "a tokio runtime does no I/O, so its locks use Tidelock's own connection; Store::connection_for_each_runtime(false) avoids the attempt"
@@ -101,12 +101,12 @@ impl Locals {
                 });
                 return None;
             }
-            Some(way) if way.is_broken() => (local.way, local.asked) = (None, 0),
-            Some(way) => return way.outbox.stands().then(|| way.clone()),
-            None => local.asked += 1,
+            Some(connection) if connection.is_broken() => (caller.connection, caller.asked) = (None, 0),
+            Some(connection) => return connection.outbox.stands().then(|| connection.clone()),
+            None => caller.asked += 1,
         }
-        if local.asked >= OFTEN {
-            local.way = Some(Way::open(self.dial.clone(), self.reach.clone(), &here));
+        if caller.asked >= OFTEN {
+            caller.connection = Some(LocalConnection::open(self.dial.clone(), self.settings.clone(), &here));
         }
         None
     }
@@ -123,33 +123,38 @@ impl Drop for Witness {
 
 /// Forgets the runtimes that have ended. If there are still too many, also forgets one that has sent few requests so
 /// far.
-fn make_room(known: &mut Vec<Local>) {
-    known.retain(|local| local.way.as_ref().is_none_or(|way| !way.is_broken() || way.has_panicked()));
-    if known.len() >= MOST
-        && let Some(first) = known.iter().position(|local| local.way.is_none() && !local.is_unfit)
+fn make_room(callers: &mut Vec<Caller>) {
+    callers.retain(|caller| {
+        caller
+            .connection
+            .as_ref()
+            .is_none_or(|connection| !connection.is_broken() || connection.has_panicked())
+    });
+    if callers.len() >= MOST
+        && let Some(first) = callers.iter().position(|caller| caller.connection.is_none() && !caller.is_unfit)
     {
-        known.remove(first);
+        callers.remove(first);
     }
 }
 
-impl Way {
+impl LocalConnection {
     /// Connects in the background.
-    fn open(dial: Arc<dyn Dial>, reach: Reach, here: &Handle) -> Arc<Self> {
+    fn open(dial: Arc<dyn Dial>, settings: Settings, here: &Handle) -> Arc<Self> {
         let place = dial.place();
         let ((outbox, queue), driven) = (Outbox::new(), Arc::<Driven>::default());
         let has_panicked = Arc::new(AtomicBool::new(false));
-        let (witness, served, patience) = (Witness(has_panicked.clone()), outbox.clone(), reach.patience);
+        let (witness, served, timeouts) = (Witness(has_panicked.clone()), outbox.clone(), settings.timeouts);
         let answering = driven.clone();
         let serving = async move {
             let _witness = witness;
             tokio::select! {
                 biased;
-                () = serve(dial, served, queue, patience.connect, patience.doubt) => {}
+                () = serve(dial, served, queue, timeouts.connect, timeouts.doubt) => {}
                 () = answering.answer() => {}
             }
         };
         let (is_given_up, task) = (AtomicBool::new(false), here.spawn(serving).abort_handle());
-        Arc::new(Self { outbox, driven, is_given_up, has_panicked, task, reach, place })
+        Arc::new(Self { outbox, driven, is_given_up, has_panicked, task, settings, place })
     }
 
     /// Whether the connection is of no more use; for example because its runtime has ended.
@@ -168,7 +173,7 @@ impl Way {
     /// Sends a command about a name. One that must be sent in any case is under way when this returns.
     pub(crate) fn ask(self: Arc<Self>, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         let sending = Box::pin(send(self.outbox.clone(), command, when_dropped));
-        let mut asking = Asking { way: self, sending, has_to_arrive: None, distrust: None };
+        let mut asking = Asking { connection: self, sending, has_to_arrive: None, distrust: None };
         if when_dropped == WhenDropped::Send {
             asking.has_to_arrive = Some(name.clone());
             // The first poll hands it to the connection; the caller polls it again.
@@ -213,7 +218,7 @@ async fn send(outbox: Arc<Outbox>, command: Cmd, when_dropped: WhenDropped) -> R
     }
 }
 
-impl Drop for Way {
+impl Drop for LocalConnection {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -221,7 +226,7 @@ impl Drop for Way {
 
 /// A request under way.
 struct Asking<F> {
-    way: Arc<Way>,
+    connection: Arc<LocalConnection>,
     sending: Pin<Box<F>>,
     /// The name, if the request has to arrive.
     has_to_arrive: Option<Name>,
@@ -232,30 +237,31 @@ struct Asking<F> {
 impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
     fn finish(&mut self, reply: RedisResult<Value>) -> Result<Value> {
         if reply.as_ref().map_or(true, trouble::is_read_only) {
-            self.way.give_up();
+            self.connection.give_up();
         }
         if reply.is_err() {
             self.miss();
         }
-        let reply = reply.map_err(|error| trouble::from(error, &self.way.place))?;
-        self.way.reach.news.replied(&reply);
+        let reply = reply.map_err(|error| trouble::from(error, &self.connection.place))?;
+        self.connection.settings.news.replied(&reply);
         Ok(reply)
     }
 
     /// The reply will not be heard. It may have told of grants to other claims on this name, so core has to look there.
     fn miss(&self) {
         if let Some(name) = &self.has_to_arrive {
-            self.way.reach.news.missed_on(name);
+            self.connection.settings.news.missed_on(name);
         }
     }
 
     /// If the keeper polls this: waits until the keeper no longer trusts the runtime.
     fn poll_distrust(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_keeper = || Handle::try_current().is_ok_and(|here| here.id() == self.way.reach.runtime.id());
+        let is_keeper =
+            || Handle::try_current().is_ok_and(|here| here.id() == self.connection.settings.runtime.id());
         if self.has_to_arrive.is_none() || (self.distrust.is_none() && !is_keeper()) {
             return Poll::Pending;
         }
-        let driven = &self.way.driven;
+        let driven = &self.connection.driven;
         let distrust = self.distrust.get_or_insert_with(|| Box::pin(driven.clone().is_no_more(TRUST)));
         distrust.as_mut().poll(cx)
     }
@@ -272,6 +278,6 @@ impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
         // The connection stays: others wait for replies there, and the network may only be slow. Its pulse tells
         // whether it has fallen silent.
         self.miss();
-        Poll::Ready(Err(silent(&self.way.place)))
+        Poll::Ready(Err(silent(&self.connection.place)))
     }
 }

@@ -2,12 +2,12 @@
 -- earlier grant.
 -- KEYS held line wait    ARGV session claim token
 -- replies 1; or 0 if the claim is not held under that token or its lifetime is over. Then nothing is written.
-local found = redis.call('HMGET', KEYS[1], 'h:' .. ARGV[2], 's:' .. ARGV[1], 'line', 'one', 'last')
+local found = redis.call('HMGET', KEYS[1], 'HOLDS' .. ARGV[2], 'LIVES' .. ARGV[1], 'line', 'one', 'last')
 local token, from, lasts, longest
 if found[4] then
   local order, place, rest, claim = string.match(found[4], '^(%d+) %d+ . (%d+) (%d+) . (%S+) ')
   if claim == ARGV[2] then
-    token, from, lasts, longest = order, place, rest, 900000
+    token, from, lasts, longest = order, place, rest, SHORT
   end
 elseif found[1] and found[2] then
   token = string.match(found[1], '^%d+ (%d+)')
@@ -15,11 +15,11 @@ elseif found[1] and found[2] then
   longest = string.match(found[3] or '', '^%d+ %d+ (%d+)') or 0
 end
 local time = redis.call('TIME')
-local tick = tonumber(time[1] .. string.format('%05d', time[2] / 10))
-if token ~= ARGV[3] or from + lasts * 100 <= tick then
+local tick = tonumber(time[1] .. string.sub('00000' .. time[2], -6, -2))
+if token ~= ARGV[3] or from + lasts * TICKS <= tick then
   return 0
 end
-local ahead = math.ceil(math.max((found[5] or token) - tick, 0) / 100) -- the token is ahead if the clock was set back
+local ahead = math.ceil(math.max((found[5] or token) - tick, 0) / TICKS) -- the token is ahead if the clock was set back
 -- PEXPIRE goes to the replicas whatever the expiry was before, and a server with full memory does not refuse it.
-redis.call('PEXPIRE', KEYS[1], math.max(longest * 4, 7200000) + ahead)
+redis.call('PEXPIRE', KEYS[1], math.max(longest * 4, KEPT) + ahead)
 return 1

@@ -20,7 +20,7 @@ end
 -- Begins a lifetime now, and makes the keys outlive it.
 local function renew(life)
   now()
-  life.from, life.lasts, life.label, life.ends, life.changed = tick, ttl, label, ticks + ttl * 100, true
+  life.from, life.lasts, life.label, life.ends, life.changed = tick, ttl, label, ticks + ttl * TICKS, true
   at.ttl, at.keeps = math.max(at.ttl, ttl), true
   return life
 end
@@ -37,8 +37,8 @@ elseif mine then
   at.ends = math.min(at.ends, renew(holder(caller)).ends)
 elseif is_waiting then
   renew(bury(waiter(caller)))
-  if kind ~= 'mutex' and not redis.call('HGET', wait, 'w:' .. claim) then -- the server has evicted `wait` alone
-    redis.call('HSET', wait, 'w:' .. claim, weight)
+  if kind ~= 'mutex' and not redis.call('HGET', wait, 'WEIGHS' .. claim) then -- the server has evicted `wait` alone
+    redis.call('HSET', wait, 'WEIGHS' .. claim, weight)
   end
 end
 sweep()
@@ -74,12 +74,12 @@ now()
 if not at.seq then
   forget_line()
 end
-local last = redis.call('ZRANGE', line, '(1000000000000000', '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
+local last = redis.call('ZRANGE', line, '(VOID', '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
 local place = long(math.max(ticks, (last[2] or 0) + 1))
 redis.call('ZADD', line, place, claim)
 at.seq = true
 if kind ~= 'mutex' then
-  redis.call('HSET', wait, 'w:' .. claim, weight)
+  redis.call('HSET', wait, 'WEIGHS' .. claim, weight)
 end
 local known = renew(bury(waiter(caller)))
 if place < known.born then known.born = place end -- the clock was set back

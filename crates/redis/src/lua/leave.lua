@@ -24,7 +24,7 @@ if mine then
 end
 
 if how == 'void' then
-  local this_ms = math.floor(now() / 100)
+  local this_ms = math.floor(now() / TICKS)
   at.void = math.max(at.void, this_ms + ttl)
   redis.call('ZREMRANGEBYSCORE', line, VOID, VOID + this_ms)
   redis.call('ZADD', line, string.format('%.0f', VOID + this_ms + ttl), claim)
@@ -33,7 +33,7 @@ end
 if left ~= 'absent' then
   settle()
   if session_of(claim) ~= caller then
-    tell(session_of(claim), 'gone ' .. string.sub(claim, 18))
+    tell(session_of(claim), 'gone ' .. string.sub(claim, CLAIM_NUMBER))
   end
 end
 if left ~= 'absent' or how == 'void' then

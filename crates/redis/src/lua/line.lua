@@ -1,43 +1,11 @@
 -- The line of one name, shared by the scripts. The text before this file declares `caller`.
---
--- held   hash: the holders, and the state of the line. While at most one claim holds, it usually has one field:
---          one               the newest token; the second until which the keys' expiry is long enough; and, if a claim
---                            holds: a letter (- nobody waits, i some may wait in this field, z some may wait in `line`,
---                            = not a mutex); the holder's place; for how many ms from there it lives; the first letter
---                            of the kind; the claim; unless it is a mutex, the capacity and the claim's weight; its
---                            label. The numbers before the kind's letter have fixed widths. Behind that, each after a
---                            line feed: the claims that wait for a mutex before all others, in the holder's form from
---                            the place on. And, each after a tab: sessions that have an entry in `wait`, except those
---                            whose entry has a place from which on they live.
---        Otherwise, or when a ttl is long, or a claim is void:
---          line              capacity; the sum of the holders' weights; the longest ttl of any claim here, void claims
---                            included; a moment before which no holder's lifetime ends; and the kind
---          last              the newest token
---          seq               exists while claims may be waiting
---          void              until when there may be void claims (ms)
---          h:CLAIM           weight, token, and the place where it waited, if it did
---          s:SESSION         since when it lives and for how many ms, how many claims it has here, the sum of their
---                            numbers, its label
--- line   sorted set: the waiting claims, by place. A place is the time of the join, or the last place plus one if that
---        is greater. Void claims, which must not come alive any more, stand far behind: at 10^15 plus the time (ms)
---        when they can be forgotten.
--- wait   hash about the claims in `line`. s:SESSION: since when it lives; for how many ms; if needed, a + and the place
---        from which on its claims live; and its label. w:CLAIM: its weight, except for a mutex. A claim lives as if its
---        session had been renewed when the claim came. A claim whose lifetime is over stays dead, even if other claims
---        of its session wait here: its client has given it up, so nobody would give it back. Entries of sessions that
---        no longer wait are deleted with the line, or when they are met by chance.
---
--- A claim is SESSION-NUMBER, the session in 16 hex digits. All times are the server's. Tokens and places are times in
--- ticks of 10 µs since 1970: 15 digits, which Lua's default number format would round. A stored lifetime is two
--- numbers, a tick and the ms after it, so that it can be written without arithmetic. In this code it is one number: the
--- tick at which it ends. Nothing here walks the line.
+-- record.rs describes what it reads and writes, and has the names in capital letters. In this code a stored lifetime is
+-- one number: the tick at which it ends. Nothing here walks the line.
 --
 -- A script decides its reply about the caller's own claim before it removes or grants any claim: after that the same
 -- session may live again.
 local held, line, wait = KEYS[1], KEYS[2], KEYS[3]
 local KINDS = { m = 'mutex', r = 'read-write lock', s = 'semaphore' }
-local VOID = 1e15
-local SHORT = 900000 -- the longest ttl (ms) that `one` can have; its keys live for 2 h, and are `fresh` for 1 h
 
 local tick, ticks, second -- the server's time as a text, as a number, and in s; set by the first now()
 
@@ -46,22 +14,22 @@ local function now()
   if not ticks then
     local time = redis.call('TIME')
     second = time[1]
-    tick = string.format('%010d', second) .. string.sub('00000' .. time[2], -6, -2)
+    tick = string.format('SECOND_FORM', second) .. string.sub('00000' .. time[2], -6, -2)
     ticks = tonumber(tick)
   end
   return ticks
 end
 
 local function long(number)
-  return string.format('%015.0f', number)
+  return string.format('TICK_FORM', number)
 end
 
 local function session_of(claim)
-  return string.sub(claim, 1, 16)
+  return string.sub(claim, 1, CLAIM_SESSION_END)
 end
 
 local function number_of(claim)
-  return tonumber(string.sub(claim, 18))
+  return tonumber(string.sub(claim, CLAIM_NUMBER))
 end
 
 -- The state of the line, and what to write at the end. A server with full memory refuses only the first write of a
@@ -73,7 +41,7 @@ local puts, drops = {}, {}
 -- The expiry (ms) of keys that have to live for `life` and remember the newest token. If the clock was set back, that
 -- token is ahead of it and is remembered until the clock has reached it again.
 local function with_token(life)
-  return life + math.ceil(math.max(at.last - now(), 0) / 100)
+  return life + math.ceil(math.max(at.last - now(), 0) / TICKS)
 end
 
 local function put(field, value)
@@ -92,7 +60,7 @@ local holders, waiters = {}, {}
 
 -- Whether nothing but the newest token is known about the name.
 local function is_idle(one)
-  return #one < 27
+  return #one <= ONE_FRESH_END
 end
 
 -- Called before the first claim waits in `line`. If the server has evicted `held` alone, the old waiters are still
@@ -102,7 +70,7 @@ local function forget_line()
   if first[1] and at.void == 0 then -- no void claims are known either
     redis.call('DEL', line)
   elseif first[1] and tonumber(first[2]) < VOID then
-    redis.call('ZREMRANGEBYSCORE', line, '-inf', '(1000000000000000')
+    redis.call('ZREMRANGEBYSCORE', line, '-inf', '(VOID')
   end
   if redis.call('HRANDFIELD', wait) then
     redis.call('DEL', wait)
@@ -113,12 +81,12 @@ end
 -- rest of `one`.
 local function spill(one, from)
   local claims, words, lives, latest = {}, {}, {}, {}
-  if string.sub(one, 28, 28) ~= 'z' then
+  if string.byte(one, ONE_WAITS) ~= IN_LINE_BYTE then
     forget_line()
   end
-  for place, lasts, claim, label in string.gmatch(string.sub(one, from), '\n(%d+) (%d+) m (%S+) ([^\n\t]*)') do
-    if place + lasts * 100 > now() then -- or a dead claim would live by its session's lifetime in `wait`
-      local session = 's:' .. session_of(claim)
+  for place, lasts, claim, label in string.gmatch(string.sub(one, from), '\n(%d+) (%d+) MUTEX (%S+) ([^\n\t]*)') do
+    if place + lasts * TICKS > now() then -- or a dead claim would live by its session's lifetime in `wait`
+      local session = 'LIVES' .. session_of(claim)
       claims[#claims + 1] = { claim, tonumber(place) }
       latest[session] = { place, lasts, label, latest[session] and latest[session][4] or place }
     end
@@ -127,9 +95,9 @@ local function spill(one, from)
     local place, lasts, label, first = unpack(life)
     local before, born = redis.call('HGET', wait, session), ''
     if before then -- take the later end of the two, but let no claim that came later live longer by it
-      local ends = place + lasts * 100
-      place, lasts, born = string.match(before, '^(%d+) (%d+)(%+?%d*)')
-      place = long(math.max(place, ends - lasts * 100))
+      local ends = place + lasts * TICKS
+      place, lasts, born = string.match(before, '^(%d+) (%d+)(%BORN?%d*)')
+      place = long(math.max(place, ends - lasts * TICKS))
       born = string.sub(born, 2) <= first and born or ''
     end
     lives[#lives + 1] = session
@@ -149,36 +117,39 @@ local function spill(one, from)
     redis.call('ZADD', line, unpack(words))
     redis.call('HSET', wait, unpack(lives))
     for _, key in ipairs(KEYS) do -- together, or the waiters would outlive the line
-      redis.call('PEXPIRE', key, with_token(7200000)) -- counts from now, even if the clock was set back
+      redis.call('PEXPIRE', key, with_token(KEPT)) -- counts from now, even if the clock was set back
     end
-    one = string.sub(one, 1, 16) .. second + 3600 .. ' z' .. string.sub(one, 29, from - 1)
+    local rest = string.sub(one, ONE_WAITS + 1, from - 1)
+    one = string.sub(one, 1, ONE_FRESH - 1) .. second + TRUSTED .. ' IN_LINE' .. rest
   else
-    local letter = string.sub(one, 28, 28)
-    one = string.sub(one, 1, 27) .. (letter == 'i' and '-' or letter) .. string.sub(one, 29, from - 1)
+    local letter = string.sub(one, ONE_WAITS, ONE_WAITS)
+    letter = letter == 'IN_ONE' and 'NOBODY' or letter
+    one = string.sub(one, 1, ONE_WAITS - 1) .. letter .. string.sub(one, ONE_WAITS + 1, from - 1)
   end
   redis.call('HSET', held, 'one', one)
   return one
 end
 
 local function read_one(one)
-  at.is_one, at.fresh, at.last, at.void = true, string.sub(one, 17, 26), tonumber(string.sub(one, 1, 15)), 0
+  at.is_one, at.fresh = true, string.sub(one, ONE_FRESH, ONE_FRESH_END)
+  at.last, at.void = tonumber(string.sub(one, 1, ONE_TOKEN_END)), 0
   at.size, at.used, at.ttl, at.ends = 0, 0, 0, 0
   if is_idle(one) then
     return
   end
-  local behind = string.find(one, '[\n\t]', 60)
+  local behind = string.find(one, '[\n\t]', ONE_CLAIM)
   if behind and string.sub(one, behind, behind) == '\n' then
     one = spill(one, behind)
-    at.fresh = string.sub(one, 17, 26)
+    at.fresh = string.sub(one, ONE_FRESH, ONE_FRESH_END)
   end
   local waits, place, lasts, letter, claim, rest = string.match(one, '^%d+ %d+ (.) (%d+) (%d+) (.) (%S+) ([^\t]*)')
   local size, weight, label = string.match(rest, '^(%d+) (%d+) (.*)$')
-  if letter == 'm' then
+  if letter == 'MUTEX' then
     size, weight, label = 1, 1, rest
   end
   at.kind, at.size, at.used, at.ttl = KINDS[letter], tonumber(size), tonumber(weight), SHORT
-  at.ends = place + lasts * 100
-  at.seq = waits == 'z'
+  at.ends = place + lasts * TICKS
+  at.seq = waits == 'IN_LINE'
   at.only = { claim = claim, entry = weight .. ' ' .. long(at.last) .. ' ' .. place }
   at.stood = at.only
   holders[session_of(claim)] =
@@ -187,7 +158,7 @@ end
 
 -- Reads the state of the line. Returns the entry of `claim`, if it holds.
 local function read(claim)
-  local found = redis.call('HMGET', held, 'one', 'line', 'last', 'seq', 'void', 'h:' .. (claim or ''))
+  local found = redis.call('HMGET', held, 'one', 'line', 'last', 'seq', 'void', 'HOLDS' .. (claim or ''))
   if found[1] then
     read_one(found[1])
     return at.only and at.only.claim == claim and at.only.entry
@@ -197,10 +168,10 @@ local function read(claim)
     size, used, ttl, from, lasts, at.kind = string.match(found[2], '^(%d+) (%d+) (%d+) (%d+) (%d+) (.+)$')
   end
   at.size, at.used, at.ttl = tonumber(size or 0), tonumber(used or 0), tonumber(ttl or 0)
-  at.ends = (from or 0) + (lasts or 0) * 100
+  at.ends = (from or 0) + (lasts or 0) * TICKS
   at.last, at.seq, at.void = tonumber(found[3] or 0), found[4], tonumber(found[5] or 0)
   at.old_seq, at.is_written = at.seq, found[3] or found[5]
-  if at.void > 0 and at.void * 100 <= now() then
+  if at.void > 0 and at.void * TICKS <= now() then
     at.void, at.forgets = 0, true
     drop('void')
   end
@@ -210,12 +181,12 @@ end
 local function holder(session, read)
   local known = holders[session]
   if not known then
-    local entry = read or not at.is_one and redis.call('HGET', held, 's:' .. session)
+    local entry = read or not at.is_one and redis.call('HGET', held, 'LIVES' .. session)
     local from, lasts, count, sum, label
     if entry then
       from, lasts, count, sum, label = string.match(entry, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
     end
-    known = { ends = (from or 0) + (lasts or 0) * 100, from = from, lasts = lasts, count = tonumber(count or 0),
+    known = { ends = (from or 0) + (lasts or 0) * TICKS, from = from, lasts = lasts, count = tonumber(count or 0),
       sum = tonumber(sum or 0), label = label or '' }
     holders[session] = known
   end
@@ -225,10 +196,10 @@ end
 local function waiter(session)
   local known = waiters[session]
   if not known then
-    local entry = redis.call('HGET', wait, 's:' .. session)
+    local entry = redis.call('HGET', wait, 'LIVES' .. session)
     local from, lasts, born, label
     if entry then
-      from, lasts, born, label = string.match(entry, '^(%d+) (%d+)%+?(%d*) (.*)$')
+      from, lasts, born, label = string.match(entry, '^(%d+) (%d+)%BORN?(%d*) (.*)$')
     end
     known = { from = from or '', lasts = lasts or 0, born = born or '', label = label or '' }
     waiters[session] = known
@@ -243,13 +214,13 @@ local function ends_of(known, place)
     return 0
   end
   local from = known.from < place and place or known.from
-  return from + known.lasts * 100, from
+  return from + known.lasts * TICKS, from
 end
 
 -- Call this before a session's lifetime begins anew: its waiting claims whose lifetime is over stay dead.
 local function bury(known)
-  if known.from ~= '' and known.from + known.lasts * 100 <= now() then
-    known.born = long(now() - known.lasts * 100 + 1)
+  if known.from ~= '' and known.from + known.lasts * TICKS <= now() then
+    known.born = long(now() - known.lasts * TICKS + 1)
   end
   return known
 end
@@ -265,7 +236,7 @@ end
 
 -- Writes the entry of a holding claim.
 local function hold(claim, entry)
-  put('h:' .. claim, entry)
+  put('HOLDS' .. claim, entry)
   if at.only and at.only.claim == claim then
     at.only.entry = entry
   end
@@ -274,7 +245,7 @@ end
 -- Removes a claim that no longer holds.
 local function let_go(claim, entry)
   at.used = at.used - tonumber(string.match(entry, '^%d+'))
-  drop('h:' .. claim)
+  drop('HOLDS' .. claim)
   if at.stood and at.stood.claim == claim then
     at.stood = nil
   end
@@ -282,8 +253,8 @@ local function let_go(claim, entry)
 end
 
 local function in_pieces(command, key, words)
-  for from = 1, #words, 1000 do
-    redis.call(command, key, unpack(words, from, math.min(from + 999, #words)))
+  for from = 1, #words, PIECE do
+    redis.call(command, key, unpack(words, from, math.min(from + (PIECE - 1), #words)))
   end
 end
 
@@ -320,10 +291,10 @@ local function rest_of_one()
   elseif tonumber(place) >= life.ends then -- so may the place, if the clock was set back
     place = life.from
   end
-  local waits = at.kind ~= 'mutex' and ' = ' or at.seq and ' z ' or ' - '
+  local waits = at.kind ~= 'mutex' and ' NO_MUTEX ' or at.seq and ' IN_LINE ' or ' NOBODY '
   local lasts = life.lasts
-  if place ~= life.from or #lasts ~= 11 then
-    lasts = string.format('%011.0f', math.ceil((life.ends - place) / 100))
+  if place ~= life.from or #lasts ~= TAIL_LASTS_END then
+    lasts = string.format('LASTS_FORM', math.ceil((life.ends - place) / TICKS))
   end
   return waits .. place .. ' ' .. lasts .. ' ' .. string.sub(at.kind, 1, 1) .. ' ' .. claim
     .. ' ' .. (at.kind == 'mutex' and '' or at.size .. ' ' .. weight .. ' ') .. life.label
@@ -332,7 +303,7 @@ end
 local function save_one(rest)
   if at.keeps or not at.is_one then
     now()
-    at.fresh, at.keeps = second + 3600, true
+    at.fresh, at.keeps = second + TRUSTED, true
   end
   if not at.is_one and at.is_written then
     redis.call('DEL', held)
@@ -350,14 +321,14 @@ local function save_all()
     drop('line')
     drop('seq')
     for session in pairs(holders) do
-      drop('s:' .. session)
+      drop('LIVES' .. session)
     end
   else
     if at.stood then
-      put('h:' .. at.stood.claim, at.stood.entry)
+      put('HOLDS' .. at.stood.claim, at.stood.entry)
     end
     if at.void > 0 then -- or a renewal would let the keys expire before the void claims
-      at.ttl = math.ceil(math.max(at.ttl, at.void - now() / 100))
+      at.ttl = math.ceil(math.max(at.ttl, at.void - now() / TICKS))
     end
     put('line', at.size .. ' ' .. at.used .. ' ' .. at.ttl .. ' ' .. long(at.ends) .. ' 0 ' .. at.kind)
     if at.seq and not at.old_seq then
@@ -367,9 +338,9 @@ local function save_all()
     end
     for session, known in pairs(holders) do
       if known.changed and known.count == 0 then
-        drop('s:' .. session)
+        drop('LIVES' .. session)
       elseif known.changed then
-        put('s:' .. session,
+        put('LIVES' .. session,
           known.from .. ' ' .. known.lasts .. ' ' .. known.count .. ' ' .. long(known.sum) .. ' ' .. known.label)
       end
     end
@@ -419,27 +390,27 @@ local function save()
   end
   for session, known in pairs(waiters) do
     if known.changed and at.seq then
-      redis.call('HSET', wait, 's:' .. session,
-        known.from .. ' ' .. known.lasts .. (known.born == '' and ' ' or '+' .. known.born .. ' ') .. known.label)
+      redis.call('HSET', wait, 'LIVES' .. session,
+        known.from .. ' ' .. known.lasts .. (known.born == '' and ' ' or 'BORN' .. known.born .. ' ') .. known.label)
     end
   end
   if at.forgets then
     redis.call('ZREMRANGEBYSCORE', line, VOID, '+inf')
   end
   if at.keeps then
-    local life = with_token(math.ceil(math.max(7200000, at.ttl * 4, at.void > 0 and at.void - now() / 100 or 0)))
+    local life = with_token(math.ceil(math.max(KEPT, at.ttl * 4, at.void > 0 and at.void - now() / TICKS or 0)))
     redis.call('PEXPIRE', held, life)
     if at.seq then
       redis.call('PEXPIRE', line, life)
       redis.call('PEXPIRE', wait, life)
     elseif at.void > 0 then
-      redis.call('PEXPIRE', line, math.ceil(at.void - now() / 100))
+      redis.call('PEXPIRE', line, math.ceil(at.void - now() / TICKS))
     end
   end
   -- Each client gets one message with all its grants.
   local words = {}
   for _, claim in ipairs(granted) do
-    local session, number = session_of(claim), string.sub(claim, 18)
+    local session, number = session_of(claim), string.sub(claim, CLAIM_NUMBER)
     if session == caller then
       own[#own + 1] = tonumber(number)
       own[#own + 1] = granted[claim]
@@ -477,7 +448,7 @@ local function stop_waiting(claims)
   if at.kind ~= 'mutex' then -- every claim on a mutex weighs 1
     local weights = {}
     for i, claim in ipairs(claims) do
-      weights[i] = 'w:' .. claim
+      weights[i] = 'WEIGHS' .. claim
     end
     redis.call('HDEL', wait, unpack(weights))
   end
@@ -487,13 +458,13 @@ end
 -- that it does not take long. Then it tells the next waiter's client to look, and that look grants more. So do the
 -- joins, leaves and looks of all other clients.
 local function settle()
-  local was_waited, most, many, fits = at.seq, 1000, 1, true
+  local was_waited, most, many, fits = at.seq, GRANTS, 1, true
   while fits and at.seq and at.used < at.size and #granted < most do
     many = math.min(many, most - #granted)
     local some = redis.call('ZRANGE', line, '0', many - 1, 'WITHSCORES')
     local fields, out = {}, {}
     while some[2 * #fields + 2] and tonumber(some[2 * #fields + 2]) < VOID do
-      fields[#fields + 1] = 'w:' .. some[2 * #fields + 1]
+      fields[#fields + 1] = 'WEIGHS' .. some[2 * #fields + 1]
     end
     local weights = at.kind ~= 'mutex' and fields[1] and redis.call('HMGET', wait, unpack(fields))
     for i = 1, #fields do
@@ -514,7 +485,7 @@ local function settle()
       stop_waiting(out)
     end
     at.seq = at.seq and (not fits or #fields == many)
-    many = math.min(many * 2, 128)
+    many = math.min(many * 2, WAITERS)
   end
   if fits and at.seq and at.used < at.size then
     local next_one = first()
@@ -535,10 +506,10 @@ end
 -- session's next claim.
 local function forget_some()
   local front = redis.call('ZRANGE', line, '0', '0', 'WITHSCORES')[2]
-  local some = front and redis.call('HRANDFIELD', wait, 16, 'WITHVALUES') or {}
+  local some = front and redis.call('HRANDFIELD', wait, MET, 'WITHVALUES') or {}
   for i = 1, #some, 2 do
-    local from, lasts = string.match(some[i + 1], '^(%d+) (%d+)[ +]')
-    if from and from + lasts * 100 + 360000000 <= now() and from + 360000000 < tonumber(front) then
+    local from, lasts = string.match(some[i + 1], '^(%d+) (%d+)[ BORN]')
+    if from and from + lasts * TICKS + TRUSTED_TICKS <= now() and from + TRUSTED_TICKS < tonumber(front) then
       redis.call('HDEL', wait, some[i])
     end
   end
@@ -548,8 +519,8 @@ end
 local function recount(all)
   local counts, sums, used = {}, {}, 0
   for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'h:' then
-      local claim = string.sub(all[i], 3)
+    if string.sub(all[i], 1, MARK) == 'HOLDS' then
+      local claim = string.sub(all[i], MARK + 1)
       local session = session_of(claim)
       local known = holders[session]
       if known and known.ends > 0 then
@@ -574,7 +545,7 @@ end
 -- back, because no lifetime is longer than the longest ttl. On the way it counts everything anew: a script that was
 -- refused a command half-way may have removed a claim without updating the counts.
 local function sweep()
-  if not at.kind or (now() < at.ends and at.ends <= now() + at.ttl * 100) then
+  if not at.kind or (now() < at.ends and at.ends <= now() + at.ttl * TICKS) then
     return
   end
   local all, dead = at.stood and {} or redis.call('HGETALL', held), {}
@@ -582,7 +553,7 @@ local function sweep()
   local function look(session, ends)
     if ends <= now() then
       dead[session] = true
-      drop('s:' .. session)
+      drop('LIVES' .. session)
       holders[session] = { ends = 0, count = 0, sum = 0, label = '' }
     else
       at.ends = math.min(at.ends, ends)
@@ -596,8 +567,9 @@ local function sweep()
     end
   end
   for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 's:' then
-      look(string.sub(all[i], 3), holder(string.sub(all[i], 3), all[i + 1]).ends)
+    if string.sub(all[i], 1, MARK) == 'LIVES' then
+      local session = string.sub(all[i], MARK + 1)
+      look(session, holder(session, all[i + 1]).ends)
     end
   end
   if not at.stood then
@@ -610,6 +582,6 @@ end
 
 -- In how many ms the first lifetime ends that the waiters depend on.
 local function look_in()
-  return math.max(math.ceil((math.min(at.ends, at.next_ends or math.huge) - now()) / 100), 0) + 1
+  return math.max(math.ceil((math.min(at.ends, at.next_ends or math.huge) - now()) / TICKS), 0) + 1
 end
 

@@ -32,7 +32,7 @@ local function entries(claims)
   if not at.in_one then
     local fields = {}
     for i, claim in ipairs(claims) do
-      fields[i] = 'h:' .. claim
+      fields[i] = 'HOLDS' .. claim
     end
     return redis.call('HMGET', held, unpack(fields))
   end
@@ -63,8 +63,8 @@ local function look(from, to)
   end
 end
 
-for from = 4, #ARGV, 1000 do
-  look(from, math.min(from + 999, #ARGV))
+for from = 4, #ARGV, PIECE do
+  look(from, math.min(from + (PIECE - 1), #ARGV))
 end
 -- The number of strays and the sum of their numbers are known without a walk; a single stray is found by its number. Of
 -- several strays, this finds those with numbers near the mean, because the leaves that a server has forgotten came at
@@ -77,7 +77,7 @@ local function find_strays()
   if count <= 0 then
     return
   end
-  local around, numbers, claims = count > 1 and 500 or 0, {}, {}
+  local around, numbers, claims = count > 1 and AROUND or 0, {}, {}
   local mean = math.floor(sum / count)
   for number = math.max(mean - around, 0), math.max(mean + around - 1, mean) do
     local text = string.format('%.0f', number)
@@ -96,9 +96,10 @@ local function find_strays()
     end
   end
   if (elsewhere or #are_strays < count) and not at.in_one then
-    for _, field in ipairs(redis.call('HRANDFIELD', held, '1000')) do -- all fields, if there are no more
-      if string.sub(field, 1, 18) == 'h:' .. caller and not asked[string.sub(field, 20)] then
-        is_stray(string.sub(field, 20))
+    for _, field in ipairs(redis.call('HRANDFIELD', held, 'PIECE')) do -- all fields, if there are no more
+      if string.sub(field, 1, MARK + CLAIM_SESSION_END) == 'HOLDS' .. caller
+        and not asked[string.sub(field, MARK + CLAIM_NUMBER)] then
+        is_stray(string.sub(field, MARK + CLAIM_NUMBER))
       end
     end
   end

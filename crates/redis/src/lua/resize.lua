@@ -34,16 +34,16 @@ if at.size ~= from then
 end
 local weights, dead = redis.call('HGETALL', wait), {}
 for i = 1, #weights, 2 do
-  if string.sub(weights[i], 1, 2) == 'w:' and tonumber(weights[i + 1]) > to then
-    local claim = string.sub(weights[i], 3)
+  if string.sub(weights[i], 1, MARK) == 'WEIGHS' and tonumber(weights[i + 1]) > to then
+    local claim = string.sub(weights[i], MARK + 1)
     if lives_waiting(claim) then
       return answer('waits', tonumber(weights[i + 1]))
     end
     dead[#dead + 1] = claim
   end
 end
-for i = 1, #dead, 1000 do -- a dead claim that came alive again would block everyone behind it
-  stop_waiting({ unpack(dead, i, math.min(i + 999, #dead)) })
+for i = 1, #dead, PIECE do -- a dead claim that came alive again would block everyone behind it
+  stop_waiting({ unpack(dead, i, math.min(i + (PIECE - 1), #dead)) })
 end
 at.size = to
 settle()

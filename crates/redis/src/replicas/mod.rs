@@ -59,7 +59,7 @@ impl ReplicatedSession {
             Worth::All => Ok(place),
             // Core renews the claim from here on, and gets the outcome by a signal.
             Worth::Later(_) if patience == Patience::Wait => {
-                Ok(Place::Waiting { until, look_in: self.inner.ttl })
+                Ok(Place::Waiting { until, look_in: self.inner.calls.ttl })
             }
             Worth::Later(outcome) => match outcome.await {
                 Ok(counts) => counts.map(|()| place),

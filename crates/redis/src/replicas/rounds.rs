@@ -18,9 +18,8 @@ use tokio::task::JoinSet;
 
 use super::gate::{Ask, Gate, Refused};
 use crate::link::{Link, WhenDropped};
-use crate::script::{self, CONFIRM};
 use crate::session::RedisSession;
-use crate::trouble;
+use crate::{script, trouble};
 
 /// The most grants in one round: between rounds, other scripts get a turn.
 const MOST: usize = 256;
@@ -39,7 +38,7 @@ pub(super) struct Rounds {
 
 /// The requests to one server.
 struct Lane {
-    way: Arc<Link>,
+    link: Arc<Link>,
     waiting: Vec<Ask>,
     is_under_way: bool,
     /// How long a refused claim pauses before it stands in line again. Zero while enough replicas answer.
@@ -92,7 +91,7 @@ impl Rounds {
         };
         let within = self.replicas.within;
         let lane = self.lanes.entry(shard).or_insert_with(|| Lane {
-            way: Arc::new(server.slow_way(within)),
+            link: Arc::new(server.slow_link(within)),
             waiting: Vec::new(),
             is_under_way: false,
             rest: Duration::ZERO,
@@ -108,22 +107,20 @@ impl Rounds {
             return;
         }
         lane.is_under_way = true;
-        let way = lane.way.clone();
+        let link = lane.link.clone();
         let asks: Vec<Ask> = lane.waiting.drain(..lane.waiting.len().min(MOST)).collect();
         let mut commands: Vec<Cmd> = asks.iter().map(|ask| self.confirm(ask)).collect();
         let mut wait = redis::cmd("WAIT");
         wait.arg(self.replicas.count).arg(self.replicas.within.as_millis() as u64);
         commands.push(wait);
         self.tasks.spawn(async move {
-            let replies = way.ask_all(commands).await;
+            let replies = link.ask_all(commands).await;
             Done::Asked(shard, asks, replies)
         });
     }
 
     fn confirm(&self, ask: &Ask) -> Cmd {
-        let mut command = CONFIRM.on(&ask.name, &self.session.keys);
-        command.arg(self.session.id.to_string()).arg(ask.id.to_string());
-        command.arg(ask.grant.token.store_order());
+        let command = self.session.calls.confirm(&ask.name, ask.id, ask.grant.token);
         script::by_text(&command).unwrap_or(command)
     }
 
@@ -149,7 +146,7 @@ impl Rounds {
     fn asked(&mut self, shard: Shard, asks: Vec<Ask>, replies: Result<Vec<Value>>) {
         let Some(lane) = self.lanes.get_mut(&shard) else { return };
         lane.is_under_way = false;
-        let place = lane.way.place().to_owned();
+        let place = lane.link.place().to_owned();
         let outcome = replies.and_then(|mut replies| {
             let known = trouble::checked(replies.pop().unwrap_or_default(), &place)?;
             let Value::Int(known) = known else { return Err(trouble::strange(&known)) };
@@ -212,7 +209,7 @@ impl Rounds {
     fn tell(&mut self, shard: Shard, enough: bool, known: i64) {
         let (wanted, longest) = (self.replicas.count, self.longest_pause);
         let Some(lane) = self.lanes.get_mut(&shard) else { return };
-        let place = lane.way.place();
+        let place = lane.link.place();
         unharmed(|| match (enough, lane.rest.is_zero()) {
             (true, true) => {}
             (true, false) => tracing::info!(place, "enough replicas confirm grants again"),
@@ -243,7 +240,7 @@ async fn give_back(
     first_pause: Duration,
     why: Error,
 ) {
-    let surely_over = session.clock.now() + session.ttl;
+    let surely_over = session.clock.now() + session.calls.ttl;
     let has_left = session.leave(&ask.name, ask.id, Leave::Done).await.is_ok();
     if has_left {
         refused.forget(); // before it is told, because it then joins again
@@ -269,7 +266,7 @@ async fn give_back(
 /// configured pauses are, because the claim delays everyone.
 async fn leave_again(session: &RedisSession, ask: &Ask, first_pause: Duration, surely_over: Moment) {
     let clock = &session.clock;
-    let longest = session.ttl / 10;
+    let longest = session.calls.ttl / 10;
     let mut pause = first_pause.min(longest);
     while clock.now() < surely_over {
         Sleep::until(clock, clock.now() + pause).await;

@@ -6,9 +6,9 @@ use redis::Value;
 use tidelock_model::comparison::{Answer, Reply, Shown, Stands, Told, Wish};
 use tidelock_model::{ClaimId, Kind, Left, SessionId, Weight};
 
+use crate::lua::record::{HOLDS, IN_LINE_BYTE, ONE_FRESH_END, ONE_WAITS, VOID, WEIGHS};
+
 const KINDS: [Kind; 3] = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
-/// Void claims stand in `line` too, behind all places.
-const VOID: f64 = 1e15;
 
 /// Reads the answer to a wish; `None` if it makes no sense.
 pub(crate) fn answer(wish: &Wish<String>, value: &Value) -> Option<Answer> {
@@ -145,11 +145,12 @@ fn shown(held: &Value, line: &Value, wait: &Value, kept: &Value) -> Option<Shown
     let (held, wait) = (fields(held), fields(wait));
     let mut shown = Shown::default();
     // If `held` alone was evicted, its old waiters are forgotten; the next waiter removes them from the keys.
-    let is_waited =
-        held.get("one").map_or(held.contains_key("seq"), |one| one.as_bytes().get(27) == Some(&b'z'));
+    let is_waited = held
+        .get("one")
+        .map_or(held.contains_key("seq"), |one| one.as_bytes().get(ONE_WAITS - 1) == Some(&IN_LINE_BYTE));
     // If only void claims are left, a shorter expiry is enough.
     let first = parts(line).get(1).and_then(text).and_then(|place| place.parse::<f64>().ok());
-    let keys = if is_waited && first.is_some_and(|place| place < VOID) { 3 } else { 1 };
+    let keys = if is_waited && first.is_some_and(|place| place < VOID as f64) { 3 } else { 1 };
     shown.kept = parts(kept).iter().take(keys).filter_map(kept_until).collect();
     if let Some(one) = held.get("one") {
         show_one(one, &mut shown)?;
@@ -157,7 +158,7 @@ fn shown(held: &Value, line: &Value, wait: &Value, kept: &Value) -> Option<Shown
         let words: Vec<_> = line.splitn(6, ' ').collect();
         shown.line = Some((kind(words.get(5)?)?, Weight::new(words[0].parse().ok()?)?));
         let holder = |(field, value): (&&str, &&str)| {
-            let (id, mut words) = (claim(field.strip_prefix("h:")?)?, value.split(' '));
+            let (id, mut words) = (claim(field.strip_prefix(HOLDS)?)?, value.split(' '));
             let weight = Weight::new(words.next()?.parse().ok()?);
             Some(Stands { id, weight, token: words.next()?.parse().ok() })
         };
@@ -167,9 +168,10 @@ fn shown(held: &Value, line: &Value, wait: &Value, kept: &Value) -> Option<Shown
     let Some((kind, _)) = shown.line else { return Some(shown) };
     for pair in parts(line).chunks(2).filter(|_| is_waited) {
         let (id, place) = (text(&pair[0])?, text(&pair[1])?.parse::<f64>().ok()?);
-        if place < VOID {
-            let weight =
-                wait.get(format!("w:{id}").as_str()).and_then(|weight| Weight::new(weight.parse().ok()?));
+        if place < VOID as f64 {
+            let weight = wait
+                .get(format!("{WEIGHS}{id}").as_str())
+                .and_then(|weight| Weight::new(weight.parse().ok()?));
             let weight = if kind == Kind::Mutex { Some(Weight::ONE) } else { weight };
             shown.claims.push(Stands { id: claim(id)?, weight, token: None });
         }
@@ -188,7 +190,7 @@ fn kept_until(value: &Value) -> Option<Option<u64>> {
 
 /// Reads the field `one`.
 fn show_one(one: &str, shown: &mut Shown) -> Option<()> {
-    if one.len() == 26 {
+    if one.len() == ONE_FRESH_END {
         return Some(());
     }
     let mut lines = one.split('\t').next()?.split('\n');

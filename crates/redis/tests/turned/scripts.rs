@@ -29,6 +29,7 @@ impl Scripts {
         let mut load = |text: &str| {
             let seeded =
                 changes.iter().fold(text.to_owned(), |text, (right, wrong)| text.replace(right, wrong));
+            let seeded = lua::with_values(&seeded);
             let text = [include_str!("turned.lua"), &seeded, include_str!("shown.lua")].concat();
             redis::cmd("SCRIPT").arg("LOAD").arg(text).query(server).unwrap()
         };

@@ -2,7 +2,7 @@
 //!
 //! Sentinels number their elections. But sentinels that are set up anew start again at 0; a container that writes its
 //! configuration at each start does this. A client that remembers a higher number would then never leave a master that
-//! they replace. So the census detects a new count: at once when the known master is named with a lower number, and
+//! they replace. So this detects a new count: at once when the known master is named with a lower number, and
 //! after a while when another master is named without a later election. It waits in the second case because the
 //! sentinels may only be behind the others; they hear from them every two seconds.
 //!
@@ -22,7 +22,7 @@ const BEHIND: Duration = Duration::from_secs(5);
 
 /// What the sentinels have said so far.
 #[derive(Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct Elections {
     /// The master, with the first election that named it.
     last: Option<Elected>,
     /// The latest number that the master was named with.
@@ -31,7 +31,7 @@ pub(crate) struct Census {
     instead: Option<(ConnectionAddr, Moment)>,
 }
 
-impl Census {
+impl Elections {
     /// Notes that `address` was named as master by election number `epoch`. Returns the current master: while the new
     /// one is not believed yet, that is the previous one, so that no client leaves it.
     pub(crate) fn hear(&mut self, address: &ConnectionAddr, epoch: u64, now: Moment) -> Elected {
@@ -88,61 +88,61 @@ mod tests {
     }
 
     /// The port of the master, and its election.
-    fn hear(census: &mut Census, port: u16, epoch: u64, now: Moment) -> (u16, Election) {
-        let elected = census.hear(&server(port), epoch, now);
+    fn hear(elections: &mut Elections, port: u16, epoch: u64, now: Moment) -> (u16, Election) {
+        let elected = elections.hear(&server(port), epoch, now);
         let ConnectionAddr::Tcp(_, port) = elected.address else { panic!("{elected:?}") };
         (port, elected.election)
     }
 
     #[test]
     fn later_elections_have_higher_numbers() {
-        let mut census = Census::default();
-        let (one, two) = (hear(&mut census, 1, 7, at(0)), hear(&mut census, 2, 8, at(1)));
+        let mut elections = Elections::default();
+        let (one, two) = (hear(&mut elections, 1, 7, at(0)), hear(&mut elections, 2, 8, at(1)));
         assert_eq!((one.0, two.0), (1, 2));
         assert!(two.1 > one.1);
-        assert_eq!(hear(&mut census, 1, 7, at(2)), two, "a sentinel that is behind leads nobody back");
-        assert_eq!(hear(&mut census, 2, 8, at(20)), two);
-        assert_eq!(hear(&mut census, 1, 7, at(21)), two, "the wait starts again");
+        assert_eq!(hear(&mut elections, 1, 7, at(2)), two, "a sentinel that is behind leads nobody back");
+        assert_eq!(hear(&mut elections, 2, 8, at(20)), two);
+        assert_eq!(hear(&mut elections, 1, 7, at(21)), two, "the wait starts again");
     }
 
     #[test]
     fn a_master_that_is_named_by_an_earlier_election_tells_that_they_are_counted_anew() {
-        let mut census = Census::default();
-        let before = hear(&mut census, 1, 7, at(0));
-        let anew = hear(&mut census, 1, 0, at(1));
+        let mut elections = Elections::default();
+        let before = hear(&mut elections, 1, 7, at(0));
+        let anew = hear(&mut elections, 1, 0, at(1));
         assert!(anew.0 == 1 && anew.1 > before.1);
-        let next = hear(&mut census, 2, 1, at(2));
+        let next = hear(&mut elections, 2, 1, at(2));
         assert!(next.0 == 2 && next.1 > anew.1);
     }
 
     #[test]
     fn who_is_behind_leads_nobody_back_after_they_were_counted_anew_either() {
-        let mut census = Census::default();
-        hear(&mut census, 1, 7, at(0));
-        let anew = hear(&mut census, 1, 0, at(1));
-        assert_eq!(hear(&mut census, 2, 0, at(2)), anew);
+        let mut elections = Elections::default();
+        hear(&mut elections, 1, 7, at(0));
+        let anew = hear(&mut elections, 1, 0, at(1));
+        assert_eq!(hear(&mut elections, 2, 0, at(2)), anew);
     }
 
     #[test]
     fn who_leads_a_failover_names_the_old_master_by_the_new_number_for_a_while() {
-        let mut census = Census::default();
-        let old = hear(&mut census, 1, 7, at(0));
-        assert_eq!(hear(&mut census, 1, 8, at(1)), old);
-        assert_eq!(hear(&mut census, 1, 7, at(1)), old, "the other sentinels do not know yet");
-        assert!(census.prefers(&server(2), 8) && !census.prefers(&server(1), 8));
-        let new = hear(&mut census, 2, 8, at(2));
+        let mut elections = Elections::default();
+        let old = hear(&mut elections, 1, 7, at(0));
+        assert_eq!(hear(&mut elections, 1, 8, at(1)), old);
+        assert_eq!(hear(&mut elections, 1, 7, at(1)), old, "the other sentinels do not know yet");
+        assert!(elections.prefers(&server(2), 8) && !elections.prefers(&server(1), 8));
+        let new = hear(&mut elections, 2, 8, at(2));
         assert!(new.0 == 2 && new.1 > old.1);
-        assert!(census.prefers(&server(2), 8) && !census.prefers(&server(1), 8));
-        assert_eq!(hear(&mut census, 1, 8, at(3)), new);
+        assert!(elections.prefers(&server(2), 8) && !elections.prefers(&server(1), 8));
+        assert_eq!(hear(&mut elections, 1, 8, at(3)), new);
     }
 
     #[test]
     fn whoever_is_named_for_long_is_master() {
-        let mut census = Census::default();
-        let before = hear(&mut census, 1, 7, at(0));
-        assert_eq!(hear(&mut census, 2, 1, at(1)), before);
-        assert_eq!(hear(&mut census, 2, 1, at(5)), before);
-        let now = hear(&mut census, 2, 1, at(6));
+        let mut elections = Elections::default();
+        let before = hear(&mut elections, 1, 7, at(0));
+        assert_eq!(hear(&mut elections, 2, 1, at(1)), before);
+        assert_eq!(hear(&mut elections, 2, 1, at(5)), before);
+        let now = hear(&mut elections, 2, 1, at(6));
         assert!(now.0 == 2 && now.1 > before.1);
     }
 }

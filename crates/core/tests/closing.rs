@@ -1,0 +1,201 @@
+//! The end of a client: `close` and `drain`.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidelock_core::prelude::*;
+use tidelock_memory::{Clock, Store};
+
+type Done = tidelock_core::Result<()>;
+
+/// A client on a clock that stands still unless it is turned.
+fn on_a_standing_clock() -> tidelock_core::Result<(Clock, Store, Arc<dyn Locks>)> {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let locks = store.attach(Options::new())?;
+    Ok((clock, store, locks))
+}
+
+/// Its outcome, if it ends within this time, and a second for a busy machine.
+async fn ends_within<T>(longest: Duration, work: impl Future<Output = T>) -> T {
+    let limit = longest + Duration::from_secs(1);
+    tokio::time::timeout(limit, work).await.expect("it ends although nobody turns the store's clock")
+}
+
+#[tokio::test]
+async fn a_close_ends_though_nobody_turns_the_clock() -> Done {
+    let (clock, store, locks) = on_a_standing_clock()?;
+    let _held = locks.mutex("m")?.lock().await?;
+    store.faults().refuse_all();
+    clock.pass(Duration::from_secs(16)).await; // the lock is lost, and its leave is refused
+    store.faults().heal();
+    ends_within(Options::new().command_deadline, locks.close()).await?;
+    assert!(store.attach(Options::new())?.inspect("m").await?.claims.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_close_keeps_its_deadline_though_nobody_turns_the_clock() -> Done {
+    let (_, store, locks) = on_a_standing_clock()?;
+    let held = locks.mutex("m")?.lock().await?;
+    store.faults().delay(Duration::from_millis(1)); // by the store's clock, so no answer ever comes
+    let (longest, began) = (Duration::from_millis(300), Instant::now());
+    let error = ends_within(longest, locks.close_within(longest)).await.expect_err("nothing is confirmed");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(began.elapsed() >= longest / 2, "it waited for an answer");
+    assert_eq!(held.state(), State::Lost);
+    store.faults().heal();
+    ends_within(longest, locks.close_within(longest)).await // the store is back
+}
+
+#[tokio::test]
+async fn a_close_of_a_session_that_is_being_opened_keeps_its_deadline_too() -> Done {
+    let (_, store, locks) = on_a_standing_clock()?;
+    store.faults().delay(Duration::from_millis(1));
+    let opening = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.ping().await }
+    });
+    tokio::task::yield_now().await; // it has begun
+    let longest = Duration::from_millis(300);
+    let _ = ends_within(longest, locks.close_within(longest)).await;
+    let told = ends_within(longest, opening).await.expect("no panic").expect_err("its client is closed");
+    assert_eq!(told.kind(), ErrorKind::Closed);
+    Ok(())
+}
+
+/// Lets every task of this runtime go on, until all of them wait.
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_drain_lets_holders_finish_and_turns_everyone_else_away() -> Done {
+    let (clock, store, locks) = on_a_standing_clock()?;
+    let other = store.attach(Options::new().label("another program"))?;
+    let held = locks.mutex("held")?.lock().await?;
+    let elsewhere = other.mutex("elsewhere")?.lock().await?;
+    let waiting = tokio::spawn({
+        let mutex = locks.mutex("elsewhere")?;
+        async move { mutex.lock().await.map(drop) }
+    });
+    settle().await;
+    assert_eq!(other.inspect("elsewhere").await?.waiters().count(), 1);
+    let draining = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.drain().await }
+    });
+    settle().await;
+    let told = ends_within(Duration::ZERO, waiting).await.expect("no panic").unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Closed);
+    for _ in 0..2 {
+        let refused = locks.mutex("new")?.try_lock().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Closed);
+    }
+    assert_eq!(locks.with_ttl(Duration::from_secs(5)).unwrap_err().kind(), ErrorKind::Closed);
+    ends_within(Duration::from_secs(5), async {
+        while other.inspect("elsewhere").await?.claims.len() > 1 {
+            tokio::task::yield_now().await; // the place in line is given up at once
+        }
+        tidelock_core::Result::Ok(())
+    })
+    .await?;
+    // It is renewed for as long as it is held.
+    clock.pass(Options::new().ttl * 3).await;
+    assert_eq!(held.state(), State::Held);
+    assert!(!draining.is_finished());
+    locks.ping().await?;
+    held.release().await?.confirmed()?;
+    ends_within(Duration::ZERO, draining).await.expect("no panic")?;
+    assert!(other.inspect("held").await?.claims.is_empty());
+    assert_eq!(locks.ping().await.unwrap_err().kind(), ErrorKind::Closed);
+    elsewhere.release().await?.confirmed()?;
+    other.close().await
+}
+
+#[tokio::test]
+async fn a_drain_within_a_time_closes_when_it_is_over() -> Done {
+    let (clock, store, locks) = on_a_standing_clock()?;
+    let (given_back, kept) = (locks.mutex("a")?.lock().await?, locks.mutex("b")?.lock().await?);
+    let draining = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.drain_within(Duration::from_secs(10)).await }
+    });
+    settle().await;
+    given_back.release().await?.confirmed()?;
+    clock.pass(Duration::from_secs(9)).await;
+    assert!(!draining.is_finished());
+    assert_eq!(kept.state(), State::Held);
+    clock.pass(Duration::from_secs(2)).await;
+    let all = ends_within(Duration::ZERO, draining).await.expect("no panic")?;
+    assert!(!all, "one was never given back");
+    assert_eq!(kept.state(), State::Lost);
+    assert!(store.attach(Options::new())?.mutex("b")?.try_lock().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_drain_within_a_time_ends_though_nobody_turns_the_clock() -> Done {
+    let (_, _, locks) = on_a_standing_clock()?;
+    let _kept = locks.mutex("m")?.lock().await?;
+    let longest = Duration::from_millis(100);
+    assert!(!ends_within(longest, locks.drain_within(longest)).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_the_answer_to_a_release() -> Done {
+    let (clock, store, locks) = on_a_standing_clock()?;
+    let guard = locks.mutex("m")?.lock().await?;
+    let draining = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.drain_within(Duration::from_secs(10)).await }
+    });
+    settle().await;
+    store.faults().delay(Duration::from_millis(100));
+    let releasing = tokio::spawn(guard.release());
+    settle().await;
+    assert!(!draining.is_finished(), "the store has not confirmed the release");
+    clock.pass(Duration::from_millis(100)).await;
+    releasing.await.expect("no panic")?.confirmed()?; // and it is not reported lost
+    store.faults().heal();
+    clock.pass(Duration::from_secs(1)).await;
+    assert!(ends_within(Duration::from_secs(2), draining).await.expect("no panic")?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_drain_ends_when_its_last_hold_is_lost_or_the_client_is_closed() -> Done {
+    for is_lost in [true, false] {
+        let (_, store, locks) = on_a_standing_clock()?;
+        let held = locks.mutex("m")?.lock().await?;
+        let draining = tokio::spawn({
+            let locks = locks.clone();
+            async move { locks.drain().await }
+        });
+        settle().await;
+        match is_lost {
+            true => drop(store.faults().lose_sessions()),
+            false => locks.close().await?,
+        }
+        ends_within(Duration::from_secs(2), draining).await.expect("no panic")?;
+        assert_eq!(held.state(), State::Lost);
+        assert_eq!(locks.mutex("m")?.lock().await.unwrap_err().kind(), ErrorKind::Closed);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_drain_of_a_client_that_holds_nothing_closes_it() -> Done {
+    let (_, _, unused) = on_a_standing_clock()?;
+    unused.drain().await?;
+    assert_eq!(unused.ping().await.unwrap_err().kind(), ErrorKind::Closed);
+    unused.drain().await?; // and again
+    let (_, _, used) = on_a_standing_clock()?;
+    used.mutex("m")?.lock().await?.release().await?.confirmed()?;
+    assert!(used.drain_within(Duration::ZERO).await?);
+    Ok(())
+}
