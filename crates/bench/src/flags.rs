@@ -8,7 +8,7 @@ use lexopt::prelude::*;
 use crate::Result;
 use crate::place::Place;
 use crate::scenario::{Plan, SCENARIOS};
-use crate::worker::Errand;
+use crate::worker::WorkerTask;
 
 pub(crate) const HELP: &str = "\
 Measures Tidelock on a backend, beside the store's bare commands in the same run.
@@ -43,7 +43,7 @@ pub(crate) struct Flags {
     pub(crate) slices: usize,
     pub(crate) help: bool,
     /// Set in a process that `procs` or `held` starts.
-    pub(crate) worker: Option<Errand>,
+    pub(crate) worker: Option<WorkerTask>,
     scenarios: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ impl Flags {
                 Long("slices") => flags.slices = parser.value()?.parse::<usize>()?.max(1),
                 Long("short") => flags.short = true,
                 Long("json") => flags.json = Some(parser.value()?.into()),
-                Long("worker") => flags.worker = Some(Errand::parse(&parser.value()?.string()?)?),
+                Long("worker") => flags.worker = Some(WorkerTask::parse(&parser.value()?.string()?)?),
                 Long("bench") => {} // cargo's own word to every benchmark
                 Long("help") | Short('h') => flags.help = true,
                 other => return Err(format!("{}; `--help` shows what there is", other.unexpected()).into()),

@@ -6,7 +6,7 @@
 //!
 //! Each backend has a program of its own: a [`Subject`], and a `main` that gives it to [`main`].
 
-mod baton;
+mod bare_hand_off;
 mod count;
 mod crowd;
 mod effort;
@@ -20,6 +20,7 @@ mod place;
 mod rate;
 mod report;
 mod resident;
+mod result;
 mod scenario;
 mod slices;
 mod subject;
@@ -28,17 +29,15 @@ mod worker;
 
 use std::process::ExitCode;
 
-pub use crate::baton::{Baton, Teller, Waiters};
+pub use crate::bare_hand_off::{BareHandOff, Signaller, Waiters};
 pub use crate::count::Counts;
 pub use crate::exclusion::Exclusion;
 use crate::flags::Flags;
 pub use crate::place::Place;
 use crate::report::Report;
+pub use crate::result::Result;
 use crate::scenario::SCENARIOS;
 pub use crate::subject::{Load, Stock, Subject, Twin};
-
-/// What everything here returns: trouble of any kind ends the run.
-pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// What a program of the benchmark does: measures what is opened at the place that the command line names.
 #[must_use]
@@ -64,10 +63,10 @@ async fn dispatch<S: Subject>(open: impl AsyncFnOnce(Place) -> Result<S>) -> Res
 }
 
 async fn act<S: Subject>(subject: &S, flags: &Flags) -> Result<()> {
-    if let Some(errand) = &flags.worker {
-        return worker::run(subject, errand).await;
+    if let Some(task) = &flags.worker {
+        return worker::run(subject, task).await;
     }
-    let mut report = Report::new(subject, flags);
+    let mut report = Report::new(subject, flags.slices, flags.short);
     println!("{}", table::head(&report));
     for name in SCENARIOS.iter().filter(|name| flags.wants(name)) {
         let section = scenario::run(name, subject, &flags.plan()).await;

@@ -2,7 +2,6 @@
 
 use crate::count::Counts;
 use crate::figure::{Figure, Unit};
-use crate::flags::Flags;
 use crate::subject::Subject;
 
 /// A whole run.
@@ -38,14 +37,14 @@ pub(crate) struct Row {
 }
 
 impl Report {
-    pub(crate) fn new<S: Subject>(subject: &S, flags: &Flags) -> Self {
+    pub(crate) fn new<S: Subject>(subject: &S, slices: usize, short: bool) -> Self {
         Self {
             backend: subject.name(),
             twin: subject.twin(),
             remarks: subject.remarks(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            slices: flags.slices,
-            short: flags.short,
+            slices,
+            short,
             sections: Vec::new(),
         }
     }

@@ -14,7 +14,7 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// The store's bare commands.
     type Bare: Exclusion;
     /// The barest way to wake a waiter.
-    type Baton: Exclusion;
+    type BareHandOff: Exclusion;
     /// A number in the same store.
     type Stock: Stock;
 
@@ -41,7 +41,7 @@ pub trait Subject: Sized + Send + Sync + 'static {
     async fn bare_hot(&self, tasks: usize) -> Result<Vec<Self::Bare>>;
 
     /// The two sides of a bare hand-off: a waiter on one side takes what the other side gives back.
-    async fn bare_handoff(&self) -> Result<[Self::Baton; 2]>;
+    async fn bare_handoff(&self) -> Result<[Self::BareHandOff; 2]>;
 
     /// A twin that excludes, so that a sale can run under it; `None` if bare commands do not exclude.
     async fn bare_lock(&self) -> Result<Option<Self::Bare>>;

@@ -1,4 +1,4 @@
-//! A process of `procs` or `held`. It carries out its errand, one step for each command.
+//! A process of `procs` or `held`. It carries out its task, one step for each command.
 //!
 //! It prints `ready` when it has been served once. For each input line `go` it does a step and answers with a number.
 //! It ends when its input ends, so a parent that dies takes its workers along. A step of a contending worker is a
@@ -26,9 +26,9 @@ use crate::subject::Subject;
 /// Enough time to give back all names of a holding worker.
 const CLOSING: Duration = Duration::from_secs(60);
 
-/// The errand of a worker.
+/// The task of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
+pub(crate) enum WorkerTask {
     /// Contends for one name, a slice at a time.
     Contend { name: String, slice: Duration },
     /// Holds this many names, all the time.
@@ -48,11 +48,11 @@ struct Worker {
 }
 
 /// Runs a worker until its input ends.
-pub(crate) async fn run<S: Subject>(subject: &S, errand: &Errand) -> Result<()> {
+pub(crate) async fn run<S: Subject>(subject: &S, task: &WorkerTask) -> Result<()> {
     let clients = ours::clients(subject, 1).await?;
-    match errand {
-        Errand::Contend { name, slice } => contend(Ours::new(&clients[0], name)?, *slice).await?,
-        Errand::Hold { names } => hold(&clients[0], *names).await?,
+    match task {
+        WorkerTask::Contend { name, slice } => contend(Ours::new(&clients[0], name)?, *slice).await?,
+        WorkerTask::Hold { names } => hold(&clients[0], *names).await?,
     }
     ours::close(clients).await
 }
@@ -93,8 +93,8 @@ fn say(line: &str) -> Result<()> {
 
 impl Crew {
     /// Starts this many workers; they are ready when this returns.
-    pub(crate) fn start(flags: &[String], errand: &Errand, count: usize) -> Result<Self> {
-        let mut crew = Self((0..count).map(|_| Worker::start(flags, errand)).collect::<Result<_>>()?);
+    pub(crate) fn start(flags: &[String], task: &WorkerTask, count: usize) -> Result<Self> {
+        let mut crew = Self((0..count).map(|_| Worker::start(flags, task)).collect::<Result<_>>()?);
         for worker in &mut crew.0 {
             match worker.answer()?.as_str() {
                 "ready" => {}
@@ -126,9 +126,9 @@ impl Crew {
 }
 
 impl Worker {
-    fn start(flags: &[String], errand: &Errand) -> Result<Self> {
+    fn start(flags: &[String], task: &WorkerTask) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(flags).args(["--worker", &errand.to_string()]);
+        command.args(flags).args(["--worker", &task.to_string()]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let answers = BufReader::new(process.stdout.take().ok_or("a worker's standard output is missing")?);
         Ok(Self { orders: process.stdin.take(), process, answers })
@@ -148,7 +148,7 @@ impl Worker {
     }
 }
 
-impl Errand {
+impl WorkerTask {
     /// `contend 300 bench:procs`: milliseconds and a name; or `hold 1000`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         match text.split(' ').collect::<Vec<_>>()[..] {
@@ -156,12 +156,12 @@ impl Errand {
                 Ok(Self::Contend { name: name.to_owned(), slice: Duration::from_millis(millis.parse()?) })
             }
             ["hold", names] => Ok(Self::Hold { names: names.parse()? }),
-            _ => Err("a worker's errand is `contend MILLISECONDS NAME` or `hold NAMES`".into()),
+            _ => Err("a worker's task is `contend MILLISECONDS NAME` or `hold NAMES`".into()),
         }
     }
 }
 
-impl fmt::Display for Errand {
+impl fmt::Display for WorkerTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Contend { name, slice } => write!(f, "contend {} {name}", slice.as_millis()),
@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn an_errand_is_understood_as_it_was_meant() {
-        let contend = Errand::Contend { name: "bench:procs".into(), slice: Duration::from_millis(300) };
-        for errand in [contend, Errand::Hold { names: 1_000 }] {
-            assert_eq!(Errand::parse(&errand.to_string()).unwrap(), errand);
+        let contend = WorkerTask::Contend { name: "bench:procs".into(), slice: Duration::from_millis(300) };
+        for task in [contend, WorkerTask::Hold { names: 1_000 }] {
+            assert_eq!(WorkerTask::parse(&task.to_string()).unwrap(), task);
         }
-        assert!(Errand::parse("soon").is_err());
+        assert!(WorkerTask::parse("soon").is_err());
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tidelock_core::{ErrorKind, Line, Locks, Result};
 
-use crate::history::{Author, Recorder, What};
-use crate::hold::{Hold, Kept};
+use crate::any_guard::AnyGuard;
+use crate::history::{Author, EventKind, Recorder};
+use crate::hold::Hold;
 use crate::want::Want;
 
 /// A client, equivalent to a process of its own. Clones are the same client.
@@ -50,10 +51,10 @@ impl Client {
         let name = &*author.name.clone();
         let held = self.ask(author, want, async {
             let kept = match want {
-                Want::Lock => self.locks.mutex(name)?.lock().await.map(Kept::Plain),
-                Want::Read => self.locks.rwlock(name)?.read().await.map(Kept::Plain),
-                Want::Write => self.locks.rwlock(name)?.write().await.map(Kept::Write),
-                Want::Permits(n, of) => self.locks.semaphore(name, of)?.acquire(n).await.map(Kept::Plain),
+                Want::Lock => self.locks.mutex(name)?.lock().await.map(AnyGuard::Plain),
+                Want::Read => self.locks.rwlock(name)?.read().await.map(AnyGuard::Plain),
+                Want::Write => self.locks.rwlock(name)?.write().await.map(AnyGuard::Write),
+                Want::Permits(n, of) => self.locks.semaphore(name, of)?.acquire(n).await.map(AnyGuard::Plain),
             };
             kept.map(Some)
         });
@@ -65,12 +66,14 @@ impl Client {
     /// # Errors
     /// As the lock's own call.
     pub async fn try_take(&self, name: &str, want: Want) -> Result<Option<Hold>> {
-        let plain = |guard: Option<_>| guard.map(Kept::Plain);
+        let plain = |guard: Option<_>| guard.map(AnyGuard::Plain);
         self.ask(self.author(name), want, async {
             match want {
                 Want::Lock => self.locks.mutex(name)?.try_lock().await.map(plain),
                 Want::Read => self.locks.rwlock(name)?.try_read().await.map(plain),
-                Want::Write => self.locks.rwlock(name)?.try_write().await.map(|guard| guard.map(Kept::Write)),
+                Want::Write => {
+                    self.locks.rwlock(name)?.try_write().await.map(|guard| guard.map(AnyGuard::Write))
+                }
                 Want::Permits(n, of) => self.locks.semaphore(name, of)?.try_acquire(n).await.map(plain),
             }
         })
@@ -82,8 +85,8 @@ impl Client {
     /// # Errors
     /// As the lock's own call.
     pub async fn take_within(&self, name: &str, want: Want, patience: Duration) -> Result<Option<Hold>> {
-        let plain = |guard: Option<_>| guard.map(Kept::Plain);
-        let write = |guard: Option<_>| guard.map(Kept::Write);
+        let plain = |guard: Option<_>| guard.map(AnyGuard::Plain);
+        let write = |guard: Option<_>| guard.map(AnyGuard::Write);
         self.ask(self.author(name), want, async {
             match want {
                 Want::Lock => self.locks.mutex(name)?.lock_within(patience).await.map(plain),
@@ -103,14 +106,14 @@ impl Client {
     /// As [`tidelock_core::Semaphore::resize`].
     pub async fn resize(&self, name: &str, to: u32) -> Result<()> {
         let author = self.recorder.author(&self.label, name);
-        self.recorder.note(&author, What::Resizing { to });
+        self.recorder.note(&author, EventKind::Resizing { to });
         let resized = match self.locks.semaphore(name, to) {
             Ok(semaphore) => semaphore.resize(to).await,
             Err(error) => Err(error),
         };
         match &resized {
-            Ok(()) => self.recorder.note(&author, What::Resized { to }),
-            Err(error) if is_refusal(error.kind()) => self.recorder.note(&author, What::Refused),
+            Ok(()) => self.recorder.note(&author, EventKind::Resized { to }),
+            Err(error) if is_refusal(error.kind()) => self.recorder.note(&author, EventKind::Refused),
             Err(_) => {} // it may still be made
         }
         resized
@@ -142,10 +145,10 @@ impl Client {
         &self,
         author: Author,
         want: Want,
-        work: impl Future<Output = Result<Option<Kept>>> + Send,
+        work: impl Future<Output = Result<Option<AnyGuard>>> + Send,
     ) -> Result<Option<Hold>> {
         let (kind, weight, capacity) = (want.kind(), want.weight(), want.capacity());
-        self.recorder.note(&author, What::Asked { kind, weight, capacity });
+        self.recorder.note(&author, EventKind::Asked { kind, weight, capacity });
         let asking = Asking { recorder: self.recorder.clone(), author, is_settled: false };
         Asked { asking, work: Box::pin(work) }.await
     }
@@ -177,7 +180,7 @@ struct Asked<F> {
     work: Pin<Box<F>>,
 }
 
-impl<F: Future<Output = Result<Option<Kept>>>> Future for Asked<F> {
+impl<F: Future<Output = Result<Option<AnyGuard>>>> Future for Asked<F> {
     type Output = Result<Option<Hold>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -187,16 +190,16 @@ impl<F: Future<Output = Result<Option<Kept>>>> Future for Asked<F> {
 }
 
 impl Asking {
-    fn settle(&mut self, outcome: Result<Option<Kept>>) -> Result<Option<Hold>> {
+    fn settle(&mut self, outcome: Result<Option<AnyGuard>>) -> Result<Option<Hold>> {
         self.is_settled = true;
         match outcome {
             Ok(Some(kept)) => Ok(Some(Hold::new(kept, self.author.clone(), self.recorder.clone()))),
             Ok(None) => {
-                self.recorder.note(&self.author, What::Refused);
+                self.recorder.note(&self.author, EventKind::Refused);
                 Ok(None)
             }
             Err(error) => {
-                self.recorder.note(&self.author, What::Failed);
+                self.recorder.note(&self.author, EventKind::Failed);
                 Err(error)
             }
         }
@@ -206,7 +209,7 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.recorder.note(&self.author, What::Cancelled);
+            self.recorder.note(&self.author, EventKind::Cancelled);
         }
     }
 }

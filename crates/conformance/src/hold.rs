@@ -7,36 +7,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidelock_core::backend::Moment;
-use tidelock_core::{Guard, Result, State, Token, WriteGuard};
+use tidelock_core::{Guard, Result, State, Token};
 
-use crate::history::{Author, Recorder, What};
-
-/// A guard, or a writer's guard.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    Plain(Guard),
-    Write(WriteGuard),
-}
-
-impl Kept {
-    pub(crate) fn guard(&self) -> &Guard {
-        match self {
-            Self::Plain(guard) => guard,
-            Self::Write(guard) => guard,
-        }
-    }
-}
+use crate::any_guard::AnyGuard;
+use crate::history::{Author, EventKind, Recorder};
 
 /// A hold. Dropping it drops its guard.
 pub struct Hold {
     /// `None` only while it is being taken apart.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<AnyGuard>>,
     author: Author,
     recorder: Arc<Recorder>,
 }
 
 impl Hold {
-    pub(crate) fn new(kept: Kept, author: Author, recorder: Arc<Recorder>) -> Self {
+    pub(crate) fn new(kept: AnyGuard, author: Author, recorder: Arc<Recorder>) -> Self {
         let kept = Arc::new(kept);
         recorder.granted(&author, &kept);
         Self { kept: Some(kept), author, recorder }
@@ -66,8 +51,8 @@ impl Hold {
     /// As [`Guard::release`] and [`Released::confirmed`](tidelock_core::Released::confirmed).
     pub async fn release(mut self) -> Result<()> {
         match self.take() {
-            Some(Kept::Plain(guard)) => guard.release().await?.confirmed(),
-            Some(Kept::Write(guard)) => guard.release().await?.confirmed(),
+            Some(AnyGuard::Plain(guard)) => guard.release().await?.confirmed(),
+            Some(AnyGuard::Write(guard)) => guard.release().await?.confirmed(),
             None => Ok(()),
         }
     }
@@ -80,19 +65,19 @@ impl Hold {
         let (author, recorder) = (self.author.clone(), self.recorder.clone());
         let since = recorder.now();
         let writer = match self.take_quietly() {
-            Some(Kept::Write(writer)) => writer,
+            Some(AnyGuard::Write(writer)) => writer,
             Some(plain) => return Ok(Self::again(plain, author, recorder, since)),
             None => unreachable!("only the end of the hold takes it"),
         };
-        recorder.note(&author, What::Lightened { weight: 1 });
+        recorder.note(&author, EventKind::Lightened { weight: 1 });
         let notes = Some((author, recorder));
         let downgrading = Downgrading { notes, since, work: Box::pin(writer.downgrade()) };
         let (reader, (author, recorder)) = downgrading.await?;
-        Ok(Self::again(Kept::Plain(reader), author, recorder, since))
+        Ok(Self::again(AnyGuard::Plain(reader), author, recorder, since))
     }
 
     /// The same claim with another guard.
-    fn again(kept: Kept, author: Author, recorder: Arc<Recorder>, since: Moment) -> Self {
+    fn again(kept: AnyGuard, author: Author, recorder: Arc<Recorder>, since: Moment) -> Self {
         let kept = Arc::new(kept);
         recorder.keep(&author, &kept, since);
         Self { kept: Some(kept), author, recorder }
@@ -102,13 +87,13 @@ impl Hold {
         &self.author
     }
 
-    fn take(&mut self) -> Option<Kept> {
+    fn take(&mut self) -> Option<AnyGuard> {
         self.recorder.let_go(&self.author);
         self.take_quietly()
     }
 
     /// The recorder looks at a guard only while it records, so this is the only reference here.
-    fn take_quietly(&mut self) -> Option<Kept> {
+    fn take_quietly(&mut self) -> Option<AnyGuard> {
         self.recorder.keep_no_more(&self.author);
         self.kept.take().and_then(Arc::into_inner)
     }
@@ -136,7 +121,7 @@ impl<F: Future<Output = Result<Guard>>> Future for Downgrading<F> {
 impl<F> Drop for Downgrading<F> {
     fn drop(&mut self) {
         if let Some((author, recorder)) = &self.notes {
-            recorder.note_since(author, What::LetGo, self.since);
+            recorder.note_since(author, EventKind::LetGo, self.since);
         }
     }
 }

@@ -17,6 +17,7 @@
 
 mod ability;
 mod act;
+mod any_guard;
 pub mod broken;
 mod child;
 mod client;

@@ -33,7 +33,7 @@ const PIECE: usize = 16 * 1_024;
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    weather: watch::Sender<Weather>,
+    faults: watch::Sender<NetworkFaults>,
     carried: Arc<AtomicU64>,
     asked: Arc<AtomicU64>,
     retelling: Arc<OnceLock<Retelling>>,
@@ -60,7 +60,7 @@ impl fmt::Display for Way {
 
 /// The current faults of the network.
 #[derive(Clone, Debug, Default)]
-struct Weather {
+struct NetworkFaults {
     there: Direction,
     back: Direction,
     /// Increases with each fault that ends or silences the connections of that moment.
@@ -108,10 +108,10 @@ impl Proxy {
     pub async fn knowing(server: SocketAddr, mark: Option<&'static str>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let (weather, carried) = (watch::Sender::new(Weather::default()), Arc::new(AtomicU64::new(0)));
+        let (faults, carried) = (watch::Sender::new(NetworkFaults::default()), Arc::new(AtomicU64::new(0)));
         let (asked, retelling) = (Arc::new(AtomicU64::new(0)), Arc::new(OnceLock::new()));
         let first = Connection {
-            weather: weather.subscribe(),
+            faults: faults.subscribe(),
             born: 0,
             mark,
             is_push: watch::Sender::new(false),
@@ -125,7 +125,7 @@ impl Proxy {
                 tokio::spawn(first.another().carry(client, server));
             }
         });
-        Ok(Self { address, weather, carried, asked, retelling, listening })
+        Ok(Self { address, faults, carried, asked, retelling, listening })
     }
 
     /// From now on clients receive other words than the server's. Call this once, before any client connects.
@@ -147,12 +147,12 @@ impl Proxy {
 
     /// Holds everything back in that direction until the heal. Nothing is lost.
     pub fn hold(&self, way: Way) {
-        self.weather.send_modify(|weather| weather.direction_mut(way).is_held = true);
+        self.faults.send_modify(|faults| faults.direction_mut(way).is_held = true);
     }
 
     /// Delays everything in that direction by this much.
     pub fn delay(&self, way: Way, delay: Duration) {
-        self.weather.send_modify(|weather| weather.direction_mut(way).delay = delay);
+        self.faults.send_modify(|faults| faults.direction_mut(way).delay = delay);
     }
 
     /// Closes every connection, and each new one until the heal.
@@ -167,38 +167,38 @@ impl Proxy {
 
     /// Closes every push connection, and each new one until the heal.
     pub fn cut_push(&self) {
-        self.weather.send_modify(|weather| weather.push_cut = (weather.next_age(), Some(Ending::Closed)));
+        self.faults.send_modify(|faults| faults.push_cut = (faults.next_age(), Some(Ending::Closed)));
     }
 
     /// Makes the existing connections carry nothing any more, without telling either side. New connections work.
     pub fn break_quietly(&self) {
-        self.weather.send_modify(|weather| weather.half_open = weather.next_age());
+        self.faults.send_modify(|faults| faults.half_open = faults.next_age());
     }
 
     /// Holds back data sent on the existing connections, even if they are given up; at the heal it arrives. New
     /// connections work.
     pub fn strand(&self) {
-        self.weather.send_modify(|weather| weather.stranded = weather.next_age());
+        self.faults.send_modify(|faults| faults.stranded = faults.next_age());
     }
 
     /// Until the heal, each time this many pieces have gone to the server, resets the connection that carried the last
     /// one: the request arrives, its reply does not. New connections work.
     pub fn cut_after(&self, pieces: u64) {
         self.asked.store(0, Ordering::Relaxed);
-        self.weather.send_modify(|weather| weather.cut_after = pieces);
+        self.faults.send_modify(|faults| faults.cut_after = pieces);
     }
 
     /// Lets everything through again. Ended connections stay ended.
     pub fn heal(&self) {
-        self.weather.send_modify(|weather| {
-            (weather.there, weather.back) = Default::default();
-            (weather.cut.1, weather.push_cut.1) = (None, None);
-            (weather.stranded, weather.cut_after) = (0, 0);
+        self.faults.send_modify(|faults| {
+            (faults.there, faults.back) = Default::default();
+            (faults.cut.1, faults.push_cut.1) = (None, None);
+            (faults.stranded, faults.cut_after) = (0, 0);
         });
     }
 
     fn end(&self, ending: Ending) {
-        self.weather.send_modify(|weather| weather.cut = (weather.next_age(), Some(ending)));
+        self.faults.send_modify(|faults| faults.cut = (faults.next_age(), Some(ending)));
     }
 }
 
@@ -209,7 +209,7 @@ impl Drop for Proxy {
     }
 }
 
-impl Weather {
+impl NetworkFaults {
     /// A new age: every connection so far began before it.
     fn next_age(&mut self) -> u64 {
         self.age += 1;
@@ -246,7 +246,7 @@ impl Weather {
 
 /// One connection of a client to the server.
 struct Connection {
-    weather: watch::Receiver<Weather>,
+    faults: watch::Receiver<NetworkFaults>,
     born: u64,
     mark: Option<&'static str>,
     /// Whether the mark was sent on it.
@@ -262,9 +262,9 @@ struct Connection {
 impl Connection {
     /// A connection that begins now.
     fn another(&self) -> Self {
-        let born = self.weather.borrow().age;
+        let born = self.faults.borrow().age;
         Self {
-            weather: self.weather.clone(),
+            faults: self.faults.clone(),
             born,
             mark: self.mark,
             is_push: watch::Sender::new(false),
@@ -277,7 +277,7 @@ impl Connection {
 
     /// Carries data until both sides have ended the connection, or a fault ends it.
     async fn carry(self, mut client: TcpStream, server: SocketAddr) {
-        let at_once = self.weather.borrow().cut.1;
+        let at_once = self.faults.borrow().cut.1;
         if let Some(ending) = at_once {
             return end(client, ending);
         }
@@ -306,14 +306,14 @@ impl Connection {
 
     /// Waits until a fault ends it.
     async fn ended(&self) -> Ending {
-        let (mut weather, mut is_push) = (self.weather.clone(), self.is_push.subscribe());
+        let (mut faults, mut is_push) = (self.faults.clone(), self.is_push.subscribe());
         loop {
             let is_push_now = *is_push.borrow_and_update();
-            if let Some(ending) = weather.borrow_and_update().ends(self.born, is_push_now) {
+            if let Some(ending) = faults.borrow_and_update().ends(self.born, is_push_now) {
                 return ending;
             }
             tokio::select! {
-                changed = weather.changed() => if changed.is_err() {
+                changed = faults.changed() => if changed.is_err() {
                     return Ending::Closed;
                 },
                 _ = is_push.changed() => {}
@@ -356,18 +356,18 @@ impl Connection {
         mut to: impl AsyncWrite + Unpin,
         way: Way,
     ) {
-        let mut weather = self.weather.clone();
+        let mut faults = self.faults.clone();
         while let Some((read_at, piece)) = queue.recv().await {
-            let delay = weather.borrow().direction(way).delay;
+            let delay = faults.borrow().direction(way).delay;
             tokio::time::sleep_until(read_at + delay).await;
-            if weather.wait_for(|weather| weather.carries(self.born, way)).await.is_err() {
+            if faults.wait_for(|faults| faults.carries(self.born, way)).await.is_err() {
                 return;
             }
             self.carried.fetch_add(piece.len() as u64, Ordering::Relaxed);
             if to.write_all(&piece).await.is_err() {
                 return;
             }
-            let cut_after = weather.borrow().cut_after;
+            let cut_after = faults.borrow().cut_after;
             if way == Way::There && cut_after > 0 {
                 let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
                 if asked.is_multiple_of(cut_after) {
@@ -376,7 +376,7 @@ impl Connection {
                 }
             }
         }
-        if weather.wait_for(|weather| weather.carries(self.born, way)).await.is_ok() {
+        if faults.wait_for(|faults| faults.carries(self.born, way)).await.is_ok() {
             let _ = to.shutdown().await; // the other side may be gone
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidelock_core::{Fence, Token};
 
-use crate::history::{Author, Recorder, What};
+use crate::history::{Author, EventKind, Recorder};
 use crate::hold::Hold;
 
 /// A fenced resource, with a counter that is read and written without any other protection.
@@ -35,7 +35,7 @@ impl Resource {
         let author = Author { who: who.clone(), name: self.name.as_str().into(), claim: 0 };
         self.recorder.alone(&author, || {
             let accepted = self.fence.accept(token).is_ok();
-            (What::Wrote { token: token.get(), accepted }, accepted)
+            (EventKind::Wrote { token: token.get(), accepted }, accepted)
         })
     }
 

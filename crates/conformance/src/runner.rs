@@ -71,7 +71,7 @@ pub fn run_with(subject: &Arc<dyn Subject>, settings: &Settings, tell: &mut dyn 
     verdicts.extend(play(subject, alone, settings, 1, tell));
     let position = |verdict: &Verdict| trials.iter().position(|trial| trial.name == verdict.trial.name);
     verdicts.sort_by_key(position);
-    Report::new(&**subject, settings, verdicts, began.elapsed())
+    Report::new(&**subject, settings.seed, settings.deep, verdicts, began.elapsed())
 }
 
 fn play(

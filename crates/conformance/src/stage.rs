@@ -13,7 +13,7 @@ use tidelock_core::{ErrorKind, Kind, Options};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome, ensure};
-use crate::history::{Recorder, What};
+use crate::history::{EventKind, Recorder};
 use crate::hold::Hold;
 use crate::waiter::Waiter;
 use crate::want::Want;
@@ -203,19 +203,19 @@ impl Stage {
     pub async fn act(&self, act: Act) -> Outcome {
         match &act {
             Act::Heal => {}
-            fault => self.recorder.note_for_all(What::Fault { act: fault.to_string() }),
+            fault => self.recorder.note_for_all(EventKind::Fault { act: fault.to_string() }),
         }
         let is_heal = act == Act::Heal;
         self.server.act(act).await?;
         if is_heal {
-            self.recorder.note_for_all(What::Healed);
+            self.recorder.note_for_all(EventKind::Healed);
         }
         Ok(())
     }
 
     /// Records that current holders may go on believing that they hold, as the subject has declared.
     pub fn expect_overlap(&self) {
-        self.recorder.note_for_all(What::Overlap);
+        self.recorder.note_for_all(EventKind::Overlap);
     }
 
     /// An operator takes a holder out of the line. This may change places in line.
@@ -223,7 +223,7 @@ impl Stage {
         let line = operator.line(name).await?;
         let holder = line.holders().next().ok_or_else(|| Failure::new(format!("nobody holds {name:?}")))?;
         self.recorder
-            .note_for_all(What::Fault { act: format!("{:?} is evicted from {name:?}", holder.label) });
+            .note_for_all(EventKind::Fault { act: format!("{:?} is evicted from {name:?}", holder.label) });
         let was_there = operator.locks().evict(name, holder.id).await?;
         ensure!(was_there, "the line shows a holder, but the eviction did not find it");
         Ok(())
@@ -322,7 +322,7 @@ impl Stage {
         const FEW: usize = 12;
         let mut used: Vec<(String, Want)> = Vec::new();
         for event in self.recorder.events() {
-            if let What::Asked { kind, capacity, .. } = event.what
+            if let EventKind::Asked { kind, capacity, .. } = event.what
                 && used.len() < FEW
                 && !used.iter().any(|(name, _)| **name == *event.name)
                 && tidelock_core::Name::new(&event.name).is_ok()

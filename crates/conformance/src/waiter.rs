@@ -4,7 +4,7 @@ use tidelock_core::{Error, ErrorKind, Result};
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
-use crate::history::{Author, Recorder, What};
+use crate::history::{Author, EventKind, Recorder};
 use crate::hold::Hold;
 use crate::want::Want;
 
@@ -44,7 +44,7 @@ impl Waiter {
 
     /// Records that the store's line shows it.
     pub(crate) fn stands(&self, recorder: &Recorder) {
-        recorder.note(&self.author, What::Stands);
+        recorder.note(&self.author, EventKind::Stands);
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tidelock_core::backend::{Alarms, Moment};
 
-use crate::store::Shared;
+use crate::state::StoreState;
 use crate::sync::AtomicU64;
 
 /// The time at which a clock begins: late enough to subtract a lease or two without passing the start.
@@ -45,7 +45,7 @@ struct Hands {
     /// Held while time passes, so two calls of `pass` run one after the other.
     passing: Mutex<()>,
     /// The stores that go by this clock.
-    stores: Mutex<Vec<Weak<Shared>>>,
+    stores: Mutex<Vec<Weak<StoreState>>>,
 }
 
 impl Clock {
@@ -112,7 +112,7 @@ impl Clock {
     }
 
     /// Adds a store that goes by this clock.
-    pub(crate) fn drive(&self, store: Weak<Shared>) {
+    pub(crate) fn drive(&self, store: Weak<StoreState>) {
         let mut stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
         if stores.len() == stores.capacity() {
             stores.retain(|store| store.strong_count() > 0); // a clock may outlive many stores, and never be moved

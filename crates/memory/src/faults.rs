@@ -1,12 +1,14 @@
 //! Faults for tests: lost sessions, refused requests, lost replies, delays, lost signals.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_core::SessionId;
 
-use crate::Store;
+use crate::mishap::Plan;
+use crate::state::StoreState;
 
-/// Faults that a test can cause in a [`Store`]. They act on every client of the store.
+/// Faults that a test can cause in a [`Store`](crate::Store). They act on every client of the store.
 ///
 /// ```
 /// use tidelock_memory::Store;
@@ -16,10 +18,10 @@ use crate::Store;
 /// store.faults().heal();
 /// ```
 #[derive(Clone, Debug)]
-pub struct Faults(Store);
+pub struct Faults(Arc<StoreState>);
 
 impl Faults {
-    pub(crate) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: Arc<StoreState>) -> Self {
         Self(store)
     }
 
@@ -36,7 +38,7 @@ impl Faults {
 
     /// The next `count` requests are refused as [`Unavailable`](tidelock_core::ErrorKind::Unavailable), and do nothing.
     pub fn refuse_next(&self, count: usize) {
-        self.0.mishaps().change(|plan| plan.refuse = count);
+        self.0.mishaps.change(|plan| plan.refuse = count);
     }
 
     /// All requests are refused until [`Faults::heal`], renewals too.
@@ -47,23 +49,23 @@ impl Faults {
     /// The next `count` requests are carried out, but their replies are lost: the caller gets a
     /// [`Timeout`](tidelock_core::ErrorKind::Timeout) and cannot know the outcome.
     pub fn lose_replies(&self, count: usize) {
-        self.0.mishaps().change(|plan| plan.lose_replies = count);
+        self.0.mishaps.change(|plan| plan.lose_replies = count);
     }
 
     /// Every request takes this long on the store's clock, half of it on the way there and half on the way back. (A
     /// leave arrives at once; its reply takes the whole delay.)
     pub fn delay(&self, delay: Duration) {
-        self.0.mishaps().change(|plan| plan.delay = delay);
+        self.0.mishaps.change(|plan| plan.delay = delay);
     }
 
     /// No signal from the store arrives until [`Faults::heal`].
     pub fn drop_signals(&self) {
-        self.0.mishaps().change(|plan| plan.drop_signals = true);
+        self.0.mishaps.change(|plan| plan.drop_signals = true);
     }
 
     /// Everything works again. What was lost stays lost.
     pub fn heal(&self) {
-        self.0.mishaps().change(|plan| *plan = crate::mishap::Plan::default());
+        self.0.mishaps.change(|plan| *plan = Plan::default());
     }
 
     fn lose(&self, is_meant: impl Fn(&str) -> bool) -> usize {

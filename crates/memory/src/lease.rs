@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidelock_core::Options;
 use tidelock_core::backend::{Moment, Signals};
 
-use crate::row::Row;
+use crate::small_map::SmallMap;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -21,7 +21,7 @@ pub(crate) struct Lease {
     pub(crate) until: Moment,
     pub(crate) signals: Arc<dyn Signals>,
     /// Where each of its claims stands, by its number.
-    pub(crate) claims: Row<u64, Spot>,
+    pub(crate) claims: SmallMap<u64, Spot>,
     void: BTreeSet<u64>,
     /// The same numbers, with the time when each may be forgotten.
     void_until: VecDeque<(Moment, u64)>,
@@ -42,7 +42,7 @@ impl Lease {
             ttl: options.ttl,
             until: Moment::START,
             signals,
-            claims: Row::new(),
+            claims: SmallMap::new(),
             void: BTreeSet::new(),
             void_until: VecDeque::new(),
         }

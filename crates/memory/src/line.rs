@@ -9,7 +9,7 @@ use std::ops::Bound;
 use tidelock_core::backend::{Grant, Left, Moment};
 use tidelock_core::{ClaimId, Error, Kind, Name, Result, Token, Weight};
 
-use crate::row::Row;
+use crate::small_map::SmallMap;
 
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -22,9 +22,9 @@ pub(crate) struct Line {
     next: u64,
     /// All claims before this number hold, all from it on wait.
     front: u64,
-    standing: Row<u64, Standing>,
+    standing: SmallMap<u64, Standing>,
     /// How many claims wait, by weight.
-    waiting: Row<Weight, usize>,
+    waiting: SmallMap<Weight, usize>,
 }
 
 /// One claim in a line.
@@ -39,7 +39,16 @@ pub(crate) struct Standing {
 
 impl Line {
     pub(crate) fn new(name: Name, kind: Kind, capacity: Weight) -> Self {
-        Self { name, kind, capacity, held: 0, next: 0, front: 0, standing: Row::new(), waiting: Row::new() }
+        Self {
+            name,
+            kind,
+            capacity,
+            held: 0,
+            next: 0,
+            front: 0,
+            standing: SmallMap::new(),
+            waiting: SmallMap::new(),
+        }
     }
 
     pub(crate) fn name(&self) -> &Name {

@@ -3,19 +3,19 @@
 //! A store that nobody has any more is forgotten when the next one is opened.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use tidelock_core::backend::boot_clock;
 use tidelock_core::{Error, ErrorKind, Result};
 
-use crate::Store;
-use crate::store::Shared;
+use crate::state::StoreState;
 
 const SCHEME: &str = "memory://";
 
-static STORES: Mutex<Option<HashMap<String, Weak<Shared>>>> = Mutex::new(None);
+static STORES: Mutex<Option<HashMap<String, Weak<StoreState>>>> = Mutex::new(None);
 
 /// The store at that URL.
-pub(crate) fn open(url: &str) -> Result<Store> {
+pub(crate) fn open(url: &str) -> Result<Arc<StoreState>> {
     let name = url.strip_prefix(SCHEME).filter(|name| is_plain(name)).ok_or_else(|| {
         let wrong = "a URL of the memory backend is memory:// or memory://NAME; NAME has letters, digits, - and _ only";
         Error::new(ErrorKind::InvalidOption, wrong)
@@ -23,11 +23,11 @@ pub(crate) fn open(url: &str) -> Result<Store> {
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
     let stores = stores.get_or_insert_default();
     stores.retain(|_, store| store.strong_count() > 0);
-    if let Some(store) = stores.get(name).and_then(Store::again) {
+    if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
         return Ok(store);
     }
-    let store = Store::new();
-    stores.insert(name.to_owned(), store.downgrade());
+    let store = StoreState::on(boot_clock());
+    stores.insert(name.to_owned(), Arc::downgrade(&store));
     Ok(store)
 }
 
@@ -37,13 +37,11 @@ fn is_plain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tidelock_core::backend::Backend;
-
     use super::*;
 
     #[test]
     fn one_name_is_one_store_while_anybody_has_it() {
-        let name = |store: &Store| store.store().to_owned();
+        let name = |store: &Arc<StoreState>| store.name.clone();
         let first = open("memory://named-once").expect("a URL");
         assert_eq!(name(&first), name(&open("memory://named-once").expect("a URL")));
         assert_ne!(name(&first), name(&open("memory://named-twice").expect("a URL")));

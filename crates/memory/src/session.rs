@@ -1,16 +1,17 @@
 //! One client's session: each call is one request to the store, done at its first poll unless a fault delays it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
 use tidelock_core::{ClaimId, Line, Name, Result, SessionId, Weight};
 
-use crate::Store;
+use crate::state::StoreState;
 
 #[derive(Debug)]
 pub(crate) struct MemorySession {
-    pub(crate) store: Store,
+    pub(crate) store: Arc<StoreState>,
     pub(crate) id: SessionId,
     pub(crate) ttl: Duration,
 }

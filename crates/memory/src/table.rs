@@ -3,7 +3,7 @@
 //! Each namespace maps names to lines; sessions map to leases, whose ends are kept in order of time. Every request
 //! first ends the leases that are due: all their claims leave before any claim is granted, so no dead claim is
 //! granted. Then it does its work and settles the line that it changed: claims that fit are granted, and an empty
-//! line is forgotten. Signals to other clients go to `news`, and are sent when the store's lock is released.
+//! line is forgotten. Signals to other clients go to `signals`, and are sent when the store's lock is released.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -15,9 +15,9 @@ use tidelock_core::{ClaimId, Error, ErrorKind, Name, Options, Result, SessionId,
 
 use crate::lease::{Lease, Spot};
 use crate::line::{Line, Standing};
-use crate::news::{News, Word};
-use crate::row::Row;
+use crate::pending_signals::{PendingSignals, Signal};
 use crate::slab::Slab;
+use crate::small_map::SmallMap;
 
 /// How many names a page lists.
 const PAGE: usize = 100;
@@ -35,7 +35,7 @@ pub(crate) struct Table {
     lines: Slab<Line>,
     spaces: Slab<Space>,
     namespaces: BTreeMap<Arc<str>, usize>,
-    news: News,
+    signals: PendingSignals,
 }
 
 /// One namespace; it exists while a session uses it.
@@ -44,7 +44,7 @@ struct Space {
     namespace: Arc<str>,
     sessions: usize,
     /// The index of each name's line.
-    names: Row<Name, usize>,
+    names: SmallMap<Name, usize>,
 }
 
 impl Table {
@@ -57,13 +57,13 @@ impl Table {
             lines: Slab::new(),
             spaces: Slab::new(),
             namespaces: BTreeMap::new(),
-            news: News::default(),
+            signals: PendingSignals::default(),
         }
     }
 
     /// Takes the signals to send since the last call.
-    pub(crate) fn take_news(&mut self) -> News {
-        std::mem::take(&mut self.news)
+    pub(crate) fn take_signals(&mut self) -> PendingSignals {
+        std::mem::take(&mut self.signals)
     }
 
     /// Moves the time to `now`, and ends every lease that is due.
@@ -83,7 +83,7 @@ impl Table {
     pub(crate) fn lose(&mut self, sessions: &[SessionId]) {
         let ended: Vec<Lease> = sessions.iter().filter_map(|id| self.take_lease(*id)).collect();
         for lease in &ended {
-            self.news.add(&lease.signals, Word::Over);
+            self.signals.add(&lease.signals, Signal::Over);
         }
         if !cfg!(tidelock_fault = "expiry_keeps_claims") {
             self.end(&ended);
@@ -218,7 +218,7 @@ impl Table {
         }
         owner.claims.remove(&id.number);
         if is_eviction {
-            self.news.add(&owner.signals, Word::Gone(id));
+            self.signals.add(&owner.signals, Signal::Gone(id));
         }
         let space = owner.space;
         let left = line.remove(order);
@@ -278,7 +278,7 @@ impl Table {
     /// One session more uses this namespace.
     fn enter(&mut self, namespace: &Arc<str>) -> usize {
         let index = *self.namespaces.entry(namespace.clone()).or_insert_with(|| {
-            self.spaces.insert(Space { namespace: namespace.clone(), sessions: 0, names: Row::new() })
+            self.spaces.insert(Space { namespace: namespace.clone(), sessions: 0, names: SmallMap::new() })
         });
         if let Some(space) = self.spaces.get_mut(index) {
             space.sessions += 1;
@@ -342,7 +342,7 @@ impl Table {
             if let Some(lease) = self.leases.get(&id.session)
                 && !cfg!(tidelock_fault = "grant_is_told_to_nobody")
             {
-                self.news.add(&lease.signals, Word::Held(id, grant));
+                self.signals.add(&lease.signals, Signal::Held(id, grant));
             }
             if cfg!(tidelock_fault = "one_grant_at_a_time") {
                 break;

@@ -15,6 +15,7 @@
 mod answer;
 mod book;
 mod drawing;
+mod rates;
 mod wish;
 
 use alloc::borrow::ToOwned;
@@ -26,7 +27,7 @@ use core::fmt::Debug;
 
 pub use answer::{Answer, Reply, Shown, Stands, Told};
 use book::{Book, Lease};
-use drawing::Mood;
+use rates::Rates;
 pub use wish::Wish;
 
 use crate::{ClaimId, Event, Join, Leave, Left, Line, Op, Refusal, SessionId, Wishes, World};
@@ -42,7 +43,7 @@ const REMEMBERED: usize = 60;
 pub struct Comparison<'a, N> {
     world: World<N>,
     wishes: Wishes<'a, N>,
-    mood: Mood,
+    rates: Rates,
     now: u64,
     /// The latest time so far: the clock is also set back.
     latest: u64,
@@ -64,11 +65,11 @@ impl<'a, N: Ord + Clone + Debug> Comparison<'a, N> {
             // The time of the world does not pass: lifetimes end claim by claim.
             world.step(Op::Open { session: *session, ttl: *ttl });
         }
-        let mood = Mood::draw(wishes.dice(), can_lose);
+        let rates = Rates::draw(wishes.dice(), can_lose);
         Self {
             world,
             wishes,
-            mood,
+            rates,
             now,
             latest: now,
             books: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! Seeded faults that take more than a flag. They do nothing without the private `tidelock_fault` cfg.
 
-use crate::{Kind, Line, Weight};
+use crate::{Claim, Kind, Weight};
 
 /// Whether a claim that does not fit is passed by claims behind it that do.
 pub(crate) fn is_passed(kind: Kind) -> bool {
@@ -18,10 +18,10 @@ pub(crate) fn waits_for_later(kind: Kind, weight: Weight, behind: usize) -> bool
 }
 
 /// Takes the hold back from claims that no longer fit.
-pub(crate) fn take_back(line: &mut Line) {
+pub(crate) fn take_back(claims: &mut [Claim], capacity: Weight) {
     let mut sum = 0;
-    for claim in &mut line.claims {
+    for claim in claims {
         sum += u64::from(claim.weight.get());
-        claim.token = claim.token.filter(|_| sum <= line.capacity.get().into());
+        claim.token = claim.token.filter(|_| sum <= capacity.get().into());
     }
 }

@@ -38,8 +38,8 @@ proptest! {
         let mut crowd = Crowd::default();
         for one in moves {
             match one {
-                Move { what: What::Pass, session, to: 1..=6, .. } => crowd.look(session),
-                Move { what: What::Pass, .. } => everyone_looks(&mut crowd),
+                Move { action: Action::Pass, session, to: 1..=6, .. } => crowd.look(session),
+                Move { action: Action::Pass, .. } => everyone_looks(&mut crowd),
                 _ => _ = crowd.act(one.op((), kind, &crowd.world)),
             }
             prop_assert!(waking::broken(&crowd).is_empty(), "{crowd:?}");
@@ -73,7 +73,7 @@ proptest! {
         for (name, one) in moves {
             together.step(one.op(name, kinds[name], &together));
             for (other, world) in alone.iter_mut().enumerate() {
-                if other == name || !one.what.is_about_a_line() {
+                if other == name || !one.action.is_about_a_line() {
                     world.step(one.op(other, kinds[other], world));
                 }
                 prop_assert_eq!(together.line(&other).map(stands), world.line(&other).map(stands));
@@ -85,7 +85,7 @@ proptest! {
 /// One random move; what it means depends on the kind of line.
 #[derive(Clone, Copy, Debug)]
 struct Move {
-    what: What,
+    action: Action,
     session: SessionId,
     number: u64,
     weight: u32,
@@ -93,7 +93,7 @@ struct Move {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Action {
     Open,
     Close,
     Pass,
@@ -103,7 +103,7 @@ enum What {
     Resize,
 }
 
-impl What {
+impl Action {
     fn is_about_a_line(self) -> bool {
         !matches!(self, Self::Open | Self::Close | Self::Pass)
     }
@@ -122,16 +122,16 @@ impl Move {
             Kind::RwLock => Weight::MAX,
             Kind::Semaphore => weight(MOST),
         };
-        match self.what {
-            What::Open => Op::Open { session: self.session, ttl: 4 },
-            What::Close => Op::Close(self.session),
-            What::Pass => Op::Pass(1),
-            What::Join(patience) => {
+        match self.action {
+            Action::Open => Op::Open { session: self.session, ttl: 4 },
+            Action::Close => Op::Close(self.session),
+            Action::Pass => Op::Pass(1),
+            Action::Join(patience) => {
                 Op::Join(Join { name, id, kind, weight: weight(self.weight), capacity, patience })
             }
-            What::Leave(how) => Op::Leave { name, id, how },
-            What::Lighten => Op::Lighten { name, id, weight: weight(self.weight) },
-            What::Resize => {
+            Action::Leave(how) => Op::Leave { name, id, how },
+            Action::Lighten => Op::Lighten { name, id, weight: weight(self.weight) },
+            Action::Resize => {
                 let now = world.line(&name).map_or(capacity, |line| line.capacity);
                 let from = if self.number == 1 { weight(self.weight) } else { now }; // sometimes a wrong one
                 Op::Resize { name, from, to: weight(self.to) }
@@ -145,21 +145,21 @@ fn kinds() -> impl Strategy<Value = Kind> {
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let what = prop_oneof![
-        8 => Just(What::Open),
-        1 => Just(What::Close),
-        4 => Just(What::Pass),
-        40 => Just(What::Join(Patience::Wait)),
-        8 => Just(What::Join(Patience::Now)),
-        12 => Just(What::Leave(Leave::Done)),
-        2 => Just(What::Leave(Leave::Void)),
-        6 => Just(What::Lighten),
-        12 => Just(What::Resize),
+    let action = prop_oneof![
+        8 => Just(Action::Open),
+        1 => Just(Action::Close),
+        4 => Just(Action::Pass),
+        40 => Just(Action::Join(Patience::Wait)),
+        8 => Just(Action::Join(Patience::Now)),
+        12 => Just(Action::Leave(Leave::Done)),
+        2 => Just(Action::Leave(Leave::Void)),
+        6 => Just(Action::Lighten),
+        12 => Just(Action::Resize),
     ];
     let sessions = (1..=SESSIONS as u64).prop_map(SessionId::from_bits);
     let weights = prop_oneof![3 => 1..=3_u32, 1 => 1..=MOST]; // mostly light: a crowd
-    (what, sessions, 1..40_u64, weights, 1..=MOST).prop_map(|(what, session, number, weight, to)| Move {
-        what,
+    (action, sessions, 1..40_u64, weights, 1..=MOST).prop_map(|(action, session, number, weight, to)| Move {
+        action,
         session,
         number,
         weight,

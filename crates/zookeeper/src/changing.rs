@@ -6,18 +6,17 @@ use tidelock_core::backend::Claim;
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
-use crate::books::{Stage, Stands};
 use crate::link::Change;
-use crate::listing::Listing;
+use crate::listing::{LineView, Listing};
+use crate::open_session::OpenSession;
+use crate::own_claims::{Stage, Stands};
 use crate::resized::Resized;
-use crate::session::Desk;
-use crate::watching::Seen;
 
-impl Desk {
+impl OpenSession {
     /// A writer becomes a reader by deleting its second node.
     pub(crate) async fn lighten(self: &Arc<Self>, claim: &Claim, weight: Weight) -> Result<()> {
         let gone = || Err(Error::not_in_line(claim.id));
-        let Some(Stage::Stands(Stands { nodes, is_held: true, .. })) = self.books.stage(claim.id) else {
+        let Some(Stage::Stands(Stands { nodes, is_held: true, .. })) = self.own_claims.stage(claim.id) else {
             return gone();
         };
         let line = self.nodes.line(&claim.name);
@@ -51,7 +50,7 @@ impl Desk {
     }
 
     fn is_lighter(&self, name: &Name, id: ClaimId) {
-        if self.books.lightened(name, id) {
+        if self.own_claims.lightened(name, id) {
             self.signals.look(name);
         }
     }
@@ -97,12 +96,12 @@ impl Desk {
 }
 
 /// Whether all permits in the line have that size.
-fn is_of_size(seen: &Seen, to: Weight) -> bool {
+fn is_of_size(seen: &LineView, to: Weight) -> bool {
     let mut permits = seen.line.claims.iter().filter(|claim| claim.kind == Kind::Semaphore);
     permits.all(|claim| seen.line.size(claim) == to)
 }
 
-fn may_resize(seen: &Seen, from: Weight, to: Weight) -> Result<()> {
+fn may_resize(seen: &LineView, from: Weight, to: Weight) -> Result<()> {
     let Some((kind, size)) = seen.line.in_use() else { return Ok(()) };
     if kind != Kind::Semaphore {
         return Err(Error::other_kind(kind));
@@ -117,7 +116,7 @@ fn may_resize(seen: &Seen, from: Weight, to: Weight) -> Result<()> {
 }
 
 /// The sequence after the last claim that has its turn.
-fn held_before(seen: &Seen) -> i32 {
+fn held_before(seen: &LineView) -> i32 {
     let standing = &seen.listing.standing;
     match standing[..seen.line.held_in_front()].last() {
         Some(last) => last.sequence.wrapping_add(1),

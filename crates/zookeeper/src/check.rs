@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use zookeeper_client::Error as Said;
 
-use crate::inspection::ServerTime;
 use crate::link::{Change, Link};
 use crate::nodes::Nodes;
+use crate::server_time::ServerTime;
 use crate::tls::{self, Tls};
 use crate::trouble;
 

@@ -14,7 +14,7 @@ use tidelock_core::backend::Moment;
 use tokio::sync::{Notify, watch};
 use zookeeper_client::{Client, Error as Said, EventType, OneshotWatcher, SessionState, StateWatcher};
 
-use crate::silence::Wanting;
+use crate::missing::MissingReplies;
 
 /// The library's task for one connection.
 type Library = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -77,7 +77,7 @@ impl Drop for Ending {
 pub(crate) struct Wire {
     end: watch::Sender<Option<SessionState>>,
     cut: Notify,
-    pub(crate) wanting: Arc<Wanting>,
+    pub(crate) missing: Arc<MissingReplies>,
     /// The library's task, after the connection has ended. A watcher of the library panics when this task is dropped,
     /// so it is kept until no watcher waits for an event.
     library: Mutex<Option<Library>>,
@@ -122,7 +122,7 @@ impl Wire {
     where
         F: Future<Output = Result<T, E>>,
     {
-        let (mut end, missing) = (self.end.subscribe(), self.wanting.ask());
+        let (mut end, missing) = (self.end.subscribe(), self.missing.ask());
         async move {
             tokio::select! {
                 biased;

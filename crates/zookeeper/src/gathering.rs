@@ -1,119 +1,57 @@
 //! Joins and leaves that are made at the same time are sent as one transaction.
 //!
 //! The server writes each transaction to its disk, and passes it through three threads: a batch costs what one request
-//! costs. A transaction fails as a whole. So if one part fails, each is sent again by itself. A list that is wanted
+//! costs. A transaction fails as a whole. So if one request fails, each is sent again by itself. A list that is wanted
 //! with a join is sent directly behind it, in the same round trip, and one list of a name serves the whole batch. The
-//! contents of a part are decided when it is sent: in a crowd, most parts know by then that they need no list.
+//! contents of a request are decided when it is sent: in a crowd, most requests know by then that they need no list.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::Arc;
 
-use tidelock_core::backend::{Batch, Claim, Errand};
-use tidelock_core::{ClaimId, Kind, Name, Weight};
-use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
-use zookeeper_client::{Error as Said, MultiWriteError, Stat};
+use tidelock_core::backend::Batch;
+use tidelock_core::{ClaimId, Kind, Name};
+use tokio::sync::oneshot;
+use zookeeper_client::{Error as Said, MultiWriteError};
 
 use crate::link::{Asked, Change, Made};
-use crate::session::Desk;
+use crate::open_session::OpenSession;
+use crate::request::{Action, Answer, Request, SharedList};
 
-/// The largest batch. A part has some hundred bytes, and a packet may have a megabyte.
+/// The largest batch. A request has some hundred bytes, and a packet may have a megabyte.
 pub(crate) const MOST: usize = 100;
-
-/// The children of a line, and the stamp of our own claims when the list was requested.
-pub(crate) type Listed = (Vec<String>, Stat, u64);
-
-/// A join, or a leave.
-pub(crate) struct Part {
-    pub(crate) id: ClaimId,
-    pub(crate) name: Name,
-    pub(crate) what: What,
-    pub(crate) answer: oneshot::Sender<Answer>,
-}
-
-pub(crate) enum What {
-    /// Puts this claim in line behind others, declaring that size. The line is listed too, unless the claim has
-    /// patience and another claim of ours waits before it.
-    Behind { claim: Claim, declared: Weight, has_patience: bool },
-    /// Creates these nodes, and lists the line if `is_listed`.
-    Join { nodes: Vec<Change>, is_listed: bool },
-    /// Deletes these nodes.
-    Leave(Vec<Change>),
-}
-
-/// The result of a part.
-pub(crate) struct Answer {
-    pub(crate) made: Result<Made, MultiWriteError>,
-    /// The list that was sent behind it, under way.
-    pub(crate) listing: Option<Listing>,
-}
-
-/// A list that several tasks wait for. A task of its own drives it, so one of them that is not polled does not delay
-/// the others.
-#[derive(Clone)]
-pub(crate) struct Listing(watch::Receiver<Option<Result<Listed, Said>>>);
-
-impl Listing {
-    fn new(runtime: &Handle, asked: impl Future<Output = Result<Listed, Said>> + Send + 'static) -> Self {
-        let (tell, told) = watch::channel(None);
-        runtime.spawn(async move { tell.send_replace(Some(asked.await)) });
-        Self(told)
-    }
-
-    pub(crate) async fn answered(mut self) -> Result<Listed, Said> {
-        let answer = self.0.wait_for(Option::is_some).await.map(|answer| answer.clone());
-        answer.ok().flatten().unwrap_or(Err(Said::ClientClosed)) // Err: the keeper's runtime has ended
-    }
-}
-
-impl Errand for Part {
-    fn name(&self) -> &Name {
-        &self.name
-    }
-
-    fn is_join(&self) -> bool {
-        !matches!(self.what, What::Leave(_))
-    }
-
-    /// A join whose caller is gone is not sent. A leave is always sent, even if nothing waits for its reply.
-    fn is_wanted(&self) -> bool {
-        !self.is_join() || !self.answer.is_closed()
-    }
-}
 
 /// A batch that was sent.
 struct Flight {
     together: Vec<Sent>,
-    /// None: there was at most one part, which was sent by itself.
+    /// None: there was at most one request, which was sent by itself.
     transaction: Option<Asked<Vec<Made>, MultiWriteError>>,
     apart: Vec<(Sent, Asked<Made, MultiWriteError>)>,
 }
 
-/// The requests of a part.
+/// The changes of a request.
 struct Plan {
-    part: Part,
+    request: Request,
     changes: Vec<Change>,
     is_listed: bool,
 }
 
-/// One part of a batch, and the list behind it.
+/// One request of a batch, and the list behind it.
 struct Sent {
-    part: Part,
-    listing: Option<Listing>,
+    request: Request,
+    listing: Option<SharedList>,
 }
 
-impl Desk {
-    /// Sends a part together with others. When this returns, the part is under way, or queued behind the batch that is.
+impl OpenSession {
+    /// Sends a request together with others. When this returns, the request is under way, or queued behind the batch that is.
     pub(crate) fn gather(
         self: &Arc<Self>,
         id: ClaimId,
         name: &Name,
-        what: What,
+        action: Action,
     ) -> impl Future<Output = Answer> + Send + use<> {
         let (answer, answered) = oneshot::channel();
-        let part = Part { id, name: name.clone(), what, answer };
-        if let Some(flight) = self.lane.enter(part, |batch| self.send(batch)) {
+        let request = Request { id, name: name.clone(), action, answer };
+        if let Some(flight) = self.lane.enter(request, |batch| self.send(batch)) {
             self.runtime.spawn(self.clone().fly(flight));
         }
         async move {
@@ -123,7 +61,7 @@ impl Desk {
         }
     }
 
-    /// Answers a batch, and sends the parts that came meanwhile, until the queue is empty.
+    /// Answers a batch, and sends the requests that came meanwhile, until the queue is empty.
     async fn fly(self: Arc<Self>, first: Flight) {
         let flying = Flying(&self);
         let mut next = Some(first);
@@ -134,18 +72,18 @@ impl Desk {
         std::mem::forget(flying);
     }
 
-    fn send(&self, mut batch: Batch<Part>) -> Flight {
+    fn send(&self, mut batch: Batch<Request>) -> Flight {
         if batch.together.len() == 1 {
             batch.apart.splice(0..0, batch.together.drain(..));
         }
-        let planned: Vec<Plan> = batch.together.into_iter().map(|part| self.plan(part)).collect();
+        let planned: Vec<Plan> = batch.together.into_iter().map(|request| self.plan(request)).collect();
         let changes: Vec<&[Change]> = planned.iter().map(|plan| plan.changes.as_slice()).collect();
         let transaction = (!changes.is_empty()).then(|| self.link.make_all(&changes, self.nodes.root()));
-        let apart: Vec<_> = batch.apart.into_iter().map(|part| self.send_one(part)).collect();
+        let apart: Vec<_> = batch.apart.into_iter().map(|request| self.send_one(request)).collect();
         let listings = self.list_behind(planned.iter().chain(apart.iter().map(|(plan, _)| plan)));
         let sent = |plan: Plan| {
-            let listing = if plan.is_listed { listings.get(&plan.part.name).cloned() } else { None };
-            Sent { part: plan.part, listing }
+            let listing = if plan.is_listed { listings.get(&plan.request.name).cloned() } else { None };
+            Sent { request: plan.request, listing }
         };
         let together = planned.into_iter().map(sent).collect();
         Flight {
@@ -155,30 +93,30 @@ impl Desk {
         }
     }
 
-    fn send_one(&self, part: Part) -> (Plan, Asked<Made, MultiWriteError>) {
-        let plan = self.plan(part);
+    fn send_one(&self, request: Request) -> (Plan, Asked<Made, MultiWriteError>) {
+        let plan = self.plan(request);
         let making = self.link.make(&plan.changes, self.nodes.root());
         (plan, making)
     }
 
-    /// Lists each name once, behind all parts of the batch.
-    fn list_behind<'a>(&self, plans: impl Iterator<Item = &'a Plan>) -> HashMap<Name, Listing> {
+    /// Lists each name once, behind all requests of the batch.
+    fn list_behind<'a>(&self, plans: impl Iterator<Item = &'a Plan>) -> HashMap<Name, SharedList> {
         let mut listings = HashMap::new();
         for plan in plans.filter(|plan| plan.is_listed) {
-            let list = || Listing::new(&self.runtime, self.list(&plan.part.name));
-            listings.entry(plan.part.name.clone()).or_insert_with(list);
+            let list = || SharedList::new(&self.runtime, self.list(&plan.request.name));
+            listings.entry(plan.request.name.clone()).or_insert_with(list);
         }
         listings
     }
 
-    /// Decides the requests of a part, from what is known when it is sent.
-    fn plan(&self, part: Part) -> Plan {
-        let (changes, is_listed) = match &part.what {
-            What::Join { nodes, is_listed } => (nodes.clone(), *is_listed),
-            What::Leave(nodes) => (nodes.clone(), false),
-            What::Behind { claim, declared, has_patience } => {
-                let line = self.nodes.line(&part.name);
-                let known = self.books.waited_before(claim, *declared).filter(|_| *has_patience);
+    /// Decides the changes of a request, from what is known when it is sent.
+    fn plan(&self, request: Request) -> Plan {
+        let (changes, is_listed) = match &request.action {
+            Action::Join { nodes, is_listed } => (nodes.clone(), *is_listed),
+            Action::Leave(nodes) => (nodes.clone(), false),
+            Action::Behind { claim, declared, has_patience } => {
+                let line = self.nodes.line(&request.name);
+                let known = self.own_claims.waited_before(claim, *declared).filter(|_| *has_patience);
                 // A claim that joins a semaphore without a look must join before a resize, or see it.
                 let unwritten = known.filter(|_| claim.kind == Kind::Semaphore);
                 let unwritten = unwritten.map(|version| Change::Unwritten(line.clone(), version));
@@ -186,7 +124,7 @@ impl Desk {
                 (unwritten.into_iter().chain(nodes).collect(), known.is_none())
             }
         };
-        Plan { part, changes, is_listed }
+        Plan { request, changes, is_listed }
     }
 
     async fn answer(&self, flight: Flight) {
@@ -195,9 +133,9 @@ impl Desk {
             None => {}
             Some(transaction) => match transaction.await {
                 Ok(made) => together.into_iter().zip(made).for_each(|(sent, made)| sent.answer(Ok(made))),
-                // The server reports that one part failed, so nothing was done.
+                // The server reports that one request failed, so nothing was done.
                 Err(MultiWriteError::OperationFailed { .. }) => {
-                    let failed = together.into_iter().map(|sent| sent.part).collect();
+                    let failed = together.into_iter().map(|sent| sent.request).collect();
                     apart.extend(self.lane.again(failed, |batch| self.send(batch).apart));
                 }
                 Err(error) => together.into_iter().for_each(|sent| sent.answer(Err(error.clone()))),
@@ -212,40 +150,19 @@ impl Desk {
 impl Sent {
     fn answer(self, made: Result<Made, MultiWriteError>) {
         // A caller that no longer waits sends a leave, which finds the nodes.
-        let _ = self.part.answer.send(Answer { made, listing: self.listing });
+        let _ = self.request.answer.send(Answer { made, listing: self.listing });
     }
 }
 
 /// The task that answers a batch. If a panic ends it, another takes over the queue. Otherwise nothing would be sent any
 /// more.
-struct Flying<'a>(&'a Arc<Desk>);
+struct Flying<'a>(&'a Arc<OpenSession>);
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        let desk = self.0;
-        if let Some(flight) = desk.lane.go_on(|batch| desk.send(batch)) {
-            desk.runtime.spawn(desk.clone().fly(flight));
+        let session = self.0;
+        if let Some(flight) = session.lane.go_on(|batch| session.send(batch)) {
+            session.runtime.spawn(session.clone().fly(flight));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::{Context, Waker};
-    use std::time::Duration;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn one_that_nobody_polls_keeps_no_other_from_a_list() {
-        let (answer, answered) = oneshot::channel();
-        let asked = async { answered.await.unwrap_or(Err(Said::ClientClosed)) };
-        let listing = Listing::new(&Handle::current(), asked);
-        let mut lying = Box::pin(listing.clone().answered());
-        assert!(lying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        answer.send(Err(Said::NoNode)).expect("it is waited for");
-        let answer = tokio::time::timeout(Duration::from_secs(5), listing.answered()).await;
-        assert_eq!(answer.expect("it was answered"), Err(Said::NoNode));
-        assert_eq!(lying.await, Err(Said::NoNode));
     }
 }

@@ -1,37 +1,17 @@
 //! Lines as operators see them: which claims hold or wait, and for how long; and the names in use.
 
-use std::time::Duration;
-
-use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, Line, Name, Result, Stander, Token};
 use zookeeper_client::{Error as Said, Stat};
 
-use crate::joining::token;
 use crate::link::Read;
 use crate::listing::Listing;
-use crate::nodes;
-use crate::session::Desk;
+use crate::nodes::{self, token};
+use crate::open_session::OpenSession;
 
 /// How many nodes one request reads.
 const PAGE: usize = 500;
 
-/// The time of the server's clock at a moment of ours.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ServerTime {
-    pub(crate) millis: i64,
-    pub(crate) at: Moment,
-}
-
-impl ServerTime {
-    /// The time since `then`, by the server's clock.
-    fn since(self, then: i64, now: Moment) -> Duration {
-        let passed = i64::try_from(now.since(self.at).as_millis()).unwrap_or(i64::MAX);
-        let since = self.millis.saturating_add(passed).saturating_sub(then);
-        Duration::from_millis(u64::try_from(since).unwrap_or(0))
-    }
-}
-
-impl Desk {
+impl OpenSession {
     pub(crate) async fn inspect(&self, name: &Name) -> Result<Line> {
         let line = self.nodes.line(name);
         // Sync first: our server may not know yet of a grant made through another server.

@@ -10,12 +10,12 @@ use tidelock_core::backend::{Claim, Grant, Patience, Place};
 use tidelock_core::{Error, ErrorKind, Kind, Result, Token, Weight};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
-use crate::books::{Before, Usage};
-use crate::gathering::{Answer, Listed, What};
 use crate::link::{Change, Made};
-use crate::listing::Listing;
-use crate::nodes::beginnings;
-use crate::session::Desk;
+use crate::listing::{Listed, Listing};
+use crate::nodes::{beginnings, token};
+use crate::open_session::OpenSession;
+use crate::own_claims::{JoinStart, Usage};
+use crate::request::{Action, Answer};
 
 /// Why a claim that cannot wait must not stand in a line.
 enum Unfree {
@@ -23,15 +23,15 @@ enum Unfree {
     Otherwise(Error),
 }
 
-impl Desk {
+impl OpenSession {
     pub(crate) async fn join(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
-        match self.books.begin(&claim.name, claim.id, self.nodes.bytes(claim)) {
-            Before::Void => Ok(Place::Gone),
-            Before::Full => Err(self.turned_away(claim, full())),
-            Before::New if patience == Patience::Now => self.stand_if_free(claim).await,
-            Before::New => self.stand(claim, patience).await,
-            Before::Asked => self.find_again(claim, patience).await,
-            Before::Stands(_) => {
+        match self.own_claims.begin(&claim.name, claim.id, self.nodes.bytes(claim)) {
+            JoinStart::Void => Ok(Place::Gone),
+            JoinStart::Full => Err(self.turned_away(claim, full())),
+            JoinStart::New if patience == Patience::Now => self.stand_if_free(claim).await,
+            JoinStart::New => self.stand(claim, patience).await,
+            JoinStart::Asked => self.find_again(claim, patience).await,
+            JoinStart::Stands(_) => {
                 let listing = self.list(&claim.name);
                 self.settle(claim, patience, listing.await).await
             }
@@ -48,7 +48,7 @@ impl Desk {
         match refusal {
             None => self.stand(claim, Patience::Now).await,
             Some(Unfree::Taken) => {
-                self.books.refuse(&claim.name, claim.id);
+                self.own_claims.refuse(&claim.name, claim.id);
                 Ok(Place::Refused)
             }
             Some(Unfree::Otherwise(why)) => Err(self.turned_away(claim, why)),
@@ -63,7 +63,7 @@ impl Desk {
     ) -> Result<Option<Unfree>> {
         match listed {
             Ok(listed) => {
-                self.books.has_line(&claim.name);
+                self.own_claims.has_line(&claim.name);
                 let seen =
                     self.see(&claim.name, Listing::of(listed)).await.map_err(|error| self.trouble(&error))?;
                 if let Err(why) = self.may_come(claim, &seen) {
@@ -74,7 +74,7 @@ impl Desk {
                 }
                 self.remember(claim, seen.line.in_use().map_or(claim.capacity, |(_, size)| size));
             }
-            Err(Said::NoNode) => self.books.has_no_line(&claim.name),
+            Err(Said::NoNode) => self.own_claims.has_no_line(&claim.name),
             Err(error) => return Err(self.refused(claim, &error)),
         }
         Ok(None)
@@ -87,7 +87,7 @@ impl Desk {
         // The size it declares counts only if it is the first.
         let cannot_be_first = claim.weight > claim.capacity;
         loop {
-            let place = match self.books.usage(&claim.name) {
+            let place = match self.own_claims.usage(&claim.name) {
                 None if !cannot_be_first => self.stand_first(claim, &line).await?,
                 Some(Usage::Alone(version)) if claim.kind != Kind::Semaphore => {
                     self.stand_alone(claim, patience, &line, version).await?
@@ -125,24 +125,24 @@ impl Desk {
             nodes.push(Change::Write(line.to_owned(), String::new(), version));
         }
         let sent = self.clock.now();
-        match self.gather(claim.id, &claim.name, What::Join { nodes, is_listed: false }).await.made {
+        match self.gather(claim.id, &claim.name, Action::Join { nodes, is_listed: false }).await.made {
             Ok(made) => {
                 let token = self.made(claim, line, &made).await?;
                 self.lease.answered(sent, self.clock.now());
                 if let Some(stat) = made.line.filter(|stat| usize::try_from(stat.num_children) == Ok(own)) {
-                    self.books.set_usage(&claim.name, Usage::Alone(stat.version));
+                    self.own_claims.set_usage(&claim.name, Usage::Alone(stat.version));
                     return Ok(Some(self.holds_alone(claim, token)));
                 }
-                self.books.set_usage(&claim.name, Usage::Shared);
+                self.own_claims.set_usage(&claim.name, Usage::Shared);
                 let listed = self.list(&claim.name).await;
                 self.settle(claim, patience, listed).await.map(Some)
             }
             Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
-                self.books.has_no_line(&claim.name);
+                self.own_claims.has_no_line(&claim.name);
                 Ok(None)
             }
             Err(MultiWriteError::OperationFailed { source: Said::BadVersion, .. }) => {
-                self.books.set_usage(&claim.name, Usage::Contended);
+                self.own_claims.set_usage(&claim.name, Usage::Contended);
                 Ok(None)
             }
             Err(error) => Err(self.refused(claim, &error.into())),
@@ -150,7 +150,7 @@ impl Desk {
     }
 
     fn holds_alone(&self, claim: &Claim, token: Token) -> Place {
-        self.books.holds_alone(&claim.name, claim.id);
+        self.own_claims.holds_alone(&claim.name, claim.id);
         let grant = Grant { token, capacity: claim.capacity };
         Place::Held { grant, until: self.lease.until() }
     }
@@ -165,23 +165,25 @@ impl Desk {
         let declared = self.declared(claim);
         let sent = self.clock.now();
         let has_patience = patience == Patience::Wait;
-        let standing = What::Behind { claim: claim.clone(), declared, has_patience };
+        let standing = Action::Behind { claim: claim.clone(), declared, has_patience };
         let Answer { made, listing } = self.gather(claim.id, &claim.name, standing).await;
         match made.map_err(|error| (Said::from(error.clone()), error)) {
             Ok(made) => self.made(claim, line, &made).await?,
             Err((Said::NoNode, _)) => {
-                self.books.has_no_line(&claim.name);
+                self.own_claims.has_no_line(&claim.name);
                 return Ok(None);
             }
             Err((Said::BadVersion, _)) => {
-                self.books.has_changed(&claim.name);
+                self.own_claims.has_changed(&claim.name);
                 return Box::pin(self.stand_behind(claim, patience, line)).await;
             }
             Err((_, error)) => return Err(self.refused(claim, &error.into())),
         };
         self.lease.answered(sent, self.clock.now());
         let listed = match listing {
-            None if self.books.waited_before(claim, declared).is_some() => return Ok(Some(self.waits())),
+            None if self.own_claims.waited_before(claim, declared).is_some() => {
+                return Ok(Some(self.waits()));
+            }
             None => self.list(&claim.name).await,
             Some(listing) => listing.answered().await,
         };
@@ -197,15 +199,15 @@ impl Desk {
         let mut nodes = vec![Change::Line(line.to_owned())];
         nodes.extend(self.nodes_of(claim, claim.capacity, line));
         let sent = self.clock.now();
-        match self.gather(claim.id, &claim.name, What::Join { nodes, is_listed: false }).await.made {
+        match self.gather(claim.id, &claim.name, Action::Join { nodes, is_listed: false }).await.made {
             Ok(made) => {
                 let token = self.made(claim, line, &made).await?;
                 self.lease.answered(sent, self.clock.now());
-                self.books.set_usage(&claim.name, Usage::Alone(0));
+                self.own_claims.set_usage(&claim.name, Usage::Alone(0));
                 Ok(Some(self.holds_alone(claim, token)))
             }
             Err(MultiWriteError::OperationFailed { index: 0, source: Said::NodeExists }) => {
-                self.books.has_line(&claim.name);
+                self.own_claims.has_line(&claim.name);
                 Ok(None)
             }
             Err(MultiWriteError::OperationFailed { index: 0, source: Said::NoNode }) => {
@@ -239,7 +241,7 @@ impl Desk {
     }
 
     pub(crate) fn stands_at(&self, claim: &Claim, nodes: Vec<String>, token: Token) {
-        if self.books.stands(&claim.name, claim.id, nodes, token) {
+        if self.own_claims.stands(&claim.name, claim.id, nodes, token) {
             self.signals.look(&claim.name);
         }
     }
@@ -248,7 +250,7 @@ impl Desk {
     async fn find_again(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
         let found = self.search(&claim.name, claim.id).await.map_err(|error| self.trouble(&error))?;
         let Some(standing) = found.find(claim.id) else {
-            if self.books.comes_again(&claim.name, claim.id) {
+            if self.own_claims.comes_again(&claim.name, claim.id) {
                 self.signals.look(&claim.name);
             }
             return match patience {
@@ -284,7 +286,7 @@ impl Desk {
     }
 
     pub(crate) fn turned_away(&self, claim: &Claim, why: Error) -> Error {
-        self.books.nowhere(&claim.name, claim.id);
+        self.own_claims.nowhere(&claim.name, claim.id);
         why
     }
 }
@@ -295,29 +297,4 @@ fn full() -> Error {
         "this client has as many claims as ZooKeeper can delete when a session ends (a megabyte of paths, \
          jute.maxbuffer); release some, or connect another client",
     )
-}
-
-/// A token holds a transaction number below 2^48: enough for 65 535 elections.
-pub(crate) fn token(czxid: i64) -> Result<Token> {
-    let order = u64::try_from(czxid).ok().and_then(Token::from_order);
-    order.ok_or_else(|| {
-        let wrong = format!(
-            "transaction {czxid:#x} does not fit a token: this ensemble has had more than 65535 elections"
-        );
-        Error::new(ErrorKind::Unsupported, wrong)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn transactions_are_tokens_until_they_do_not_fit() {
-        assert_eq!(token(7).unwrap().get(), 7 << 5);
-        assert_eq!(token((1 << 48) - 1).unwrap().store_order(), (1 << 48) - 1);
-        for czxid in [1 << 48, -1] {
-            assert_eq!(token(czxid).unwrap_err().kind(), ErrorKind::Unsupported);
-        }
-    }
 }

@@ -9,16 +9,16 @@ use tidelock_core::backend::{Left, Reply, unharmed};
 use tidelock_core::{ClaimId, Name, Result};
 use zookeeper_client::Error as Said;
 
-use crate::books::{Next, Stage, Stands};
-use crate::gathering::What;
 use crate::link::Change;
-use crate::searching::Found;
-use crate::session::Desk;
+use crate::open_session::OpenSession;
+use crate::own_claims::{Next, Stage, Stands};
+use crate::request::Action;
+use crate::searches::Found;
 
-impl Desk {
+impl OpenSession {
     /// The leave is under way when this returns. May be called from any thread.
     pub(crate) fn leave(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
-        let stage = if id.session == self.id { self.books.leaves(&name, id) } else { None };
+        let stage = if id.session == self.id { self.own_claims.leaves(&name, id) } else { None };
         match stage {
             Some(Stage::Stands(stands)) => self.leave_known(name, id, &stands),
             Some(Stage::Nowhere) => {
@@ -43,13 +43,13 @@ impl Desk {
     fn leave_known(self: Arc<Self>, name: Name, id: ClaimId, stands: &Stands) -> Reply<Left> {
         let line = self.nodes.line(&name);
         let how = if stands.is_held { Left::Held } else { Left::Waiting };
-        let next = if stands.is_held { self.books.next(&name, id) } else { None };
+        let next = if stands.is_held { self.own_claims.next(&name, id) } else { None };
         // The rest of a writer first: a claim that waits for a writer watches that node.
         let mut changes: Vec<_> =
             stands.nodes.iter().rev().map(|node| Change::Delete(format!("{line}/{node}"))).collect();
         changes.extend(next.iter().map(|next| Change::Check(format!("{line}/{}", next.node))));
         let is_one = changes.len() == 1;
-        let deleting = self.gather(id, &name, What::Leave(changes));
+        let deleting = self.gather(id, &name, Action::Leave(changes));
         Box::pin(async move {
             match (deleting.await.made.map_err(Said::from), next) {
                 (Ok(_), None) => self.has_left(&name, id),
@@ -68,7 +68,7 @@ impl Desk {
     }
 
     fn hand_on(self: &Arc<Self>, name: &Name, left: ClaimId, next: &Next) {
-        let (turn, behind) = self.books.hand_on(name, left, next, self.watching(name, 0));
+        let (turn, behind) = self.own_claims.hand_on(name, left, next, self.watching(name, 0));
         if let Some(turn) = turn {
             self.takes_turn(name, next.number, &turn);
         }
@@ -78,11 +78,11 @@ impl Desk {
     /// Runs in a task of its own: the caller may be gone when the claim is found.
     fn leave_if_found(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
         let searching = self.search(&name, id);
-        let desk = self.clone();
+        let session = self.clone();
         let leaving = self.runtime.spawn(async move {
-            let left = desk.delete_if_found(&name, id, searching.await).await?;
-            if id.session == desk.id {
-                desk.has_left(&name, id);
+            let left = session.delete_if_found(&name, id, searching.await).await?;
+            if id.session == session.id {
+                session.has_left(&name, id);
             }
             Ok(left)
         });
@@ -102,7 +102,7 @@ impl Desk {
             let how = if line_now.is_held(id) { Left::Held } else { Left::Waiting };
             // All nodes or none: half a writer would let readers in, and its holder would not learn of it.
             let deleting = standing.nodes().rev().map(|node| Change::Delete(format!("{line}/{node}")));
-            let deleting = self.gather(id, name, What::Leave(deleting.collect()));
+            let deleting = self.gather(id, name, Action::Leave(deleting.collect()));
             match deleting.await.made.map_err(Said::from) {
                 Ok(_) => return Ok(how),
                 // It has become lighter meanwhile, or has left.
@@ -113,7 +113,7 @@ impl Desk {
     }
 
     pub(crate) fn has_left(self: &Arc<Self>, name: &Name, id: ClaimId) {
-        let behind = self.books.left(name, id, self.watching(name, 0));
+        let behind = self.own_claims.left(name, id, self.watching(name, 0));
         self.go_on(name, &behind);
     }
 }

@@ -24,7 +24,6 @@
 //! This crate re-exports all of `tidelock-core`, so it is the only one to depend on.
 
 mod address;
-mod books;
 mod changing;
 mod check;
 mod connection;
@@ -36,11 +35,18 @@ mod lease;
 mod leaving;
 mod link;
 mod listing;
+mod missing;
 mod nodes;
+mod open_session;
 mod order;
+mod own_claims;
 mod reconnecting;
+mod renewing;
+mod request;
 mod resized;
+mod searches;
 mod searching;
+mod server_time;
 mod session;
 mod settling;
 mod silence;
@@ -51,6 +57,7 @@ mod tls;
 #[path = "no_tls.rs"]
 mod tls;
 mod trouble;
+mod watch;
 mod watching;
 
 use std::sync::Arc;

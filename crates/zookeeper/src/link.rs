@@ -16,7 +16,7 @@ use zookeeper_client::{
 };
 
 use crate::connection::{Connection, Watcher, Wire};
-use crate::silence::Missing;
+use crate::missing::MissingReply;
 
 /// A reply under way.
 pub(crate) type Asked<T, E = Said> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
@@ -68,7 +68,7 @@ enum Way {
     Lost(Vec<Queued>),
     /// The session is being closed: new requests are refused. The close itself is a missing answer too, if there is a
     /// connection.
-    Closing(Arc<Wire>, Option<Missing>),
+    Closing(Arc<Wire>, Option<MissingReply>),
     Over,
 }
 
@@ -105,7 +105,7 @@ impl Link {
                     return;
                 }
                 Way::Closing(wire, missing) => {
-                    *missing = Some(connection.wire.wanting.ask());
+                    *missing = Some(connection.wire.missing.ask());
                     *wire = connection.wire.clone();
                     return; // dropping its last client ends the session
                 }
@@ -126,7 +126,7 @@ impl Link {
         let before = match &*way {
             Way::Open(connection) => {
                 let wire = connection.wire.clone();
-                let missing = wire.wanting.ask();
+                let missing = wire.missing.ask();
                 std::mem::replace(&mut *way, Way::Closing(wire, Some(missing)))
             }
             Way::Lost(_) => std::mem::replace(&mut *way, Way::Closing(Arc::default(), None)),

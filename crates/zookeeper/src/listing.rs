@@ -1,15 +1,18 @@
 //! A line as the children of its node show it.
 
 use tidelock_core::{ClaimId, Kind, Token, Weight};
-use tidelock_model::{ShownClaim, ShownLine};
+use tidelock_model::{ShownClaim, ShownLine, Watch};
 use zookeeper_client::Stat;
 
-use crate::gathering::Listed;
 use crate::nodes::Node;
 use crate::resized::Resized;
+use crate::watch::Target;
 
 /// The longest list of children that other clients can read: a packet of the Java client has a megabyte by default.
 const LONGEST: usize = 1_000_000;
+
+/// The children of a line, and the stamp of our own claims when the list was requested.
+pub(crate) type Listed = (Vec<String>, Stat, u64);
 
 /// One list of a line's children.
 #[derive(Debug)]
@@ -22,6 +25,14 @@ pub(crate) struct Listing {
     /// A child that is not one of ours.
     pub(crate) strange: Option<String>,
     pub(crate) is_too_long: bool,
+}
+
+/// A line as it was seen.
+#[derive(Debug)]
+pub(crate) struct LineView {
+    pub(crate) listing: Listing,
+    pub(crate) resized: Option<Resized>,
+    pub(crate) line: ShownLine,
 }
 
 /// One claim in the line.
@@ -103,6 +114,19 @@ impl Listing {
     }
 }
 
+impl LineView {
+    /// The node or line to watch in the store. None: the claim is not in the line.
+    pub(crate) fn target(&self, watch: Watch) -> Option<Target> {
+        match watch {
+            Watch::Line => Some(Target::Line),
+            Watch::Claim(id) => {
+                let node = self.listing.find(id)?.nodes().next_back()?;
+                Some(Target::Node(node.clone()))
+            }
+        }
+    }
+}
+
 impl Standing {
     fn new(node: &Node, child: String) -> Self {
         let Node { id, kind, weight, capacity, sequence } = *node;
@@ -113,11 +137,6 @@ impl Standing {
         self.weight = Weight::new(self.weight.get().saturating_add(weight.get())).unwrap_or(Weight::MAX);
         self.more.push(child);
     }
-}
-
-/// Sequences overflow, so they are compared by difference: less than half the range ahead is later.
-pub(crate) fn is_before(sequence: i32, other: i32) -> bool {
-    sequence.wrapping_sub(other) < 0
 }
 
 #[cfg(test)]

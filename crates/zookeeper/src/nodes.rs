@@ -5,7 +5,7 @@
 //! forbids in a path are escaped.
 
 use tidelock_core::backend::{Claim, escape, unescape};
-use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, SessionId, Token, Weight};
 
 /// A namespace: the beginning of our paths.
 #[derive(Clone, Debug)]
@@ -118,6 +118,22 @@ pub(crate) fn beginnings(claim: &Claim, declared: Weight) -> Vec<String> {
     }
 }
 
+/// Sequences overflow, so they are compared by difference: less than half the range ahead is later.
+pub(crate) fn is_before(sequence: i32, other: i32) -> bool {
+    sequence.wrapping_sub(other) < 0
+}
+
+/// A token holds a transaction number below 2^48: enough for 65 535 elections.
+pub(crate) fn token(czxid: i64) -> Result<Token> {
+    let order = u64::try_from(czxid).ok().and_then(Token::from_order);
+    order.ok_or_else(|| {
+        let wrong = format!(
+            "transaction {czxid:#x} does not fit a token: this ensemble has had more than 65535 elections"
+        );
+        Error::new(ErrorKind::Unsupported, wrong)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +202,15 @@ mod tests {
             "",
         ] {
             assert_eq!(Node::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn transactions_are_tokens_until_they_do_not_fit() {
+        assert_eq!(token(7).unwrap().get(), 7 << 5);
+        assert_eq!(token((1 << 48) - 1).unwrap().store_order(), (1 << 48) - 1);
+        for czxid in [1 << 48, -1] {
+            assert_eq!(token(czxid).unwrap_err().kind(), ErrorKind::Unsupported);
         }
     }
 }

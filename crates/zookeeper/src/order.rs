@@ -7,9 +7,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tidelock_core::{Kind, SessionId};
 
-use crate::books::What;
-use crate::listing::Standing;
-use crate::watching::Seen;
+use crate::listing::{LineView, Standing};
+use crate::watch::Target;
 
 /// How many claims are remembered.
 const MOST: usize = 1_000;
@@ -36,7 +35,7 @@ pub(crate) struct Ahead {
 }
 
 impl Order {
-    pub(crate) fn of(seen: &Seen, session: SessionId) -> Self {
+    pub(crate) fn of(seen: &LineView, session: SessionId) -> Self {
         if seen.line.claims.iter().any(|claim| claim.kind != Kind::Mutex) {
             return Self::default();
         }
@@ -64,11 +63,15 @@ impl Order {
     }
 
     /// Our first waiter, and what to watch for it. `stands` tells which of our claims are still there.
-    pub(crate) fn first(&self, waiting: &BTreeSet<u64>, stands: impl Fn(u64) -> bool) -> Option<(u64, What)> {
+    pub(crate) fn first(
+        &self,
+        waiting: &BTreeSet<u64>,
+        stands: impl Fn(u64) -> bool,
+    ) -> Option<(u64, Target)> {
         let (position, number) = self.first_of(waiting)?;
         let still = |stood: &&Stood| stood.own.is_none_or(&stands);
         let ahead = self.0.range(..position).rev().find(still)?;
-        Some((number, ahead.own.map_or_else(|| What::Node(ahead.node.clone()), What::Own)))
+        Some((number, ahead.own.map_or_else(|| Target::Node(ahead.node.clone()), Target::Own)))
     }
 
     /// Our first waiter, and the claims its turn depends on. None: it depends on one of ours or on too many, or the
@@ -110,9 +113,9 @@ mod tests {
     #[test]
     fn the_first_of_ours_waits_for_whoever_is_right_ahead_of_it() {
         let all = |_| true;
-        let node = |number, node: &str| Some((number, What::Node(node.to_owned())));
+        let node = |number, node: &str| Some((number, Target::Node(node.to_owned())));
         assert_eq!(order("a b 1 2").first(&waiting(&[1, 2]), all), node(1, "b"));
-        assert_eq!(order("a 1 2").first(&waiting(&[2]), all), Some((2, What::Own(1))));
+        assert_eq!(order("a 1 2").first(&waiting(&[2]), all), Some((2, Target::Own(1))));
         assert_eq!(order("a 1 2").first(&waiting(&[2]), |number| number != 1), node(2, "a"));
         assert_eq!(order("1 2").first(&waiting(&[2]), |number| number != 1), None, "it may have its turn");
         assert_eq!(order("a 1").first(&waiting(&[2]), all), None, "it came later");

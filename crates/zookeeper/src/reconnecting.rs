@@ -11,7 +11,7 @@ use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo, SessionState
 use crate::connection::{Connection, Wire};
 use crate::dial::{Dial, Dialled, Refused};
 use crate::link;
-use crate::session::Desk;
+use crate::open_session::OpenSession;
 use crate::silence::Doubt;
 
 /// The pause between two rounds of the servers, at first and at most.
@@ -37,7 +37,7 @@ enum Again {
     Over,
 }
 
-impl Desk {
+impl OpenSession {
     /// Reconnects whenever the connection is lost, until the session is over or closed.
     pub(crate) async fn stay(self: Arc<Self>, ticket: Ticket) {
         let Ticket { dial, mut session, mut wire, mut host, mut doubt } = ticket;
@@ -45,7 +45,7 @@ impl Desk {
         loop {
             let state = tokio::select! {
                 state = wire.ended() => state,
-                () = doubt.is_justified(&self.link, &dial, &host, &wire.wanting) => {
+                () = doubt.is_justified(&self.link, &dial, &host, &wire.missing) => {
                     doubt.gave_up();
                     wire.give_up();
                     wire.ended().await
@@ -131,12 +131,12 @@ impl Desk {
         let sent = self.clock.now();
         let confirming = link::confirm(&connection, self.nodes.root());
         self.link.attach(connection);
-        let desk = self.clone();
+        let session = self.clone();
         self.runtime.spawn(async move {
             match confirming.await {
                 Ok(_) | Err(MultiWriteError::OperationFailed { source: Said::NoNode, .. }) => {
-                    desk.lease.answered(sent, desk.clock.now());
-                    desk.signals.look_everywhere();
+                    session.lease.answered(sent, session.clock.now());
+                    session.signals.look_everywhere();
                 }
                 Err(_) => {} // it is lost again
             }

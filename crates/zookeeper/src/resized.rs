@@ -2,7 +2,7 @@
 
 use tidelock_core::Weight;
 
-use crate::listing::is_before;
+use crate::nodes::is_before;
 
 /// A capacity that was written down. Sequences are compared by difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,12 +7,11 @@ use tidelock_core::{Error, ErrorKind, Kind, Name, Result, Weight};
 use tidelock_model::{Place, place, touches};
 use zookeeper_client::{Error as Said, MultiWriteError};
 
-use crate::books::Usage;
-use crate::gathering::{Answer, Listed, What};
 use crate::link::Change;
-use crate::listing::Listing;
-use crate::session::Desk;
-use crate::watching::Seen;
+use crate::listing::{LineView, Listed, Listing};
+use crate::open_session::OpenSession;
+use crate::own_claims::Usage;
+use crate::request::{Action, Answer};
 
 /// The decision about a claim that stands in line.
 enum Verdict {
@@ -33,7 +32,7 @@ struct Anew {
     beside: Option<String>,
 }
 
-impl Desk {
+impl OpenSession {
     /// Finds the place of a claim that stands in line, and whether it may stay there.
     pub(crate) async fn settle(
         self: &Arc<Self>,
@@ -67,12 +66,16 @@ impl Desk {
         }
     }
 
-    fn verdict(&self, claim: &Claim, seen: &Seen, was_beside_another: bool) -> Verdict {
+    fn verdict(&self, claim: &Claim, seen: &LineView, was_beside_another: bool) -> Verdict {
         if let Err(why) = self.may_be_used(&claim.name, seen) {
             return Verdict::Refused(why);
         }
         let Some(first) = seen.listing.standing.first() else { return Verdict::Gone };
-        if seen.listing.find(claim.id).is_some_and(|mine| self.books.stands_elsewhere(claim.id, &mine.node)) {
+        if seen
+            .listing
+            .find(claim.id)
+            .is_some_and(|mine| self.own_claims.stands_elsewhere(claim.id, &mine.node))
+        {
             return Verdict::Elsewhere;
         }
         match place(&seen.line, claim.id) {
@@ -95,7 +98,7 @@ impl Desk {
     }
 
     /// Whether the claim is the first in line and declares a size that its caller did not ask for.
-    fn has_borrowed(&self, claim: &Claim, seen: &Seen) -> bool {
+    fn has_borrowed(&self, claim: &Claim, seen: &LineView) -> bool {
         let is_borrowed = |first: &tidelock_model::ShownClaim| {
             first.id == claim.id
                 && first.declared != claim.capacity
@@ -103,11 +106,14 @@ impl Desk {
         };
         claim.kind == Kind::Semaphore
             && seen.line.claims.first().is_some_and(is_borrowed)
-            && seen.listing.find(claim.id).is_some_and(|mine| self.books.held(claim.id, &mine.node).is_none())
+            && seen
+                .listing
+                .find(claim.id)
+                .is_some_and(|mine| self.own_claims.held(claim.id, &mine.node).is_none())
     }
 
     /// Whether a claim that cannot wait may join this line, as it was seen.
-    pub(crate) fn may_come(&self, claim: &Claim, seen: &Seen) -> Result<()> {
+    pub(crate) fn may_come(&self, claim: &Claim, seen: &LineView) -> Result<()> {
         self.may_be_used(&claim.name, seen)?;
         match seen.line.in_use() {
             Some((kind, _)) if kind != claim.kind => Err(Error::other_kind(kind)),
@@ -118,7 +124,7 @@ impl Desk {
     }
 
     /// Whether this path is a line, and short enough for others to list.
-    fn may_be_used(&self, name: &Name, seen: &Seen) -> Result<()> {
+    fn may_be_used(&self, name: &Name, seen: &LineView) -> Result<()> {
         let wrong = |kind, message: String| Err(Error::new(kind, message));
         if let Some(strange) = &seen.listing.strange {
             let line = self.nodes.line(name);
@@ -147,14 +153,14 @@ impl Desk {
         Anew { size, beside }: Anew,
     ) -> Result<Result<Listed, Said>> {
         let line = self.nodes.line(&claim.name);
-        let Some(old) = self.books.stands_anew(&claim.name, claim.id) else {
+        let Some(old) = self.own_claims.stands_anew(&claim.name, claim.id) else {
             return Ok(self.list(&claim.name).await); // its turn was seen meanwhile, or it is gone
         };
         let mut nodes: Vec<_> = beside.iter().map(|node| Change::Check(format!("{line}/{node}"))).collect();
         nodes.extend(old.nodes.iter().rev().map(|node| Change::Delete(format!("{line}/{node}"))));
         nodes.extend(self.nodes_of(claim, size, &line));
         let sent = self.clock.now();
-        let asking = What::Join { nodes, is_listed: true };
+        let asking = Action::Join { nodes, is_listed: true };
         let Answer { made, listing } = self.gather(claim.id, &claim.name, asking).await;
         match made {
             Ok(made) => {
@@ -177,13 +183,13 @@ impl Desk {
     /// Remembers the line's size. This client declares it next time, so that it need not stand in line twice.
     pub(crate) fn remember(&self, claim: &Claim, size: Weight) {
         if claim.kind == Kind::Semaphore {
-            self.books.set_size(&claim.name, Some(size).filter(|size| *size != claim.capacity));
+            self.own_claims.set_size(&claim.name, Some(size).filter(|size| *size != claim.capacity));
         }
     }
 
     /// The size to declare, unless the claim creates the line.
     pub(crate) fn declared(&self, claim: &Claim) -> Weight {
-        let size = if claim.kind == Kind::Semaphore { self.books.size(&claim.name) } else { None };
+        let size = if claim.kind == Kind::Semaphore { self.own_claims.size(&claim.name) } else { None };
         size.unwrap_or(claim.capacity)
     }
 
@@ -191,12 +197,12 @@ impl Desk {
         self: &Arc<Self>,
         claim: &Claim,
         patience: Patience,
-        seen: &Seen,
+        seen: &LineView,
     ) -> Result<tidelock_core::backend::Place> {
         let mine = seen.line.each().find(|(mine, _)| mine.id == claim.id);
         if let Some((mine, true)) = mine {
             let standing = seen.listing.find(claim.id);
-            if standing.and_then(|at| self.books.hold(&claim.name, claim.id, &at.node)).is_none() {
+            if standing.and_then(|at| self.own_claims.hold(&claim.name, claim.id, &at.node)).is_none() {
                 return Ok(tidelock_core::backend::Place::Gone); // it has left meanwhile
             }
             self.seems_alone(&claim.name, seen);
@@ -205,7 +211,7 @@ impl Desk {
             }
             let capacity = seen.line.size(mine);
             self.remember(claim, capacity);
-            let Some(token) = self.books.token(claim.id) else {
+            let Some(token) = self.own_claims.token(claim.id) else {
                 return Ok(tidelock_core::backend::Place::Gone);
             };
             return Ok(tidelock_core::backend::Place::Held {
@@ -223,12 +229,12 @@ impl Desk {
 
     /// A line with one claim that was never resized is most likely used by this client alone, unless other clients were
     /// seen to assume the same.
-    fn seems_alone(&self, name: &Name, seen: &Seen) {
+    fn seems_alone(&self, name: &Name, seen: &LineView) {
         let stat = &seen.listing.stat;
         let was_resized = stat.version % 2 != 0;
         let is_alone = seen.listing.standing.len() == 1 && !was_resized;
-        if is_alone && self.books.usage(name) == Some(Usage::Shared) {
-            self.books.set_usage(name, Usage::Alone(stat.version));
+        if is_alone && self.own_claims.usage(name) == Some(Usage::Shared) {
+            self.own_claims.set_usage(name, Usage::Alone(stat.version));
         }
     }
 

@@ -10,14 +10,13 @@
 //! Another server would prove nothing about this one. The request on this connection is polled by a task of our own, so
 //! a caller that does not poll its future is not taken for silence.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock_core::backend::{Clock, Moment, Sleep, boot_clock};
-use tokio::sync::Notify;
+use tidelock_core::backend::{Moment, Sleep, boot_clock};
 
 use crate::dial::Dial;
 use crate::link::Link;
+use crate::missing::MissingReplies;
 
 /// How long a connection may be silent before it is compared with a new one, if the options allow that long.
 const DOUBT: Duration = Duration::from_millis(500);
@@ -57,10 +56,10 @@ impl Doubt {
     }
 
     /// Waits until the link's connection to that server is taken for dead.
-    pub(crate) async fn is_justified(&self, link: &Link, dial: &Dial, host: &str, wanting: &Wanting) {
+    pub(crate) async fn is_justified(&self, link: &Link, dial: &Dial, host: &str, missing: &MissingReplies) {
         let clock = boot_clock();
         loop {
-            wanting.silent_for(|now| self.patience(now), &clock).await;
+            missing.silent_for(|now| self.patience(now), &clock).await;
             let asked = link.stat("/");
             let began = clock.now();
             let here = async {
@@ -77,99 +76,11 @@ impl Doubt {
             };
             tokio::select! {
                 biased;
-                () = here => wanting.hears_all_until(began),
-                is_answered = there => if is_answered && wanting.is_silent_since(began) {
+                () = here => missing.hears_all_until(began),
+                is_answered = there => if is_answered && missing.is_silent_since(began) {
                     return;
                 }
             }
-        }
-    }
-}
-
-/// Whether replies are missing on a connection.
-#[derive(Debug, Default)]
-pub(crate) struct Wanting {
-    state: Mutex<State>,
-    /// A request is under way, and before none was.
-    begun: Notify,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    under_way: usize,
-    /// When the last request was sent.
-    last: Option<Moment>,
-    /// Since when nothing was heard, if a request is under way that may still get a reply.
-    since: Option<Moment>,
-}
-
-impl Wanting {
-    /// A request is sent.
-    pub(crate) fn ask(self: &Arc<Self>) -> Missing {
-        let mut state = self.state();
-        let now = boot_clock().now();
-        state.under_way += 1;
-        state.last = Some(now);
-        if state.since.is_none() {
-            state.since = Some(now);
-            self.begun.notify_one();
-        }
-        drop(state);
-        Missing(self.clone())
-    }
-
-    /// Waits until a request is under way and nothing was heard for that long.
-    async fn silent_for(&self, long: impl Fn(Moment) -> Duration, clock: &Arc<dyn Clock>) {
-        loop {
-            let long = long(clock.now());
-            let silent_at = self.state().since.map(|since| since + long);
-            match silent_at {
-                Some(at) if at <= clock.now() => return,
-                Some(at) => Sleep::until(clock, at).await,
-                None => {
-                    self.begun.notified().await;
-                    // The limit cannot be reached before this. Sleeping here also saves a wake-up for each of many
-                    // requests.
-                    Sleep::until(clock, clock.now() + long).await;
-                }
-            }
-        }
-    }
-
-    fn is_silent_since(&self, then: Moment) -> bool {
-        self.state().since.is_some_and(|since| since <= then)
-    }
-
-    /// All requests sent until then have got their replies: a future that still misses its reply is not being polled.
-    fn hears_all_until(&self, then: Moment) {
-        let mut state = self.state();
-        if state.last.is_none_or(|last| last <= then) {
-            state.since = None;
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A missing reply.
-pub(crate) struct Missing(Arc<Wanting>);
-
-impl Missing {
-    /// The reply has come.
-    pub(crate) fn heard(&self) {
-        let mut state = self.0.state();
-        state.since = (state.under_way > 1).then(|| boot_clock().now());
-    }
-}
-
-impl Drop for Missing {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.under_way -= 1;
-        if state.under_way == 0 {
-            state.since = None;
         }
     }
 }

@@ -12,14 +12,15 @@ use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as Said};
 
 use crate::address::{Address, SERVERS_OWN};
-use crate::books::Books;
 use crate::dial::{Dial, Dialled};
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::nodes::Nodes;
+use crate::open_session::OpenSession;
+use crate::own_claims::OwnClaims;
 use crate::reconnecting::Ticket;
-use crate::searching::Searches;
-use crate::session::{Desk, ZooKeeperSession};
+use crate::searches::Searches;
+use crate::session::ZooKeeperSession;
 use crate::silence::Doubt;
 use crate::tls::Tls;
 use crate::{check, gathering, trouble};
@@ -206,13 +207,13 @@ impl Backend for Store {
             checked = check::permissions(&link, &nodes, id, &*clock) => checked?,
             _ = ticket.wire.ended() => return Err(trouble::from(&Said::ConnectionLoss, &self.name)),
         };
-        let desk = Desk {
+        let session = OpenSession {
             id,
             label: options.label.clone(),
             nodes,
             link,
             lease,
-            books: Books::of(id),
+            own_claims: OwnClaims::of(id),
             lane: Lane::new(gathering::MOST),
             searches: Searches::default(),
             clock,
@@ -221,6 +222,6 @@ impl Backend for Store {
             runtime: Handle::current(),
         };
         self.has_served.store(true, Ordering::Relaxed);
-        Ok(Arc::new(ZooKeeperSession::new(desk, ticket)))
+        Ok(Arc::new(ZooKeeperSession::new(session, ticket)))
     }
 }

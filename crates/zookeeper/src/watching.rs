@@ -10,54 +10,33 @@ use std::sync::Arc;
 
 use tidelock_core::backend::{Grant, Sight};
 use tidelock_core::{ClaimId, Kind, Name, Result, Weight};
-use tidelock_model::{Place, ShownLine, Watch, places, touches};
+use tidelock_model::{Place, places, touches};
 use zookeeper_client::{Error as Said, Stat};
 
-use crate::books::{Behind, Task, Turn, What};
 use crate::connection::Watcher;
-use crate::gathering::Listed;
 use crate::link::Asked;
-use crate::listing::{Listing, Standing};
+use crate::listing::{LineView, Listed, Listing, Standing};
+use crate::open_session::OpenSession;
 use crate::order::Ahead;
+use crate::own_claims::{Behind, Turn};
 use crate::resized::Resized;
-use crate::session::Desk;
+use crate::watch::{AbortOnDrop, Target};
 
-/// A line as it was seen.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) listing: Listing,
-    pub(crate) resized: Option<Resized>,
-    pub(crate) line: ShownLine,
-}
-
-impl Seen {
-    /// The node or line to watch in the store. None: the claim is not in the line.
-    pub(crate) fn what(&self, watch: Watch) -> Option<What> {
-        match watch {
-            Watch::Line => Some(What::Line),
-            Watch::Claim(id) => {
-                let node = self.listing.find(id)?.nodes().next_back()?;
-                Some(What::Node(node.clone()))
-            }
-        }
-    }
-}
-
-impl Desk {
+impl OpenSession {
     /// Asks for the children of a line.
     pub(crate) fn list(&self, name: &Name) -> Asked<Listed> {
-        let stamp = self.books.stamp(name);
+        let stamp = self.own_claims.stamp(name);
         stamped(self.link.list(&self.nodes.line(name)), stamp)
     }
 
     /// The same, after our server has caught up with the leader.
     pub(crate) fn list_latest(&self, name: &Name) -> Asked<Listed> {
-        let stamp = self.books.stamp(name);
+        let stamp = self.own_claims.stamp(name);
         stamped(self.link.list_latest(&self.nodes.line(name)), stamp)
     }
 
     /// The line as these children show it, with the capacity from its data.
-    pub(crate) async fn see(&self, name: &Name, mut listing: Listing) -> Result<Seen, Said> {
+    pub(crate) async fn see(&self, name: &Name, mut listing: Listing) -> Result<LineView, Said> {
         let mut resized = None;
         if listing.has_data() {
             match self.link.read(&self.nodes.line(name)).await {
@@ -70,11 +49,11 @@ impl Desk {
             }
         }
         let token = |standing: &Standing| match standing.id.session == self.id {
-            true => self.books.held(standing.id, &standing.node),
+            true => self.own_claims.held(standing.id, &standing.node),
             false => None,
         };
         let line = listing.line(resized.as_ref(), token);
-        Ok(Seen { listing, resized, line })
+        Ok(LineView { listing, resized, line })
     }
 
     /// Looks for these claims of ours, and keeps a watch for our first waiter.
@@ -117,28 +96,29 @@ impl Desk {
     }
 
     /// Whether the list shows one of our claims at a node that it has left.
-    fn is_seen_elsewhere(&self, seen: &Seen, id: ClaimId) -> bool {
-        seen.listing.find(id).is_some_and(|standing| self.books.stands_elsewhere(id, &standing.node))
+    fn is_seen_elsewhere(&self, seen: &LineView, id: ClaimId) -> bool {
+        seen.listing.find(id).is_some_and(|standing| self.own_claims.stands_elsewhere(id, &standing.node))
     }
 
     /// The grant of one of our claims, if it is recorded as held at this node.
-    fn granted(&self, seen: &Seen, id: ClaimId) -> Option<(ClaimId, Grant)> {
+    fn granted(&self, seen: &LineView, id: ClaimId) -> Option<(ClaimId, Grant)> {
         let capacity = seen.line.claim(id).map(|claim| seen.line.size(claim))?;
         let node = &seen.listing.find(id)?.node;
-        self.books.held(id, node).map(|token| (id, Grant { token, capacity }))
+        self.own_claims.held(id, node).map(|token| (id, Grant { token, capacity }))
     }
 
     /// Records which of our claims were seen to have their turn. Returns those that are news. Their joins may still be
     /// about to be answered from an older list.
-    fn hold_all(&self, name: &Name, seen: &Seen) -> Vec<ClaimId> {
+    fn hold_all(&self, name: &Name, seen: &LineView) -> Vec<ClaimId> {
         let places = seen.line.each().zip(&seen.listing.standing);
         let held = places.filter(|((claim, is_held), _)| *is_held && claim.id.session == self.id);
-        let is_news = |standing: &&Standing| self.books.hold(name, standing.id, &standing.node) == Some(true);
+        let is_news =
+            |standing: &&Standing| self.own_claims.hold(name, standing.id, &standing.node) == Some(true);
         held.map(|(_, standing)| standing).filter(is_news).map(|standing| standing.id).collect()
     }
 
     /// Tells these claims of ours of their turn.
-    fn tell(&self, name: &Name, seen: &Seen, turns: Vec<ClaimId>) {
+    fn tell(&self, name: &Name, seen: &LineView, turns: Vec<ClaimId>) {
         for id in turns {
             if touches(&seen.line, id) {
                 self.touch(name, &seen.listing, id);
@@ -150,7 +130,7 @@ impl Desk {
     }
 
     /// Watches for our first waiter in a line, as it was seen.
-    pub(crate) fn arm(self: &Arc<Self>, name: &Name, seen: &Seen) {
+    pub(crate) fn arm(self: &Arc<Self>, name: &Name, seen: &LineView) {
         let turns = self.hold_all(name, seen);
         self.watch_and_tell(name, seen, turns);
     }
@@ -161,13 +141,13 @@ impl Desk {
     ///
     /// The view is recorded before any claim is told. A holder may release at once, and the next claim then relies on
     /// this record, not on a list of its own.
-    fn watch_and_tell(self: &Arc<Self>, name: &Name, seen: &Seen, mut turns: Vec<ClaimId>) {
+    fn watch_and_tell(self: &Arc<Self>, name: &Name, seen: &LineView, mut turns: Vec<ClaimId>) {
         self.watch_for_the_first(name, seen);
         turns.extend(self.hold_all(name, seen));
         self.tell(name, seen, turns);
     }
 
-    fn watch_for_the_first(self: &Arc<Self>, name: &Name, seen: &Seen) {
+    fn watch_for_the_first(self: &Arc<Self>, name: &Name, seen: &LineView) {
         let ours = || {
             let places = places(&seen.line).zip(&seen.listing.standing);
             places.filter(|((claim, _), _)| claim.id.session == self.id)
@@ -176,15 +156,15 @@ impl Desk {
         let misplaced = ours().filter(|((_, place), _)| is_misplaced(place));
         let misplaced = misplaced.map(|((claim, _), standing)| (claim.id.number, standing.node.as_str()));
         // They are already moving to another place, unless they waited here before the line changed to another size.
-        let must_go = self.books.does_any_stand(name, misplaced);
-        let behind = self.books.saw(name, seen, self.watching(name, seen.listing.stat.cversion));
+        let must_go = self.own_claims.does_any_stand(name, misplaced);
+        let behind = self.own_claims.saw(name, seen, self.watching(name, seen.listing.stat.cversion));
         self.go_on(name, &behind);
         if must_go {
             self.signals.look(name);
         }
         if ours().any(|((claim, place), _)| place != Place::Held && claim.kind == Kind::Semaphore) {
             let version = seen.listing.stat.version;
-            self.books
+            self.own_claims
                 .watch_capacity(name, || self.spawn(self.clone().watch_capacity(name.clone(), version)));
         }
     }
@@ -195,9 +175,9 @@ impl Desk {
         self: &Arc<Self>,
         name: &Name,
         cversion: i32,
-    ) -> impl Fn(u64, What) -> Task + use<> {
-        let (desk, name) = (self.clone(), name.clone());
-        move |serial, what| desk.spawn(desk.clone().watch(name.clone(), serial, what, cversion))
+    ) -> impl Fn(u64, Target) -> AbortOnDrop + use<> {
+        let (session, name) = (self.clone(), name.clone());
+        move |serial, target| session.spawn(session.clone().watch(name.clone(), serial, target, cversion))
     }
 
     /// If nothing is watched for our first waiter, all claims known to have stood ahead of it may have left. If they
@@ -206,22 +186,22 @@ impl Desk {
         if *behind == Behind::Watched {
             return;
         }
-        let (desk, name) = (self.clone(), name.clone());
+        let (session, name) = (self.clone(), name.clone());
         self.runtime.spawn(async move {
-            if !desk.has_turn(&name).await {
-                desk.signals.look(&name);
+            if !session.has_turn(&name).await {
+                session.signals.look(&name);
             }
         });
     }
 
-    async fn watch(self: Arc<Self>, name: Name, serial: u64, what: What, cversion: i32) {
+    async fn watch(self: Arc<Self>, name: Name, serial: u64, target: Target, cversion: i32) {
         let line = self.nodes.line(&name);
-        let watching = match what {
-            What::Own(_) => return,
-            What::Node(node) => {
+        let watching = match target {
+            Target::Own(_) => return,
+            Target::Node(node) => {
                 let set = self.link.watch_node(&format!("{line}/{node}")).await;
                 // The node may have been written to since it was seen. No list would show that.
-                if set.as_ref().is_ok_and(|(stat, _)| !self.books.is_set(&name, serial, stat.version)) {
+                if set.as_ref().is_ok_and(|(stat, _)| !self.own_claims.is_set(&name, serial, stat.version)) {
                     return self.signals.look(&name);
                 }
                 match set {
@@ -231,14 +211,14 @@ impl Desk {
                     set => set.map(|(_, watcher)| Some(watcher)),
                 }
             }
-            What::Line => self.watch_line(&line, cversion).await,
+            Target::Line => self.watch_line(&line, cversion).await,
         };
         let has_changed = changes(watching).await;
         // Taking the turn drops the watch and so ends this task: no code after it may be needed.
         if has_changed && self.has_turn(&name).await {
             return;
         }
-        self.books.watched(&name, serial);
+        self.own_claims.watched(&name, serial);
         if has_changed {
             self.signals.look(&name);
         }
@@ -253,14 +233,15 @@ impl Desk {
     /// Whether our first waiter has its turn now: in a mutex's line, when all that stood ahead of it have left. Reads
     /// only their nodes and its own, not the whole line, which may be long. False: list the line to find out.
     async fn has_turn(self: &Arc<Self>, name: &Name) -> bool {
-        let Some(Ahead { number, node, nodes }) = self.books.ahead(name) else { return false };
+        let Some(Ahead { number, node, nodes }) = self.own_claims.ahead(name) else { return false };
         let line = self.nodes.line(name);
         let paths = std::iter::once(&node).chain(&nodes).map(|node| format!("{line}/{node}")).collect();
         let Ok(there) = self.link.read_all(paths).await else { return false };
         let is_first = there
             .split_first()
             .is_some_and(|(own, ahead)| own.is_some() && ahead.iter().all(Option::is_none));
-        let turn = if is_first { self.books.turn(name, number, &node, self.watching(name, 0)) } else { None };
+        let turn =
+            if is_first { self.own_claims.turn(name, number, &node, self.watching(name, 0)) } else { None };
         turn.map(|turn| self.takes_turn(name, number, &turn)).is_some()
     }
 
@@ -277,7 +258,7 @@ impl Desk {
         let watching = self.link.watch_node(&self.nodes.line(&name)).await;
         let watching = watching.map(|(stat, watcher)| (stat.version == version).then_some(watcher));
         let has_changed = changes(watching).await;
-        self.books.watched_capacity(&name);
+        self.own_claims.watched_capacity(&name);
         if has_changed {
             self.signals.look(&name);
         }
@@ -296,8 +277,8 @@ impl Desk {
         }
     }
 
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Task {
-        Task(self.runtime.spawn(work).abort_handle())
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortOnDrop {
+        AbortOnDrop(self.runtime.spawn(work).abort_handle())
     }
 }
 

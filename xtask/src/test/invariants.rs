@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Job;
+use super::imports::Imports;
+use super::{Job, circles};
 use crate::place;
 use crate::tally::Tally;
 use crate::workspace::{Dependency, Package, Workspace};
@@ -26,6 +27,7 @@ const INVARIANTS: &[(&str, Check)] = &[
     ("xtask depends on no crate of Tidelock", xtask_is_alone),
     ("the playground depends on the model alone", playground_needs_the_model_alone),
     ("no file or folder has a catch-all name", no_drawers),
+    ("no circle among the files of a crate", no_circles),
     ("every crate inherits the workspace's lints", lints_are_inherited),
     ("every library's manifest says what it is", manifests_are_complete),
     ("docs/ARCHITECTURE.md describes every library", architecture_is_whole),
@@ -37,6 +39,16 @@ const BACKENDS: [&str; 5] =
 
 /// The crates that test and measure backends.
 const ABOVE_BACKENDS: [&str; 2] = ["tidelock-conformance", "tidelock-bench"];
+
+/// The crates whose files import each other in no circle.
+const WITHOUT_CIRCLES: [&str; 6] = [
+    "tidelock-model",
+    "tidelock-memory",
+    "tidelock-zookeeper",
+    "tidelock-conformance",
+    "tidelock-bench",
+    "tidelock",
+];
 
 /// Names that say nothing about the contents.
 const DRAWERS: [&str; 8] = ["utils", "util", "helpers", "helper", "common", "misc", "shared", "stuff"];
@@ -174,6 +186,26 @@ fn no_drawers(workspace: &Workspace) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn no_circles(workspace: &Workspace) -> Result<(), String> {
+    for name in WITHOUT_CIRCLES {
+        let src = package(workspace, name)?.dir.join("src");
+        if let Some(circle) = circles::shortest(&imports_in(&src)?) {
+            let files: Vec<_> = circle.iter().map(|file| file.display().to_string()).collect();
+            return Err(format!("in {}, each imports the next: {}", src.display(), files.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+/// The imports of the files that users get.
+fn imports_in(src: &Path) -> Result<Imports, String> {
+    let mut files = Vec::new();
+    for file in place::files_below(src).iter().filter(|file| is_product(file)) {
+        files.push((file.strip_prefix(src).unwrap_or(file).to_owned(), read(file)?));
+    }
+    Ok(Imports::of(files))
 }
 
 fn lints_are_inherited(workspace: &Workspace) -> Result<(), String> {

@@ -4,11 +4,13 @@
 //! which counts as one failure. Only a failed build ends the run early, because no later step could say more. The last
 //! line is the score alone.
 
+mod circles;
 mod conformance;
 mod contract;
 mod examples;
 mod fence;
 mod format;
+mod imports;
 mod invariants;
 mod lints;
 mod package;

@@ -37,7 +37,7 @@ impl Memory {
 
 impl Subject for Memory {
     type Bare = Bare;
-    type Baton = Bare;
+    type BareHandOff = Bare;
     type Stock = Number;
 
     fn name(&self) -> &'static str {

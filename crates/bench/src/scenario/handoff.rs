@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidelock_core::Locks;
 
-use super::Plan;
+use super::plan::Plan;
 use super::relay::Relay;
 use crate::Result;
 use crate::count::Counts;
@@ -53,7 +53,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
 }
 
 impl<B: Exclusion> Pair<B> {
-    async fn start<S: Subject<Baton = B>>(
+    async fn start<S: Subject<BareHandOff = B>>(
         subject: &S,
         clients: &[Arc<dyn Locks>],
         more: usize,

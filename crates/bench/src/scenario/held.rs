@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tidelock_core::Locks;
 
-use super::Plan;
+use super::plan::Plan;
 use crate::Result;
 use crate::crowd::Crowd;
 use crate::exclusion::Exclusion;
@@ -22,7 +22,7 @@ use crate::ours::{self, Ours};
 use crate::report::{Row, Section};
 use crate::slices::turns;
 use crate::subject::{Load, Subject};
-use crate::worker::{Crew, Errand};
+use crate::worker::{Crew, WorkerTask};
 
 /// The ttl of the client that holds while others take. Renewals are a third of it apart, so each slice sees one.
 const TTL: Duration = Duration::from_secs(3);
@@ -62,7 +62,7 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
 
 /// The memory of this many names in one process, and the durations of their renewals.
 async fn standing<S: Subject>(subject: &S, flags: &[String], names: usize) -> Result<Vec<Row>> {
-    let mut crew = Crew::start(flags, &Errand::Hold { names }, 1)?;
+    let mut crew = Crew::start(flags, &WorkerTask::Hold { names }, 1)?;
     let before = load(subject).await?.memory;
     let grown = crew.step()?;
     let after = load(subject).await?.memory;

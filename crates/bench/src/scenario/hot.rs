@@ -1,7 +1,7 @@
 //! `hot`: n tasks, one name. At any time all tasks but one wait, and every hold is passed on in strict order.
 
-use super::Plan;
 use super::pairs::Case;
+use super::plan::Plan;
 use crate::Result;
 use crate::ours::Ours;
 use crate::report::Section;

@@ -1,7 +1,7 @@
 //! `own`: n tasks, each with its own name. No task waits for another; the way to the store and back is measured.
 
-use super::Plan;
 use super::pairs::Case;
+use super::plan::Plan;
 use crate::Result;
 use crate::ours::Ours;
 use crate::report::Section;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidelock_core::Locks;
 
-use super::Plan;
+use super::plan::Plan;
 use crate::Result;
 use crate::count::Counts;
 use crate::effort::Effort;

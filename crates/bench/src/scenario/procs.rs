@@ -1,6 +1,6 @@
 //! `procs`: n processes, one name. Each process is this program again, as a worker ([`crate::worker`]).
 
-use super::Plan;
+use super::plan::Plan;
 use crate::Result;
 use crate::count::Counts;
 use crate::figure::Unit;
@@ -8,7 +8,7 @@ use crate::rate::pairs_per_second;
 use crate::report::{Row, Section};
 use crate::slices::turns;
 use crate::subject::Subject;
-use crate::worker::{Crew, Errand};
+use crate::worker::{Crew, WorkerTask};
 
 const PROCESSES: usize = 4;
 
@@ -29,8 +29,8 @@ pub(super) async fn run<S: Subject>(subject: &S, plan: &Plan) -> Result<Section>
 
 /// The holds of all processes, and the smallest holder's part of its fair share.
 async fn together<S: Subject>(subject: &S, flags: &[String], plan: &Plan) -> Result<(Row, f64)> {
-    let errand = Errand::Contend { name: "bench:procs".into(), slice: plan.slice };
-    let mut crew = Crew::start(flags, &errand, PROCESSES)?;
+    let task = WorkerTask::Contend { name: "bench:procs".into(), slice: plan.slice };
+    let mut crew = Crew::start(flags, &task, PROCESSES)?;
     let bare = subject.bare_hot(1).await?;
     let found = turns(plan.slices, async || Ok((pairs_per_second(&bare, plan.slice).await?, crew.step()?)));
     let found = found.await?;

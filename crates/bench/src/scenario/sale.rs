@@ -11,7 +11,7 @@ use std::time::Instant;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::Plan;
+use super::plan::Plan;
 use super::till::{Atomic, Careless, Locked, LooksFirst, Till};
 use crate::Result;
 use crate::count::Counts;

@@ -13,7 +13,7 @@ use crate::subjects::Bend;
 struct BlocksEveryName(tokio::sync::Mutex<()>);
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(BlocksEveryName::default)
+    super::layer::each(BlocksEveryName::default)
 }
 
 #[async_trait]

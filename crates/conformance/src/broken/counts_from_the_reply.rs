@@ -14,7 +14,7 @@ struct CountsFromTheReply(ManualTime);
 
 pub(super) fn bend(time: &ManualTime) -> Bend {
     let time = time.clone();
-    super::each(move || CountsFromTheReply(time.clone()))
+    super::layer::each(move || CountsFromTheReply(time.clone()))
 }
 
 #[async_trait]

@@ -13,7 +13,7 @@ use crate::subjects::Bend;
 struct DropsNotifications;
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(|| DropsNotifications)
+    super::layer::each(|| DropsNotifications)
 }
 
 #[async_trait]

@@ -15,7 +15,7 @@ use crate::subjects::Bend;
 struct ForgetsALeave(AtomicU64);
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(ForgetsALeave::default)
+    super::layer::each(ForgetsALeave::default)
 }
 
 #[async_trait]

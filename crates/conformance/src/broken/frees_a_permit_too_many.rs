@@ -17,7 +17,7 @@ struct FreesAPermitTooMany {
 }
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::shared(FreesAPermitTooMany::default())
+    super::layer::shared(FreesAPermitTooMany::default())
 }
 
 impl FreesAPermitTooMany {

@@ -13,7 +13,7 @@ use crate::subjects::Bend;
 struct FreesAnother;
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(|| FreesAnother)
+    super::layer::each(|| FreesAnother)
 }
 
 #[async_trait]

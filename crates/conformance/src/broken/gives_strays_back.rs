@@ -15,7 +15,7 @@ struct GivesStraysBack(Arc<dyn Clock>);
 
 pub(super) fn bend(time: &ManualTime) -> Bend {
     let clock = time.clock();
-    super::each(move || GivesStraysBack(clock.clone()))
+    super::layer::each(move || GivesStraysBack(clock.clone()))
 }
 
 #[async_trait]

@@ -15,7 +15,7 @@ struct GrantsOnALostReply(ManualTime);
 
 pub(super) fn bend(time: &ManualTime) -> Bend {
     let time = time.clone();
-    super::each(move || GrantsOnALostReply(time.clone()))
+    super::layer::each(move || GrantsOnALostReply(time.clone()))
 }
 
 #[async_trait]

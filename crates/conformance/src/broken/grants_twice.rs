@@ -19,7 +19,7 @@ struct GrantsTwice {
 }
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::shared(GrantsTwice::default())
+    super::layer::shared(GrantsTwice::default())
 }
 
 #[async_trait]

@@ -13,7 +13,7 @@ use crate::subjects::Bend;
 struct IgnoresThePrefix;
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(|| IgnoresThePrefix)
+    super::layer::each(|| IgnoresThePrefix)
 }
 
 #[async_trait]

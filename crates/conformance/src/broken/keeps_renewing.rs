@@ -14,7 +14,7 @@ use crate::subjects::Bend;
 struct KeepsRenewing;
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(|| KeepsRenewing)
+    super::layer::each(|| KeepsRenewing)
 }
 
 #[async_trait]

@@ -20,7 +20,7 @@ struct LastComeFirst {
 }
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(LastComeFirst::default)
+    super::layer::each(LastComeFirst::default)
 }
 
 #[async_trait]

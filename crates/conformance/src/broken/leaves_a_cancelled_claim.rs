@@ -14,7 +14,7 @@ use crate::subjects::Bend;
 struct LeavesACancelledClaim;
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(|| LeavesACancelledClaim)
+    super::layer::each(|| LeavesACancelledClaim)
 }
 
 #[async_trait]

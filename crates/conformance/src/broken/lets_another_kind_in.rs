@@ -17,7 +17,7 @@ struct LetsAnotherKindIn {
 }
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::shared(LetsAnotherKindIn::default())
+    super::layer::shared(LetsAnotherKindIn::default())
 }
 
 #[async_trait]

@@ -14,7 +14,7 @@ struct LostOnTheFirstFailure(ManualTime);
 
 pub(super) fn bend(time: &ManualTime) -> Bend {
     let time = time.clone();
-    super::each(move || LostOnTheFirstFailure(time.clone()))
+    super::layer::each(move || LostOnTheFirstFailure(time.clone()))
 }
 
 #[async_trait]

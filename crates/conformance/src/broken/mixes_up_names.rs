@@ -15,7 +15,7 @@ use crate::subjects::Bend;
 struct MixesUpNames;
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(|| MixesUpNames)
+    super::layer::each(|| MixesUpNames)
 }
 
 /// The name without empty parts of a path, as a tree would have it.

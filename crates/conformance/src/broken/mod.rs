@@ -15,6 +15,7 @@ mod grants_twice;
 mod ignores_the_prefix;
 mod keeps_renewing;
 mod last_come_first;
+mod layer;
 mod leaves_a_cancelled_claim;
 mod lets_another_kind_in;
 mod lost_on_the_first_failure;
@@ -178,15 +179,4 @@ pub fn all() -> Vec<Broken> {
             blocks_every_name::bend,
         ),
     ]
-}
-
-/// A new layer for each client.
-fn each<L: tidelock_core::backend::Layer>(make: impl Fn() -> L + Send + Sync + 'static) -> Bend {
-    Arc::new(move |_| Arc::new(make()))
-}
-
-/// One layer for all clients of a stage.
-fn shared<L: tidelock_core::backend::Layer>(layer: L) -> Bend {
-    let layer: Arc<dyn tidelock_core::backend::Layer> = Arc::new(layer);
-    Arc::new(move |_| layer.clone())
 }

@@ -15,7 +15,7 @@ struct ReadersPass(ManualTime);
 
 pub(super) fn bend(time: &ManualTime) -> Bend {
     let time = time.clone();
-    super::each(move || ReadersPass(time.clone()))
+    super::layer::each(move || ReadersPass(time.clone()))
 }
 
 #[async_trait]

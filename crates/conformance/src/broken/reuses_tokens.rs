@@ -22,7 +22,7 @@ struct Lines {
 }
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::shared(Retold(Arc::new(ReusesTokens::default())))
+    super::layer::shared(Retold(Arc::new(ReusesTokens::default())))
 }
 
 impl ReusesTokens {

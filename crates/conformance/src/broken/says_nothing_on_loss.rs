@@ -15,7 +15,7 @@ use crate::subjects::Bend;
 struct SaysNothingOnLoss;
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(|| SaysNothingOnLoss)
+    super::layer::each(|| SaysNothingOnLoss)
 }
 
 #[async_trait]

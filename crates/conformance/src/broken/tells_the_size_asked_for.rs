@@ -13,7 +13,7 @@ use crate::subjects::Bend;
 struct TellsTheSizeAskedFor;
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::each(|| TellsTheSizeAskedFor)
+    super::layer::each(|| TellsTheSizeAskedFor)
 }
 
 #[async_trait]

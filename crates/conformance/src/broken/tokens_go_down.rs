@@ -17,7 +17,7 @@ struct TokensGoDown {
 }
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
-    super::shared(Retold(Arc::new(TokensGoDown::default())))
+    super::layer::shared(Retold(Arc::new(TokensGoDown::default())))
 }
 
 impl Teller for TokensGoDown {

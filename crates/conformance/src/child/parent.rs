@@ -11,7 +11,7 @@ use super::order::{Order, Word};
 use super::running::Running;
 use crate::Want;
 use crate::failure::{Failure, Outcome};
-use crate::history::{Author, Recorder, What};
+use crate::history::{Author, EventKind, Recorder};
 use tidelock_core::Token;
 use tidelock_core::backend::Moment;
 
@@ -86,21 +86,21 @@ impl Child {
     pub fn ask(&mut self, name: &str) -> Outcome {
         let author = self.recorder.author(self.running.label(), name);
         let (kind, weight, capacity) = (Want::Lock.kind(), Want::Lock.weight(), Want::Lock.capacity());
-        self.recorder.note(&author, What::Asked { kind, weight, capacity });
+        self.recorder.note(&author, EventKind::Asked { kind, weight, capacity });
         self.author = Some(author);
         self.tell(&Order::Lock(name.to_owned()))
     }
 
     /// Records that the store's line shows it.
     pub(crate) fn stands(&self) {
-        self.note(What::Stands);
+        self.note(EventKind::Stands);
     }
 
     /// Waits until its claim is granted.
     pub async fn granted(&mut self, within: Duration) -> Outcome<Token> {
         match self.hear(within).await? {
             Word::Held(token) => {
-                self.note(What::Granted { token, told: None, id: "".into() });
+                self.note(EventKind::Granted { token, told: None, id: "".into() });
                 Token::from_u64(token).ok_or_else(|| self.unexpected(&Word::Held(token)))
             }
             other => Err(self.unexpected(&other)),
@@ -123,7 +123,7 @@ impl Child {
         match self.hear(SOON).await? {
             Word::Wrote(token) => Ok(Token::from_u64(token)),
             Word::Lost => {
-                self.note(What::Lost);
+                self.note(EventKind::Lost);
                 Ok(None)
             }
             other => Err(self.unexpected(&other)),
@@ -138,7 +138,7 @@ impl Child {
 
     /// Gives back what it holds.
     pub async fn release(&mut self) -> Outcome {
-        self.note(What::LetGo);
+        self.note(EventKind::LetGo);
         self.tell(&Order::Release)?;
         self.done(SOON).await
     }
@@ -169,7 +169,7 @@ impl Child {
 
     /// Kills it: it relies on nothing any more, and gives nothing back.
     pub fn kill(&mut self) -> Outcome {
-        self.note(What::LetGo);
+        self.note(EventKind::LetGo);
         self.note_fault("is killed");
         self.running.kill()
     }
@@ -201,7 +201,7 @@ impl Child {
         }
     }
 
-    fn note(&self, what: What) {
+    fn note(&self, what: EventKind) {
         if let Some(author) = &self.author {
             self.recorder.note(author, what);
         }
@@ -213,6 +213,6 @@ impl Child {
 
     fn note_fault(&self, what: &str) {
         let act = format!("the process of {} {what}", self.label());
-        self.recorder.note_for_all(What::Fault { act });
+        self.recorder.note_for_all(EventKind::Fault { act });
     }
 }

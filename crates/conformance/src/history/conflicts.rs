@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidelock_core::Kind;
 
-use super::{Event, What};
+use super::{Event, EventKind};
 
 /// What is known of one claim.
 #[derive(Clone, Debug)]
@@ -61,22 +61,23 @@ struct Resize {
 impl Claims {
     /// No claims yet, for this history.
     pub(super) fn of(events: &[Event]) -> Self {
-        let are_told = events.iter().any(|event| matches!(event.what, What::Granted { told: Some(_), .. }));
+        let are_told =
+            events.iter().any(|event| matches!(event.what, EventKind::Granted { told: Some(_), .. }));
         Self { are_told, claims: BTreeMap::new(), sizes: BTreeMap::new() }
     }
 
     /// Adds an event. Must be called before the event is judged.
     pub(super) fn see(&mut self, position: usize, event: &Event) {
         match event.what {
-            What::Asked { kind, weight, capacity } => self.ask(position, event, kind, weight, capacity),
-            What::Granted { told, .. } => {
+            EventKind::Asked { kind, weight, capacity } => self.ask(position, event, kind, weight, capacity),
+            EventKind::Granted { told, .. } => {
                 if let Some(claim) = self.claims.get_mut(&event.claim) {
                     claim.told = told.map(u64::from);
                 }
             }
-            What::Resizing { to } => self.sizes(event).begin(event.claim, u64::from(to), position),
-            What::Resized { .. } => self.sizes(event).done(event.claim, position),
-            What::Refused => self.sizes(event).refused(event.claim),
+            EventKind::Resizing { to } => self.sizes(event).begin(event.claim, u64::from(to), position),
+            EventKind::Resized { .. } => self.sizes(event).done(event.claim, position),
+            EventKind::Refused => self.sizes(event).refused(event.claim),
             _ => {}
         }
     }

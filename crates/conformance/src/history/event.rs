@@ -21,13 +21,13 @@ pub struct Event {
     /// The claim; the number is the history's own.
     pub claim: u64,
     /// What happened.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum What {
+pub enum EventKind {
     /// The client asks for a weight in a line of a capacity.
     Asked {
         /// The kind of lock that the name must be.
@@ -90,14 +90,14 @@ pub enum What {
     Overlap,
     /// An operator is about to take the claim with this id of the store out of the line.
     Evicted {
-        /// As in [`What::Granted`].
+        /// As in [`EventKind::Granted`].
         id: Arc<str>,
     },
     /// Everything works again.
     Healed,
 }
 
-impl What {
+impl EventKind {
     /// Whether this event announces a request whose effects other clients may see.
     pub(crate) fn is_announced(&self) -> bool {
         matches!(self, Self::Asked { .. } | Self::Resizing { .. } | Self::Evicted { .. })
@@ -171,12 +171,12 @@ impl Event {
             add("claim", json!(self.claim));
         }
         match &self.what {
-            What::Asked { kind, weight, capacity } => {
+            EventKind::Asked { kind, weight, capacity } => {
                 add("kind", json!(kind.as_str()));
                 add("weight", json!(weight));
                 add("capacity", json!(capacity));
             }
-            What::Granted { token, told, id } => {
+            EventKind::Granted { token, told, id } => {
                 add("token", json!(token));
                 if let Some(told) = told {
                     add("told", json!(told));
@@ -185,14 +185,14 @@ impl Event {
                     add("id", json!(&**id));
                 }
             }
-            What::Evicted { id } => add("id", json!(&**id)),
-            What::Lightened { weight } => add("weight", json!(weight)),
-            What::Wrote { token, accepted } => {
+            EventKind::Evicted { id } => add("id", json!(&**id)),
+            EventKind::Lightened { weight } => add("weight", json!(weight)),
+            EventKind::Wrote { token, accepted } => {
                 add("token", json!(token));
                 add("accepted", json!(accepted));
             }
-            What::Resizing { to } | What::Resized { to } => add("capacity", json!(to)),
-            What::Fault { act } => add("act", json!(act)),
+            EventKind::Resizing { to } | EventKind::Resized { to } => add("capacity", json!(to)),
+            EventKind::Fault { act } => add("act", json!(act)),
             _ => {}
         }
         event
@@ -205,28 +205,30 @@ impl Event {
         let number = |key: &str| event.get(key).and_then(Value::as_u64);
         let small = |key: &str| number(key).and_then(|number| u32::try_from(number).ok());
         let what = match text("what") {
-            "asked" => What::Asked {
+            "asked" => EventKind::Asked {
                 kind: kind(text("kind"))?,
                 weight: small("weight")?,
                 capacity: small("capacity")?,
             },
-            "stands" => What::Stands,
+            "stands" => EventKind::Stands,
             "granted" => {
-                What::Granted { token: number("token")?, told: small("told"), id: text("id").into() }
+                EventKind::Granted { token: number("token")?, told: small("told"), id: text("id").into() }
             }
-            "refused" => What::Refused,
-            "failed" => What::Failed,
-            "cancelled" => What::Cancelled,
-            "lightened" => What::Lightened { weight: small("weight")? },
-            "let go" => What::LetGo,
-            "lost" => What::Lost,
-            "wrote" => What::Wrote { token: number("token")?, accepted: event.get("accepted")?.as_bool()? },
-            "resizing" => What::Resizing { to: small("capacity")? },
-            "resized" => What::Resized { to: small("capacity")? },
-            "fault" => What::Fault { act: text("act").to_owned() },
-            "overlap" => What::Overlap,
-            "evicted" => What::Evicted { id: text("id").into() },
-            "healed" => What::Healed,
+            "refused" => EventKind::Refused,
+            "failed" => EventKind::Failed,
+            "cancelled" => EventKind::Cancelled,
+            "lightened" => EventKind::Lightened { weight: small("weight")? },
+            "let go" => EventKind::LetGo,
+            "lost" => EventKind::Lost,
+            "wrote" => {
+                EventKind::Wrote { token: number("token")?, accepted: event.get("accepted")?.as_bool()? }
+            }
+            "resizing" => EventKind::Resizing { to: small("capacity")? },
+            "resized" => EventKind::Resized { to: small("capacity")? },
+            "fault" => EventKind::Fault { act: text("act").to_owned() },
+            "overlap" => EventKind::Overlap,
+            "evicted" => EventKind::Evicted { id: text("id").into() },
+            "healed" => EventKind::Healed,
             _ => return None,
         };
         Some(Self {
@@ -250,23 +252,23 @@ mod tests {
     #[test]
     fn an_event_that_was_saved_is_read_again() {
         let whats = [
-            What::Asked { kind: Kind::Semaphore, weight: 2, capacity: 5 },
-            What::Stands,
-            What::Granted { token: 64, told: Some(5), id: "4f2a-7".into() },
-            What::Granted { token: 64, told: None, id: "".into() },
-            What::Refused,
-            What::Failed,
-            What::Cancelled,
-            What::Lightened { weight: 1 },
-            What::LetGo,
-            What::Lost,
-            What::Wrote { token: 64, accepted: false },
-            What::Resizing { to: 3 },
-            What::Resized { to: 3 },
-            What::Fault { act: "it rains".into() },
-            What::Overlap,
-            What::Evicted { id: "4f2a-7".into() },
-            What::Healed,
+            EventKind::Asked { kind: Kind::Semaphore, weight: 2, capacity: 5 },
+            EventKind::Stands,
+            EventKind::Granted { token: 64, told: Some(5), id: "4f2a-7".into() },
+            EventKind::Granted { token: 64, told: None, id: "".into() },
+            EventKind::Refused,
+            EventKind::Failed,
+            EventKind::Cancelled,
+            EventKind::Lightened { weight: 1 },
+            EventKind::LetGo,
+            EventKind::Lost,
+            EventKind::Wrote { token: 64, accepted: false },
+            EventKind::Resizing { to: 3 },
+            EventKind::Resized { to: 3 },
+            EventKind::Fault { act: "it rains".into() },
+            EventKind::Overlap,
+            EventKind::Evicted { id: "4f2a-7".into() },
+            EventKind::Healed,
         ];
         for what in whats {
             let at = Duration::from_nanos(12_345);

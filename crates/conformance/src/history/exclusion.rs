@@ -12,7 +12,7 @@ use tidelock_core::Kind;
 
 use super::conflicts::Claims;
 use super::excused::Excused;
-use super::{Event, Promise, Violation, What};
+use super::{Event, EventKind, Promise, Violation};
 
 /// The holders of one name.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
             names.values_mut().for_each(|holders| holders.remove(claim));
         }
         match event.what {
-            What::Granted { .. } if !excused.is(event.claim) => {
+            EventKind::Granted { .. } if !excused.is(event.claim) => {
                 let Some(claim) = claims.get(event.claim) else { continue };
                 let (kind, weight, capacity) = (claim.kind, claim.weight, claims.told_room(claim));
                 let holder = Holder { claim: event.claim, who: event.who.clone(), kind, weight, capacity };
@@ -56,11 +56,13 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
                 let kinds = holders.judge_kinds(position, &event.name);
                 found.extend(kinds.or_else(|| holders.judge(position, &event.name)));
             }
-            What::LetGo | What::Lost => names.entry(event.name.clone()).or_default().remove(event.claim),
-            What::Lightened { weight } => {
+            EventKind::LetGo | EventKind::Lost => {
+                names.entry(event.name.clone()).or_default().remove(event.claim);
+            }
+            EventKind::Lightened { weight } => {
                 names.entry(event.name.clone()).or_default().lighten(event.claim, u64::from(weight));
             }
-            What::Overlap if event.claim == 0 => names.clear(),
+            EventKind::Overlap if event.claim == 0 => names.clear(),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Event, What};
+use super::{Event, EventKind};
 
 /// The excused claims in the history so far.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl Excused {
     /// No excused claims yet, for this history.
     pub(super) fn of(events: &[Event]) -> Self {
         let granted = |event: &Event| match &event.what {
-            What::Granted { id, .. } if !id.is_empty() => Some((id.clone(), event.claim)),
+            EventKind::Granted { id, .. } if !id.is_empty() => Some((id.clone(), event.claim)),
             _ => None,
         };
         Self { granted: events.iter().filter_map(granted).collect(), claims: BTreeSet::new() }
@@ -28,8 +28,8 @@ impl Excused {
     /// evicted before it learns of its grant.
     pub(super) fn see(&mut self, event: &Event) -> Option<u64> {
         let claim = match &event.what {
-            What::Overlap if event.claim > 0 => event.claim,
-            What::Evicted { id } => *self.granted.get(id)?,
+            EventKind::Overlap if event.claim > 0 => event.claim,
+            EventKind::Evicted { id } => *self.granted.get(id)?,
             _ => return None,
         };
         self.claims.insert(claim);

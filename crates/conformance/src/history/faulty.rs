@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidelock_core::Kind;
 
-use super::{Event, History, Promise, What};
+use super::{Event, EventKind, History, Promise};
 
 /// A history that breaks exactly one promise.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Script {
         Self(Vec::new())
     }
 
-    fn event(mut self, at: u64, claim: u64, name: &str, what: What) -> Self {
+    fn event(mut self, at: u64, claim: u64, name: &str, what: EventKind) -> Self {
         let who: Arc<str> = if claim == 0 { "trial".into() } else { format!("client {claim}").into() };
         self.0.push(Event { at: Duration::from_millis(at), who, name: name.into(), claim, what });
         self
@@ -65,28 +65,28 @@ impl Script {
             WRITER => Kind::RwLock,
             _ => Kind::Semaphore,
         };
-        self.event(at, claim, "stock", What::Asked { kind, weight, capacity })
+        self.event(at, claim, "stock", EventKind::Asked { kind, weight, capacity })
     }
 
     fn stands(self, at: u64, claim: u64) -> Self {
-        self.event(at, claim, "stock", What::Stands)
+        self.event(at, claim, "stock", EventKind::Stands)
     }
 
     fn granted(self, at: u64, claim: u64, token: u64) -> Self {
-        self.event(at, claim, "stock", What::Granted { token, told: None, id: "".into() })
+        self.event(at, claim, "stock", EventKind::Granted { token, told: None, id: "".into() })
     }
 
     fn told(self, at: u64, claim: u64, token: u64, told: u32) -> Self {
         let id = format!("session-{claim}").into();
-        self.event(at, claim, "stock", What::Granted { token, told: Some(told), id })
+        self.event(at, claim, "stock", EventKind::Granted { token, told: Some(told), id })
     }
 
     fn lets_go(self, at: u64, claim: u64) -> Self {
-        self.event(at, claim, "stock", What::LetGo)
+        self.event(at, claim, "stock", EventKind::LetGo)
     }
 
     fn writes(self, at: u64, token: u64) -> Self {
-        self.event(at, 0, "resource", What::Wrote { token, accepted: true })
+        self.event(at, 0, "resource", EventKind::Wrote { token, accepted: true })
     }
 
     fn history(self) -> History {
@@ -123,8 +123,8 @@ fn permits_exceed_the_size() -> Script {
 
 fn permits_exceed_a_grown_size() -> Script {
     let script =
-        Script::new().asks(0, 1, 2, 2).granted(1, 1, 32).event(2, 9, "stock", What::Resizing { to: 3 });
-    let script = script.event(3, 9, "stock", What::Resized { to: 3 }).asks(4, 2, 1, 3).granted(5, 2, 64);
+        Script::new().asks(0, 1, 2, 2).granted(1, 1, 32).event(2, 9, "stock", EventKind::Resizing { to: 3 });
+    let script = script.event(3, 9, "stock", EventKind::Resized { to: 3 }).asks(4, 2, 1, 3).granted(5, 2, 64);
     script.asks(6, 3, 1, 3).granted(7, 3, 96).lets_go(8, 1).lets_go(9, 2).lets_go(10, 3)
 }
 
@@ -151,7 +151,7 @@ fn a_size_that_nobody_said() -> Script {
 
 fn a_holders_write_is_refused() -> Script {
     let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 64);
-    script.event(2, 1, "stock", What::Wrote { token: 64, accepted: false }).lets_go(3, 1)
+    script.event(2, 1, "stock", EventKind::Wrote { token: 64, accepted: false }).lets_go(3, 1)
 }
 
 fn a_later_comer_passes() -> Script {
@@ -188,8 +188,8 @@ fn an_old_write_is_accepted() -> Script {
 }
 
 fn a_name_is_of_no_use() -> Script {
-    let fault = What::Fault { act: "the server is restarted".into() };
-    Script::new().event(0, 0, "", fault).event(1, 0, "", What::Healed).asks(2, 1, 1, 1)
+    let fault = EventKind::Fault { act: "the server is restarted".into() };
+    Script::new().event(0, 0, "", fault).event(1, 0, "", EventKind::Healed).asks(2, 1, 1, 1)
 }
 
 fn somebody_waits_for_nobody() -> Script {
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_declared_overlap_is_no_violation() {
-        let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).event(2, 0, "", What::Overlap);
+        let script = Script::new().asks(0, 1, 1, 1).granted(1, 1, 32).event(2, 0, "", EventKind::Overlap);
         assert_eq!(script.asks(3, 2, 1, 1).granted(4, 2, 64).lets_go(5, 2).history().check(), []);
     }
 
@@ -239,14 +239,15 @@ mod tests {
     #[test]
     fn a_resize_explains_two_sizes() {
         let script = Script::new().asks(0, 1, 1, 3).told(1, 1, 32, 3);
-        let script = script.event(2, 9, "stock", What::Resizing { to: 5 });
-        let script = script.asks(3, 2, 1, 3).told(4, 2, 64, 5).event(5, 9, "stock", What::Resized { to: 5 });
+        let script = script.event(2, 9, "stock", EventKind::Resizing { to: 5 });
+        let script =
+            script.asks(3, 2, 1, 3).told(4, 2, 64, 5).event(5, 9, "stock", EventKind::Resized { to: 5 });
         assert_eq!(script.asks(6, 3, 3, 3).told(7, 3, 96, 5).lets_go(8, 1).history().check(), []);
     }
 
     #[test]
     fn an_evicted_holder_may_go_on_believing_whenever_it_hears_of_its_grant() {
-        let evicted = || What::Evicted { id: "session-1".into() };
+        let evicted = || EventKind::Evicted { id: "session-1".into() };
         let late = Script::new().asks(0, 1, 1, 1).event(1, 0, "", evicted()).told(2, 1, 32, 1);
         let late = late.asks(3, 2, 1, 1).told(4, 2, 64, 1).lets_go(5, 1).lets_go(6, 2);
         assert_eq!(late.history().check(), []);
@@ -260,7 +261,7 @@ mod tests {
     fn nobody_waits_for_a_writer_that_was_evicted() {
         let script = Script::new().asks(0, 1, WRITER, WRITER).told(1, 1, 32, WRITER);
         let script = script.asks(2, 2, 1, WRITER).stands(3, 2);
-        let script = script.event(4, 0, "", What::Evicted { id: "session-1".into() });
+        let script = script.event(4, 0, "", EventKind::Evicted { id: "session-1".into() });
         let script = script.asks(5, 3, 1, WRITER).granted(6, 3, 96).granted(7, 2, 64);
         assert_eq!(script.lets_go(8, 1).lets_go(9, 2).lets_go(10, 3).history().check(), []);
     }
@@ -268,10 +269,10 @@ mod tests {
     #[test]
     fn what_is_lost_for_no_reason_is_told_from_what_a_fault_may_have_cost() {
         let while_of = Duration::from_secs(30);
-        let lost = |script: Script, at| script.event(at, 1, "stock", What::Lost).history();
+        let lost = |script: Script, at| script.event(at, 1, "stock", EventKind::Lost).history();
         let held = || Script::new().asks(0, 1, 1, 1).granted(1, 1, 32);
-        let fault = || held().event(2, 0, "", What::Fault { act: "it rains".into() });
-        let healed = || fault().event(3, 0, "", What::Healed);
+        let fault = || held().event(2, 0, "", EventKind::Fault { act: "it rains".into() });
+        let healed = || fault().event(3, 0, "", EventKind::Healed);
         assert!(lost(held(), 4).lost_for_no_reason(while_of).is_some());
         assert!(lost(fault(), 40_000).lost_for_no_reason(while_of).is_none());
         assert!(lost(healed(), 4).lost_for_no_reason(while_of).is_none());

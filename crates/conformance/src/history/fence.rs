@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::excused::Excused;
-use super::{Event, Promise, Violation, What};
+use super::{Event, EventKind, Promise, Violation};
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
     let mut newest: BTreeMap<Arc<str>, (u64, usize)> = BTreeMap::new();
     let mut found = Vec::new();
     for (position, event) in events.iter().enumerate() {
-        let What::Wrote { token, accepted: true } = event.what else { continue };
+        let EventKind::Wrote { token, accepted: true } = event.what else { continue };
         let (seen, at) = newest.entry(event.name.clone()).or_insert((token, position));
         if *seen > token {
             let (name, who) = (&event.name, &event.who);
@@ -38,12 +38,12 @@ pub(super) fn refusals(events: &[Event]) -> Vec<Violation> {
     for (position, event) in events.iter().enumerate() {
         let _ = excused.see(event); // used below
         match event.what {
-            What::Granted { .. } => drop(held.insert(event.claim, position)),
-            What::Wrote { token, accepted: false } if held.contains_key(&event.claim) => {
+            EventKind::Granted { .. } => drop(held.insert(event.claim, position)),
+            EventKind::Wrote { token, accepted: false } if held.contains_key(&event.claim) => {
                 refused.insert(event.claim, (position, token));
             }
-            What::Lost => drop((held.remove(&event.claim), refused.remove(&event.claim))),
-            What::LetGo => {
+            EventKind::Lost => drop((held.remove(&event.claim), refused.remove(&event.claim))),
+            EventKind::LetGo => {
                 let (from, to) = (held.remove(&event.claim), refused.remove(&event.claim));
                 let (Some(from), Some((to, token))) = (from, to) else { continue };
                 if !excused.is(event.claim) {
@@ -60,7 +60,7 @@ pub(super) fn refusals(events: &[Event]) -> Vec<Violation> {
                     });
                 }
             }
-            What::Overlap if event.claim == 0 => held.clear(),
+            EventKind::Overlap if event.claim == 0 => held.clear(),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::conflicts::Claims;
 use super::excused::Excused;
-use super::{Event, Promise, Violation, What};
+use super::{Event, EventKind, Promise, Violation};
 
 /// How long before its discovery a loss may be recorded.
 const SEEN_LATE: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ pub(super) fn check(events: &[Event], before: Duration) -> Vec<Violation> {
     for (position, event) in events.iter().enumerate() {
         claims.see(position, event);
         let _ = excused.see(event); // used below
-        if event.what != What::Lost || excused.is(event.claim) {
+        if event.what != EventKind::Lost || excused.is(event.claim) {
             continue;
         }
         let (at, late) = (event.at, event.at + SEEN_LATE);
@@ -45,8 +45,8 @@ fn faults(events: &[Event]) -> Vec<(Duration, Option<Duration>)> {
     let mut faults: Vec<(Duration, Option<Duration>)> = Vec::new();
     for event in events {
         match event.what {
-            What::Fault { .. } => faults.push((event.at, None)),
-            What::Healed => {
+            EventKind::Fault { .. } => faults.push((event.at, None)),
+            EventKind::Healed => {
                 let open = faults.iter_mut().rev().take_while(|(_, to)| to.is_none());
                 open.for_each(|(_, to)| *to = Some(event.at));
             }

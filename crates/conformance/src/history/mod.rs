@@ -12,7 +12,7 @@
 //! `broken` is absent, or describes the promise that the history breaks: `promise`, `sentence`, `name`, the `claims`
 //! involved, and the positions `from` and `to` in `events` between which it happens. Each event has `at` (nanoseconds
 //! since the trial began), `who`, `what`, and where they apply `name`, `claim`, `kind`, `weight`, `capacity`, `token`,
-//! `told`, `id`, `accepted`, `act`. The words for `what` are those of [`What::word`].
+//! `told`, `id`, `accepted`, `act`. The words for `what` are those of [`EventKind::word`].
 
 mod conflicts;
 mod event;
@@ -23,22 +23,25 @@ mod fence;
 mod kept;
 mod order;
 mod progress;
+mod promise;
 mod recorder;
 mod sizes;
 mod sums;
 mod timeline;
 mod tokens;
+mod violation;
 mod witness;
 
-use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use event::{Event, What};
+pub use event::{Event, EventKind};
+pub use promise::Promise;
 pub(crate) use recorder::Author;
 pub use recorder::Recorder;
 pub use timeline::timeline;
+pub use violation::Violation;
 pub use witness::Witness;
 
 /// Everything that happened in one trial.
@@ -56,68 +59,6 @@ pub struct History {
     pub bound: Duration,
     /// The events, in order.
     pub events: Vec<Event>,
-}
-
-/// A promise that a history can be seen to break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Promise {
-    /// Claims held together fit.
-    Exclusion,
-    /// No claim overtakes one that was known to wait.
-    Order,
-    /// Of two conflicting grants the later has the greater token.
-    Tokens,
-    /// A resource never accepts an older token after a newer one.
-    Fence,
-    /// Once everything is healed, every claim is granted.
-    Usable,
-    /// No claim waits for long while nobody holds.
-    Bounded,
-    /// Clients that hold together were told the same size.
-    Sizes,
-    /// No client loses its hold while all is well.
-    Kept,
-}
-
-impl Promise {
-    /// The promise in a few words.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Exclusion => "exclusion",
-            Self::Order => "order",
-            Self::Tokens => "tokens",
-            Self::Fence => "fence",
-            Self::Usable => "usable after healing",
-            Self::Bounded => "bounded waits",
-            Self::Sizes => "one size",
-            Self::Kept => "kept while all is well",
-        }
-    }
-}
-
-impl fmt::Display for Promise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A promise that was broken, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The promise.
-    pub promise: Promise,
-    /// What happened.
-    pub sentence: String,
-    /// The name.
-    pub name: String,
-    /// The claims involved.
-    pub claims: Vec<u64>,
-    /// The first event of the shortest window that shows it.
-    pub from: usize,
-    /// The last event of that window.
-    pub to: usize,
 }
 
 impl History {
@@ -162,18 +103,5 @@ impl History {
             history.insert("broken".into(), broken.to_json());
         }
         history
-    }
-}
-
-impl Violation {
-    fn to_json(&self) -> Value {
-        json!({
-            "promise": self.promise.as_str(),
-            "sentence": self.sentence,
-            "name": self.name,
-            "claims": self.claims,
-            "from": self.from,
-            "to": self.to,
-        })
     }
 }

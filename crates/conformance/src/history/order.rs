@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::conflicts::Claims;
 use super::excused::Excused;
 use super::sums::Sums;
-use super::{Event, Promise, Violation, What};
+use super::{Event, EventKind, Promise, Violation};
 
 /// One name's line.
 #[derive(Debug)]
@@ -40,16 +40,18 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
                 line.leave(claim, weight);
             }
         }
-        if matches!(event.what, What::Fault { .. }) {
+        if matches!(event.what, EventKind::Fault { .. }) {
             lines.values_mut().for_each(Line::forget_waiting); // their places may be gone
             continue;
         }
         let Some(claim) = claims.get(event.claim).filter(|_| !excused.is(event.claim)) else { continue };
         let line = lines.entry(event.name.clone()).or_insert_with(|| Line::new(events.len()));
         match event.what {
-            What::Stands => line.stand(position, event.claim, claim.weight),
-            What::Refused | What::Failed | What::Cancelled => line.leave(event.claim, claim.weight),
-            What::Granted { .. } => {
+            EventKind::Stands => line.stand(position, event.claim, claim.weight),
+            EventKind::Refused | EventKind::Failed | EventKind::Cancelled => {
+                line.leave(event.claim, claim.weight);
+            }
+            EventKind::Granted { .. } => {
                 line.leave(event.claim, claim.weight);
                 let capacity = claims.capacity(claim);
                 if let Some((since, passed)) = line.passed_by(claim.asked, claim.weight, capacity) {
@@ -68,8 +70,8 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
                 }
                 line.hold(position, event.claim, claim.weight);
             }
-            What::LetGo | What::Lost => line.let_go(event.claim),
-            What::Lightened { weight } => line.lighten(event.claim, u64::from(weight)),
+            EventKind::LetGo | EventKind::Lost => line.let_go(event.claim),
+            EventKind::Lightened { weight } => line.lighten(event.claim, u64::from(weight)),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Event, Promise, Violation, What};
+use super::{Event, EventKind, Promise, Violation};
 
 /// What is known of one name's line.
 #[derive(Debug, Default)]
@@ -24,8 +24,8 @@ pub(super) fn bounded(events: &[Event], bound: Duration) -> Vec<Violation> {
     let (mut found, mut is_faulty) = (Vec::new(), false);
     for (position, event) in events.iter().enumerate() {
         match event.what {
-            What::Fault { .. } => is_faulty = true,
-            What::Healed => {
+            EventKind::Fault { .. } => is_faulty = true,
+            EventKind::Healed => {
                 is_faulty = false;
                 lines.values_mut().filter(|line| line.idle.is_some()).for_each(|line| {
                     line.idle = Some((position, event.at));
@@ -48,13 +48,13 @@ pub(super) fn bounded(events: &[Event], bound: Duration) -> Vec<Violation> {
 
 /// A claim that was asked for after the last heal has an answer by the end, or another claim holds the name.
 pub(super) fn usable(events: &[Event]) -> Vec<Violation> {
-    let Some(healed) = events.iter().rposition(|event| event.what == What::Healed) else {
+    let Some(healed) = events.iter().rposition(|event| event.what == EventKind::Healed) else {
         return Vec::new();
     };
     let mut lines: BTreeMap<Arc<str>, Line> = BTreeMap::new();
     let mut asked_at: BTreeMap<u64, usize> = BTreeMap::new();
     for (position, event) in events.iter().enumerate().filter(|(_, event)| event.claim > 0) {
-        if matches!(event.what, What::Asked { .. }) {
+        if matches!(event.what, EventKind::Asked { .. }) {
             asked_at.insert(event.claim, position);
         }
         lines.entry(event.name.clone()).or_default().see(position, event);
@@ -83,13 +83,13 @@ impl Line {
     fn see(&mut self, position: usize, event: &Event) {
         let claim = event.claim;
         match event.what {
-            What::Asked { .. } => drop(self.asking.insert(claim)),
-            What::Granted { .. } => {
+            EventKind::Asked { .. } => drop(self.asking.insert(claim)),
+            EventKind::Granted { .. } => {
                 self.asking.remove(&claim);
                 self.holding.insert(claim);
             }
-            What::Refused | What::Failed | What::Cancelled => drop(self.asking.remove(&claim)),
-            What::LetGo | What::Lost => drop(self.holding.remove(&claim)),
+            EventKind::Refused | EventKind::Failed | EventKind::Cancelled => drop(self.asking.remove(&claim)),
+            EventKind::LetGo | EventKind::Lost => drop(self.holding.remove(&claim)),
             _ => {}
         }
         let is_idle = self.holding.is_empty() && !self.asking.is_empty();

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tidelock_core::State;
 use tidelock_core::backend::Moment;
 
-use super::{Event, What, Witness};
+use super::{Event, EventKind, Witness};
 use crate::Time;
-use crate::hold::Kept;
+use crate::any_guard::AnyGuard;
 
 /// The events of one trial.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Log {
 #[derive(Debug)]
 struct Holding {
     who: Arc<str>,
-    kept: Weak<Kept>,
+    kept: Weak<AnyGuard>,
     since: Moment,
 }
 
@@ -112,14 +112,14 @@ impl Recorder {
     }
 
     /// Records an event that happened now.
-    pub(crate) fn note(&self, author: &Author, what: What) {
+    pub(crate) fn note(&self, author: &Author, what: EventKind) {
         let mut log = self.log();
         let now = self.time.now();
         self.push(&mut log, author, what, now);
     }
 
     /// Records an event that has happened by now, at some time since `at`.
-    pub(crate) fn note_since(&self, author: &Author, what: What, at: Moment) {
+    pub(crate) fn note_since(&self, author: &Author, what: EventKind, at: Moment) {
         let mut log = self.log();
         self.push(&mut log, author, what, at);
     }
@@ -130,26 +130,26 @@ impl Recorder {
     }
 
     /// Records an event that concerns all.
-    pub(crate) fn note_for_all(&self, what: What) {
+    pub(crate) fn note_for_all(&self, what: EventKind) {
         self.note(&Author { who: "trial".into(), name: "".into(), claim: 0 }, what);
     }
 
     /// Records a grant; `kept` keeps its guard.
-    pub(crate) fn granted(&self, author: &Author, kept: &Arc<Kept>) {
+    pub(crate) fn granted(&self, author: &Author, kept: &Arc<AnyGuard>) {
         let guard = kept.guard();
         let (told, stood) = self.witness.told(guard.claim());
         let mut log = self.log();
         self.note_losses(&mut log, &author.name);
         let now = self.time.now();
         if guard.state() == State::Lost {
-            return self.push(&mut log, author, What::Failed, now); // lost before the client could rely on it
+            return self.push(&mut log, author, EventKind::Failed, now); // lost before the client could rely on it
         }
         if let Some(stood) = stood {
-            self.push(&mut log, author, What::Stands, stood);
+            self.push(&mut log, author, EventKind::Stands, stood);
         }
         log.keep(author, kept, now);
         let (token, id) = (guard.token().get(), guard.claim().to_string().into());
-        self.push(&mut log, author, What::Granted { token, told, id }, now);
+        self.push(&mut log, author, EventKind::Granted { token, told, id }, now);
     }
 
     /// Records that the client no longer relies on that claim.
@@ -159,18 +159,18 @@ impl Recorder {
         let Some(holding) = log.keep_no_more(author) else { return };
         if holding.is_lost() {
             let at = log.last_trusted(&holding).unwrap_or(now);
-            self.push(&mut log, author, What::Lost, at);
+            self.push(&mut log, author, EventKind::Lost, at);
         } else {
-            self.push(&mut log, author, What::LetGo, now);
+            self.push(&mut log, author, EventKind::LetGo, now);
         }
     }
 
     /// The hold continues under another guard, which the recorder could not look at since `since`.
-    pub(crate) fn keep(&self, author: &Author, kept: &Arc<Kept>, since: Moment) {
+    pub(crate) fn keep(&self, author: &Author, kept: &Arc<AnyGuard>, since: Moment) {
         let mut log = self.log();
         let now = self.time.now(); // before the guard is asked
         match kept.guard().state() {
-            State::Lost => self.push(&mut log, author, What::Lost, since),
+            State::Lost => self.push(&mut log, author, EventKind::Lost, since),
             _ => log.keep(author, kept, now),
         }
     }
@@ -181,7 +181,7 @@ impl Recorder {
     }
 
     /// Records an event while no other can be recorded.
-    pub(crate) fn alone<T>(&self, author: &Author, work: impl FnOnce() -> (What, T)) -> T {
+    pub(crate) fn alone<T>(&self, author: &Author, work: impl FnOnce() -> (EventKind, T)) -> T {
         let mut log = self.log();
         let now = self.time.now();
         let (what, outcome) = work();
@@ -200,11 +200,11 @@ impl Recorder {
         for author in lost.collect::<Vec<_>>() {
             let Some(holding) = log.keep_no_more(&author) else { continue };
             let at = log.last_trusted(&holding).unwrap_or_else(|| self.time.now());
-            self.push(log, &author, What::Lost, at);
+            self.push(log, &author, EventKind::Lost, at);
         }
     }
 
-    fn push(&self, log: &mut Log, author: &Author, what: What, at: Moment) {
+    fn push(&self, log: &mut Log, author: &Author, what: EventKind, at: Moment) {
         let at = at.since(self.began);
         let Author { who, name, claim } = author.clone();
         let is_announced = what.is_announced();
@@ -228,7 +228,7 @@ impl Recorder {
 }
 
 impl Log {
-    fn keep(&mut self, author: &Author, kept: &Arc<Kept>, since: Moment) {
+    fn keep(&mut self, author: &Author, kept: &Arc<AnyGuard>, since: Moment) {
         let holding = Holding { who: author.who.clone(), kept: Arc::downgrade(kept), since };
         self.held.entry(author.name.clone()).or_default().insert(author.claim, holding);
     }
@@ -271,11 +271,11 @@ mod tests {
         let recorder = Recorder::of_many(Arc::new(RealTime), Moment::START, 0, write);
         let author = recorder.author(&"a process".into(), "pool");
         let written = || WRITTEN.lock().expect("nobody panicked").len();
-        recorder.note(&author, What::Failed);
+        recorder.note(&author, EventKind::Failed);
         assert_eq!(written(), 0, "it can wait");
-        recorder.note(&author, What::Resizing { to: 3 });
+        recorder.note(&author, EventKind::Resizing { to: 3 });
         assert_eq!(written(), 2, "others may be told the new size, even if this process is killed now");
-        recorder.note(&author, What::Evicted { id: "a claim".into() });
+        recorder.note(&author, EventKind::Evicted { id: "a claim".into() });
         assert_eq!(written(), 3);
     }
 }

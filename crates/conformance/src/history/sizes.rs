@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::conflicts::Claims;
 use super::excused::Excused;
-use super::{Event, Promise, Violation, What};
+use super::{Event, EventKind, Promise, Violation};
 
 /// The holders of one name: claims, with the size they were told and the position.
 type Holders = BTreeMap<u64, (u64, usize)>;
@@ -22,16 +22,16 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
             names.values_mut().for_each(|holders| holders.retain(|other, _| *other != claim));
         }
         match event.what {
-            What::Granted { told: Some(told), .. } if !excused.is(event.claim) => {
+            EventKind::Granted { told: Some(told), .. } if !excused.is(event.claim) => {
                 let told = u64::from(told);
                 let holders = names.entry(event.name.clone()).or_default();
                 found.extend(judge(&claims, holders, told, position, event));
                 holders.insert(event.claim, (told, position));
             }
-            What::LetGo | What::Lost => {
+            EventKind::LetGo | EventKind::Lost => {
                 names.entry(event.name.clone()).or_default().remove(&event.claim);
             }
-            What::Overlap if event.claim == 0 => names.clear(),
+            EventKind::Overlap if event.claim == 0 => names.clear(),
             _ => {}
         }
     }

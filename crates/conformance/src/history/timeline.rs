@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Event, Violation, What};
+use super::{Event, EventKind, Violation};
 
 /// The maximum number of lines of a timeline.
 const LINES: usize = 24;
@@ -23,7 +23,7 @@ pub fn timeline(events: &[Event], violation: Option<&Violation>) -> String {
         return last(events);
     };
     let concerned = |event: &Event| match event.what {
-        What::Fault { .. } | What::Healed | What::Overlap => true,
+        EventKind::Fault { .. } | EventKind::Healed | EventKind::Overlap => true,
         _ if violation.claims.is_empty() => *event.name == *violation.name,
         _ => violation.claims.contains(&event.claim),
     };
@@ -92,13 +92,13 @@ fn draw(shown: &[(usize, &Event)], claims: &[u64], violation: Option<&Violation>
     text
 }
 
-fn after(before: char, what: &What) -> char {
+fn after(before: char, what: &EventKind) -> char {
     match what {
-        What::Asked { .. } => ASKS,
-        What::Stands => WAITS,
-        What::Granted { .. } => HOLDS,
-        What::Lost => LOST,
-        What::Refused | What::Failed | What::Cancelled | What::LetGo => ABSENT,
+        EventKind::Asked { .. } => ASKS,
+        EventKind::Stands => WAITS,
+        EventKind::Granted { .. } => HOLDS,
+        EventKind::Lost => LOST,
+        EventKind::Refused | EventKind::Failed | EventKind::Cancelled | EventKind::LetGo => ABSENT,
         _ => before,
     }
 }

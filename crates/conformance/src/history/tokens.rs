@@ -10,7 +10,7 @@ use tidelock_core::Kind;
 
 use super::conflicts::{Claim, Claims};
 use super::excused::Excused;
-use super::{Event, Promise, Violation, What};
+use super::{Event, EventKind, Promise, Violation};
 
 /// A grant: its token, its claim, and its position.
 type Grant = (u64, u64, usize);
@@ -41,8 +41,8 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
         let Some(claim) = claims.get(event.claim) else { continue };
         let tokens = names.entry(event.name.clone()).or_default();
         match event.what {
-            What::Asked { .. } => tokens.ask(event.claim, claim, claims.capacity(claim)),
-            What::Granted { token, .. } => {
+            EventKind::Asked { .. } => tokens.ask(event.claim, claim, claims.capacity(claim)),
+            EventKind::Granted { token, .. } => {
                 let grant = (token, event.claim, position);
                 let older = tokens.not_below(grant, claim, claims.capacity(claim));
                 // A client that was granted before others, but learns of it only after them, is excused.
@@ -51,7 +51,7 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
                 }
                 tokens.grant(grant, (claim.kind, claim.weight));
             }
-            What::LetGo | What::Lost => tokens.end(event.claim),
+            EventKind::LetGo | EventKind::Lost => tokens.end(event.claim),
             _ => {}
         }
     }

@@ -3,16 +3,17 @@
 //!
 //! Each backend has a program of its own, of a few lines: it says what its backend is, and calls [`main`].
 
+mod say;
 mod storm;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lexopt::ValueExt;
+use say::say;
 use tidelock_core::Options;
 
 use crate::report::{POINTS, Painter, table};
@@ -88,7 +89,7 @@ struct Flags {
     child: Option<Child>,
     /// Internal: the part that this client plays in a storm.
     role: Option<Role>,
-    what: What,
+    mode: Mode,
 }
 
 /// The identity of a child, from its command line.
@@ -100,7 +101,7 @@ struct Child {
 }
 
 #[derive(Default)]
-enum What {
+enum Mode {
     #[default]
     Run,
     Storm(Duration),
@@ -110,7 +111,7 @@ enum What {
     Help,
 }
 
-/// What the program does: reads its arguments, and says how it went. 0: the contract holds; 1: it is broken; 2: it could
+/// Mode the program does: reads its arguments, and says how it went. 0: the contract holds; 1: it is broken; 2: it could
 /// not be tried.
 #[must_use]
 pub fn main(backend: &Backend) -> ExitCode {
@@ -153,17 +154,17 @@ fn parse(mut parser: lexopt::Parser) -> Result<Flags, lexopt::Error> {
                 let (seed, number) = (parser.value()?.parse()?, parser.value()?.parse()?);
                 flags.role = Some(Role { seed, number, folder: parser.value()?.into() });
             }
-            Long("storm") => flags.what = What::Storm(storm::duration(&parser.value()?.string()?)?),
+            Long("storm") => flags.mode = Mode::Storm(storm::duration(&parser.value()?.string()?)?),
             Long("filter") => flags.filter = Some(parser.value()?.string()?),
             Long("deep") => flags.deep = true,
             Long("report") => flags.report = Some(parser.value()?.into()),
             Long("seed") => flags.seed = Some(parser.value()?.parse()?),
-            Long("list") => flags.what = What::List,
-            Long("prove") => flags.what = What::Prove,
-            Long("table") => flags.what = What::Table(vec![parser.value()?.into()]),
-            Long("help") | Short('h') => flags.what = What::Help,
-            Value(file) => match &mut flags.what {
-                What::Table(files) => files.push(file.into()),
+            Long("list") => flags.mode = Mode::List,
+            Long("prove") => flags.mode = Mode::Prove,
+            Long("table") => flags.mode = Mode::Table(vec![parser.value()?.into()]),
+            Long("help") | Short('h') => flags.mode = Mode::Help,
+            Value(file) => match &mut flags.mode {
+                Mode::Table(files) => files.push(file.into()),
                 _ => return Err(Value(file).unexpected()),
             },
             _ => return Err(arg.unexpected()),
@@ -176,13 +177,16 @@ fn act(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
     if let Some(child) = &flags.child {
         return be_child(backend, flags, child);
     }
-    match &flags.what {
-        What::Help => say(USAGE.trim_end()),
-        What::List => list(flags),
-        What::Table(files) => say(table(&read(files)?)?.trim_end()),
-        What::Prove => return Ok(prove_all(flags)),
-        What::Storm(lasts) => return storm::run(backend, flags, *lasts),
-        What::Run => return run_all(backend, flags),
+    match &flags.mode {
+        Mode::Help => say(USAGE.trim_end()),
+        Mode::List => list(flags),
+        Mode::Table(files) => say(table(&read(files)?)?.trim_end()),
+        Mode::Prove => return Ok(prove_all(flags)),
+        Mode::Storm(lasts) => {
+            let seed = flags.seed.unwrap_or_else(new_seed);
+            return Ok(storm::run(&subject(backend, flags)?, seed, *lasts));
+        }
+        Mode::Run => return run_all(backend, flags),
     }
     Ok(true)
 }
@@ -265,13 +269,6 @@ fn notes(trial: &Trial) -> String {
         notes.push(format!("needs to {}", needs.join(", ")));
     }
     if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
-}
-
-/// Prints a line. If the reader is gone, as behind `| head`, the program exits.
-fn say(text: &str) {
-    if writeln!(std::io::stdout(), "{text}").is_err() {
-        std::process::exit(2);
-    }
 }
 
 /// The subject to test. A server must have answered once.

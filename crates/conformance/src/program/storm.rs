@@ -1,13 +1,13 @@
 //! `conformance --storm`: rounds of a storm, reported one by one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Backend, Flags, new_seed, say, subject};
-use crate::{Storm, StormCounts, storm};
+use super::say::say;
+use crate::{Storm, StormCounts, Subject, storm};
 
 /// Storms for this long. Returns whether nothing was broken.
-pub(super) fn run(backend: &Backend, flags: &Flags, lasts: Duration) -> Result<bool, lexopt::Error> {
-    let (subject, seed) = (subject(backend, flags)?, flags.seed.unwrap_or_else(new_seed));
+pub(super) fn run(subject: &Arc<dyn Subject>, seed: u64, lasts: Duration) -> bool {
     let mut settings = Storm::new(seed, lasts);
     settings.round = settings.round.max(subject.ttl() * 3);
     say(&format!(
@@ -15,7 +15,7 @@ pub(super) fn run(backend: &Backend, flags: &Flags, lasts: Duration) -> Result<b
         subject.name(),
         settings.round
     ));
-    let rounds = storm(&subject, &settings, &mut |round| say(&round.text()));
+    let rounds = storm(subject, &settings, &mut |round| say(&round.text()));
     let broken = rounds.iter().filter(|round| round.damage.is_some()).count();
     let sum = |of: fn(&StormCounts) -> usize| -> usize { rounds.iter().map(|round| of(&round.counts)).sum() };
     say(&format!(
@@ -32,7 +32,7 @@ pub(super) fn run(backend: &Backend, flags: &Flags, lasts: Duration) -> Result<b
         say(&format!("FAIL a storm of seed {seed}"));
     }
     say(&format!("{} passed, {broken} failed, 0 skipped", rounds.len() - broken));
-    Ok(broken == 0)
+    broken == 0
 }
 
 /// `90`, `90s`, `20m` or `8h`.

@@ -10,7 +10,6 @@ use std::time::Duration;
 pub use table::table;
 pub use text::Painter;
 
-use crate::runner::Settings;
 use crate::{Belief, Mishap, Subject, Trial};
 
 /// The points of the contract, in its order.
@@ -92,7 +91,8 @@ pub struct Score {
 impl Report {
     pub(crate) fn new(
         subject: &dyn Subject,
-        settings: &Settings,
+        seed: u64,
+        deep: bool,
         verdicts: Vec<Verdict>,
         took: Duration,
     ) -> Self {
@@ -100,8 +100,8 @@ impl Report {
             backend: subject.name().to_owned(),
             assumptions: subject.assumptions(),
             beliefs: Mishap::ALL.map(|mishap| (mishap, subject.belief(mishap))).to_vec(),
-            seed: settings.seed,
-            deep: settings.deep,
+            seed,
+            deep,
             verdicts,
             took,
         }

@@ -26,6 +26,7 @@ mod round;
 mod step;
 mod story;
 mod trouble;
+mod used_name;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ use std::time::{Duration, Instant};
 pub use process::{Role, serve_as_player};
 
 use crate::Subject;
-use crate::history::{History, What, timeline};
+use crate::history::{EventKind, History, timeline};
 
 /// How to run a storm.
 #[derive(Clone, Debug)]
@@ -142,13 +143,14 @@ impl Round {
 
 impl Counts {
     fn of(history: &History) -> Self {
-        let count = |is: fn(&What) -> bool| history.events.iter().filter(|event| is(&event.what)).count();
+        let count =
+            |is: fn(&EventKind) -> bool| history.events.iter().filter(|event| is(&event.what)).count();
         Self {
-            asked: count(|what| matches!(what, What::Asked { .. })),
-            granted: count(|what| matches!(what, What::Granted { .. })),
-            failed: count(|what| matches!(what, What::Failed)),
-            lost: count(|what| matches!(what, What::Lost)),
-            faults: count(|what| matches!(what, What::Fault { .. })),
+            asked: count(|what| matches!(what, EventKind::Asked { .. })),
+            granted: count(|what| matches!(what, EventKind::Granted { .. })),
+            failed: count(|what| matches!(what, EventKind::Failed)),
+            lost: count(|what| matches!(what, EventKind::Lost)),
+            faults: count(|what| matches!(what, EventKind::Fault { .. })),
         }
     }
 }
@@ -156,11 +158,6 @@ impl Counts {
 /// The time that a client may need to find out that its connection has died silently, and to ask again. It adds to the
 /// lifetime of a holder: the time that a command may take, and the longest pause after it.
 const RECOVERY: Duration = Duration::from_secs(4);
-
-/// A pause this long may have the effects of a fault.
-fn stumble(ttl: Duration) -> Duration {
-    ttl / 6
-}
 
 /// Plays one round, and checks its story.
 fn play(subject: &Arc<dyn Subject>, storm: &Storm, seed: u64) -> Round {

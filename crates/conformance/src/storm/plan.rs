@@ -8,42 +8,21 @@ use std::time::Duration;
 use tidelock_core::Options;
 
 use super::step::{Pace, Steps};
-use super::trouble::{self, Trouble};
-use crate::{Ability, Can, Dice, Subject, Want};
+use super::trouble::{self, Targets, Trouble};
+use super::used_name::UsedName;
+use crate::{Ability, Can, Dice, Subject};
 
 /// The plan of one round.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    pub(super) names: Vec<Spot>,
+    pub(super) names: Vec<UsedName>,
     /// Clients of this process.
     pub(super) clients: Vec<Part>,
     /// Clients in processes of their own.
     pub(super) processes: Vec<Part>,
     /// The troubles, one after the other; none in a calm round.
     pub(super) troubles: Vec<Trouble>,
-}
-
-/// A name that they fight for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
-    pub(super) name: String,
-    pub(super) mood: Mood,
-}
-
-/// How a name is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
-    Mutex,
-    RwLock,
-    /// All clients declare the same size.
-    Semaphore(u32),
-    /// Half of the clients declare the first size and half the second, as during the rollout of a new version.
-    Rollout(u32, u32),
-    /// Its size is changed all the time.
-    Resized(u32),
-    /// Every kind, and various sizes, in turn.
-    Mixed,
 }
 
 /// The part of one client.
@@ -71,7 +50,7 @@ impl Plan {
     /// The plan of a seed, for a round of this length on this subject.
     pub(super) fn draw(seed: u64, subject: &dyn Subject, lasts: Duration) -> Self {
         let dice = Dice::new(seed, "round");
-        let names = Spot::draw(seed);
+        let names = UsedName::draw(seed);
         let part = |kind: &str, number: u64| Part::draw(seed, &format!("{kind} {number}"));
         let is_lonely = is_lonely(seed);
         let clients = if is_lonely { 1 } else { 2 + dice.below(3) };
@@ -82,14 +61,19 @@ impl Plan {
         let is_calm = dice.one_in(5);
         let mut plan = Self { seed, names, clients, processes, troubles: Vec::new() };
         if !is_calm {
-            plan.troubles = trouble::draw(&plan, subject, lasts);
+            let targets = Targets {
+                names: plan.names.iter().map(|used_name| &*used_name.name).collect(),
+                clients: plan.clients.iter().map(|part| &*part.label).collect(),
+                processes: plan.processes.len(),
+            };
+            plan.troubles = trouble::draw(seed, &targets, subject, lasts);
         }
         plan
     }
 
     /// The plan in one line.
     pub(super) fn sentence(&self) -> String {
-        let names: Vec<&str> = self.names.iter().map(|spot| &*spot.name).collect();
+        let names: Vec<&str> = self.names.iter().map(|used_name| &*used_name.name).collect();
         let tasks: usize = self.clients.iter().chain(&self.processes).map(|part| part.tasks).sum();
         format!(
             "{} clients and {} processes, {tasks} tasks, on {}; {}",
@@ -101,69 +85,6 @@ impl Plan {
                 faults => format!("up to {faults} faults"),
             }
         )
-    }
-}
-
-impl Spot {
-    /// The names of a round.
-    pub(super) fn draw(seed: u64) -> Vec<Self> {
-        let dice = Dice::new(seed, "names");
-        let moods = [
-            Mood::Mixed,
-            Mood::Rollout(3, 5),
-            Mood::Mutex,
-            Mood::RwLock,
-            Mood::Semaphore(3),
-            Mood::Resized(4),
-            Mood::Mixed,
-        ];
-        let spot = |number: u64| {
-            let mood = *dice.pick(&moods);
-            Self { name: format!("{} {number}", mood.word()), mood }
-        };
-        (0..1 + dice.below(3)).map(spot).collect()
-    }
-}
-
-impl Mood {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::RwLock => "table",
-            Self::Semaphore(_) => "pool",
-            Self::Rollout(..) => "rollout",
-            Self::Resized(_) => "resized",
-            Self::Mixed => "mixed",
-        }
-    }
-
-    /// A want that a client may have for it.
-    pub(super) fn want(self, dice: &Dice, is_newer: bool) -> Want {
-        let permits = |of: u32| Want::Permits(dice.weight(of).get(), of);
-        match self {
-            Self::Mutex => Want::Lock,
-            Self::RwLock if dice.one_in(3) => Want::Write,
-            Self::RwLock => Want::Read,
-            Self::Semaphore(size) | Self::Resized(size) => permits(size),
-            Self::Rollout(old, new) => permits(if is_newer { new } else { old }),
-            Self::Mixed => match dice.below(6) {
-                0 | 1 => Want::Lock,
-                2 => Want::Read,
-                3 => Want::Write,
-                4 => permits(5),
-                _ => permits(3),
-            },
-        }
-    }
-
-    /// Whether a client may get the error that the name is of another kind.
-    pub(super) fn is_of_many_kinds(self) -> bool {
-        self == Self::Mixed
-    }
-
-    /// Whether a client may get the error that there are too few permits.
-    pub(super) fn is_of_many_sizes(self) -> bool {
-        matches!(self, Self::Mixed | Self::Rollout(..) | Self::Resized(_))
     }
 }
 
@@ -197,7 +118,7 @@ impl Part {
     }
 
     /// The steps of one of its tasks, without end.
-    pub(super) fn steps(&self, task: usize, names: &[Spot], ttl: Duration) -> Steps {
+    pub(super) fn steps(&self, task: usize, names: &[UsedName], ttl: Duration) -> Steps {
         let dice = Dice::new(self.seed, &format!("{}, task {task}", self.label));
         let pace = match is_lonely(self.seed) {
             true => *dice.pick(&[Pace::Leisurely, Pace::Leisurely, Pace::Steady]),
@@ -209,7 +130,7 @@ impl Part {
 
 /// Whether the round has a single client. In a crowd another client always comes in between. Only without one can be
 /// seen how tasks of one client affect each other, and what a request does that is repeated late.
-pub(super) fn is_lonely(seed: u64) -> bool {
+fn is_lonely(seed: u64) -> bool {
     Dice::new(seed, "lonely").one_in(3)
 }
 
@@ -236,12 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn all_moods_come_up_and_some_rounds_are_calm() {
+    fn all_usages_come_up_and_some_rounds_are_calm() {
         let memory = subjects::memory_in_real_time();
         let plans: Vec<Plan> =
             (0..200).map(|seed| Plan::draw(seed, &memory, Duration::from_secs(6))).collect();
         for word in ["mutex", "table", "pool", "rollout", "resized", "mixed"] {
-            let has = |plan: &&Plan| plan.names.iter().any(|spot| spot.mood.word() == word);
+            let has = |plan: &&Plan| plan.names.iter().any(|used_name| used_name.usage.word() == word);
             assert!(plans.iter().filter(has).count() > 20, "{word}");
         }
         let calm = plans.iter().filter(|plan| plan.troubles.is_empty()).count();

@@ -9,9 +9,10 @@ use tidelock_core::{Error, ErrorKind};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::plan::{Mood, Part, Spot};
+use super::plan::Part;
 use super::register::Registers;
-use super::step::{Deed, End, How, Step, Taking};
+use super::step::{Action, End, How, Step, Taking};
+use super::used_name::{Usage, UsedName};
 use crate::failure::{Failure, Outcome};
 use crate::history::Recorder;
 use crate::{Client, Hold, Want};
@@ -22,7 +23,7 @@ const AFTER_TROUBLE: Duration = Duration::from_millis(5);
 /// What the tasks of one process share.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
-    pub(super) names: Arc<[Spot]>,
+    pub(super) names: Arc<[UsedName]>,
     pub(super) registers: Arc<Registers>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) ttl: Duration,
@@ -54,24 +55,24 @@ pub(super) fn let_loose(client: &Client, part: &Part, field: &Field, tasks: &mut
 
 impl Player {
     async fn carry_out(&self, step: Step) -> Outcome {
-        let Step { rest, name, deed } = step;
+        let Step { rest, name, action } = step;
         self.rest(rest).await;
-        let spot = &self.field.names[name];
-        match deed {
-            Deed::Take(taking) => self.take(spot, taking).await,
-            Deed::Burst { takings, after } => self.burst(spot, takings, after).await,
-            Deed::Resize(to) => {
-                let resized = self.client.resize(&spot.name, to).await;
-                resized.or_else(|error| excuse(spot.mood, &error))
+        let used_name = &self.field.names[name];
+        match action {
+            Action::Take(taking) => self.take(used_name, taking).await,
+            Action::Burst { takings, after } => self.burst(used_name, takings, after).await,
+            Action::Resize(to) => {
+                let resized = self.client.resize(&used_name.name, to).await;
+                resized.or_else(|error| excuse(used_name.usage, &error))
             }
         }
     }
 
-    async fn burst(&self, spot: &Spot, takings: Vec<Taking>, after: Duration) -> Outcome {
+    async fn burst(&self, used_name: &UsedName, takings: Vec<Taking>, after: Duration) -> Outcome {
         let mut tasks = JoinSet::new();
         for taking in takings {
-            let (player, spot) = (self.clone(), spot.clone());
-            tasks.spawn(async move { player.take(&spot, taking).await });
+            let (player, used_name) = (self.clone(), used_name.clone());
+            tasks.spawn(async move { player.take(&used_name, taking).await });
         }
         self.rest(after).await;
         while let Some(done) = tasks.try_join_next() {
@@ -80,12 +81,12 @@ impl Player {
         Ok(()) // the remaining ones are dropped with the set of tasks
     }
 
-    async fn take(&self, spot: &Spot, taking: Taking) -> Outcome {
-        let taken = match self.ask(&spot.name, taking.want, taking.how).await {
+    async fn take(&self, used_name: &UsedName, taking: Taking) -> Outcome {
+        let taken = match self.ask(&used_name.name, taking.want, taking.how).await {
             Ok(taken) => taken,
             Err(error) => {
                 tokio::time::sleep(AFTER_TROUBLE).await;
-                return excuse(spot.mood, &error);
+                return excuse(used_name.usage, &error);
             }
         };
         let Some(mut hold) = taken else { return Ok(()) };
@@ -95,13 +96,13 @@ impl Player {
         if taking.end == End::Downgrade && taking.want == Want::Write {
             hold = match hold.downgrade().await {
                 Ok(hold) => hold,
-                Err(error) => return excuse(spot.mood, &error),
+                Err(error) => return excuse(used_name.usage, &error),
             };
             self.rest(taking.keep).await;
         }
         match taking.end {
             End::Drop => drop(hold),
-            _ => hold.release().await.or_else(|error| excuse(spot.mood, &error))?,
+            _ => hold.release().await.or_else(|error| excuse(used_name.usage, &error))?,
         }
         Ok(())
     }
@@ -142,11 +143,11 @@ impl Player {
 }
 
 /// Whether the faults of storms, or the way the name is used, explain an error.
-fn excuse(mood: Mood, error: &Error) -> Outcome {
+fn excuse(usage: Usage, error: &Error) -> Outcome {
     let is_explained = match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Lost | ErrorKind::Closed => true,
-        ErrorKind::KindMismatch => mood.is_of_many_kinds(),
-        ErrorKind::Conflict | ErrorKind::InvalidPermits => mood.is_of_many_sizes(),
+        ErrorKind::KindMismatch => usage.is_of_many_kinds(),
+        ErrorKind::Conflict | ErrorKind::InvalidPermits => usage.is_of_many_sizes(),
         _ => false,
     };
     match is_explained {

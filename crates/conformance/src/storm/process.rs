@@ -19,16 +19,16 @@ use tidelock_core::{Error, ErrorKind, Options, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::plan::{Part, Spot};
+use super::plan::Part;
 use super::player::{Field, let_loose};
-use super::pulse::{Beat, Pulse};
+use super::pulse::{Beat, Pulse, stumble};
 use super::register::Registers;
-use super::story::{Spell, Story};
-use super::stumble;
+use super::story::{Outage, Story};
+use super::used_name::UsedName;
 use crate::child::Running;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
-use crate::history::{Event, Recorder, What};
+use crate::history::{Event, EventKind, Recorder};
 use crate::{RealTime, Server};
 
 /// How many claims a process may have. The numbers of the next process begin there.
@@ -71,7 +71,7 @@ async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> 
     let (over, is_over) = watch::channel(false);
     wait_for_the_end(over);
     let registers = Arc::new(Registers::in_folder(&role.folder).map_err(trouble)?);
-    let names = Spot::draw(role.seed).into();
+    let names = UsedName::draw(role.seed).into();
     let field = Field { names, registers, recorder: recorder.clone(), ttl, is_over };
     let heart = recorder.clone();
     let mut said = Moment::START;
@@ -82,7 +82,7 @@ async fn play(server: &dyn Server, options: Options, role: &Role) -> Result<()> 
             say(&format!("looked {}", at.as_nanos()));
         }
         Beat::Looked(_) => {}
-        Beat::Stumbled(Spell { from, to, what }) => {
+        Beat::Stumbled(Outage { from, to, what }) => {
             say(&format!("stumbled {} {} {what}", from.as_nanos(), to.as_nanos()));
         }
     });
@@ -146,7 +146,7 @@ struct Heard {
     events: Vec<Event>,
     /// Its last look at all its holds.
     looked: Moment,
-    spells: Vec<Spell>,
+    outages: Vec<Outage>,
     failures: Vec<String>,
 }
 
@@ -230,7 +230,7 @@ impl Process {
         let began = began.since(Moment::START);
         events.iter_mut().for_each(|event| event.at = event.at.saturating_sub(began));
         story.events.extend(events);
-        story.spells.append(&mut heard.spells);
+        story.outages.append(&mut heard.outages);
     }
 
     async fn until(&self, within: Duration, what: &str, holds: impl Fn(&Heard) -> bool) -> Outcome {
@@ -259,8 +259,8 @@ fn hear(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
 
 impl Heard {
     fn nothing() -> Self {
-        let (events, spells, failures) = (Vec::new(), Vec::new(), Vec::new());
-        Self { is_ready: false, is_done: false, events, looked: Moment::START, spells, failures }
+        let (events, outages, failures) = (Vec::new(), Vec::new(), Vec::new());
+        Self { is_ready: false, is_done: false, events, looked: Moment::START, outages, failures }
     }
 
     fn take(&mut self, line: &str) {
@@ -274,7 +274,7 @@ impl Heard {
             "stumbled" => {
                 if let (Some(from), Some(to)) = (number(), number()) {
                     let what = numbers.next().unwrap_or_default().to_owned();
-                    self.spells.push(Spell { from, to, what });
+                    self.outages.push(Outage { from, to, what });
                 }
             }
             "failed" => self.failures.push(rest.to_owned()),
@@ -291,15 +291,22 @@ fn end_all(events: &mut Vec<Event>, looked: Duration) {
     let mut open: BTreeMap<u64, Event> = BTreeMap::new();
     for event in events.iter().filter(|event| event.claim > 0) {
         match event.what {
-            What::Asked { .. } | What::Granted { .. } => drop(open.insert(event.claim, event.clone())),
-            What::LetGo | What::Lost | What::Refused | What::Failed | What::Cancelled => {
+            EventKind::Asked { .. } | EventKind::Granted { .. } => {
+                drop(open.insert(event.claim, event.clone()));
+            }
+            EventKind::LetGo
+            | EventKind::Lost
+            | EventKind::Refused
+            | EventKind::Failed
+            | EventKind::Cancelled => {
                 open.remove(&event.claim);
             }
             _ => {}
         }
     }
     for event in open.into_values() {
-        let what = if matches!(event.what, What::Asked { .. }) { What::Failed } else { What::LetGo };
+        let what =
+            if matches!(event.what, EventKind::Asked { .. }) { EventKind::Failed } else { EventKind::LetGo };
         events.push(Event { at: looked.max(event.at), what, ..event });
     }
 }

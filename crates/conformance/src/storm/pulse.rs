@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tidelock_core::backend::Moment;
 
-use super::story::Spell;
+use super::story::Outage;
 use crate::history::Recorder;
 
 /// How often it looks.
@@ -24,7 +24,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Starts it. It reports each pause that it notices as a spell, and each look when it is done.
+    /// Starts it. It reports each pause that it notices as an outage, and each look when it is done.
     pub(super) fn start(
         recorder: Arc<Recorder>,
         stumble: Duration,
@@ -40,7 +40,7 @@ impl Pulse {
                 let stood = now.since(last);
                 if stood > stumble {
                     let what = format!("a process was not scheduled for {stood:?}");
-                    told(Beat::Stumbled(Spell { from: last, to: now, what }));
+                    told(Beat::Stumbled(Outage { from: last, to: now, what }));
                 }
                 last = now;
                 told(Beat::Looked(now));
@@ -57,7 +57,7 @@ impl Pulse {
 pub(super) enum Beat {
     /// It looked at everything, not before this moment.
     Looked(Moment),
-    Stumbled(Spell),
+    Stumbled(Outage),
 }
 
 impl Drop for Pulse {
@@ -67,4 +67,9 @@ impl Drop for Pulse {
             let _ = thread.join(); // its panic has been printed
         }
     }
+}
+
+/// A pause this long may have the effects of a fault.
+pub(super) fn stumble(ttl: Duration) -> Duration {
+    ttl / 6
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tidelock_core::State;
 
 use crate::Hold;
-use crate::history::{Author, Recorder, What};
+use crate::history::{Author, EventKind, Recorder};
 
 /// How often to try a register that another process is writing to, and the pause between tries.
 const TRIES: u32 = 50;
@@ -68,7 +68,7 @@ fn write_to(mut file: File, recorder: &Recorder, author: &Author, hold: &Hold) -
         file.seek(SeekFrom::Start(0))?;
         write!(file, "{token:020}")?;
     }
-    recorder.note_since(author, What::Wrote { token, accepted }, at);
+    recorder.note_since(author, EventKind::Wrote { token, accepted }, at);
     Ok(())
 }
 

@@ -13,13 +13,12 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::plan::Plan;
 use super::player::{Field, let_loose};
 use super::process::Process;
-use super::pulse::{Beat, Pulse};
+use super::pulse::{Beat, Pulse, stumble};
 use super::register::Registers;
-use super::story::{Spell, Story};
-use super::stumble;
-use super::trouble::{Blow, Trouble};
+use super::story::{Outage, Story};
+use super::trouble::{Fault, Trouble};
 use crate::failure::{Failure, Outcome, ensure};
-use crate::history::{Event, Recorder, What};
+use crate::history::{Event, EventKind, Recorder};
 use crate::{Ability, Act, Belief, Can, Client, Dice, Stage, Subject, Whom};
 
 /// How long connecting may take, and how long processes may take to begin.
@@ -71,7 +70,7 @@ struct Play {
     clients: Vec<Client>,
     processes: Vec<Process>,
     tasks: JoinSet<Outcome>,
-    spells: Arc<Mutex<Vec<Spell>>>,
+    outages: Arc<Mutex<Vec<Outage>>>,
     overlaps: Vec<(Moment, Moment)>,
     /// A join may have arrived after its leave was forgotten: its claim stays for a ttl, and belongs to no client.
     were_late: bool,
@@ -113,16 +112,16 @@ impl Play {
         for process in &processes {
             process.ready(READY).await?;
         }
-        let spells: Arc<Mutex<Vec<Spell>>> = Arc::default();
-        let (stumbles, slow) = (spells.clone(), stumble(subject.ttl()));
+        let outages: Arc<Mutex<Vec<Outage>>> = Arc::default();
+        let (stumbles, slow) = (outages.clone(), stumble(subject.ttl()));
         let pulse = Pulse::start(recorder.clone(), slow, move |beat| {
-            if let Beat::Stumbled(spell) = beat {
-                stumbles.lock().unwrap_or_else(PoisonError::into_inner).push(spell);
+            if let Beat::Stumbled(outage) = beat {
+                stumbles.lock().unwrap_or_else(PoisonError::into_inner).push(outage);
             }
         });
         let pulse =
             pulse.map_err(|error| Failure::new(format!("cannot start a thread for the pulse: {error}")))?;
-        let probe = tokio::spawn(probe(stage.watcher().clone(), recorder, slow, spells.clone()));
+        let probe = tokio::spawn(probe(stage.watcher().clone(), recorder, slow, outages.clone()));
         Ok(Self {
             plan,
             stage,
@@ -131,7 +130,7 @@ impl Play {
             clients,
             processes,
             tasks: JoinSet::new(),
-            spells,
+            outages,
             overlaps: Vec::new(),
             were_late: false,
             pulse: Some(pulse),
@@ -159,15 +158,15 @@ impl Play {
 
     /// Starts the trouble, lets it last, and heals it.
     async fn befall(&mut self, trouble: Trouble) -> Outcome {
-        let Trouble { blow, lasts, .. } = trouble;
+        let Trouble { fault, lasts, .. } = trouble;
         let from = self.now();
-        let what = blow.to_string();
-        let done = self.strike(&blow, lasts).await;
+        let what = fault.to_string();
+        let done = self.strike(&fault, lasts).await;
         self.stage.server().act(Act::Heal).await?;
         let to = self.now();
-        self.were_late |= blow.holds_requests_up() && to.since(from) > self.stage.ttl();
-        self.spells().push(Spell { from, to, what });
-        if blow
+        self.were_late |= fault.holds_requests_up() && to.since(from) > self.stage.ttl();
+        self.outages().push(Outage { from, to, what });
+        if fault
             .mishaps()
             .iter()
             .any(|mishap| matches!(self.stage.subject().belief(*mishap), Belief::MayOverlap(_)))
@@ -177,20 +176,20 @@ impl Play {
         done
     }
 
-    async fn strike(&mut self, blow: &Blow, lasts: Duration) -> Outcome {
-        match blow {
-            Blow::Act(act) => {
+    async fn strike(&mut self, fault: &Fault, lasts: Duration) -> Outcome {
+        match fault {
+            Fault::Act(act) => {
                 self.stage.server().act(act.clone()).await?;
                 tokio::time::sleep(lasts).await;
             }
-            Blow::Kill(number) => self.processes[*number].kill()?,
-            Blow::Stop(number) if self.processes[*number].was_killed() => {}
-            Blow::Stop(number) => {
+            Fault::Kill(number) => self.processes[*number].kill()?,
+            Fault::Stop(number) if self.processes[*number].was_killed() => {}
+            Fault::Stop(number) => {
                 self.processes[*number].stop()?;
                 tokio::time::sleep(lasts).await;
                 self.processes[*number].go_on()?;
             }
-            Blow::Evict(name, count) => self.evict(name, *count).await,
+            Fault::Evict(name, count) => self.evict(name, *count).await,
         }
         Ok(())
     }
@@ -201,7 +200,7 @@ impl Play {
         let Ok(line) = operator.line(name).await else { return };
         for stander in line.claims.iter().take(count) {
             let id = stander.id.to_string().into();
-            self.field.recorder.note_for_all(What::Evicted { id });
+            self.field.recorder.note_for_all(EventKind::Evicted { id });
             let _ = operator.locks().evict(name, stander.id).await; // gone, or unknown: either is excused
         }
     }
@@ -248,8 +247,8 @@ impl Play {
         let mut open: Vec<Event> = Vec::new();
         for event in self.field.recorder.events() {
             match event.what {
-                What::Asked { .. } => open.push(event),
-                What::Granted { .. } | What::Refused | What::Failed | What::Cancelled => {
+                EventKind::Asked { .. } => open.push(event),
+                EventKind::Granted { .. } | EventKind::Refused | EventKind::Failed | EventKind::Cancelled => {
                     open.retain(|other| other.claim != event.claim);
                 }
                 _ => {}
@@ -285,8 +284,8 @@ impl Play {
         self.probe.abort();
         drop(self.pulse.take());
         let began = self.field.recorder.began();
-        let spells = std::mem::take(&mut *self.spells());
-        let mut story = Story { events: self.field.recorder.events(), spells, overlaps: self.overlaps };
+        let outages = std::mem::take(&mut *self.outages());
+        let mut story = Story { events: self.field.recorder.events(), outages, overlaps: self.overlaps };
         for process in self.processes {
             process.tell(&mut story, began);
         }
@@ -297,14 +296,14 @@ impl Play {
         self.field.recorder.now()
     }
 
-    fn spells(&self) -> std::sync::MutexGuard<'_, Vec<Spell>> {
-        self.spells.lock().unwrap_or_else(PoisonError::into_inner)
+    fn outages(&self) -> std::sync::MutexGuard<'_, Vec<Outage>> {
+        self.outages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Checks all the time, over the watcher's own connection, whether the server answers. A server that is busy with
 /// something else can have the effects of a fault.
-async fn probe(watcher: Client, recorder: Arc<Recorder>, slow: Duration, spells: Arc<Mutex<Vec<Spell>>>) {
+async fn probe(watcher: Client, recorder: Arc<Recorder>, slow: Duration, outages: Arc<Mutex<Vec<Outage>>>) {
     loop {
         let from = recorder.now();
         let _ = watcher.locks().ping().await; // an error is an answer too
@@ -312,7 +311,7 @@ async fn probe(watcher: Client, recorder: Arc<Recorder>, slow: Duration, spells:
         let took = to.since(from);
         if took > slow {
             let what = format!("the server took {took:?} to answer");
-            spells.lock().unwrap_or_else(PoisonError::into_inner).push(Spell { from, to, what });
+            outages.lock().unwrap_or_else(PoisonError::into_inner).push(Outage { from, to, what });
         }
         tokio::time::sleep(PROBE).await;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::{Mood, Spot};
+use super::used_name::{Usage, UsedName};
 use crate::{Dice, Want};
 
 /// The largest number of tasks in one burst.
@@ -15,12 +15,12 @@ pub(super) struct Step {
     pub(super) rest: Duration,
     /// The index of the name.
     pub(super) name: usize,
-    pub(super) deed: Deed,
+    pub(super) action: Action,
 }
 
 /// What is done with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Action {
     Take(Taking),
     /// This many tasks take the name at once, and all of them give up after a while.
     Burst {
@@ -65,7 +65,7 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Steps {
     dice: Dice,
-    names: Vec<Spot>,
+    names: Vec<UsedName>,
     is_newer: bool,
     ttl: Duration,
     pace: Pace,
@@ -94,11 +94,11 @@ impl Pace {
 }
 
 impl Steps {
-    pub(super) fn new(dice: Dice, names: Vec<Spot>, is_newer: bool, pace: Pace, ttl: Duration) -> Self {
+    pub(super) fn new(dice: Dice, names: Vec<UsedName>, is_newer: bool, pace: Pace, ttl: Duration) -> Self {
         Self { dice, names, is_newer, ttl, pace }
     }
 
-    fn taking(&self, mood: Mood) -> Taking {
+    fn taking(&self, usage: Usage) -> Taking {
         let how = match self.dice.below(10) {
             0 | 1 => How::Try,
             2 => How::Within(self.part(3)),
@@ -114,7 +114,7 @@ impl Steps {
             _ => Duration::ZERO,
         };
         let end = *self.dice.pick(&[End::Release, End::Drop, End::Downgrade]);
-        Taking { want: mood.want(&self.dice, self.is_newer), how, keep, end }
+        Taking { want: usage.want(&self.dice, self.is_newer), how, keep, end }
     }
 
     /// A random time, at most `ttl / of`.
@@ -135,15 +135,15 @@ impl Iterator for Steps {
             _ => Duration::ZERO,
         };
         let name = usize::try_from(self.dice.below(self.names.len() as u64)).unwrap_or(0);
-        let mood = self.names[name].mood;
-        let deed = match (mood, self.dice.below(100)) {
-            (Mood::Resized(size), 0..=5) => Deed::Resize(self.dice.weight(size * 2).get()),
+        let usage = self.names[name].usage;
+        let action = match (usage, self.dice.below(100)) {
+            (Usage::Resized(size), 0..=5) => Action::Resize(self.dice.weight(size * 2).get()),
             (_, 6) => {
-                let takings = (0..2 + self.dice.below(BURST)).map(|_| self.taking(mood)).collect();
-                Deed::Burst { takings, after: self.part(5) }
+                let takings = (0..2 + self.dice.below(BURST)).map(|_| self.taking(usage)).collect();
+                Action::Burst { takings, after: self.part(5) }
             }
-            _ => Deed::Take(self.taking(mood)),
+            _ => Action::Take(self.taking(usage)),
         };
-        Some(Step { rest, name, deed })
+        Some(Step { rest, name, action })
     }
 }

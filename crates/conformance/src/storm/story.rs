@@ -1,6 +1,6 @@
 //! Merges the records of several processes into one history.
 //!
-//! The processes read the same clock, so times give the order. Faults are recorded as spells, which may overlap: a
+//! The processes read the same clock, so times give the order. Faults are recorded as outages, which may overlap: a
 //! fault begins with the first of them, and everything is healed when none is left.
 
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use tidelock_core::backend::Moment;
 
-use crate::history::{Event, What};
+use crate::history::{Event, EventKind};
 
 /// Something that was wrong for a while.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Spell {
+pub(super) struct Outage {
     pub(super) from: Moment,
     pub(super) to: Moment,
     pub(super) what: String,
@@ -24,8 +24,8 @@ pub(super) struct Spell {
 pub(super) struct Story {
     /// Events of all processes, in any order.
     pub(super) events: Vec<Event>,
-    pub(super) spells: Vec<Spell>,
-    /// Spells in which holders may go on believing that they hold, as the subject has declared.
+    pub(super) outages: Vec<Outage>,
+    /// Outages in which holders may go on believing that they hold, as the subject has declared.
     pub(super) overlaps: Vec<(Moment, Moment)>,
 }
 
@@ -43,10 +43,10 @@ struct Life {
 impl Story {
     /// All events in one order, with times since `began`.
     pub(super) fn tell(self, began: Moment) -> Vec<Event> {
-        let Self { mut events, spells, overlaps } = self;
+        let Self { mut events, outages, overlaps } = self;
         let lives = lives(&events);
-        let faults = weather(&spells, began);
-        let begun = faults.iter().filter(|event| event.what != What::Healed);
+        let faults = faults(&outages, began);
+        let begun = faults.iter().filter(|event| event.what != EventKind::Healed);
         let begun: Vec<Duration> = begun.map(|event| event.at).collect();
         // For events at the same time, this order: a fault, and then the claims that still stand in line after it.
         events.splice(0..0, faults);
@@ -55,7 +55,7 @@ impl Story {
             let (from, to) = (from.since(began), to.since(began));
             let believing = |life: &Life| life.asked <= to && life.ended.is_none_or(|ended| ended >= from);
             let them = lives.iter().filter(|(_, life)| believing(life));
-            events.extend(them.map(|(claim, life)| life.event(*claim, from, What::Overlap)));
+            events.extend(them.map(|(claim, life)| life.event(*claim, from, EventKind::Overlap)));
         }
         events.sort_by_key(|event| event.at);
         events
@@ -74,9 +74,13 @@ fn lives(events: &[Event]) -> BTreeMap<u64, Life> {
             ended: None,
         });
         match event.what {
-            What::Stands => life.stood = Some(event.at),
-            What::Granted { .. } => life.granted = Some(event.at),
-            What::LetGo | What::Lost | What::Refused | What::Failed | What::Cancelled => {
+            EventKind::Stands => life.stood = Some(event.at),
+            EventKind::Granted { .. } => life.granted = Some(event.at),
+            EventKind::LetGo
+            | EventKind::Lost
+            | EventKind::Refused
+            | EventKind::Failed
+            | EventKind::Cancelled => {
                 life.ended = Some(event.at);
             }
             _ => {}
@@ -89,19 +93,19 @@ fn lives(events: &[Event]) -> BTreeMap<u64, Life> {
 fn still_standing(claim: u64, life: &Life, faults: &[Duration]) -> Vec<Event> {
     let (Some(stood), Some(granted)) = (life.stood, life.granted) else { return Vec::new() };
     let between = faults.iter().filter(|at| (stood..granted).contains(at));
-    between.map(|at| life.event(claim, *at, What::Stands)).collect()
+    between.map(|at| life.event(claim, *at, EventKind::Stands)).collect()
 }
 
 impl Life {
-    fn event(&self, claim: u64, at: Duration, what: What) -> Event {
+    fn event(&self, claim: u64, at: Duration, what: EventKind) -> Event {
         Event { at, who: self.who.clone(), name: self.name.clone(), claim, what }
     }
 }
 
-/// The spells as events: each begins, and all is healed when none is left.
-fn weather(spells: &[Spell], began: Moment) -> Vec<Event> {
-    let mut spells: Vec<&Spell> = spells.iter().collect();
-    spells.sort_by_key(|spell| spell.from);
+/// The outages as events: each begins, and all is healed when none is left.
+fn faults(outages: &[Outage], began: Moment) -> Vec<Event> {
+    let mut outages: Vec<&Outage> = outages.iter().collect();
+    outages.sort_by_key(|outage| outage.from);
     let event = |at: Moment, what| Event {
         at: at.since(began),
         who: "storm".into(),
@@ -111,15 +115,15 @@ fn weather(spells: &[Spell], began: Moment) -> Vec<Event> {
     };
     let mut events = Vec::new();
     let mut until: Option<Moment> = None;
-    for spell in spells {
-        if let Some(end) = until.filter(|end| *end < spell.from) {
-            events.push(event(end, What::Healed));
+    for outage in outages {
+        if let Some(end) = until.filter(|end| *end < outage.from) {
+            events.push(event(end, EventKind::Healed));
             until = None;
         }
-        events.push(event(spell.from, What::Fault { act: spell.what.clone() }));
-        until = Some(until.unwrap_or(spell.to).max(spell.to));
+        events.push(event(outage.from, EventKind::Fault { act: outage.what.clone() }));
+        until = Some(until.unwrap_or(outage.to).max(outage.to));
     }
-    events.extend(until.map(|end| event(end, What::Healed)));
+    events.extend(until.map(|end| event(end, EventKind::Healed)));
     events
 }
 
@@ -131,11 +135,11 @@ mod tests {
         Moment::from_nanos(at)
     }
 
-    fn spell(from: u64, to: u64) -> Spell {
-        Spell { from: moment(from), to: moment(to), what: format!("{from} to {to}") }
+    fn outage(from: u64, to: u64) -> Outage {
+        Outage { from: moment(from), to: moment(to), what: format!("{from} to {to}") }
     }
 
-    fn event(at: u64, claim: u64, what: What) -> Event {
+    fn event(at: u64, claim: u64, what: EventKind) -> Event {
         Event { at: Duration::from_nanos(at), who: "client 0".into(), name: "stock".into(), claim, what }
     }
 
@@ -146,8 +150,8 @@ mod tests {
 
     #[test]
     fn all_is_healed_when_no_spell_is_left() {
-        let spells = vec![spell(20, 30), spell(0, 5), spell(4, 8), spell(22, 24)];
-        let told = Story { spells, ..Story::default() }.tell(moment(0));
+        let outages = vec![outage(20, 30), outage(0, 5), outage(4, 8), outage(22, 24)];
+        let told = Story { outages, ..Story::default() }.tell(moment(0));
         let expected = [
             (0, 0, "fault"),
             (4, 0, "fault"),
@@ -161,9 +165,10 @@ mod tests {
 
     #[test]
     fn who_kept_its_place_still_stands_after_a_fault() {
-        let granted = What::Granted { token: 32, told: Some(1), id: "a".into() };
-        let events = vec![event(20, 1, granted), event(1, 1, What::Stands), event(2, 2, What::Stands)];
-        let told = Story { events, spells: vec![spell(5, 6)], ..Story::default() }.tell(moment(0));
+        let granted = EventKind::Granted { token: 32, told: Some(1), id: "a".into() };
+        let events =
+            vec![event(20, 1, granted), event(1, 1, EventKind::Stands), event(2, 2, EventKind::Stands)];
+        let told = Story { events, outages: vec![outage(5, 6)], ..Story::default() }.tell(moment(0));
         let expected = [
             (1, 1, "stands"),
             (2, 2, "stands"),
@@ -178,15 +183,15 @@ mod tests {
     #[test]
     fn an_overlap_is_of_those_who_had_asked_by_its_end_and_were_there() {
         let events = vec![
-            event(1, 1, What::Refused),
-            event(2, 2, What::Cancelled),
-            event(15, 3, What::Stands),
-            event(21, 4, What::Stands),
-            event(25, 2, What::LetGo),
+            event(1, 1, EventKind::Refused),
+            event(2, 2, EventKind::Cancelled),
+            event(15, 3, EventKind::Stands),
+            event(21, 4, EventKind::Stands),
+            event(25, 2, EventKind::LetGo),
         ];
         let overlaps = vec![(moment(10), moment(20))];
         let told = Story { events, overlaps, ..Story::default() }.tell(moment(0));
-        let excused = told.iter().filter(|event| event.what == What::Overlap);
+        let excused = told.iter().filter(|event| event.what == EventKind::Overlap);
         assert_eq!(excused.map(|event| event.claim).collect::<Vec<_>>(), [2, 3]);
     }
 }

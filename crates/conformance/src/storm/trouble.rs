@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use super::plan::{self, Plan};
 use crate::{Ability, Act, Can, Dice, Mishap, Seat, Subject, Way, Whom};
 
 /// A fault, and its heal.
@@ -13,14 +12,34 @@ use crate::{Ability, Act, Can, Dice, Mishap, Seat, Subject, Way, Whom};
 pub(super) struct Trouble {
     /// How long all is well before it.
     pub(super) pause: Duration,
-    pub(super) blow: Blow,
+    pub(super) fault: Fault,
     /// How long it lasts.
     pub(super) lasts: Duration,
 }
 
+/// What a fault can hit.
+pub(super) struct Targets<'a> {
+    pub(super) names: Vec<&'a str>,
+    /// The labels of the clients of this process.
+    pub(super) clients: Vec<&'a str>,
+    /// How many clients are processes of their own.
+    pub(super) processes: usize,
+}
+
+impl Targets<'_> {
+    /// Whether the round has a single client.
+    fn is_lonely(&self) -> bool {
+        self.clients.len() == 1
+    }
+
+    fn name(&self, dice: &Dice) -> String {
+        (*dice.pick(&self.names)).to_owned()
+    }
+}
+
 /// The fault.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Blow {
+pub(super) enum Fault {
     /// An act on the server or the network.
     Act(Act),
     /// The process with that number is killed.
@@ -31,7 +50,7 @@ pub(super) enum Blow {
     Evict(String, usize),
 }
 
-impl Blow {
+impl Fault {
     /// The mishaps that it is for current holders, if it is more than a delay.
     pub(super) fn mishaps(&self) -> &'static [Mishap] {
         match self {
@@ -58,7 +77,7 @@ impl Blow {
     }
 }
 
-impl std::fmt::Display for Blow {
+impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Act(act) => act.fmt(f),
@@ -70,26 +89,26 @@ impl std::fmt::Display for Blow {
 }
 
 /// The troubles for a round of this length.
-pub(super) fn draw(plan: &Plan, subject: &dyn Subject, lasts: Duration) -> Vec<Trouble> {
-    let dice = Dice::new(plan.seed, "troubles");
+pub(super) fn draw(seed: u64, targets: &Targets<'_>, subject: &dyn Subject, lasts: Duration) -> Vec<Trouble> {
+    let dice = Dice::new(seed, "troubles");
     let ttl = subject.ttl();
     let mut troubles = Vec::new();
     let mut passed = Duration::ZERO;
     // One sort of fault for a round, or all of them: some bugs need the same fault again and again.
-    let season = dice.below(if plan::is_lonely(plan.seed) { 2 } else { 4 });
-    let has_network = can(subject, &Blow::Act(Act::Cut(Whom::Everyone)));
+    let season = dice.below(if targets.is_lonely() { 2 } else { 4 });
+    let has_network = can(subject, &Fault::Act(Act::Cut(Whom::Everyone)));
     let season = if has_network { season } else { 2 };
     while passed < lasts {
-        let blow = match season {
-            0 => cut(plan, &dice),
-            1 => any_of_the_network(plan, &dice),
-            _ => any(plan, &dice),
+        let fault = match season {
+            0 => cut(targets, &dice),
+            1 => any_of_the_network(targets, &dice),
+            _ => any(targets, &dice),
         };
         let pause = part(&dice, ttl / 3);
         let length = if dice.one_in(4) { ttl / 2 + part(&dice, ttl * 2) } else { part(&dice, ttl / 2) };
-        if can(subject, &blow) {
+        if can(subject, &fault) {
             passed += pause + length;
-            troubles.push(Trouble { pause, blow, lasts: length });
+            troubles.push(Trouble { pause, fault, lasts: length });
         } else {
             passed += ttl / 20; // time passes even if no such fault is possible
         }
@@ -97,11 +116,11 @@ pub(super) fn draw(plan: &Plan, subject: &dyn Subject, lasts: Duration) -> Vec<T
     troubles
 }
 
-fn can(subject: &dyn Subject, blow: &Blow) -> bool {
-    let needs = match blow {
-        Blow::Act(act) => act.needs(),
-        Blow::Kill(_) | Blow::Stop(_) => Some(Ability::Child),
-        Blow::Evict(..) => None,
+fn can(subject: &dyn Subject, fault: &Fault) -> bool {
+    let needs = match fault {
+        Fault::Act(act) => act.needs(),
+        Fault::Kill(_) | Fault::Stop(_) => Some(Ability::Child),
+        Fault::Evict(..) => None,
     };
     needs.is_none_or(|need| subject.can(need) == Can::Yes)
 }
@@ -111,13 +130,13 @@ fn part(dice: &Dice, most: Duration) -> Duration {
 }
 
 /// Connections are cut just after a request.
-fn cut(plan: &Plan, dice: &Dice) -> Blow {
-    Blow::Act(Act::CutAfter(whom(plan, dice), 2 + dice.below(30)))
+fn cut(targets: &Targets<'_>, dice: &Dice) -> Fault {
+    Fault::Act(Act::CutAfter(whom(targets, dice), 2 + dice.below(30)))
 }
 
-fn any_of_the_network(plan: &Plan, dice: &Dice) -> Blow {
-    let (whom, way) = (whom(plan, dice), if dice.one_in(2) { Way::There } else { Way::Back });
-    Blow::Act(match dice.below(10) {
+fn any_of_the_network(targets: &Targets<'_>, dice: &Dice) -> Fault {
+    let (whom, way) = (whom(targets, dice), if dice.one_in(2) { Way::There } else { Way::Back });
+    Fault::Act(match dice.below(10) {
         0 => Act::Cut(whom),
         1 => Act::Reset(whom),
         2 => Act::HalfOpen(whom),
@@ -125,41 +144,41 @@ fn any_of_the_network(plan: &Plan, dice: &Dice) -> Blow {
         4 | 5 => Act::Stall(whom, way),
         6 => Act::Strand(whom),
         7 => Act::Lag(whom, way, Duration::from_millis(1 + dice.below(100))),
-        _ => return cut(plan, dice),
+        _ => return cut(targets, dice),
     })
 }
 
-fn any(plan: &Plan, dice: &Dice) -> Blow {
+fn any(targets: &Targets<'_>, dice: &Dice) -> Fault {
     match dice.below(8) {
-        0 | 1 => at_the_seam(plan, dice),
-        2 | 3 => any_of_the_network(plan, dice),
-        4 => cut(plan, dice),
-        5 => Blow::Evict(dice.pick(&plan.names).name.clone(), 1 + index(dice, 3)),
-        6 if !plan.processes.is_empty() => {
-            let number = index(dice, plan.processes.len());
-            if dice.one_in(4) { Blow::Kill(number) } else { Blow::Stop(number) }
+        0 | 1 => at_the_seam(targets, dice),
+        2 | 3 => any_of_the_network(targets, dice),
+        4 => cut(targets, dice),
+        5 => Fault::Evict(targets.name(dice), 1 + index(dice, 3)),
+        6 if targets.processes > 0 => {
+            let number = index(dice, targets.processes);
+            if dice.one_in(4) { Fault::Kill(number) } else { Fault::Stop(number) }
         }
-        _ => at_the_server(plan, dice),
+        _ => at_the_server(targets, dice),
     }
 }
 
-fn at_the_seam(plan: &Plan, dice: &Dice) -> Blow {
-    let whom = whom(plan, dice);
-    Blow::Act(match dice.below(8) {
+fn at_the_seam(targets: &Targets<'_>, dice: &Dice) -> Fault {
+    let whom = whom(targets, dice);
+    Fault::Act(match dice.below(8) {
         0 => Act::Refuse(whom),
         1 | 2 => Act::LoseReplies(whom, 1 + index(dice, 20)),
         3 => Act::Delay(whom, Duration::from_millis(1 + dice.below(100))),
         4 => Act::HoldRequests(whom),
         5 => Act::HoldReplies(whom),
         6 => Act::DropSignals(whom),
-        _ if whom == Whom::Everyone => Act::StallName(dice.pick(&plan.names).name.clone()),
+        _ if whom == Whom::Everyone => Act::StallName(targets.name(dice)),
         _ => Act::EndSession(whom),
     })
 }
 
-fn at_the_server(plan: &Plan, dice: &Dice) -> Blow {
-    let name = dice.pick(&plan.names).name.clone();
-    Blow::Act(match dice.below(12) {
+fn at_the_server(targets: &Targets<'_>, dice: &Dice) -> Fault {
+    let name = targets.name(dice);
+    Fault::Act(match dice.below(12) {
         0 => Act::Restart,
         1 => Act::Crash,
         2 => Act::Stop,
@@ -173,10 +192,10 @@ fn at_the_server(plan: &Plan, dice: &Dice) -> Blow {
     })
 }
 
-fn whom(plan: &Plan, dice: &Dice) -> Whom {
+fn whom(targets: &Targets<'_>, dice: &Dice) -> Whom {
     match dice.one_in(3) {
         true => Whom::Everyone,
-        false => Whom::Client(dice.pick(&plan.clients).label.clone()),
+        false => Whom::Client((*dice.pick(&targets.clients)).to_owned()),
     }
 }
 

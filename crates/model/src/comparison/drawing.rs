@@ -4,37 +4,10 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use super::{Comparison, Wish};
-use crate::{ClaimId, Dice, Join, Kind, Leave, SessionId, Weight};
+use crate::{ClaimId, Join, Kind, Leave, SessionId, Weight};
 
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3_600 * SECOND;
-
-/// How often things happen in one sequence.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mood {
-    /// How many of a hundred operations are joins of new claims.
-    joins: u64,
-    /// How many of a hundred moments are close to the previous one.
-    bursts: u64,
-    /// Whether unused names become mutexes.
-    mutexes: bool,
-    /// Whether the clock is sometimes set back.
-    turns_back: bool,
-    /// Whether the store loses data.
-    loses: bool,
-}
-
-impl Mood {
-    pub(super) fn draw(dice: &Dice, can_lose: bool) -> Self {
-        Self {
-            joins: *dice.pick(&[20, 35, 35, 60]),
-            bursts: *dice.pick(&[40, 60, 60, 85]),
-            mutexes: dice.one_in(2),
-            turns_back: dice.one_in(6),
-            loses: can_lose && dice.one_in(4),
-        }
-    }
-}
 
 impl<N: Ord + Clone + Debug> Comparison<'_, N> {
     /// Turns the clock, and draws the next operation.
@@ -57,10 +30,10 @@ impl<N: Ord + Clone + Debug> Comparison<'_, N> {
 
     fn moment(&self) -> u64 {
         let dice = self.wishes.dice();
-        if dice.below(100) < self.mood.bursts {
+        if dice.below(100) < self.rates.bursts {
             return self.now + dice.below(30) * dice.below(2);
         }
-        if self.mood.turns_back && dice.one_in(8) {
+        if self.rates.turns_back && dice.one_in(8) {
             let by = *dice.pick(&[10, 1_000, SECOND, 20 * SECOND, HOUR, 25 * HOUR]);
             return self.now - dice.below(by);
         }
@@ -81,13 +54,13 @@ impl<N: Ord + Clone + Debug> Comparison<'_, N> {
     }
 
     fn wish(&mut self) -> Wish<N> {
-        let joins = self.mood.joins;
+        let joins = self.rates.joins;
         match self.wishes.dice().below(100) {
             n if n < joins => self.join_new(),
             n if n < joins + 8 => self.join_again(),
             n if n < joins + 22 => self.renew(),
             n if n < joins + 28 => self.look(),
-            99 if self.mood.loses => {
+            99 if self.rates.loses => {
                 Wish::Lose { name: self.wishes.name(), part: self.wishes.dice().below(4) }
             }
             _ => match self.wishes.dice().below(10) {
@@ -113,7 +86,7 @@ impl<N: Ord + Clone + Debug> Comparison<'_, N> {
     fn join(&mut self, name: &N, id: ClaimId) -> Wish<N> {
         let draw = || {
             let join = self.wishes.join(&self.world, name, id);
-            if self.mood.mutexes && self.world.line(name).is_none() {
+            if self.rates.mutexes && self.world.line(name).is_none() {
                 return Join { kind: Kind::Mutex, weight: Weight::ONE, capacity: Weight::ONE, ..join };
             }
             join

@@ -92,7 +92,7 @@ impl<N: Ord + Clone> World<N> {
                 self.last_order += 1;
                 line.shrunk_at = Some(self.last_order);
                 if cfg!(tidelock_fault = "shrink_takes_hold_back") {
-                    fault::take_back(line);
+                    fault::take_back(&mut line.claims, line.capacity);
                 }
             }
         }

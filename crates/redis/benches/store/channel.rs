@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, cmd};
-use tidelock_bench::{Baton, Result, Teller};
+use tidelock_bench::{BareHandOff, Result, Signaller};
 
 use super::server::Server;
 
@@ -20,10 +20,10 @@ pub(crate) struct Channel {
 
 impl Channel {
     /// Two sides, on channels with this prefix.
-    pub(super) async fn batons(server: &Server, prefix: &str) -> Result<[Baton<Self>; 2]> {
+    pub(super) async fn hand_offs(server: &Server, prefix: &str) -> Result<[BareHandOff<Self>; 2]> {
         let script = server.load_script(PUBLISH).await?;
         let channel = |side: usize| format!("{prefix}{side}");
-        Baton::sides(async |own, other, waiters| {
+        BareHandOff::sides(async |own, other, waiters| {
             let publish = cmd("EVALSHA").arg(&script).arg(0).arg(channel(other)).arg("yours").take();
             Ok(Self {
                 connection: server.connection().await?,
@@ -35,7 +35,7 @@ impl Channel {
     }
 }
 
-impl Teller for Channel {
+impl Signaller for Channel {
     async fn tell(&self) -> Result<()> {
         let told: u32 = self.publish.query_async(&mut self.connection.clone()).await?;
         (told > 0).then_some(()).ok_or_else(|| "the bare channel has no subscriber".into())

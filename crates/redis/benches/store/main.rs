@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidelock_bench::{Baton, Counts, Load, Place, Result, Subject, Twin};
+use tidelock_bench::{BareHandOff, Counts, Load, Place, Result, Subject, Twin};
 use tidelock_core::{Locks, Options};
 use tidelock_redis::Store;
 
@@ -30,8 +30,8 @@ const LIKE: &str = "redis://127.0.0.1:6379";
 struct Redis {
     place: Place,
     server: Server,
-    /// The number of batons so far: each has its own channels.
-    batons: AtomicUsize,
+    /// The number of hand-offs so far: each has its own channels.
+    hand_offs: AtomicUsize,
     /// `None` if nothing is counted: then the server has no monitor to write to.
     monitor: Option<Monitor>,
 }
@@ -39,7 +39,7 @@ struct Redis {
 impl Redis {
     async fn open(place: Place) -> Result<Self> {
         let server = Server::at(place.url(LIKE)?).await?;
-        Ok(Self { place, server, batons: 0.into(), monitor: None })
+        Ok(Self { place, server, hand_offs: 0.into(), monitor: None })
     }
 
     /// The prefix of the keys of some of the bare commands.
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 
 impl Subject for Redis {
     type Bare = Pair;
-    type Baton = Baton<Channel>;
+    type BareHandOff = BareHandOff<Channel>;
     type Stock = Number;
 
     fn name(&self) -> &'static str {
@@ -101,9 +101,9 @@ impl Subject for Redis {
         self.pairs(How::Script, 1).await
     }
 
-    async fn bare_handoff(&self) -> Result<[Baton<Channel>; 2]> {
-        let number = self.batons.fetch_add(1, Ordering::Relaxed);
-        Channel::batons(&self.server, &self.bare(&format!("baton:{number}"))).await
+    async fn bare_handoff(&self) -> Result<[BareHandOff<Channel>; 2]> {
+        let number = self.hand_offs.fetch_add(1, Ordering::Relaxed);
+        Channel::hand_offs(&self.server, &self.bare(&format!("baton:{number}"))).await
     }
 
     async fn bare_lock(&self) -> Result<Option<Pair>> {

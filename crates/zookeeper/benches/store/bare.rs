@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock_bench::{Baton, Exclusion, Result, Stock, Teller};
+use tidelock_bench::{BareHandOff, Exclusion, Result, Signaller, Stock};
 use zookeeper_client::{Acls, AddWatchMode, Client, CreateMode, Error as Said};
 
 use super::server::Server;
@@ -47,13 +47,13 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// Two sides, each with a node that it watches.
-    pub(super) async fn batons(server: &Server, number: usize) -> Result<[Baton<Self>; 2]> {
+    pub(super) async fn hand_offs(server: &Server, number: usize) -> Result<[BareHandOff<Self>; 2]> {
         let path = |side: usize| server.path(&format!("baton-{number}-{side}"));
         let maker = server.connect().await?;
         for side in [0, 1] {
             maker.create(&path(side), b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
         }
-        Baton::sides(async |own, other, waiters| {
+        BareHandOff::sides(async |own, other, waiters| {
             let client = server.connect().await?;
             let mut watcher = client.watch(&path(own), AddWatchMode::Persistent).await?;
             tokio::spawn(async move {
@@ -67,7 +67,7 @@ impl Watched {
     }
 }
 
-impl Teller for Watched {
+impl Signaller for Watched {
     async fn tell(&self) -> Result<()> {
         self.client.set_data(&self.other, b"yours", None).await?;
         Ok(())

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidelock_bench::{Baton, Counts, Load, Place, Result, Subject, Twin};
+use tidelock_bench::{BareHandOff, Counts, Load, Place, Result, Subject, Twin};
 use tidelock_core::{Locks, Options};
 use tidelock_zookeeper::Store;
 
@@ -23,8 +23,8 @@ const LIKE: &str = "zookeeper://127.0.0.1:2181";
 struct ZooKeeper {
     place: Place,
     server: Server,
-    /// The number of batons so far: each has its own nodes.
-    batons: AtomicUsize,
+    /// The number of hand-offs so far: each has its own nodes.
+    hand_offs: AtomicUsize,
     /// `None` if nothing is counted.
     meter: Option<Meter>,
 }
@@ -32,7 +32,7 @@ struct ZooKeeper {
 impl ZooKeeper {
     async fn open(place: Place) -> Result<Self> {
         let server = Server::at(place.url(LIKE)?, &format!("/{}-bare", place.namespace())).await?;
-        Ok(Self { place, server, batons: 0.into(), meter: None })
+        Ok(Self { place, server, hand_offs: 0.into(), meter: None })
     }
 
     async fn pairs(&self, count: usize) -> Result<Vec<Pair>> {
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 
 impl Subject for ZooKeeper {
     type Bare = Pair;
-    type Baton = Baton<Watched>;
+    type BareHandOff = BareHandOff<Watched>;
     type Stock = Number;
 
     fn name(&self) -> &'static str {
@@ -86,9 +86,9 @@ impl Subject for ZooKeeper {
         self.pairs(1).await
     }
 
-    async fn bare_handoff(&self) -> Result<[Baton<Watched>; 2]> {
-        let number = self.batons.fetch_add(1, Ordering::Relaxed);
-        Watched::batons(&self.server, number).await
+    async fn bare_handoff(&self) -> Result<[BareHandOff<Watched>; 2]> {
+        let number = self.hand_offs.fetch_add(1, Ordering::Relaxed);
+        Watched::hand_offs(&self.server, number).await
     }
 
     async fn bare_lock(&self) -> Result<Option<Pair>> {

@@ -8,6 +8,7 @@ mod address;
 mod control;
 mod elsewhere;
 mod network;
+mod program;
 mod server;
 mod site;
 mod skew;
@@ -22,6 +23,7 @@ use async_trait::async_trait;
 use tidelock_core::{Locks, Options, Result};
 
 pub use control::Control;
+pub use program::Program;
 pub use site::Site;
 
 use crate::{Ability, Belief, Can, Cost, Mishap, Server, Subject};
@@ -30,9 +32,6 @@ use server::RemoteServer;
 /// How long a server must receive no request to count as quiet, and how often this is checked.
 const QUIET: Duration = Duration::from_millis(100);
 const LOOKS_FOR_QUIET: u32 = 30;
-
-/// Makes the command that runs a client in a process of its own, with these options.
-pub type Program = Arc<dyn Fn(&Options) -> Command + Send + Sync>;
 
 /// A server under trial.
 #[derive(Clone)]
@@ -82,12 +81,22 @@ impl Remote {
         Ok(())
     }
 
+    fn stage_at(&self, namespace: String, is_networked: bool) -> Result<RemoteServer> {
+        RemoteServer::new(
+            self.site.clone(),
+            self.control.clone(),
+            self.program.clone(),
+            namespace,
+            is_networked,
+        )
+    }
+
     /// The stage with that namespace, opened by a process that did not create it.
     ///
     /// # Errors
     /// If the URL is refused.
     pub fn stage(&self, namespace: &str) -> Result<Box<dyn Server>> {
-        Ok(Box::new(RemoteServer::new(self, namespace.to_owned(), false)?))
+        Ok(Box::new(self.stage_at(namespace.to_owned(), false)?))
     }
 
     /// A client of this server, made as users make one.
@@ -158,7 +167,7 @@ impl Subject for Remote {
         let number = self.stages.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{}-{number}", self.run);
         let is_networked = needs.iter().any(|need| need.is_of_the_network());
-        Ok(Box::new(RemoteServer::new(self, namespace, is_networked)?))
+        Ok(Box::new(self.stage_at(namespace, is_networked)?))
     }
 }
 

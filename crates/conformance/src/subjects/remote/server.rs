@@ -13,7 +13,7 @@ use super::address::Address;
 use super::elsewhere::Elsewhere;
 use super::network::Network;
 use super::skew::Skew;
-use super::{Control, Program, Remote, Site};
+use super::{Control, Program, Site};
 use crate::history::Witness;
 use crate::stage::WATCHER;
 use crate::wires::Wires;
@@ -37,12 +37,18 @@ pub(super) struct RemoteServer {
 }
 
 impl RemoteServer {
-    pub(super) fn new(remote: &Remote, namespace: String, is_networked: bool) -> Result<Self> {
+    pub(super) fn new(
+        site: Arc<dyn Site>,
+        control: Option<Arc<Control>>,
+        program: Option<Program>,
+        namespace: String,
+        is_networked: bool,
+    ) -> Result<Self> {
         Ok(Self {
-            site: remote.site.clone(),
-            control: remote.control.clone(),
-            program: remote.program.clone(),
-            address: Address::of(remote.site.url(), remote.site.default_port())?,
+            address: Address::of(site.url(), site.default_port())?,
+            site,
+            control,
+            program,
             namespace,
             wires: Wires::default(),
             network: is_networked.then(Network::default),

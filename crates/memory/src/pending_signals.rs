@@ -6,18 +6,18 @@ use tidelock_core::ClaimId;
 use tidelock_core::backend::{Grant, Signals};
 
 #[derive(Debug, Default)]
-pub(crate) struct News(Vec<(Arc<dyn Signals>, Word)>);
+pub(crate) struct PendingSignals(Vec<(Arc<dyn Signals>, Signal)>);
 
 /// One thing to tell a session.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Word {
+pub(crate) enum Signal {
     Held(ClaimId, Grant),
     Gone(ClaimId),
     Over,
 }
 
-impl News {
-    pub(crate) fn add(&mut self, signals: &Arc<dyn Signals>, word: Word) {
+impl PendingSignals {
+    pub(crate) fn add(&mut self, signals: &Arc<dyn Signals>, word: Signal) {
         self.0.push((signals.clone(), word));
     }
 
@@ -29,9 +29,9 @@ impl News {
     pub(crate) fn tell(self) {
         for (signals, word) in self.0 {
             match word {
-                Word::Held(id, grant) => signals.held(id, grant),
-                Word::Gone(id) => signals.gone(id),
-                Word::Over => signals.over(),
+                Signal::Held(id, grant) => signals.held(id, grant),
+                Signal::Gone(id) => signals.gone(id),
+                Signal::Over => signals.over(),
             }
         }
     }

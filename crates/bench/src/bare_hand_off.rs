@@ -15,15 +15,15 @@ use crate::Result;
 use crate::exclusion::Exclusion;
 
 /// How one side reaches the other.
-pub trait Teller: Clone + fmt::Debug + Send + Sync + 'static {
+pub trait Signaller: Clone + fmt::Debug + Send + Sync + 'static {
     /// Signals the other side through the store.
     fn tell(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
 /// One side of a hand-off.
 #[derive(Clone, Debug)]
-pub struct Baton<T> {
-    teller: T,
+pub struct BareHandOff<T> {
+    signaller: T,
     waiters: Waiters,
     /// Whether the first take has happened; it waits for nothing.
     begun: Arc<AtomicBool>,
@@ -33,15 +33,15 @@ pub struct Baton<T> {
 #[derive(Clone, Debug, Default)]
 pub struct Waiters(Arc<Mutex<VecDeque<oneshot::Sender<()>>>>);
 
-impl<T: Teller> Baton<T> {
+impl<T: Signaller> BareHandOff<T> {
     /// Two sides. `reach` is given the number of its side and that of the other. It must wake a waiter of its side for
     /// each signal that it receives.
     pub async fn sides(reach: impl AsyncFn(usize, usize, Waiters) -> Result<T>) -> Result<[Self; 2]> {
         let begun = Arc::<AtomicBool>::default();
         let side = async |own: usize, other: usize| -> Result<Self> {
             let waiters = Waiters::default();
-            let teller = reach(own, other, waiters.clone()).await?;
-            Ok(Self { teller, waiters, begun: begun.clone() })
+            let signaller = reach(own, other, waiters.clone()).await?;
+            Ok(Self { signaller, waiters, begun: begun.clone() })
         };
         Ok([side(0, 1).await?, side(1, 0).await?])
     }
@@ -61,7 +61,7 @@ impl Waiters {
     }
 }
 
-impl<T: Teller> Exclusion for Baton<T> {
+impl<T: Signaller> Exclusion for BareHandOff<T> {
     type Held = ();
 
     async fn take(&self) -> Result<()> {
@@ -72,7 +72,7 @@ impl<T: Teller> Exclusion for Baton<T> {
     }
 
     async fn give_back(&self, (): ()) -> Result<()> {
-        self.teller.tell().await
+        self.signaller.tell().await
     }
 
     async fn stand(&self, _: usize) -> Result<()> {

@@ -1,20 +1,20 @@
 //! Things in order of their keys, with the first one stored in place.
 //!
-//! Most lines have one holder and no waiter, most sessions one claim, and many stores one name in use: such a row
-//! allocates no memory. The others are in an ordered map, so an entry in a row of 100 000 is a few steps away.
+//! Most lines have one holder and no waiter, most sessions one claim, and many stores one name in use: such a map
+//! allocates no memory. The others are in an ordered map, so an entry among 100 000 is a few steps away.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 #[derive(Debug)]
-pub(crate) struct Row<K, T> {
+pub(crate) struct SmallMap<K, T> {
     first: Option<(K, T)>,
     /// All keys in here are greater than the first one; empty if there is none.
     others: BTreeMap<K, T>,
 }
 
-impl<K: Ord, T> Row<K, T> {
+impl<K: Ord, T> SmallMap<K, T> {
     pub(crate) const fn new() -> Self {
         Self { first: None, others: BTreeMap::new() }
     }
@@ -91,27 +91,27 @@ impl<K: Ord, T> Row<K, T> {
 mod tests {
     use super::*;
 
-    fn keys(row: &Row<u64, u64>, start: Bound<&u64>) -> Vec<u64> {
-        row.from(start).map(|(key, _)| *key).collect()
+    fn keys(map: &SmallMap<u64, u64>, start: Bound<&u64>) -> Vec<u64> {
+        map.from(start).map(|(key, _)| *key).collect()
     }
 
     #[test]
-    fn a_row_is_in_order_however_it_was_filled_and_thinned() {
-        let mut row = Row::new();
+    fn a_map_is_in_order_however_it_was_filled_and_thinned() {
+        let mut map = SmallMap::new();
         for key in [5, 2, 9, 7, 1, 2, 1] {
-            row.insert(key, key * 10);
+            map.insert(key, key * 10);
         }
-        assert_eq!(keys(&row, Bound::Unbounded), [1, 2, 5, 7, 9]);
-        assert_eq!(keys(&row, Bound::Included(&1)), [1, 2, 5, 7, 9]);
-        assert_eq!(keys(&row, Bound::Excluded(&1)), [2, 5, 7, 9]);
-        assert_eq!(keys(&row, Bound::Included(&6)), [7, 9]);
+        assert_eq!(keys(&map, Bound::Unbounded), [1, 2, 5, 7, 9]);
+        assert_eq!(keys(&map, Bound::Included(&1)), [1, 2, 5, 7, 9]);
+        assert_eq!(keys(&map, Bound::Excluded(&1)), [2, 5, 7, 9]);
+        assert_eq!(keys(&map, Bound::Included(&6)), [7, 9]);
         for (key, left) in [(1, Some(10)), (5, Some(50)), (5, None), (9, Some(90))] {
-            assert_eq!(row.remove(&key), left);
+            assert_eq!(map.remove(&key), left);
         }
-        assert_eq!(row.iter().collect::<Vec<_>>(), [(&2, &20), (&7, &70)]);
-        assert_eq!((row.get(&2), row.get(&5), row.last()), (Some(&20), None, Some((&7, &70))));
-        assert_eq!(row.get_mut(&7), Some(&mut 70));
-        assert_eq!((row.remove(&2), row.last()), (Some(20), Some((&7, &70))));
-        assert_eq!((row.remove(&7), row.is_empty()), (Some(70), true));
+        assert_eq!(map.iter().collect::<Vec<_>>(), [(&2, &20), (&7, &70)]);
+        assert_eq!((map.get(&2), map.get(&5), map.last()), (Some(&20), None, Some((&7, &70))));
+        assert_eq!(map.get_mut(&7), Some(&mut 70));
+        assert_eq!((map.remove(&2), map.last()), (Some(20), Some((&7, &70))));
+        assert_eq!((map.remove(&7), map.is_empty()), (Some(70), true));
     }
 }

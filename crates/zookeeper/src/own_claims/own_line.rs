@@ -4,10 +4,10 @@ use tidelock_core::backend::{Aim, Armed, Claim, OwnLine as Rule, Watch};
 use tidelock_core::{ClaimId, Kind, SessionId, Weight};
 
 use super::claims::Claims;
-use super::{Behind, Next, Task, What};
-use crate::nodes::Node;
+use super::turn::{Behind, Next};
+use crate::listing::LineView;
 use crate::order::{Ahead, Order};
-use crate::watching::Seen;
+use crate::watch::{AbortOnDrop, Target};
 
 /// The one kind and size that all claims in a line were seen to use.
 #[derive(Clone, Copy, Debug)]
@@ -26,16 +26,16 @@ pub(super) struct OwnLine {
     pub(super) rule: Rule,
     session: SessionId,
     /// The task that watches it in the store, and the number of that watch.
-    task: Option<(u64, Task)>,
+    task: Option<(u64, AbortOnDrop)>,
     /// The task that watches the line's capacity.
-    pub(super) capacity: Option<Task>,
+    pub(super) capacity: Option<AbortOnDrop>,
     /// How all claims in the line used it when it was last seen.
     seen: Option<UsedAs>,
     order: Order,
 }
 
 /// Tasks that are not needed any more. Drop them after the lock is released.
-pub(super) type Ended = [Option<Task>; 2];
+pub(super) type Ended = [Option<AbortOnDrop>; 2];
 
 impl OwnLine {
     pub(super) fn new(session: SessionId, stamp: u64) -> Self {
@@ -66,7 +66,7 @@ impl OwnLine {
 
     /// This claim waits no more. The next of ours waits for the claim known to be ahead of it, if any: `watch` is
     /// called with it.
-    pub(super) fn turn(&mut self, number: u64, watch: impl FnOnce(u64, What) -> Task) -> Behind {
+    pub(super) fn turn(&mut self, number: u64, watch: impl FnOnce(u64, Target) -> AbortOnDrop) -> Behind {
         self.rule.waits_no_more(number);
         self.order.is_turn_of(number);
         self.follow(watch)
@@ -74,7 +74,7 @@ impl OwnLine {
 
     /// One of our claims has left. The claim of ours that waited for it, or is the first now, waits for the claim known
     /// to be ahead of it.
-    pub(super) fn left(&mut self, number: u64, watch: impl FnOnce(u64, What) -> Task) -> Behind {
+    pub(super) fn left(&mut self, number: u64, watch: impl FnOnce(u64, Target) -> AbortOnDrop) -> Behind {
         if !self.rule.left(number) {
             return Behind::Watched;
         }
@@ -84,7 +84,7 @@ impl OwnLine {
 
     /// Our first waiter waits for the claim directly ahead of it in the order that was seen, without those of ours that
     /// have left since. Nothing else can have come ahead of it.
-    fn follow(&mut self, watch: impl FnOnce(u64, What) -> Task) -> Behind {
+    fn follow(&mut self, watch: impl FnOnce(u64, Target) -> AbortOnDrop) -> Behind {
         if !self.rule.is_waited_in() {
             self.rule.disarm();
             return Behind::Watched;
@@ -94,14 +94,14 @@ impl OwnLine {
                 self.rule.disarm();
                 Behind::Unknown
             }
-            Some((first, What::Own(number))) => {
+            Some((first, Target::Own(number))) => {
                 self.rule.arm(first, Watch::Claim(ClaimId { session: self.session, number }));
                 Behind::Watched
             }
-            Some((first, what)) => match what.claim() {
+            Some((first, target)) => match target.claim() {
                 Some(other) => {
                     if let Aim::Watch(armed) = self.rule.aim(first, Watch::Claim(other)) {
-                        self.task = Some((armed.serial, watch(armed.serial, what)));
+                        self.task = Some((armed.serial, watch(armed.serial, target)));
                     }
                     Behind::Watched
                 }
@@ -117,7 +117,12 @@ impl OwnLine {
 
     /// The line was seen like this: `watch` is called with what to watch. A list may be older than the latest change to
     /// one of our claims. It still shows the order of the others.
-    pub(super) fn saw(&mut self, seen: &Seen, order: Order, watch: impl FnOnce(u64, What) -> Task) -> Behind {
+    pub(super) fn saw(
+        &mut self,
+        seen: &LineView,
+        order: Order,
+        watch: impl FnOnce(u64, Target) -> AbortOnDrop,
+    ) -> Behind {
         let in_use = seen.line.in_use().filter(|_| seen.line.is_of_one_type());
         let (version, is_too_long) = (seen.listing.stat.version, seen.listing.is_too_long);
         self.seen = in_use.map(|(kind, size)| UsedAs { kind, size, version, is_too_long });
@@ -125,9 +130,9 @@ impl OwnLine {
         match self.rule.seen(&seen.line, seen.listing.stamp) {
             Aim::Kept => Behind::Watched,
             Aim::Look => self.follow(watch),
-            Aim::Watch(armed) => match seen.what(armed.what) {
-                Some(what) => {
-                    self.task = Some((armed.serial, watch(armed.serial, what)));
+            Aim::Watch(armed) => match seen.target(armed.what) {
+                Some(target) => {
+                    self.task = Some((armed.serial, watch(armed.serial, target)));
                     Behind::Watched
                 }
                 None => {
@@ -155,15 +160,5 @@ impl OwnLine {
         let serial = self.rule.armed().map(|armed| armed.serial);
         let task = self.task.take_if(|(watched, _)| Some(*watched) != serial);
         [task.map(|(_, task)| task), capacity]
-    }
-}
-
-impl What {
-    /// The other client's claim to which the node belongs.
-    fn claim(&self) -> Option<ClaimId> {
-        match self {
-            Self::Node(node) => Node::parse(node).map(|node| node.id),
-            Self::Own(_) | Self::Line => None,
-        }
     }
 }

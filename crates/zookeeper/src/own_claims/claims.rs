@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use tidelock_core::Token;
 
-use crate::listing::is_before;
-use crate::nodes::Node;
+use crate::nodes::{Node, is_before};
 
 /// The stage of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +35,7 @@ impl Stands {
 
 /// What was known of a claim when its join began.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum JoinStart {
     New,
     /// An earlier join asked for it.
     Asked,
@@ -69,19 +68,19 @@ struct Entry {
 
 impl Claims {
     /// A join begins. `bytes` is the size of the claim's paths.
-    pub(super) fn begin(&mut self, number: u64, bytes: usize) -> Before {
+    pub(super) fn begin(&mut self, number: u64, bytes: usize) -> JoinStart {
         match self.stage(number) {
-            Some(Stage::Stands(stands)) => return Before::Stands(stands.clone()),
-            Some(Stage::Asked) => return Before::Asked,
+            Some(Stage::Stands(stands)) => return JoinStart::Stands(stands.clone()),
+            Some(Stage::Asked) => return JoinStart::Asked,
             Some(Stage::Nowhere) | None => self.forget(number),
         }
         if self.bytes + bytes > MOST {
             self.claims.insert(number, Entry { stage: Stage::Nowhere, bytes: 0 });
-            return Before::Full;
+            return JoinStart::Full;
         }
         self.bytes += bytes;
         self.claims.insert(number, Entry { stage: Stage::Asked, bytes });
-        Before::New
+        JoinStart::New
     }
 
     #[cfg(test)]
