@@ -4,12 +4,12 @@
 //! here as one sentence, goes to stderr, and makes the exit code non-zero.
 
 mod absent;
-mod assembly;
 mod backend;
 mod bench;
 mod call;
 mod cargo;
 mod conformance;
+mod crew;
 mod faults;
 mod guarantees;
 mod libtest;

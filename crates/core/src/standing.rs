@@ -217,7 +217,7 @@ impl Standing {
         let mut stage = self.stage.lock();
         if let Stage::Joining(waker) = &mut *stage {
             *stage = Stage::Waiting(waker.take());
-        } else if cfg!(tidelock_fault = "an_answer_forgets_the_grant") {
+        } else if seeded!("an_answer_forgets_the_grant") {
             *stage = Stage::Waiting(None);
         }
     }
@@ -234,8 +234,7 @@ impl Standing {
     /// It has its turn, and may be held until `latest`. Returns why it is gone, if it is.
     pub(crate) fn hold(&self, grant: Grant, latest: Moment) -> Option<Loss> {
         let mut stage = self.stage.lock();
-        #[cfg(tidelock_fault = "a_late_grant_revives")]
-        if let Stage::Gone(_) = &*stage {
+        if seeded!("a_late_grant_revives") && matches!(&*stage, Stage::Gone(_)) {
             *stage = Stage::Waiting(None);
         }
         let waker = match &mut *stage {
@@ -246,7 +245,7 @@ impl Standing {
         self.latest.store(latest.as_nanos(), Ordering::Release);
         *stage = Stage::Held { grant, lost: BTreeMap::new() };
         drop(stage); // a waker may run anything
-        if !cfg!(tidelock_fault = "a_grant_wakes_nobody") {
+        if !seeded!("a_grant_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
         }
         None
@@ -255,7 +254,7 @@ impl Standing {
     /// It is over. Returns what it was before, unless it was over already.
     pub(crate) fn lose(&self, loss: Loss) -> Option<Footing> {
         let mut stage = self.stage.lock();
-        if matches!(&*stage, Stage::Gone(_)) && !cfg!(tidelock_fault = "two_may_lose_a_claim") {
+        if matches!(&*stage, Stage::Gone(_)) && !seeded!("two_may_lose_a_claim") {
             return None;
         }
         let before = std::mem::replace(&mut *stage, Stage::Gone(loss));
@@ -272,7 +271,7 @@ impl Standing {
         if loss != Loss::Left {
             shield::unharmed(|| self.tell(footing, loss));
         }
-        if cfg!(tidelock_fault = "a_loss_wakes_nobody") {
+        if seeded!("a_loss_wakes_nobody") {
             return Some(footing);
         }
         waker.into_iter().chain(listeners.into_values()).for_each(shield::wake);
@@ -312,7 +311,7 @@ impl Standing {
         let before = match &mut *stage {
             Stage::Gone(loss) => return Poll::Ready(*loss),
             Stage::Held { lost, .. } => lost.insert(listener, own),
-            Stage::Joining(_) if cfg!(tidelock_fault = "a_loss_reaches_no_joiner") => None,
+            Stage::Joining(_) if seeded!("a_loss_reaches_no_joiner") => None,
             Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own), // its one user, whom a grant wakes too
         };
         drop(stage);

@@ -1,20 +1,17 @@
-//! Seeded faults that take more than a flag. They do nothing without the private `tidelock_fault` cfg.
+//! Seeded faults that take more than a flag. They are seeded in unit tests alone (`seeded.rs`).
 
 use crate::{Kind, Line, Weight};
 
 /// Whether a claim that does not fit is passed by claims behind it that do.
 pub(crate) fn is_passed(kind: Kind) -> bool {
-    match kind {
-        Kind::Semaphore => cfg!(tidelock_fault = "small_passes_large"),
-        Kind::RwLock => cfg!(tidelock_fault = "reader_passes_writer"),
-        Kind::Mutex => false,
-    }
+    (kind == Kind::Semaphore && seeded!("small_passes_large"))
+        || (kind == Kind::RwLock && seeded!("reader_passes_writer"))
 }
 
 /// Whether a claim waits for claims behind it.
 pub(crate) fn waits_for_later(kind: Kind, weight: Weight, behind: usize) -> bool {
     let writer = kind == Kind::RwLock && weight == Weight::MAX;
-    cfg!(tidelock_fault = "writer_waits_for_later_readers") && writer && behind > 0
+    seeded!("writer_waits_for_later_readers") && writer && behind > 0
 }
 
 /// Takes the hold back from claims that no longer fit.
