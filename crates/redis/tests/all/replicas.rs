@@ -1,17 +1,17 @@
 //! Grants that wait for replicas. A grant counts when enough replicas have it, whichever way it comes. While a needed
 //! replica is stopped, it does not count.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use site::replicated::{self, Replicated};
-use site::{Caller, name};
 use tidelock_redis::backend::{Leave, Left, Patience, Place};
 use tidelock_redis::{ErrorKind, Locks, Mutex, Options, Result, State, Store};
 use tokio::task::JoinHandle;
+
+use crate::site;
+use crate::site::cluster::{self, Cluster};
+use crate::site::replicated::{self, Replicated};
+use crate::site::{Caller, name};
 
 const WITHIN: Duration = Duration::from_millis(200);
 
@@ -302,7 +302,8 @@ async fn a_connection_that_breaks_while_it_waits_costs_nothing_but_time() {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn each_name_of_a_cluster_waits_for_its_masters_replica() {
-    let url = std::env::var("TIDELOCK_REDIS_CLUSTER_URL").unwrap();
+    let _turn = Cluster::new().await;
+    let url = cluster::url();
     let locks = Store::open(&url).unwrap().connect(options(1)).await.unwrap();
     let names: Vec<_> = (0..32).map(|i| format!("name {i}")).collect();
     let tasks: Vec<_> = names.iter().map(|name| pass(&locks.mutex(name).unwrap())).collect();

@@ -1,16 +1,15 @@
 //! Reconnecting: with many waiters, whatever timeout the server then gives, and while one of the servers hangs.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use site::way::Way;
-use site::{host, namespace, until};
 use tidelock_zookeeper::{Guard, Locks, Options, State, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+
+use crate::site;
+use crate::site::way::Way;
+use crate::site::{host, namespace, until};
 
 async fn connect(url: &str, options: &Options) -> Arc<dyn Locks> {
     Store::open(url).unwrap().connect(options.clone()).await.unwrap()

@@ -1,18 +1,17 @@
 //! The cost of operations, counted at the server, and what tokens survive.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use site::alone::Alone;
-use site::{Caller, name, url, weight};
 use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Renewal, Shard};
 use tidelock_redis::{Kind, Locks, Name, Options, Store, Token, Weight};
 use tokio::task::JoinSet;
+
+use crate::site;
+use crate::site::alone::Alone;
+use crate::site::{Caller, name, url, weight};
 
 fn options() -> Options {
     Options::new().ttl(Duration::from_secs(600)) // no renewal happens while commands are counted

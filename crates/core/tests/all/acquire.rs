@@ -1,14 +1,14 @@
 //! The promises about acquiring, over the memory backend.
 
-mod condition;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use condition::until;
 use tidelock_core::prelude::*;
 use tidelock_core::{ErrorKind, Options, Semaphore};
 use tidelock_memory::{Clock, Store};
+
+use crate::condition;
+use crate::condition::until;
 
 type Done = tidelock_core::Result<()>;
 

@@ -1,18 +1,17 @@
 //! One name used as two kinds or in two sizes at once, on a server: a client that is cut off before it could step back
 //! lets no other client in wrongly, and guards that overlap are told the same size and fit it.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use site::{Caller, is_held, join, name, namespace, plain, weight};
 use tidelock_zookeeper::backend::{Claim, Grant, Leave, Patience, Place};
 use tidelock_zookeeper::{ClaimId, ErrorKind, Kind, Name, Options, Store, Weight};
 use zookeeper_client::{Acls, Client, CreateMode};
+
+use crate::site;
+use crate::site::{Caller, is_held, join, name, namespace, plain, weight};
 
 /// So long that no client looks because of a timer.
 const LONG: Duration = Duration::from_secs(600);

@@ -1,18 +1,17 @@
 //! A list shows a claim at its place when the list was made. If it is read late, after a move or a resize, it must not
 //! give a claim its turn.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use site::{Caller, is_held, join, name, namespace, plain, until, weight};
 use tidelock_zookeeper::backend::{Claim, Leave, Place, Sight};
 use tidelock_zookeeper::{Kind, Name, Options, Result, Store};
 use zookeeper_client::Client;
+
+use crate::site;
+use crate::site::{Caller, is_held, join, name, namespace, plain, until, weight};
 
 /// So long that no client looks because of a timer.
 const LONG: Duration = Duration::from_secs(600);

@@ -1,12 +1,10 @@
 //! TLS: a server and a client with certificates of one test authority, and the errors when a certificate is refused.
-#![cfg(feature = "tls")]
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::time::Duration;
 
 use tidelock_zookeeper::{ClientTlsConfig, Error, ErrorKind, Options, Store, TlsCertificates};
+
+use crate::site;
 
 /// Made for these tests, for 127.0.0.1. The authority's key was not kept.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/src/servers/certificates");

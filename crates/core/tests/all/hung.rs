@@ -1,18 +1,17 @@
 //! Futures that are polled and then neither polled nor dropped: what they requested must not stay taken for ever.
 
-mod deaf;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use deaf::Deaf;
 use tidelock_core::backend::{Backend, Claim, Patience, Place};
 use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, Kind, Name, Options, Weight};
 use tidelock_memory::{Clock, Store};
+
+use crate::deaf::Deaf;
 
 type Done = tidelock_core::Result<()>;
 

@@ -1,16 +1,15 @@
 //! The store is away while no session is open: acquires keep trying to open one for as long as a command may take.
 
-mod condition;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use condition::until;
 use tidelock_core::backend::{Backend, Clock, Session, Signals};
 use tidelock_core::{Error, ErrorKind, Options, SessionId};
 use tidelock_memory::Store;
+
+use crate::condition::until;
 
 type Done = tidelock_core::Result<()>;
 

@@ -1,15 +1,12 @@
 //! An eviction ends a claim for good: no repeated or late join makes it stand there anew, and earlier reports of it
 //! are no longer believed.
 
-mod condition;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use condition::until;
 use tidelock_core::backend::{
     Backend, Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
 };
@@ -17,6 +14,8 @@ use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
 use tidelock_memory::{Clock, Store};
 use tokio::task::JoinHandle;
+
+use crate::condition::until;
 
 type Done = tidelock_core::Result<()>;
 

@@ -1,63 +1,21 @@
 //! A hanging master costs clients only the time until it is replaced, whatever they requested meanwhile. Nodes of a
 //! cluster are found at the addresses that they report.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::{Client, Connection, FromRedisValue};
-use site::alone::Alone;
-use site::replicated::{Frozen, Replicated};
-use site::wires::{Fault, Wires};
-use site::{command, fake, replicated};
+use redis::{Connection, FromRedisValue};
 use tidelock_redis::{Error, ErrorKind, Guard, Locks, Options, State, Store};
-use tokio::sync::{Mutex, MutexGuard};
 
-/// Only one test at a time uses the cluster.
-static CLUSTER: Mutex<()> = Mutex::const_new(());
-
-/// The cluster, for one test at a time. It is healthy when a test gets it.
-struct Cluster {
-    nodes: Vec<String>,
-    _turn: MutexGuard<'static, ()>,
-}
+use crate::site;
+use crate::site::alone::Alone;
+use crate::site::cluster::{self, Cluster, ask, connect};
+use crate::site::replicated::{Frozen, Replicated};
+use crate::site::wires::{Fault, Wires};
+use crate::site::{command, fake, replicated};
 
 impl Cluster {
-    async fn new() -> Self {
-        let turn = CLUSTER.lock().await;
-        let url = cluster_url();
-        let nodes = url.split_once("://").unwrap().1.split(',').map(str::to_owned).collect();
-        let cluster = Self { nodes, _turn: turn };
-        cluster.is_whole().await;
-        cluster
-    }
-
-    async fn is_whole(&self) {
-        site::until("every master has a replica that is in step", async || {
-            let mut masters = 0;
-            for node in &self.nodes {
-                let mut node = connect(node);
-                let state: String = ask(&mut node, "CLUSTER INFO");
-                let nodes: String = ask(&mut node, "CLUSTER NODES");
-                let role: String = ask(&mut node, "INFO replication");
-                let is_master = role.contains("role:master");
-                let is_well = match is_master {
-                    true => role.contains("state=online"),
-                    false => role.contains("master_link_status:up"),
-                };
-                if !is_well || !state.contains("cluster_state:ok") || nodes.contains("fail") {
-                    return None;
-                }
-                masters += u32::from(is_master);
-            }
-            (masters == 3).then_some(())
-        })
-        .await;
-    }
-
     /// The master that has a name, and the name's slot.
     fn home(&self, name: &str) -> (String, u16) {
         let mut node = connect(&self.nodes[0]);
@@ -93,19 +51,6 @@ impl Cluster {
         };
         (0..).map(|number| format!("name-{number}")).filter(lies_there).take(count).collect()
     }
-}
-
-fn cluster_url() -> String {
-    std::env::var("TIDELOCK_REDIS_CLUSTER_URL").unwrap()
-}
-
-fn connect(address: &str) -> Connection {
-    let limit = Duration::from_secs(5);
-    Client::open(format!("redis://{address}")).unwrap().get_connection_with_timeout(limit).unwrap()
-}
-
-fn ask<T: FromRedisValue>(node: &mut Connection, words: &str) -> T {
-    command(words).query(node).unwrap_or_else(|error| panic!("{words}: {error}"))
 }
 
 async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
@@ -157,7 +102,7 @@ async fn a_master_of_a_cluster_that_hangs_costs_its_failover_and_no_more() {
     let (home, _) = cluster.home("stock");
     let names = cluster.names_on(&home, 3);
     let others: Vec<_> = cluster.nodes.iter().filter(|node| **node != home).cloned().collect();
-    let cost = costs(Store::open(&cluster_url()).unwrap(), &names, &home, &others).await;
+    let cost = costs(Store::open(&cluster::url()).unwrap(), &names, &home, &others).await;
     cluster.is_whole().await;
     assert!(cost < Duration::from_millis(2_500), "{cost:?}");
 }
@@ -387,7 +332,7 @@ async fn leaves_to_a_master_that_is_dead_make_no_storm_of_connections() {
     let cluster = Cluster::new().await;
     let (home, _) = cluster.home("stock");
     let wires = Wires::default();
-    let locks = wires.store(&cluster_url()).connect(Options::new()).await.unwrap();
+    let locks = wires.store(&cluster::url()).connect(Options::new()).await.unwrap();
     let mut guards = Vec::new();
     for name in cluster.names_on(&home, 300) {
         guards.push(hold(&locks, &name).await.unwrap());
@@ -414,11 +359,11 @@ async fn a_leave_that_a_failover_swallowed_does_not_look_like_a_loss() {
     let (home, _) = cluster.home("stock");
     let wires = Wires::default();
     let patient = Options::new().command_deadline(Duration::from_secs(25)).ttl(Duration::from_secs(60));
-    let locks = wires.store(&cluster_url()).connect(patient).await.unwrap();
+    let locks = wires.store(&cluster::url()).connect(patient).await.unwrap();
     let guard = hold(&locks, "stock").await.unwrap();
     wires.befall(Fault::Mute);
     let leaving = tokio::spawn(guard.release());
-    let onlooker = Store::open(&cluster_url()).unwrap().connect(Options::new()).await.unwrap();
+    let onlooker = Store::open(&cluster::url()).unwrap().connect(Options::new()).await.unwrap();
     site::until("it is given back", async || {
         onlooker.inspect("stock").await.unwrap().claims.is_empty().then_some(())
     })
@@ -444,7 +389,7 @@ async fn a_leave_that_a_failover_swallowed_does_not_look_like_a_loss() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn who_only_lists_names_hears_of_a_failover_too() {
     let cluster = Cluster::new().await;
-    let connect_to = async || Store::open(&cluster_url()).unwrap().connect(Options::new()).await.unwrap();
+    let connect_to = async || Store::open(&cluster::url()).unwrap().connect(Options::new()).await.unwrap();
     let (lists, holds) = (connect_to().await, connect_to().await);
     let mut guards = Vec::new();
     for number in 0..12 {
@@ -499,7 +444,7 @@ async fn nodes_that_name_no_host_are_found_at_their_own() {
     };
     all("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint");
     let wires = Wires::default();
-    let locks = wires.store(&cluster_url()).connect(Options::new()).await.unwrap();
+    let locks = wires.store(&cluster::url()).connect(Options::new()).await.unwrap();
     let (from, slot) = cluster.home("moving");
     let to = cluster.nodes.iter().find(|node| {
         let role: String = ask(&mut connect(node), "INFO replication");

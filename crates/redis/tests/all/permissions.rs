@@ -1,13 +1,13 @@
 //! The minimal permissions of a user. With exactly these everything works; if any is missing, a client is told at once
 //! which one.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
-mod site;
-
-use site::alone::Alone;
-use site::{Caller, name, url_of, weight};
 use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Shard};
 use tidelock_redis::{Error, ErrorKind, Kind, Name, Options, Result, Store, Weight};
+
+use crate::site;
+use crate::site::alone::Alone;
+use crate::site::cluster::{self, Cluster};
+use crate::site::{Caller, name, url_of, weight};
 
 /// The rule in the guide, for the namespace `tidelock`.
 const RULE: &str = "resetkeys ~tidelock:* resetchannels &tidelock:* -@all \
@@ -159,7 +159,8 @@ async fn whoever_waits_for_replicas_needs_one_more() {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn nodes_of_a_cluster_need_two_more_and_can_do_without_info() {
-    let url = std::env::var("TIDELOCK_REDIS_CLUSTER_URL").unwrap();
+    let _turn = Cluster::new().await;
+    let url = cluster::url();
     let nodes = url.trim_start_matches("redis-cluster://");
     let locks = async || {
         let url = format!("redis-cluster://app:secret@{nodes}");

@@ -1,7 +1,5 @@
 //! Users' wakers may do anything, on Tidelock's threads. It must not cost any other task a lock.
 
-mod condition;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,11 +8,12 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use condition::until;
 use tidelock_core::backend::{Backend, Clock, Session, Signals};
 use tidelock_core::prelude::*;
 use tidelock_core::{Options, SessionId};
 use tidelock_memory::Store;
+
+use crate::condition::until;
 
 type Done = tidelock_core::Result<()>;
 

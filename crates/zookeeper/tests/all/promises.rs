@@ -1,8 +1,5 @@
 //! Promises of ZooKeeper lines in particular, on a server: tokens grow when nodes are made anew, idle names vanish, and
 //! a claim without a client leaves the line.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,12 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use site::way::Way;
-use site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
 use tidelock_zookeeper::backend::{Claim, Leave, Left, Patience, Shard};
 use tidelock_zookeeper::{ErrorKind, Kind, Locks, Name, Options, State, Store, Weight};
 use tokio::net::{TcpListener, TcpStream};
 use zookeeper_client::CreateMode;
+
+use crate::site;
+use crate::site::way::Way;
+use crate::site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
 
 /// So long that no timer sends anything while a test counts.
 const LONG: Duration = Duration::from_secs(600);

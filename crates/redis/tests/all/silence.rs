@@ -1,18 +1,17 @@
 //! Connections that fall silent, leaves that nobody waits for, and servers that refuse for a moment: none of these
 //! costs a hold, an error or a place in line while the server serves.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use site::alone::Alone;
-use site::wires::{Fault, Wires};
-use site::{Caller, name, url, url_of};
 use tidelock_redis::backend::{Leave, Left, Patience, Place};
 use tidelock_redis::{ErrorKind, Guard, Locks, Name, Options, State, Store};
+
+use crate::site;
+use crate::site::alone::Alone;
+use crate::site::wires::{Fault, Wires};
+use crate::site::{Caller, name, url, url_of};
 
 /// Longer than any of these operations may take, and shorter than a lifetime.
 const SOON: Duration = Duration::from_millis(1_500);

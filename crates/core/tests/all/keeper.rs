@@ -1,17 +1,15 @@
 //! The promises of the keeper, over the memory backend with faults and a clock that is turned by hand.
 
-mod condition;
-mod deaf;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use condition::until;
-use deaf::Deaf;
 use tidelock_core::backend::{Backend, Claim, Patience, Place};
 use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Options, SessionId, Weight};
 use tidelock_memory::{Clock, Store};
+
+use crate::condition::until;
+use crate::deaf::Deaf;
 
 type Done = tidelock_core::Result<()>;
 

@@ -1,7 +1,5 @@
 //! Backends that hang, panic or end while they are in use.
 
-mod condition;
-
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,7 +8,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use condition::until;
 use tidelock_core::backend::{
     Backend, Claim, Clock, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
 };
@@ -18,6 +15,8 @@ use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
 use tidelock_memory::Store;
 use tokio::task::JoinHandle;
+
+use crate::condition::until;
 
 type Done = tidelock_core::Result<()>;
 
@@ -543,7 +542,7 @@ async fn one_clock_at_its_end_stops_no_other_session() -> Done {
     let _guard = locks.mutex("m")?.lock().await?;
     clock.advance(Duration::MAX);
     let began = Instant::now();
-    condition::until("the other one outlives its ttl, or is lost", async || {
+    until("the other one outlives its ttl, or is lost", async || {
         held.state() == State::Lost || began.elapsed() > Duration::from_millis(1_500)
     })
     .await;

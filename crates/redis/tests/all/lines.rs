@@ -1,19 +1,18 @@
 //! What a line leaves in the server, and for how long; repeated joins; and crowds.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use site::alone::Alone;
-use site::wires::Wires;
-use site::{Caller, Told, name, until, url, weight};
 use tidelock_redis::backend::{Claim, Leave, Patience, Place, Shard};
 use tidelock_redis::{ClaimId, ErrorKind, Kind, Name, Options, Store, Weight};
 use tokio::task::JoinSet;
+
+use crate::site;
+use crate::site::alone::Alone;
+use crate::site::wires::Wires;
+use crate::site::{Caller, Told, name, until, url, weight};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 

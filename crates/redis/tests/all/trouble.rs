@@ -1,8 +1,5 @@
 //! Any problem with a server becomes a typed error at once. The error says what to do and contains no password, nothing
 //! in the store has changed, and nothing hangs past its deadline.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::error::Error as _;
 use std::io::{Read, Write};
@@ -10,13 +7,15 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use site::alone::Alone;
-use site::replicated::url_of_sentinel;
-use site::{Caller, fake, name, url, url_of, weight};
 use tidelock_redis::backend::{Claim, Leave, Left, Patience, Place, Shard};
 use tidelock_redis::{Error, ErrorKind, Kind, Name, Options, Store, Weight};
 use tracing::field::{Field, Visit};
 use tracing::span;
+
+use crate::site;
+use crate::site::alone::Alone;
+use crate::site::replicated::url_of_sentinel;
+use crate::site::{Caller, fake, name, url, url_of, weight};
 
 /// The deadline for connecting and for a command here.
 const DEADLINE: Duration = Duration::from_millis(300);

@@ -1,13 +1,12 @@
 //! A crowd on one name, on a server: whatever happens to it costs no other client a lock.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::time::{Duration, Instant};
 
-use site::{namespace, plain, until};
 use tidelock_zookeeper::{Options, State, Store};
 use tokio::task::JoinSet;
+
+use crate::site;
+use crate::site::{namespace, plain, until};
 
 const CROWD: usize = 10_000;
 /// One second is promised, on a machine without other load.

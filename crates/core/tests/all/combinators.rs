@@ -1,18 +1,17 @@
 //! Reentrant, lock_all, Striped and Fence over the memory backend.
 
-mod condition;
-
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use condition::until;
 use tidelock_core::backend::{Backend, Session, Signals};
 use tidelock_core::prelude::*;
 use tidelock_core::{ErrorKind, Fence, Options, Owner, Reentrant, SessionId, Striped};
 use tidelock_memory::{Clock, Store};
+
+use crate::condition::until;
 
 type Done = tidelock_core::Result<()>;
 

@@ -1,7 +1,4 @@
 //! A program's own connections: credentials that change, certificates, and connectors.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::error::Error as StdError;
 use std::future::{Ready, pending, ready};
@@ -10,11 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Client, Connection, Value};
-use site::alone::Alone;
-use site::wires::Wires;
-use site::{replicated, url};
 use tidelock_redis::{Error, ErrorKind, Guard, Locks, Login, Options, State, Store};
 use tokio::net::TcpStream;
+
+use crate::site;
+use crate::site::alone::Alone;
+use crate::site::cluster::{self, Cluster};
+use crate::site::wires::Wires;
+use crate::site::{replicated, url};
 
 fn options() -> Options {
     Options::new().connect_deadline(Duration::from_millis(500)).command_deadline(Duration::from_millis(500))
@@ -45,6 +45,7 @@ impl Changing {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_closed_client_keeps_no_connection_however_long_its_handles_live() {
+    let _alone = Alone::new().await;
     let wires = Wires::default();
     let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
     let mutex = locks.mutex("closed").unwrap();
@@ -178,8 +179,8 @@ async fn so_are_the_servers_that_sentinels_name() {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn so_are_all_nodes_of_a_cluster() {
-    let _turn = CLUSTER.lock().await;
-    let url = cluster_url();
+    let _turn = Cluster::new().await;
+    let url = cluster::url();
     let nodes: Vec<_> = address_of(&url).split(',').map(str::to_owned).collect();
     let mut operator = Operator::of(&nodes);
     operator.ask(FIRST);
@@ -274,8 +275,8 @@ async fn a_server_is_reached_by_a_way_of_ones_own() {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn sentinels_and_nodes_of_a_cluster_are_reached_by_it_too() {
-    let _turns = (replicated::Replicated::new().await, CLUSTER.lock().await);
-    for url in [replicated::url(), cluster_url()] {
+    let _turns = (replicated::Replicated::new().await, Cluster::new().await);
+    for url in [replicated::url(), cluster::url()] {
         let made = connections_of(&url, None).await;
         assert!(made >= 4, "{made} on {url}");
     }
@@ -323,13 +324,6 @@ fn a_way_of_ones_own_is_for_plain_addresses() {
         let without_tls = error.kind() == ErrorKind::Unsupported && !cfg!(feature = "tls");
         assert!(error.kind() == ErrorKind::InvalidOption || without_tls, "{url}: {error:?}");
     }
-}
-
-/// Only one test at a time uses the cluster: it would end the connections of others.
-static CLUSTER: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-fn cluster_url() -> String {
-    std::env::var("TIDELOCK_REDIS_CLUSTER_URL").unwrap()
 }
 
 /// The URL without its scheme.

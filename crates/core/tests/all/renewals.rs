@@ -1,12 +1,9 @@
 //! Renewals go by the time that is left, on a store whose answers come late, prove little, or grant less than before.
 
-mod condition;
-
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use condition::until;
 use tidelock_core::backend::{
     Backend, Claim, Grant, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
     Signals, Sleep,
@@ -14,6 +11,8 @@ use tidelock_core::backend::{
 use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Token, Weight};
 use tidelock_memory::{Clock, Store};
+
+use crate::condition::until;
 
 type Done = tidelock_core::Result<()>;
 

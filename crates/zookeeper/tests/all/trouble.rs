@@ -1,18 +1,17 @@
 //! Anything wrong with servers, permissions or nodes gives a typed error at once. The error says what to do and
 //! contains no password, and nothing is left behind.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::error::Error as _;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use site::{Caller, host, name, namespace, plain};
 use tidelock_zookeeper::backend::{Patience, Place};
 use tidelock_zookeeper::{Error, ErrorKind, Options, Store};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+
+use crate::site;
+use crate::site::{Caller, host, name, namespace, plain};
 
 /// How long connecting may take here.
 const DEADLINE: Duration = Duration::from_secs(1);

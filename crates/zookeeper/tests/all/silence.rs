@@ -1,16 +1,14 @@
 //! A dead connection is found out long before its ttl is over. A connection that is only slow is kept.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use site::namespace;
-use site::way::Way;
 use tidelock_zookeeper::{Locks, Options, State, Store};
 use tokio::task::JoinSet;
+
+use crate::site::namespace;
+use crate::site::way::Way;
 
 /// Longer than the tolerated silence, and shorter than `command_deadline`.
 const SOON: Duration = Duration::from_millis(1_500);

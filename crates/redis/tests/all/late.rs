@@ -1,7 +1,4 @@
 //! A join that arrives over a connection that was given up, long after its repetition was granted.
-#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
-
-mod site;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use site::alone::Alone;
-use site::until;
 use tidelock_redis::{Options, State, Store};
+
+use crate::site;
+use crate::site::alone::Alone;
+use crate::site::until;
 
 const TTL: Duration = Duration::from_secs(2);
 
