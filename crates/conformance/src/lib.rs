@@ -33,6 +33,7 @@ mod resource;
 mod retelling;
 mod runner;
 mod stage;
+mod stalls;
 mod storm;
 mod subject;
 pub mod subjects;
