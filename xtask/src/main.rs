@@ -15,6 +15,7 @@ mod guarantees;
 mod libtest;
 mod loom;
 mod place;
+mod progress;
 mod score;
 mod servers;
 mod setup;

@@ -33,6 +33,7 @@ use package::Packages;
 
 use crate::call::Call;
 use crate::loom::Exploration;
+use crate::progress;
 use crate::setup::need::{self, Need};
 use crate::setup::rust::{self, RustPart};
 use crate::tally::Tally;
@@ -180,7 +181,8 @@ fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<(
 /// Runs these steps, and returns how long each took.
 fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(&'static str, Duration)> {
     let mut times = Vec::new();
-    for step in steps {
+    for (number, step) in (1..).zip(steps) {
+        progress::begin(Some(format!("{number}/{} {}", steps.len(), step.name)));
         println!("\n== {}: {}", step.name, step.about);
         let began = Instant::now();
         let failed_before = tally.failed();
@@ -198,6 +200,7 @@ fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(&'static str
             break;
         }
     }
+    progress::begin(None);
     times
 }
 
