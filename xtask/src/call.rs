@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::progress;
 use crate::trouble::{Result, Trouble, While};
 
 /// How often a running program is checked while it prints nothing.
@@ -127,7 +128,19 @@ impl Call {
             outcome.take(&line, self.show);
         })
         .when(|| format!("wait for {}", shown(&self.command)))?;
+        progress::clear();
         Ok(outcome)
+    }
+}
+
+impl Show {
+    fn likes(self, line: &Line) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Everything => true,
+            Self::Stderr => !line.stdout,
+            Self::Some(likes) => likes(&line.text),
+        }
     }
 }
 
@@ -161,11 +174,10 @@ impl Outcome {
     }
 
     fn take(&mut self, line: &Line, show: Show) {
-        match show {
-            Show::Everything => println!("{}", line.text),
-            Show::Stderr if !line.stdout => println!("{}", line.text),
-            Show::Some(likes) if likes(&line.text) => println!("{}", line.text),
-            Show::Nothing | Show::Stderr | Show::Some(_) => {}
+        progress::note(&line.text);
+        if show.likes(line) {
+            progress::clear();
+            println!("{}", line.text);
         }
         self.text.push_str(&line.text);
         self.text.push('\n');
@@ -186,6 +198,7 @@ fn follow(
     let start = Instant::now();
     let mut ended: Option<Instant> = None;
     loop {
+        progress::tick();
         match lines.recv_timeout(GLANCE) {
             Ok(line) => take(line),
             Err(RecvTimeoutError::Disconnected) if ended.is_some() => break,

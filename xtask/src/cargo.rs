@@ -10,6 +10,7 @@ use tinyjson::JsonValue;
 
 use crate::call::Call;
 use crate::trouble::Result;
+use crate::workspace::Package;
 
 /// Selects the whole workspace in addition to the named part. With fewer packages, their dependencies have fewer
 /// features and are built again. The example, a small one, includes the dependencies of tests.
@@ -82,27 +83,21 @@ pub(crate) fn build_programs(
     Ok(artifacts(&built.stdout).into_iter().filter(is_wanted).collect())
 }
 
-/// Builds the unit tests of a library, with a seeded fault or none, as one binary.
-///
-/// `cargo rustc` passes the fault to this crate alone, so its dependencies are built once for all faults.
-pub(crate) fn build_unit_tests(call: Call, package: &str, fault: Option<&str>) -> Result<PathBuf> {
-    let mut call = call.args(["rustc", "--package", package, "--lib", "--profile", "test"]);
-    call = call.arg("--message-format=json-render-diagnostics");
-    if let Some(fault) = fault {
-        // The bare `tidelock_fault` lets a crate leave out tests that no fault needs. A fault makes some code unused,
-        // so warnings are off. Nobody debugs a mutant, and it builds faster without debug info.
-        call = call.args(["--", "--cfg", "tidelock_fault", "--cfg", &format!("tidelock_fault=\"{fault}\"")]);
-        call = call.args(["--cap-lints", "allow", "-C", "debuginfo=0"]);
-    }
-    let built = call.run()?;
+/// Builds the unit tests of these libraries, and returns the program of each. `call` is cargo, with the settings of the
+/// build, and `selection` says among which packages: it decides which features the dependencies have.
+pub(crate) fn build_unit_tests(call: Call, selection: &[&str], of: &[&Package]) -> Result<Vec<PathBuf>> {
+    let call = call.args(["test", "--lib", "--no-run", "--message-format=json-render-diagnostics"]);
+    let built = call.args(selection).run()?;
     if !built.success() {
-        let what = fault.map_or(String::new(), |fault| format!(" with the fault {fault}"));
-        return Err(format!("the unit tests of {package} do not build{what}:\n{}", built.tail(40)).into());
+        return Err(format!("the unit tests do not build:\n{}", built.tail(40)).into());
     }
-    let found = artifacts(&built.stdout).into_iter().find(|artifact| artifact.kind == "lib");
-    found
-        .map(|artifact| artifact.executable)
-        .ok_or_else(|| format!("cargo built no unit tests for {package}").into())
+    let found = artifacts(&built.stdout);
+    let program = |package: &&Package| {
+        let is_it = |artifact: &&Artifact| artifact.kind == "lib" && artifact.folder == package.dir;
+        let found = found.iter().find(is_it).map(|artifact| artifact.executable.clone());
+        found.ok_or_else(|| format!("cargo built no unit tests for {}", package.name).into())
+    };
+    of.iter().map(program).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
 //! Reads the lists of seeded faults: `fault check` on each line; `#` begins a comment.
 //!
-//! A fault is a value of `--cfg tidelock_fault="…"`. The second word names the check that must catch it.
+//! A fault is a value of `TIDELOCK_FAULT`, which a program of unit tests reads as it runs. The second word names the
+//! check that must catch it.
 
 use std::fs;
 use std::path::Path;
 
 use crate::trouble::{Result, While};
+
+/// Makes a program of unit tests run with the fault that it names.
+pub(crate) const VARIABLE: &str = "TIDELOCK_FAULT";
 
 /// One seeded fault, and the check that must catch it.
 #[derive(Debug, PartialEq, Eq)]

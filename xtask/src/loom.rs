@@ -2,14 +2,11 @@
 //!
 //! The scenarios are unit tests in modules called `loom`, compiled with `--cfg tidelock_loom` into a separate target
 //! folder, because other RUSTFLAGS would rebuild everything else each time. Each scenario runs in a process of its own,
-//! so that one that hangs does not stop the others, and prints `loom: <scenario>: <n> iterations`. Then each seeded
-//! fault in a crate's `loom-faults.txt` is compiled in, and its scenario must fail.
+//! so that one that hangs does not stop the others, and prints `loom: <scenario>: <n> iterations`. Then the scenario of
+//! each fault in a crate's `loom-faults.txt` runs with that fault, and must fail.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use lexopt::Parser;
@@ -20,7 +17,7 @@ use crate::faults::{self, Fault};
 use crate::tally::{Tally, grouped};
 use crate::trouble::{Result, Trouble};
 use crate::workspace::{Package, Workspace};
-use crate::{assembly, cargo, libtest};
+use crate::{cargo, crew, libtest};
 
 const HELP: &str = "\
 Explores the interleavings of core and memory with loom, then checks that it finds the seeded faults.
@@ -51,7 +48,7 @@ pub(crate) struct Exploration<'a> {
 
 struct Scenario<'a> {
     package: &'a Package,
-    binary: PathBuf,
+    binary: &'a Path,
     test: String,
 }
 
@@ -83,9 +80,12 @@ impl Exploration<'_> {
     pub(crate) fn run(&self, tally: &mut Tally) -> Result<()> {
         let packages =
             PACKAGES.iter().map(|name| self.workspace.package(name)).collect::<Result<Vec<_>>>()?;
+        println!("building {} for loom", PACKAGES.join(" and "));
+        let selection: Vec<&str> = PACKAGES.iter().flat_map(|name| ["--package", *name]).collect();
+        let programs = cargo::build_unit_tests(self.cargo(), &selection, &packages)?;
         let mut scenarios = Vec::new();
-        for package in &packages {
-            scenarios.extend(self.scenarios(package)?);
+        for (package, program) in packages.iter().zip(&programs) {
+            scenarios.extend(self.scenarios(package, program)?);
         }
         if scenarios.is_empty() {
             let which =
@@ -96,38 +96,22 @@ impl Exploration<'_> {
         self.prove(&packages, &scenarios, tally)
     }
 
-    /// Builds a package's unit tests for loom and lists the scenarios among them.
-    fn scenarios<'a>(&self, package: &'a Package) -> Result<Vec<Scenario<'a>>> {
-        println!("building {} for loom", package.name);
-        let binary = cargo::build_unit_tests(self.cargo(), &package.name, None)?;
-        let list = Call::new(&binary).args(["--list", "--format", "terse"]).run()?.required()?;
+    /// The scenarios among a package's unit tests.
+    fn scenarios<'a>(&self, package: &'a Package, binary: &'a Path) -> Result<Vec<Scenario<'a>>> {
+        let list = Call::new(binary).args(["--list", "--format", "terse"]).run()?.required()?;
         let tests = libtest::listed(&list.stdout).into_iter();
         let ours =
             tests.filter(|test| test.split("::").any(|part| part == "loom") && test.contains(self.filter));
-        Ok(ours.map(|test| Scenario { package, binary: binary.clone(), test }).collect())
+        Ok(ours.map(|test| Scenario { package, binary, test }).collect())
     }
 
     /// Runs all scenarios, as many at a time as there are cores.
     fn explore(&self, scenarios: &[Scenario<'_>], tally: &mut Tally) {
-        let next = AtomicUsize::new(0);
-        let (tell, told) = channel();
-        let workers = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            for _ in 0..workers {
-                let (tell, next) = (tell.clone(), &next);
-                scope.spawn(move || {
-                    while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let began = Instant::now();
-                        let outcome = self.run_test(scenario.package, &scenario.binary, &scenario.test);
-                        let _ = tell.send((scenario, outcome, began.elapsed()));
-                    }
-                });
-            }
-            drop(tell);
-            for (scenario, outcome, took) in told {
-                judge(scenario, outcome, took, tally);
-            }
-        });
+        let play = |scenario: &Scenario<'_>| {
+            let began = Instant::now();
+            (self.run_test(scenario, None), began.elapsed())
+        };
+        crew::run_all(scenarios, play, |scenario, (outcome, took)| judge(scenario, outcome, took, tally));
     }
 
     /// Each seeded fault must make its scenario fail.
@@ -142,10 +126,9 @@ impl Exploration<'_> {
                 mutants.extend(wanted.map(|fault| Mutant { package, fault }));
             }
         }
-        assembly::run_all(
+        crew::run_all(
             &mutants,
-            |mutant| cargo::build_unit_tests(self.cargo(), &mutant.package.name, Some(&mutant.fault.name)),
-            |mutant, binary| self.verdict(mutant, binary, scenarios),
+            |mutant| self.verdict(mutant, scenarios),
             |mutant, verdict| report(&mutant.fault, verdict, tally),
         );
         Ok(())
@@ -155,18 +138,13 @@ impl Exploration<'_> {
         !self.filter.is_empty() && scenarios.iter().any(|scenario| is_called(&scenario.test, &fault.catcher))
     }
 
-    fn verdict(
-        &self,
-        mutant: &Mutant<'_>,
-        binary: Result<PathBuf>,
-        scenarios: &[Scenario<'_>],
-    ) -> Result<()> {
-        let binary = binary?;
+    fn verdict(&self, mutant: &Mutant<'_>, scenarios: &[Scenario<'_>]) -> Result<()> {
         let catcher = &mutant.fault.catcher;
-        let of_package = scenarios.iter().filter(|scenario| scenario.package.name == mutant.package.name);
-        let meant = of_package.map(|scenario| &scenario.test).find(|test| is_called(test, catcher));
-        let test = meant.ok_or_else(|| Trouble::from(format!("there is no scenario `{catcher}`")))?;
-        let outcome = self.run_test(mutant.package, &binary, test)?;
+        let mut of_package = scenarios.iter().filter(|scenario| scenario.package.name == mutant.package.name);
+        let meant = of_package.find(|scenario| is_called(&scenario.test, catcher));
+        let meant = meant.ok_or_else(|| Trouble::from(format!("there is no scenario `{catcher}`")))?;
+        let test = &meant.test;
+        let outcome = self.run_test(meant, Some(&mutant.fault))?;
         if outcome.timed_out() {
             return Err(outcome.trouble());
         }
@@ -178,10 +156,14 @@ impl Exploration<'_> {
         }
     }
 
-    fn run_test(&self, package: &Package, binary: &Path, test: &str) -> Result<Outcome> {
+    fn run_test(&self, scenario: &Scenario<'_>, fault: Option<&Fault>) -> Result<Outcome> {
         let minutes = if self.deep { 120 } else { 5 };
-        let call =
-            Call::new(binary).dir(&package.dir).args(["--exact", test, "--nocapture", "--test-threads=1"]);
+        let call = Call::new(scenario.binary).dir(&scenario.package.dir);
+        let call = call.args(["--exact", &scenario.test, "--nocapture", "--test-threads=1"]);
+        let call = match fault {
+            Some(fault) => call.env(faults::VARIABLE, &fault.name),
+            None => call,
+        };
         let call = call.env("LOOM_MAX_PREEMPTIONS", if self.deep { "3" } else { "2" });
         call.limit(Duration::from_secs(60 * minutes)).run()
     }
@@ -191,8 +173,7 @@ impl Exploration<'_> {
             .without_env("CARGO_ENCODED_RUSTFLAGS")
             .env("RUSTFLAGS", "--cfg tidelock_loom")
             .env("CARGO_TARGET_DIR", self.workspace.target.join("loom"));
-        // In the normal run every scenario takes less than a second, and every mutant must be built, so building fast
-        // matters more.
+        // In the normal run every scenario takes less than a second, so building fast matters more.
         let ours = if self.deep { "profile.test.opt-level=3" } else { "profile.test.opt-level=0" };
         PROFILE.iter().chain([&ours]).fold(call, |call, setting| call.args(["--config", setting]))
     }

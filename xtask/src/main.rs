@@ -4,17 +4,18 @@
 //! here as one sentence, goes to stderr, and makes the exit code non-zero.
 
 mod absent;
-mod assembly;
 mod backend;
 mod bench;
 mod call;
 mod cargo;
 mod conformance;
+mod crew;
 mod faults;
 mod guarantees;
 mod libtest;
 mod loom;
 mod place;
+mod progress;
 mod score;
 mod servers;
 mod setup;

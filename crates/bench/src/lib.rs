@@ -8,6 +8,7 @@
 
 mod bare_hand_off;
 mod count;
+mod counter;
 mod crowd;
 mod effort;
 mod exclusion;
@@ -68,9 +69,12 @@ async fn act<S: Subject>(subject: &S, flags: &Flags) -> Result<()> {
     }
     let mut report = Report::new(subject, flags.slices, flags.short);
     println!("{}", table::head(&report));
-    for name in SCENARIOS.iter().filter(|name| flags.wants(name)) {
+    let wanted: Vec<_> = SCENARIOS.iter().filter(|name| flags.wants(name)).collect();
+    for (number, name) in (1..).zip(&wanted) {
+        counter::show(number, wanted.len(), name);
         let section = scenario::run(name, subject, &flags.plan()).await;
         let cleaned = subject.clean().await;
+        counter::clear();
         let section = section?;
         cleaned?;
         println!("{}", table::section(&section, &report));

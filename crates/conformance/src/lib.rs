@@ -34,6 +34,7 @@ mod resource;
 mod retelling;
 mod runner;
 mod stage;
+mod stalls;
 mod storm;
 mod subject;
 pub mod subjects;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::failure::{Failure, Outcome};
 use crate::history::{History, Recorder, timeline};
 use crate::report::{Ending, Report, Verdict};
+use crate::stalls::Stalls;
 use crate::{Can, Dice, Stage, Subject, Trial};
 
 /// How many trials run in parallel on a server in real time: they mostly wait.
@@ -45,6 +46,15 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// The trials that the filter leaves.
+    pub(crate) fn trials(&self) -> impl Iterator<Item = Trial> {
+        let chosen =
+            |trial: &Trial| self.filter.as_ref().is_none_or(|part| trial.name.contains(part.as_str()));
+        crate::trials::all().iter().copied().filter(chosen)
+    }
+}
+
 /// Plays every trial on `subject`.
 #[must_use]
 pub fn run(subject: impl Subject, settings: &Settings) -> Report {
@@ -55,9 +65,7 @@ pub fn run(subject: impl Subject, settings: &Settings) -> Report {
 /// Like [`run`], and calls `tell` with each verdict as soon as it is known.
 #[must_use]
 pub fn run_with(subject: &Arc<dyn Subject>, settings: &Settings, tell: &mut dyn FnMut(&Verdict)) -> Report {
-    let chosen =
-        |trial: &&Trial| settings.filter.as_ref().is_none_or(|part| trial.name.contains(part.as_str()));
-    let trials: Vec<Trial> = crate::trials::all().iter().copied().filter(|trial| chosen(&trial)).collect();
+    let trials: Vec<Trial> = settings.trials().collect();
     let began = Instant::now();
     let side_by_side = match subject.is_shared() {
         true => SIDE_BY_SIDE,
@@ -112,27 +120,32 @@ pub(crate) fn play_one(subject: &Arc<dyn Subject>, trial: Trial, settings: &Sett
         })
         .collect();
     if !missing.is_empty() {
-        return Verdict { trial, ending: Ending::Skipped(missing.join("; ")), took: Duration::ZERO };
+        let ending = Ending::Skipped(missing.join("; "));
+        return Verdict { trial, ending, took: Duration::ZERO, stalled: None };
     }
     let began = Instant::now();
-    let ending = match play_in_thread(subject, trial, settings) {
+    let notes = Notes::default();
+    let ending = match play_in_thread(subject, trial, settings, &notes) {
         (Ok(()), _) => Ending::Passed,
         (Err(why), history) => failed(&why, history.as_ref(), settings),
     };
-    Verdict { trial, ending, took: began.elapsed() }
+    let (stalled, mattered) = notes.get().map_or((Duration::ZERO, false), |(_, stalls)| stalls.verdict());
+    let counts = mattered || ending != Ending::Passed && !stalled.is_zero();
+    Verdict { trial, ending, took: began.elapsed(), stalled: counts.then_some(stalled) }
 }
 
 /// The factor on the time-out for a trial that needs slow abilities.
 const SLOWER: u32 = 5;
 
-type Notes = Arc<OnceLock<Arc<Recorder>>>;
+/// What is known of a trial even if it does not end.
+type Notes = Arc<OnceLock<(Arc<Recorder>, Arc<Stalls>)>>;
 
 fn play_in_thread(
     subject: &Arc<dyn Subject>,
     trial: Trial,
     settings: &Settings,
+    notes: &Notes,
 ) -> (Outcome, Option<History>) {
-    let notes: Notes = Arc::default();
     let is_slow = trial.needs.iter().any(|need| need.is_slow());
     let time_out = settings.time_out.saturating_mul(if is_slow { SLOWER } else { 1 });
     let (sender, receiver) = channel();
@@ -149,7 +162,7 @@ fn play_in_thread(
             Err(_) => Err(Failure::new(format!("the trial did not end within {time_out:?}"))),
         },
     };
-    let history = notes.get().map(|recorder| History {
+    let history = notes.get().map(|(recorder, _)| History {
         backend: subject.name().to_owned(),
         trial: trial.name.to_owned(),
         seed: settings.seed,
@@ -181,7 +194,7 @@ fn play_here(
     let outcome = runtime.block_on(async {
         let dice = Dice::new(settings.seed, trial.name);
         let stage = Stage::set(subject, trial.needs, dice, settings.deep).await?;
-        let _ = notes.set(stage.recorder().clone());
+        let _ = notes.set((stage.recorder().clone(), stage.stalls().clone()));
         let played = (trial.play)(&stage).await;
         if played.is_err() {
             stage.mend().await;

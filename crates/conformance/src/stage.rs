@@ -1,6 +1,7 @@
 //! The stage of a trial: a server of its own, numbered clients, time, random choices, and the history of it all.
 //!
-//! A trial never waits for the clock. It waits for a condition, with a bound: `until`. It lets time pass with `pass`,
+//! A trial never waits for the clock. It waits for a condition, with a bound: `until`. Bounds on real time are extended
+//! by how long the machine itself stood still (`stalls.rs`). A trial lets time pass with `pass`,
 //! and `drive` runs a call that needs time to pass meanwhile.
 
 use std::future::Future;
@@ -15,6 +16,7 @@ use crate::client::Client;
 use crate::failure::{Failure, Outcome, ensure};
 use crate::history::{EventKind, Recorder};
 use crate::hold::Hold;
+use crate::stalls::Stalls;
 use crate::waiter::Waiter;
 use crate::want::Want;
 use crate::{Ability, Act, Belief, Child, Counts, Dice, Mishap, Seat, Server, Subject, Time, Whom};
@@ -39,6 +41,7 @@ pub struct Stage {
     server: Box<dyn Server>,
     subject: Arc<dyn Subject>,
     time: Arc<dyn Time>,
+    stalls: Arc<Stalls>,
     recorder: Arc<Recorder>,
     watcher: Client,
     dice: Dice,
@@ -55,10 +58,11 @@ impl Stage {
     ) -> Outcome<Self> {
         let server = subject.server(needs).await?;
         let time = server.time();
+        let stalls = Stalls::watched(&time);
         let recorder = Arc::new(Recorder::new(time.clone()));
         let options = Options::new().ttl(subject.ttl()).label(WATCHER);
         let watcher = Client::new(server.connect(options).await?, WATCHER, recorder.clone());
-        Ok(Self { server, subject, time, recorder, watcher, dice, is_deep })
+        Ok(Self { server, subject, time, stalls, recorder, watcher, dice, is_deep })
     }
 
     /// A new client, called `client number`.
@@ -161,18 +165,39 @@ impl Stage {
         self.time.pass(by).await;
     }
 
+    /// Whether what began then took less than `bound` up to now. While the machine itself stood still, it may take
+    /// longer.
+    #[must_use]
+    pub fn is_in_time(&self, began: Moment, bound: Duration) -> bool {
+        self.stalls.excuse(began, self.now(), bound)
+    }
+
     /// Waits until `holds` returns true, while at most `within` passes.
-    pub async fn until(&self, within: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) -> Outcome {
-        let began = self.now();
+    pub async fn until(&self, within: Duration, what: &str, holds: impl AsyncFnMut() -> bool) -> Outcome {
+        self.until_since(self.now(), within, what, holds).await
+    }
+
+    /// Waits until `holds` returns true, while at most `within` passes since `began`. While the machine itself stood
+    /// still, it may take longer.
+    async fn until_since(
+        &self,
+        began: Moment,
+        within: Duration,
+        what: &str,
+        mut holds: impl AsyncFnMut() -> bool,
+    ) -> Outcome {
         for _ in 0..LOOKS {
             if holds().await {
                 return Ok(());
             }
             self.time.breathe(Duration::ZERO).await;
         }
-        while self.now().since(began) < within {
-            let left = within - self.now().since(began);
-            self.time.breathe(left.min(within / STEPS)).await;
+        while self.is_in_time(began, within) {
+            let step = match within.saturating_sub(self.now().since(began)) {
+                Duration::ZERO => within / STEPS, // while the bound is extended
+                left => left.min(within / STEPS),
+            };
+            self.time.breathe(step).await;
             if holds().await {
                 return Ok(());
             }
@@ -278,7 +303,12 @@ impl Stage {
 
     /// Waits for a waiter's turn while at most `within` passes.
     pub async fn turn_within(&self, within: Duration, waiter: Waiter) -> Outcome<Hold> {
-        self.until(within, "a waiter gets its turn", async || waiter.is_done()).await?;
+        self.turn_since(self.now(), within, waiter).await
+    }
+
+    /// Waits for a waiter's turn while at most `within` passes since `began`.
+    pub async fn turn_since(&self, began: Moment, within: Duration, waiter: Waiter) -> Outcome<Hold> {
+        self.until_since(began, within, "a waiter gets its turn", async || waiter.is_done()).await?;
         Ok(waiter.hold().await?)
     }
 
@@ -311,6 +341,10 @@ impl Stage {
     /// Ends a trial that failed: other trials may use the same server.
     pub(crate) async fn mend(&self) {
         let _ = self.server.act(Act::Heal).await; // the trial's own failure is already known
+    }
+
+    pub(crate) fn stalls(&self) -> &Arc<Stalls> {
+        &self.stalls
     }
 
     pub(crate) fn recorder(&self) -> &Arc<Recorder> {

@@ -31,6 +31,9 @@ pub trait Time: fmt::Debug + Send + Sync + 'static {
 
     /// Lets other tasks run, and at most `step` pass.
     async fn breathe(&self, step: Duration);
+
+    /// Whether this is the machine's own clock: then it goes on while the machine has no time for us.
+    fn is_real(&self) -> bool;
 }
 
 /// The time of a [`tidelock_memory::Clock`].
@@ -100,6 +103,10 @@ impl Time for ManualTime {
         tokio::time::sleep(BREATH).await;
         self.clock.pass(step).await;
     }
+
+    fn is_real(&self) -> bool {
+        false
+    }
 }
 
 /// Real time.
@@ -122,5 +129,9 @@ impl Time for RealTime {
 
     async fn breathe(&self, step: Duration) {
         tokio::time::sleep(step.min(5 * BREATH)).await;
+    }
+
+    fn is_real(&self) -> bool {
+        true
     }
 }

@@ -106,7 +106,7 @@ impl Departure {
         let waker = waker.take();
         *course = Some(Box::new(Course::Told(answer.clone())));
         drop(course); // a waker may run anything
-        if !cfg!(tidelock_fault = "a_told_leave_wakes_nobody") {
+        if !seeded!("a_told_leave_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
         }
     }

@@ -41,6 +41,9 @@
 //! [`Reentrant`], [`lock_all()`] and [`Striped`] build on any [`Mutex`]. To write another backend, read
 //! [`backend`].
 
+#[macro_use]
+mod seeded;
+
 mod acquire;
 mod alarm;
 pub mod backend;

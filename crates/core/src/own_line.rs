@@ -119,8 +119,8 @@ impl OwnLine {
     #[must_use]
     pub fn holds(&mut self, number: u64, place: u64) -> bool {
         let is_there = |own: &Own| !own.is_moving && own.place == Some(place);
-        let believed = self.claims.get(&number).is_some_and(is_there)
-            || cfg!(tidelock_fault = "a_turn_where_it_stood_is_believed");
+        let believed =
+            self.claims.get(&number).is_some_and(is_there) || seeded!("a_turn_where_it_stood_is_believed");
         if believed {
             self.waits_no_more(number);
         }
@@ -223,7 +223,7 @@ impl OwnLine {
         let watched = self.armed.filter(|armed| armed.serial == serial).map(|armed| armed.what);
         let Some(Watch::Claim(other)) = watched else { return true };
         let known = self.touched.get(&other).map_or(0, |(touches, _)| *touches);
-        if known == touches || cfg!(tidelock_fault = "a_touch_before_the_watch_is_forgotten") {
+        if known == touches || seeded!("a_touch_before_the_watch_is_forgotten") {
             return true;
         }
         self.stamp += 1;
@@ -255,7 +255,7 @@ impl OwnLine {
     pub fn changed(&mut self, number: u64) -> bool {
         self.stamp += 1;
         if let Some(own) = self.claims.get_mut(&number)
-            && !cfg!(tidelock_fault = "a_change_of_ones_own_is_forgotten")
+            && !seeded!("a_change_of_ones_own_is_forgotten")
         {
             own.changed = self.stamp;
         }
@@ -272,12 +272,12 @@ impl OwnLine {
     fn was_touched_since(&self, other: ClaimId, stamp: u64) -> bool {
         let found_later = |(_, found): &(u64, u64)| *found > stamp;
         self.touched.get(&other).is_some_and(found_later)
-            && !cfg!(tidelock_fault = "an_older_list_than_a_touch_is_believed")
+            && !seeded!("an_older_list_than_a_touch_is_believed")
     }
 
     /// Whether the claim has changed or left since this stamp.
     fn has_changed_since(&self, number: u64, stamp: u64) -> bool {
-        let has_left = !cfg!(tidelock_fault = "a_leave_of_ones_own_is_forgotten");
+        let has_left = !seeded!("a_leave_of_ones_own_is_forgotten");
         self.claims.get(&number).map_or(has_left, |own| own.changed > stamp)
     }
 }

@@ -241,7 +241,7 @@ impl Standing {
         let mut stage = self.stage.lock();
         if let Stage::Joining(waker) = &mut *stage {
             *stage = Stage::Waiting(waker.take());
-        } else if cfg!(tidelock_fault = "an_answer_forgets_the_grant") {
+        } else if seeded!("an_answer_forgets_the_grant") {
             *stage = Stage::Waiting(None);
         }
     }
@@ -258,8 +258,7 @@ impl Standing {
     /// It has its turn, and may be held until `latest`. Returns why it is gone, if it is.
     pub(crate) fn hold(&self, grant: Grant, latest: Moment) -> Option<Loss> {
         let mut stage = self.stage.lock();
-        #[cfg(tidelock_fault = "a_late_grant_revives")]
-        if let Stage::Gone(_) = &*stage {
+        if seeded!("a_late_grant_revives") && matches!(&*stage, Stage::Gone(_)) {
             *stage = Stage::Waiting(None);
         }
         let waker = match &mut *stage {
@@ -270,7 +269,7 @@ impl Standing {
         self.latest.store(latest.as_nanos(), Ordering::Release);
         *stage = Stage::Held { grant, listeners: BTreeMap::new() };
         drop(stage); // a waker may run anything
-        if !cfg!(tidelock_fault = "a_grant_wakes_nobody") {
+        if !seeded!("a_grant_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
         }
         None
@@ -288,7 +287,7 @@ impl Standing {
 
     fn lose_if(&self, loss: Loss, is_meant: impl FnOnce(&Stage) -> bool) -> Option<Footing> {
         let mut stage = self.stage.lock();
-        if matches!(&*stage, Stage::Gone(_)) && !cfg!(tidelock_fault = "two_may_lose_a_claim") {
+        if matches!(&*stage, Stage::Gone(_)) && !seeded!("two_may_lose_a_claim") {
             return None;
         }
         if !is_meant(&stage) {
@@ -308,7 +307,7 @@ impl Standing {
         if loss != Loss::Left {
             shield::unharmed(|| self.tell(footing, loss));
         }
-        if cfg!(tidelock_fault = "a_loss_wakes_nobody") {
+        if seeded!("a_loss_wakes_nobody") {
             return Some(footing);
         }
         let listeners = listeners.into_values().map(|(_, waker)| waker);
@@ -358,7 +357,7 @@ impl Standing {
         let before = match &mut *stage {
             Stage::Gone(loss) => return Poll::Ready(*loss),
             Stage::Held { listeners, .. } => listeners.insert(listener, (hears, own)).map(|(_, waker)| waker),
-            Stage::Joining(_) if cfg!(tidelock_fault = "a_loss_reaches_no_joiner") => None,
+            Stage::Joining(_) if seeded!("a_loss_reaches_no_joiner") => None,
             Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own), // its one user, whom a grant wakes too
         };
         drop(stage);

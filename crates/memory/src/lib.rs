@@ -45,6 +45,9 @@
 //!
 //! This crate re-exports all of `tidelock-core`, so it is the only one to depend on.
 
+#[macro_use]
+mod seeded;
+
 mod clock;
 mod faults;
 mod lease;

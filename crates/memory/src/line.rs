@@ -118,7 +118,7 @@ impl Line {
             return Left::Absent;
         };
         if standing.token.is_some() {
-            if !cfg!(tidelock_fault = "permits_are_not_given_back") || self.kind != Kind::Semaphore {
+            if !seeded!("permits_are_not_given_back") || self.kind != Kind::Semaphore {
                 self.held -= u64::from(standing.weight.get());
             }
             Left::Held

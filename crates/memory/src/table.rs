@@ -85,7 +85,7 @@ impl Table {
         for lease in &ended {
             self.signals.add(&lease.signals, Signal::Over);
         }
-        if !cfg!(tidelock_fault = "expiry_keeps_claims") {
+        if !seeded!("expiry_keeps_claims") {
             self.end(&ended);
         }
     }
@@ -116,7 +116,7 @@ impl Table {
     /// Ends a session at its own request: it need not be told.
     pub(crate) fn close(&mut self, id: SessionId) -> Result<()> {
         let ended = self.take_lease(id);
-        if !cfg!(tidelock_fault = "close_keeps_claims") {
+        if !seeded!("close_keeps_claims") {
             self.end(ended.as_slice());
         }
         Ok(())
@@ -210,7 +210,7 @@ impl Table {
         let Some(line) = self.lines.get_mut(index).filter(|line| line.name() == name) else {
             return Ok(Left::Absent);
         };
-        if cfg!(tidelock_fault = "void_leave_keeps_a_grant")
+        if seeded!("void_leave_keeps_a_grant")
             && how == Leave::Void
             && line.at(order).is_some_and(|standing| standing.token.is_some())
         {
@@ -234,7 +234,7 @@ impl Table {
         let space = lease.space;
         let line = self.lines.get_mut(index).ok_or_else(|| absent(claim))?;
         line.lighten(order, weight)?;
-        if !cfg!(tidelock_fault = "lighten_grants_nobody") {
+        if !seeded!("lighten_grants_nobody") {
             self.settle(space, index);
         }
         Ok(())
@@ -303,7 +303,7 @@ impl Table {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
-        if !cfg!(tidelock_fault = "renewal_keeps_the_old_end") {
+        if !seeded!("renewal_keeps_the_old_end") {
             self.ends.remove(&(lease.until, id));
         }
         lease.until = self.now + lease.ttl;
@@ -340,11 +340,11 @@ impl Table {
         };
         while let Some((id, grant)) = line.grant_next(|| next_token(&mut self.last_token)) {
             if let Some(lease) = self.leases.get(&id.session)
-                && !cfg!(tidelock_fault = "grant_is_told_to_nobody")
+                && !seeded!("grant_is_told_to_nobody")
             {
                 self.signals.add(&lease.signals, Signal::Held(id, grant));
             }
-            if cfg!(tidelock_fault = "one_grant_at_a_time") {
+            if seeded!("one_grant_at_a_time") {
                 break;
             }
         }

@@ -1,12 +1,13 @@
-//! Seeded faults that take more than a flag. They do nothing without the private `tidelock_fault` cfg.
+//! Seeded faults that take more than a flag. They are seeded in unit tests alone (`seeded.rs`).
 
 use crate::{Claim, Kind, Weight};
 
 /// Whether a claim that does not fit is passed by claims behind it that do.
+#[allow(clippy::match_same_arms)] // where no fault is seeded, both are `false`
 pub(crate) fn is_passed(kind: Kind) -> bool {
     match kind {
-        Kind::Semaphore => cfg!(tidelock_fault = "small_passes_large"),
-        Kind::RwLock => cfg!(tidelock_fault = "reader_passes_writer"),
+        Kind::Semaphore => seeded!("small_passes_large"),
+        Kind::RwLock => seeded!("reader_passes_writer"),
         Kind::Mutex => false,
     }
 }
@@ -14,7 +15,7 @@ pub(crate) fn is_passed(kind: Kind) -> bool {
 /// Whether a claim waits for claims behind it.
 pub(crate) fn waits_for_later(kind: Kind, weight: Weight, behind: usize) -> bool {
     let writer = kind == Kind::RwLock && weight == Weight::MAX;
-    cfg!(tidelock_fault = "writer_waits_for_later_readers") && writer && behind > 0
+    seeded!("writer_waits_for_later_readers") && writer && behind > 0
 }
 
 /// Takes the hold back from claims that no longer fit.

@@ -36,6 +36,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[macro_use]
+mod seeded;
+
 mod claim;
 pub mod comparison;
 mod dice;
@@ -49,7 +52,7 @@ mod kind;
 mod leave;
 mod left;
 mod line;
-#[cfg(all(test, not(tidelock_fault)))]
+#[cfg(test)]
 mod long_lines;
 mod op;
 mod patience;

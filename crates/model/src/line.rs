@@ -111,5 +111,5 @@ impl Line {
 
 /// Whether this much weight fits the capacity.
 fn fit(sum: u64, capacity: Weight) -> bool {
-    sum <= u64::from(capacity.get()) + u64::from(cfg!(tidelock_fault = "fit_off_by_one"))
+    sum <= u64::from(capacity.get()) + u64::from(seeded!("fit_off_by_one"))
 }

@@ -46,6 +46,6 @@ impl<N: Ord> Session<N> {
     }
 
     pub(crate) fn is_void(&self, name: N, number: u64) -> bool {
-        !cfg!(tidelock_fault = "late_join_after_void") && self.void.contains(&(name, number))
+        !seeded!("late_join_after_void") && self.void.contains(&(name, number))
     }
 }

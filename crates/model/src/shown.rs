@@ -129,18 +129,17 @@ impl ShownLine {
 
     /// Its kind and its size.
     pub(crate) fn type_of(&self, claim: &ShownClaim) -> (Kind, Weight) {
-        let capacity = if cfg!(tidelock_fault = "the_first_gives_the_size") {
+        let capacity = if seeded!("the_first_gives_the_size") {
             self.claims.first().map_or(claim.declared, |first| first.declared)
         } else {
             self.size(claim)
         };
-        let kind =
-            if cfg!(tidelock_fault = "the_first_gives_the_kind") { Kind::Semaphore } else { claim.kind };
+        let kind = if seeded!("the_first_gives_the_kind") { Kind::Semaphore } else { claim.kind };
         (kind, capacity)
     }
 
     fn is_as_the_first(&self, claim: &ShownClaim) -> bool {
-        cfg!(tidelock_fault = "a_stray_ahead_is_skipped") || self.in_use() == Some(self.type_of(claim))
+        seeded!("a_stray_ahead_is_skipped") || self.in_use() == Some(self.type_of(claim))
     }
 
     fn is_known_to_be_held(&self, claim: &ShownClaim) -> bool {

@@ -72,7 +72,7 @@ pub fn touches(line: &ShownLine, me: ClaimId) -> bool {
     let Some(position) = line.position(me) else { return false };
     let (mine, Some(behind)) = (&line.claims[position], line.claims.get(position + 1)) else { return false };
     let is_of_another_size =
-        line.type_of(behind) != line.type_of(mine) && !cfg!(tidelock_fault = "nobody_tells_another_size");
+        line.type_of(behind) != line.type_of(mine) && !seeded!("nobody_tells_another_size");
     mine.kind == Kind::Semaphore
         && behind.kind == Kind::Semaphore
         && (is_of_another_size || blocker(line, position + 1).is_none())
@@ -87,7 +87,7 @@ fn blocker(line: &ShownLine, position: usize) -> Option<&ShownClaim> {
         line.type_of(claim) != my_type || claim.weight.get() + mine.weight.get() > size.get()
     };
     let mut blockers = ahead.iter().filter(is_blocker);
-    if cfg!(tidelock_fault = "watch_first_blocker") { blockers.next() } else { blockers.next_back() }
+    if seeded!("watch_first_blocker") { blockers.next() } else { blockers.next_back() }
 }
 
 /// Whether permits of two sizes stand up to this position, some of them changed by a resize: any of them may be held.
@@ -97,14 +97,12 @@ fn is_any_in_doubt(line: &ShownLine, position: usize) -> bool {
     let permits = || up_to_me.iter().filter(|claim| claim.kind == Kind::Semaphore);
     let mut sizes = permits().map(|claim| line.size(claim));
     let first = sizes.next();
-    sizes.any(|size| Some(size) != first)
-        && permits().any(is_changed)
-        && !cfg!(tidelock_fault = "watch_ignores_two_sizes")
+    sizes.any(|size| Some(size) != first) && permits().any(is_changed) && !seeded!("watch_ignores_two_sizes")
 }
 
 /// Whether this claim will touch itself when it becomes held: it waits, and was never held before.
 fn surely_waits(line: &ShownLine, claim: &ShownClaim) -> bool {
     let is_older = line.resized.is_some_and(|resized| claim.order < resized.before);
-    let may_be_held = is_older && !cfg!(tidelock_fault = "watch_ignores_shrunk");
+    let may_be_held = is_older && !seeded!("watch_ignores_shrunk");
     place(line, claim.id) == Place::Waiting && !may_be_held
 }

@@ -124,7 +124,7 @@ impl<N: Ord + Clone> World<N> {
         };
         if line.claims.is_empty() {
             self.lines.remove(name);
-            if cfg!(tidelock_fault = "token_restarts_when_empty") {
+            if seeded!("token_restarts_when_empty") {
                 self.last_token = 0;
             }
             return Vec::new();

@@ -4,6 +4,7 @@
 //! and Ubuntu, installed by one run of `install.sh` as root or through sudo. Their services are not started, because
 //! xtask starts its own servers on its own ports. If a part cannot be installed, the error says what to do by hand.
 
+pub(crate) mod need;
 pub(crate) mod packages;
 pub(crate) mod rust;
 
@@ -16,12 +17,12 @@ use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 
 const HELP: &str = "\
-Installs what is missing. Without a name: all parts.
+Installs what is missing. Without a name: all parts. `cargo xtask test` installs by itself what it needs.
 
 Usage: cargo xtask setup [PART…]
 
 Parts:
-  rust       targets for checks of other platforms, and the oldest promised Rust (with redis, all that `test` needs)
+  rust       targets for checks of other platforms, and the oldest promised Rust
   redis      redis-server and redis-cli (to step a server's clock, `servers` uses the C compiler that Rust links with)
   zookeeper  ZooKeeper and the Java it runs on
   mariadb    mariadbd and its client
@@ -44,9 +45,15 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|name| name == part);
     let mut troubles: Vec<Trouble> = Vec::new();
     if wants("rust") {
-        troubles.extend(rust::install(&Workspace::load()?).err());
+        troubles.extend(rust::install(&Workspace::load()?, &rust::PARTS).err());
     }
-    troubles.extend(packages::install(wants).err());
+    let missing = packages::missing(wants);
+    for part in packages::PARTS.iter().filter(|part| wants(part.name)) {
+        if !missing.iter().any(|absent| absent.name == part.name) {
+            println!("{}: already installed", part.name);
+        }
+    }
+    troubles.extend(packages::install(&missing).err());
     for trouble in &troubles {
         eprintln!("xtask: {trouble}");
     }

@@ -52,37 +52,42 @@ const ASIDE: &[&str] = &[
     "/opt/homebrew/opt/zookeeper/bin",
 ];
 
-/// Installs the wanted parts that are missing, all in one run of the package manager.
-pub(crate) fn install(wants: impl Fn(&str) -> bool) -> Result<()> {
-    let missing: Vec<&Part> = PARTS.iter().filter(|part| wants(part.name) && !part.is_here()).collect();
-    for part in PARTS.iter().filter(|part| wants(part.name) && part.is_here()) {
-        println!("{}: already installed", part.name);
-    }
+/// How this machine can install packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// apt-get, as we are root.
+    Root,
+    /// apt-get through sudo, with a terminal on which sudo can ask for a password.
+    Sudo,
+    /// apt-get through a sudo that needs no password.
+    SilentSudo,
+    /// There is apt-get, but nobody to run it as root.
+    NotRoot,
+    /// macOS, whose package manager is not for root.
+    Brew,
+    /// No package manager that we know.
+    Unknown,
+}
+
+/// The parts with these names that are missing here.
+pub(crate) fn missing(wants: impl Fn(&str) -> bool) -> Vec<&'static Part> {
+    PARTS.iter().filter(|part| wants(part.name) && !part.is_here()).collect()
+}
+
+/// Installs these parts, all in one run of the package manager.
+pub(crate) fn install(missing: &[&Part]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let names = list(missing.iter().map(|part| part.name));
-    let debian = list(missing.iter().flat_map(|part| part.debian.iter().copied()));
-    if cfg!(target_os = "macos") {
-        let brew = list(missing.iter().map(|part| part.brew));
-        return Err(format!("missing: {names}; install with Homebrew by hand: brew install {brew}").into());
-    }
-    if find("apt-get").is_none() {
+    let (first, rest) = plan(missing, Way::here())?;
+    let debian = packages(missing);
+    println!("installing with apt-get {}, without starting any service: {debian}", shown(first));
+    let call = Call::new(first).args(rest).args(["sh", "-c", include_str!("install.sh"), "install.sh"]);
+    if !call.args(debian.split(' ')).interactive()? {
         return Err(format!(
-            "missing: {names}; this system has no apt-get; install by hand, under Debian's names: {debian}"
+            "apt-get could not install {debian}; see its errors above; then type: {APT_GET} {debian}"
         )
         .into());
-    }
-    println!("installing with apt-get, without starting any service: {debian}");
-    let Some(mut call) = as_root() else {
-        return Err(format!(
-            "missing: {names}; this needs root, and sudo does not work here; run as root: apt-get install --no-install-recommends {debian}"
-        )
-        .into());
-    };
-    call = call.args(["sh", "-c", include_str!("install.sh"), "install.sh"]).args(debian.split(' '));
-    if !call.interactive()? {
-        return Err(format!("apt-get could not install {debian}; see its errors above").into());
     }
     let still = list(missing.iter().filter(|part| !part.is_here()).map(|part| part.name));
     if still.is_empty() {
@@ -90,6 +95,58 @@ pub(crate) fn install(wants: impl Fn(&str) -> bool) -> Result<()> {
     } else {
         Err(format!("apt-get succeeded, but {still} cannot be found").into())
     }
+}
+
+const APT_GET: &str = "apt-get install --no-install-recommends";
+
+/// The words that run a command as root, or a sentence with the line to type.
+fn plan(missing: &[&Part], way: Way) -> Result<(&'static str, &'static [&'static str])> {
+    let (names, debian) = (list(missing.iter().map(|part| part.name)), packages(missing));
+    match way {
+        Way::Root => Ok(("env", &[])),
+        Way::Sudo => Ok(("sudo", &[])),
+        Way::SilentSudo => Ok(("sudo", &["-n"])),
+        Way::NotRoot => Err(format!(
+            "missing: {names}; to install it needs root, and sudo does not work here; type as root: {APT_GET} {debian}"
+        )
+        .into()),
+        Way::Brew => {
+            let brew = list(missing.iter().map(|part| part.brew));
+            Err(format!("missing: {names}; type: brew install {brew}").into())
+        }
+        Way::Unknown => Err(format!(
+            "missing: {names}; this system has no apt-get; install by hand what Debian calls: {debian}"
+        )
+        .into()),
+    }
+}
+
+fn shown(program: &str) -> &'static str {
+    if program == "sudo" { "through sudo" } else { "as root" }
+}
+
+impl Way {
+    fn here() -> Self {
+        if cfg!(target_os = "macos") {
+            return Self::Brew;
+        }
+        match (find("apt-get"), find("sudo")) {
+            (None, _) => Self::Unknown,
+            (Some(_), _) if is_root() => Self::Root,
+            (Some(_), Some(_)) if std::io::stdin().is_terminal() => Self::Sudo,
+            (Some(_), Some(_)) if sudo_is_silent() => Self::SilentSudo,
+            (Some(_), _) => Self::NotRoot,
+        }
+    }
+}
+
+fn sudo_is_silent() -> bool {
+    let asked = Call::new("sudo").args(["-n", "true"]).limit(Duration::from_secs(10)).run();
+    asked.is_ok_and(|asked| asked.success())
+}
+
+fn packages(parts: &[&Part]) -> String {
+    list(parts.iter().flat_map(|part| part.debian.iter().copied()))
 }
 
 impl Part {
@@ -112,24 +169,37 @@ pub(crate) fn need(program: &str, part: &str) -> Result<PathBuf> {
         .ok_or_else(|| format!("`{program}` is missing; install it with `cargo xtask setup {part}`").into())
 }
 
-/// The beginning of a call as root, if possible: we are root, or there is a sudo that needs no password or a terminal
-/// to ask for it.
-fn as_root() -> Option<Call> {
-    if is_root() {
-        return Some(Call::new("env"));
-    }
-    find("sudo")?;
-    if std::io::stdin().is_terminal() {
-        return Some(Call::new("sudo"));
-    }
-    let silent = Call::new("sudo").args(["-n", "true"]).limit(Duration::from_secs(10)).run().ok()?;
-    silent.success().then(|| Call::new("sudo").arg("-n"))
-}
-
 pub(crate) fn is_root() -> bool {
     Call::new("id").arg("-u").run().is_ok_and(|id| id.stdout.trim() == "0")
 }
 
 fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(names: &[&str], way: Way) -> std::result::Result<&'static str, String> {
+        let parts: Vec<&Part> = PARTS.iter().filter(|part| names.contains(&part.name)).collect();
+        plan(&parts, way).map(|(first, _)| first).map_err(|sentence| sentence.to_string())
+    }
+
+    #[test]
+    fn packages_are_installed_as_root_or_through_sudo() {
+        assert_eq!(line(&["redis"], Way::Root), Ok("env"));
+        assert_eq!(line(&["redis"], Way::Sudo), Ok("sudo"));
+        assert_eq!(line(&["redis"], Way::SilentSudo), Ok("sudo"));
+    }
+
+    #[test]
+    fn who_cannot_install_is_told_the_line_to_type() {
+        let sentence = line(&["redis", "zookeeper"], Way::NotRoot).unwrap_err();
+        assert!(sentence.starts_with("missing: redis zookeeper; "), "{sentence}");
+        let end = "type as root: apt-get install --no-install-recommends redis-server zookeeper";
+        assert!(sentence.ends_with(end), "{sentence}");
+        assert!(line(&["redis"], Way::Brew).unwrap_err().ends_with("type: brew install redis"));
+        assert!(line(&["redis"], Way::Unknown).unwrap_err().ends_with(": redis-server"));
+    }
 }

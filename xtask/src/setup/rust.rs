@@ -12,65 +12,103 @@ pub(crate) const WEB: &str = "wasm32-unknown-unknown";
 /// Other systems that the libraries are checked for.
 pub(crate) const OTHER_SYSTEMS: [&str; 2] = ["x86_64-apple-darwin", "x86_64-pc-windows-gnu"];
 
-/// Everything `cargo xtask test` needs. If one part fails, the others are still installed.
-pub(crate) fn install(workspace: &Workspace) -> Result<()> {
-    let pinned = workspace.pinned_rust()?;
-    let mut troubles: Vec<Trouble> = Vec::new();
-    for component in ["clippy", "rustfmt"] {
-        troubles.extend(add("component", &pinned, component).err());
-    }
-    for target in [WEB].into_iter().chain(OTHER_SYSTEMS) {
-        troubles.extend(add("target", &pinned, target).err());
-    }
-    troubles.extend(workspace.oldest_rust().and_then(|oldest| toolchain(&oldest)).err());
+/// One thing that rustup installs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RustPart {
+    /// A component of the pinned toolchain.
+    Component(&'static str),
+    /// A target of the pinned toolchain.
+    Target(&'static str),
+    /// The oldest toolchain that the libraries promise, with only what a check needs.
+    Oldest,
+}
+
+pub(crate) const PARTS: [RustPart; 6] = [
+    RustPart::Component("clippy"),
+    RustPart::Component("rustfmt"),
+    RustPart::Target(WEB),
+    RustPart::Target(OTHER_SYSTEMS[0]),
+    RustPart::Target(OTHER_SYSTEMS[1]),
+    RustPart::Oldest,
+];
+
+/// Installs those of these parts that are missing. If one fails, the others are still installed.
+pub(crate) fn install(workspace: &Workspace, parts: &[RustPart]) -> Result<()> {
+    let troubles: Vec<Trouble> = parts.iter().filter_map(|part| part.install(workspace).err()).collect();
     match troubles.into_iter().next() {
         Some(first) => Err(first),
         None => Ok(()),
     }
 }
 
-/// Installs a target of the pinned toolchain if it is missing.
-pub(crate) fn target(workspace: &Workspace, target: &str) -> Result<()> {
-    add("target", &workspace.pinned_rust()?, target)
+impl RustPart {
+    pub(crate) fn is_here(self, workspace: &Workspace) -> Result<bool> {
+        let pinned = workspace.pinned_rust()?;
+        let (listed, name) = match self {
+            Self::Component(name) => {
+                (rustup(&["component", "list", "--toolchain", &pinned, "--installed"])?, name.to_owned())
+            }
+            Self::Target(name) => {
+                (rustup(&["target", "list", "--toolchain", &pinned, "--installed"])?, name.to_owned())
+            }
+            Self::Oldest => (rustup(&["toolchain", "list"])?, workspace.oldest_rust()?),
+        };
+        Ok(is_listed(&listed, &name))
+    }
+
+    /// Its name in a message.
+    pub(crate) fn name(self, workspace: &Workspace) -> Result<String> {
+        Ok(match self {
+            Self::Component(name) | Self::Target(name) => {
+                format!("{name} for Rust {}", workspace.pinned_rust()?)
+            }
+            Self::Oldest => format!("Rust {}", workspace.oldest_rust()?),
+        })
+    }
+
+    fn install(self, workspace: &Workspace) -> Result<()> {
+        if self.is_here(workspace)? {
+            return Ok(());
+        }
+        let (pinned, name) = (workspace.pinned_rust()?, self.name(workspace)?);
+        println!("installing {name} through rustup");
+        let line = match self {
+            Self::Component(name) => format!("component add --toolchain {pinned} {name}"),
+            Self::Target(name) => format!("target add --toolchain {pinned} {name}"),
+            Self::Oldest => {
+                format!("toolchain install {} --profile minimal --no-self-update", workspace.oldest_rust()?)
+            }
+        };
+        loud(&line).map_err(|why| format!("{name} is missing, and {why}; type: rustup {line}").into())
+    }
 }
 
-/// Installs a toolchain if it is missing, with only what a check needs.
-pub(crate) fn toolchain(version: &str) -> Result<()> {
-    let installed = rustup(&["toolchain", "list"])?;
-    if installed.lines().any(|line| line == version || line.starts_with(&format!("{version}-"))) {
-        return Ok(());
-    }
-    println!("installing Rust {version} (minimal) through rustup");
-    loud(&["toolchain", "install", version, "--profile", "minimal", "--no-self-update"]).map_err(|why| {
-        format!("Rust {version} is missing, and {why}; install it with `rustup toolchain install {version}`")
-            .into()
-    })
-}
-
-/// Runs `rustup component add` or `rustup target add`, unless it is installed.
-fn add(what: &str, toolchain: &str, name: &str) -> Result<()> {
-    let installed = rustup(&[what, "list", "--toolchain", toolchain, "--installed"])?;
-    // A component is listed with its host: `clippy-x86_64-unknown-linux-gnu`.
-    if installed.lines().any(|line| line == name || line.starts_with(&format!("{name}-"))) {
-        return Ok(());
-    }
-    println!("installing the {what} {name} for Rust {toolchain} through rustup");
-    loud(&[what, "add", "--toolchain", toolchain, name]).map_err(|why| {
-        format!("the {what} {name} is missing, and {why}; install it with `rustup {what} add --toolchain {toolchain} {name}`")
-            .into()
-    })
+/// A component is listed with its host: `clippy-x86_64-unknown-linux-gnu`. So is a toolchain, and words may follow.
+fn is_listed(list: &str, name: &str) -> bool {
+    let first_words = list.lines().filter_map(|line| line.split(' ').next());
+    let mut rests = first_words.filter_map(|word| word.strip_prefix(name));
+    rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 fn rustup(args: &[&str]) -> Result<String> {
     Ok(Call::new("rustup").args(args).limit(Duration::from_secs(60)).run()?.required()?.stdout)
 }
 
-fn loud(args: &[&str]) -> Result<()> {
-    Call::new("rustup")
-        .args(args)
-        .limit(Duration::from_secs(600))
-        .show(Show::Everything)
-        .run()?
-        .required()
-        .map(drop)
+fn loud(line: &str) -> Result<()> {
+    let call = Call::new("rustup").args(line.split(' ')).limit(Duration::from_secs(600));
+    call.show(Show::Everything).run()?.required().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_listed_is_known_with_its_host_and_without() {
+        let list =
+            "stable-x86_64-unknown-linux-gnu (default)\n1.88.0-x86_64-unknown-linux-gnu\nclippy-x86_64\n";
+        assert!(is_listed(list, "1.88.0") && is_listed(list, "clippy") && is_listed(list, "stable"));
+        assert!(!is_listed(list, "1.8") && !is_listed(list, "1.95.0") && !is_listed(list, "rustfmt"));
+        assert!(is_listed("wasm32-unknown-unknown\n", WEB));
+    }
 }

@@ -42,9 +42,10 @@ fn failed(output: &str) -> impl Iterator<Item = &str> {
     lines.map(|rest| rest.split(" (").next().unwrap_or(rest))
 }
 
-/// Whether to show a line: a trial that passed is not shown.
+/// Whether to show a line: a trial that passed is not shown, unless its bounds had to be extended.
 fn is_news(line: &str) -> bool {
-    !line.starts_with("pass ") && !line.trim().is_empty()
+    let is_excused = line.contains("; the machine stood still for ");
+    (!line.starts_with("pass ") || is_excused) && !line.trim().is_empty()
 }
 
 #[cfg(test)]
@@ -56,5 +57,6 @@ mod tests {
         let output = "pass a (0.01 s)\nFAIL tokens_grow (0.20 s)\n     token 3 came after 4\nskip b: no server\nMISSED c\n";
         assert_eq!(failed(output).collect::<Vec<_>>(), ["tokens_grow", "c"]);
         assert!(is_news("skip b: no server") && !is_news("pass a (0.01 s)"));
+        assert!(is_news("pass a (1.01 s; the machine stood still for 0.30 s)"));
     }
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: all tests and checks, cheapest failures first.
 //!
 //! A step counts its units in the tally, and continues after a failure. If it cannot do its work it returns an error,
-//! which counts as one failure. Only a failed build ends the run early, because no later step could say more. The last
+//! which counts as one failure. What the chosen steps need is installed before the first of them, or the run ends there,
+//! with the line to type. Only a failed build ends the run early, because no later step could say more. The last
 //! line is the score alone.
 
 mod circles;
@@ -34,7 +35,9 @@ use package::Packages;
 
 use crate::call::Call;
 use crate::loom::Exploration;
-use crate::setup;
+use crate::progress;
+use crate::setup::need::{self, Need};
+use crate::setup::rust::{self, RustPart};
 use crate::tally::Tally;
 use crate::trouble::Result;
 use crate::workspace::Workspace;
@@ -81,18 +84,28 @@ struct Step {
     name: &'static str,
     about: &'static str,
     run: fn(&Job, &mut Tally) -> Result<()>,
+    /// What must be installed for it, beside the toolchain that builds xtask.
+    needs: &'static [Need],
     /// Whether an error means that nothing builds: later steps would only repeat it.
     is_gate: bool,
 }
 
 const fn step(name: &'static str, about: &'static str, run: fn(&Job, &mut Tally) -> Result<()>) -> Step {
-    Step { name, about, run, is_gate: false }
+    Step { name, about, run, needs: &[], is_gate: false }
+}
+
+impl Step {
+    const fn with(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
 }
 
 const STEPS: &[Step] = &[
-    step("format", "cargo fmt has nothing to change", format::run),
+    step("format", "cargo fmt has nothing to change", format::run)
+        .with(&[Need::Rust(RustPart::Component("rustfmt"))]),
     step("invariants", "promises of docs/ARCHITECTURE.md that the source text can show", invariants::run),
-    step("lints", "clippy over all targets and features, with warnings as errors", lints::run),
+    step("lints", "clippy over all targets and features, with warnings as errors", lints::run)
+        .with(&[Need::Rust(RustPart::Component("clippy"))]),
     Step { is_gate: true, ..step("tests", "unit, integration and doc tests", unit::run) },
     step("rustdoc", "the documentation builds without a warning", rustdoc::run),
     step(
@@ -106,21 +119,27 @@ const STEPS: &[Step] = &[
         "the contract on memory, and proof that the suite catches broken backends",
         conformance::run,
     ),
-    step("servers", "the backends' own tests and the contract, on servers started for them", servers::run),
-    step("storm", "half a minute of random load and faults on each deployment", storm::run),
+    step("servers", "the backends' own tests and the contract, on servers started for them", servers::run)
+        .with(&[Need::Servers]),
+    step("storm", "half a minute of random load and faults on each deployment", storm::run).with(&[Need::Servers]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
-    step("examples", "every example runs and ends by itself", examples::run),
+    step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Servers]),
     step(
         "pages",
         "every code block of README.md and docs/guide builds with the packages and runs",
         pages::run,
     ),
-    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems),
+    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems).with(&[
+        Need::Rust(RustPart::Target(rust::WEB)),
+        Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[0])),
+        Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[1])),
+    ]),
     step(
         "package",
         "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
         package::run,
-    ),
+    )
+    .with(&[Need::Rust(RustPart::Oldest)]),
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -135,20 +154,37 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let job =
-        Job { workspace: Workspace::load()?, deep, reports: RefCell::default(), packages: OnceCell::new() };
-    if let Err(trouble) = setup::rust::install(&job.workspace) {
-        println!("{trouble}"); // only the steps that need it fail
-    }
     let mut tally = Tally::default();
-    let began = Instant::now();
-    run_steps(&job, |name| only.is_empty() || only.iter().any(|wanted| wanted == name), &mut tally);
-    println!("\n== summary ({:.0} s)\n{}", began.elapsed().as_secs_f32(), tally.summary());
+    if let Err(trouble) =
+        run(deep, |name| only.is_empty() || only.iter().any(|wanted| wanted == name), &mut tally)
+    {
+        tally.fail(trouble.to_string());
+    }
+    println!("{}", tally.summary());
     Ok(if tally.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn run_steps(job: &Job, wanted: impl Fn(&str) -> bool, tally: &mut Tally) {
-    for step in STEPS.iter().filter(|step| wanted(step.name)) {
+/// Sets up what the chosen steps need, and runs them. An error means that nothing was run.
+fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<()> {
+    let began = Instant::now();
+    let workspace = Workspace::load()?;
+    let chosen: Vec<&Step> = STEPS.iter().filter(|step| wanted(step.name)).collect();
+    let needs: Vec<_> = chosen.iter().map(|step| (step.name, step.needs)).collect();
+    need::prepare(&workspace, &needs)?;
+    let job = Job { workspace, deep, reports: RefCell::default(), packages: OnceCell::new() };
+    let times = run_steps(&job, &chosen, tally);
+    println!("\n== summary ({:.0} s)", began.elapsed().as_secs_f32());
+    for (step, took) in times {
+        println!("{step:<12} {:>6.1} s", took.as_secs_f32());
+    }
+    Ok(())
+}
+
+/// Runs these steps, and returns how long each took.
+fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(&'static str, Duration)> {
+    let mut times = Vec::new();
+    for (number, step) in (1..).zip(steps) {
+        progress::begin(Some(format!("{number}/{} {}", steps.len(), step.name)));
         println!("\n== {}: {}", step.name, step.about);
         let began = Instant::now();
         let failed_before = tally.failed();
@@ -159,12 +195,15 @@ fn run_steps(job: &Job, wanted: impl Fn(&str) -> bool, tally: &mut Tally) {
             tally.fail(format!("{}: {first_line}", step.name));
         }
         let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
+        times.push((step.name, began.elapsed()));
         println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
         if step.is_gate && result.is_err() {
             println!("skipping the remaining steps: the tests do not build");
-            return;
+            break;
         }
     }
+    progress::begin(None);
+    times
 }
 
 fn loom(job: &Job, tally: &mut Tally) -> Result<()> {

@@ -31,7 +31,6 @@ pub(super) fn systems(job: &Job, tally: &mut Tally) -> Result<()> {
 fn check_for(job: &Job, targets: &[&str], packages: &[&str]) -> Result<()> {
     let mut call = cargo::call(&job.workspace.root).arg("check").show(Show::Everything);
     for target in targets {
-        rust::target(&job.workspace, target)?;
         call = call.args(["--target", target]);
     }
     call = packages.iter().fold(call, |call, package| call.args(["--package", package]));

@@ -1,10 +1,11 @@
 //! Proves that the exploration of the rule can fail, and for the right reason.
 //!
-//! A list pairs each fault with the check that must catch it. The unit tests of its crate are built with one fault at a
-//! time, and explored. The run must fail, and the first line `broken: <check>: …` must name that check. A run that
-//! reaches its time limit has caught nothing.
+//! A list pairs each fault with the check that must catch it. The program of the unit tests of its crate, the one that
+//! the step `tests` has built, explores with one fault at a time, which it reads from its environment. The run must
+//! fail, and the first line `broken: <check>: …` must name that check. A run that reaches its time limit has caught
+//! nothing.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use super::Job;
@@ -12,7 +13,7 @@ use crate::call::Call;
 use crate::faults::{self, Fault};
 use crate::tally::Tally;
 use crate::trouble::Result;
-use crate::{assembly, cargo};
+use crate::{cargo, crew};
 
 /// What is explored: the package, its list of faults, and the tests that explore it.
 const EXPLORED: [(&str, &str, &str); 2] = [
@@ -22,24 +23,28 @@ const EXPLORED: [(&str, &str, &str); 2] = [
 const LIMIT: Duration = Duration::from_secs(300);
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    for (package, list, tests) in EXPLORED {
-        let file = job.workspace.package(package)?.dir.join(list);
+    let packages = EXPLORED.map(|(package, ..)| job.workspace.package(package));
+    let packages = packages.into_iter().collect::<Result<Vec<_>>>()?;
+    let selection = ["--workspace", "--all-features"]; // as in the step `tests`
+    let programs = cargo::build_unit_tests(cargo::call(&job.workspace.root), &selection, &packages)?;
+    for ((package, program), (_, list, tests)) in packages.iter().zip(&programs).zip(EXPLORED) {
+        let file = package.dir.join(list);
         let faults = faults::load(&file)?;
         if faults.is_empty() {
             return Err(format!("{} names no fault", file.display()).into());
         }
-        assembly::run_all(
+        crew::run_all(
             &faults,
-            |fault| cargo::build_unit_tests(cargo::call(&job.workspace.root), package, Some(&fault.name)),
-            |fault, binary| verdict(fault, binary, tests),
+            |fault| verdict(fault, program, tests),
             |fault, verdict| report(fault, verdict, tally),
         );
     }
     Ok(())
 }
 
-fn verdict(fault: &Fault, binary: Result<PathBuf>, tests: &str) -> Result<()> {
-    let outcome = Call::new(binary?).arg(tests).limit(LIMIT).run()?;
+fn verdict(fault: &Fault, program: &Path, tests: &str) -> Result<()> {
+    let call = Call::new(program).arg(tests).env(faults::VARIABLE, &fault.name);
+    let outcome = call.limit(LIMIT).run()?;
     if outcome.timed_out() {
         return Err(outcome.trouble());
     }

@@ -3,6 +3,7 @@
 //!
 //! Each backend has a program of its own, of a few lines: it says what its backend is, and calls [`main`].
 
+mod counter;
 mod say;
 mod storm;
 
@@ -12,6 +13,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
+use counter::Counter;
 use lexopt::ValueExt;
 use say::say;
 use tidelock_core::Options;
@@ -195,7 +197,14 @@ fn run_all(backend: &Backend, flags: &Flags) -> Result<bool, lexopt::Error> {
     let (subject, settings, painter) = (subject(backend, flags)?, settings(flags), Painter::for_stdout());
     let seed = settings.seed;
     say(&format!("the contract on {}, seed {seed} (replay with --seed {seed})\n", subject.name()));
-    let report = run_with(&subject, &settings, &mut |verdict| say(&verdict.text(painter)));
+    let mut counter = Counter::on_stdout(settings.trials().count());
+    counter.show();
+    let report = run_with(&subject, &settings, &mut |verdict| {
+        counter.step();
+        say(&verdict.text(painter));
+        counter.show();
+    });
+    counter.clear();
     if report.verdicts.is_empty() {
         return Err(format!("no trial has {:?} in its name", settings.filter.unwrap_or_default()).into());
     }

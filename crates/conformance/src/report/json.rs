@@ -62,6 +62,9 @@ impl Verdict {
         });
         let mut add =
             |key: &str, value: Value| drop(verdict.as_object_mut().map(|v| v.insert(key.into(), value)));
+        if let Some(stalled) = self.stalled {
+            add("stalled", json!(stalled.as_secs_f64()));
+        }
         match &self.ending {
             Ending::Passed => add("ending", json!("passed")),
             Ending::Skipped(why) => {

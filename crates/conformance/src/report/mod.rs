@@ -57,6 +57,9 @@ pub struct Verdict {
     pub ending: Ending,
     /// How long it took.
     pub took: Duration,
+    /// How long the machine itself stood still meanwhile, if that mattered: the trial failed, or it passed because its
+    /// bounds were extended by that.
+    pub stalled: Option<Duration>,
 }
 
 /// How a trial ended.

@@ -51,12 +51,16 @@ impl Verdict {
     /// One line. The history of a failed trial follows it.
     #[must_use]
     pub fn text(&self, painter: Painter) -> String {
-        let (name, took) = (self.trial.name, self.took.as_secs_f64());
+        let name = self.trial.name;
+        let stalled = self.stalled.map_or(String::new(), |stalled| {
+            format!("; the machine stood still for {:.2} s", stalled.as_secs_f64())
+        });
+        let took = format!("{:.2} s{stalled}", self.took.as_secs_f64());
         match &self.ending {
-            Ending::Passed => format!("{} {name} ({took:.2} s)", painter.good("pass")),
+            Ending::Passed => format!("{} {name} ({took})", painter.good("pass")),
             Ending::Skipped(why) => format!("{} {name}: {why}", painter.odd("skip")),
             Ending::Failed { why, timeline, saved } => {
-                let mut text = format!("{} {name} ({took:.2} s)\n", painter.bad("FAIL"));
+                let mut text = format!("{} {name} ({took})\n", painter.bad("FAIL"));
                 for line in why.lines().chain(timeline.lines()) {
                     let _ = writeln!(text, "     {line}");
                 }

@@ -199,7 +199,10 @@ async fn patience_that_ends_leaves_the_line(stage: &Stage) -> Outcome {
         let took = stage.now().since(asked);
         ensure!(waited.is_none(), "{name} was granted twice");
         ensure!(took >= patience, "patience of {patience:?} ended after {took:?}");
-        ensure!(took < patience + stage.ttl() / 2, "patience of {patience:?} ended after {took:?}");
+        ensure!(
+            stage.is_in_time(asked, patience + stage.ttl() / 2),
+            "patience of {patience:?} ended after {took:?}"
+        );
         let gone = async || stage.watcher().waiters(&name).await == 0;
         stage.until(Duration::from_secs(1), "the claim whose patience ended has left", gone).await?;
         hold.release().await?;

@@ -30,8 +30,7 @@ async fn a_dead_holder_delays_the_line_by_a_ttl_and_a_tenth(stage: &Stage) -> Ou
     let died = stage.now();
     let bound = stage.ttl() * 11 / 10;
     for waiter in waiting {
-        let left = bound.saturating_sub(stage.now().since(died));
-        stage.turn_within(left, waiter).await?;
+        stage.turn_since(died, bound, waiter).await?;
     }
     ensure!(
         holds.iter().all(|hold| hold.state() == State::Lost),

@@ -138,7 +138,7 @@ async fn closes_in_time(stage: &Stage, client: &Client, act: Act) -> Outcome {
     let asked = stage.now();
     let _ = stage.drive(locks.close_within(DEADLINE)).await; // the error may say what could not be confirmed
     let took = stage.now().since(asked);
-    ensure!(took < DEADLINE + stage.ttl() / 4, "closing within {DEADLINE:?} took {took:?}");
+    ensure!(stage.is_in_time(asked, DEADLINE + stage.ttl() / 4), "closing within {DEADLINE:?} took {took:?}");
     stage.act(Act::Heal).await?;
     let opened = async || opening.is_finished();
     stage.until(stage.ttl() * 3, "the call that waited for the session ends", opened).await

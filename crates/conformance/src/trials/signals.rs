@@ -47,8 +47,7 @@ async fn readers_and_permits_get_on_with_every_signal_lost(stage: &Stage) -> Out
     large.release().await?;
     let mut inside = Vec::new();
     for waiter in readers.into_iter().chain(small) {
-        let left = third.saturating_sub(stage.now().since(given_back));
-        inside.push(stage.turn_within(left, waiter).await?);
+        inside.push(stage.turn_since(given_back, third, waiter).await?);
     }
     drop(inside);
     stage.turn(writer).await?;

@@ -138,7 +138,7 @@ impl Registry {
         self.table.lock().standing.insert(number, standing.clone());
         match self.ended() {
             // Checked only now: a sweep of the table sets the flag first, and may have missed this claim.
-            Some(loss) if !cfg!(tidelock_fault = "an_ended_session_is_entered") => {
+            Some(loss) if !seeded!("an_ended_session_is_entered") => {
                 self.remove(number);
                 standing.lose(loss);
                 Err(loss)
@@ -264,7 +264,7 @@ impl Registry {
     pub(crate) fn hold(&self, standing: &Standing, grant: Grant) -> Option<Loss> {
         let latest = self.max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
         let loss = standing.hold(grant, latest);
-        if !cfg!(tidelock_fault = "a_hold_nudges_nobody") {
+        if !seeded!("a_hold_nudges_nobody") {
             self.reckon_with(standing);
         }
         loss

@@ -323,7 +323,7 @@ impl Shore {
                     self.known.insert(id, Known::Again(line.claims[0].id, size));
                 }
                 (_, Place::AnotherSize(_) | Place::Stranded) | (Known::Come, Place::AnotherKind(_))
-                    if !cfg!(tidelock_fault = "another_size_goes_on_waiting") =>
+                    if !seeded!("another_size_goes_on_waiting") =>
                 {
                     leaving.push(id);
                 }

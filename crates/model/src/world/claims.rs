@@ -15,7 +15,7 @@ impl<N: Ord + Clone> World<N> {
             return vec![self.stands(name, id)];
         }
         if let Err(why) = self.admit(join) {
-            if cfg!(tidelock_fault = "refused_claim_stays") && why == Refusal::Busy {
+            if seeded!("refused_claim_stays") && why == Refusal::Busy {
                 self.append(join);
             }
             return vec![Event::Refused { name, why }];
@@ -76,7 +76,7 @@ impl<N: Ord + Clone> World<N> {
         }
         claim.weight = weight;
         let mut events = vec![Event::Lightened { name: name.clone(), id, weight }];
-        if !cfg!(tidelock_fault = "lighten_wakes_nobody") {
+        if !seeded!("lighten_wakes_nobody") {
             events.extend(self.settle(&name));
         }
         events
@@ -91,13 +91,13 @@ impl<N: Ord + Clone> World<N> {
             if to < from {
                 self.last_order += 1;
                 line.shrunk_at = Some(self.last_order);
-                if cfg!(tidelock_fault = "shrink_takes_hold_back") {
+                if seeded!("shrink_takes_hold_back") {
                     fault::take_back(&mut line.claims, line.capacity);
                 }
             }
         }
         let mut events = vec![Event::Resized { name: name.clone(), capacity: to }];
-        if !cfg!(tidelock_fault = "grow_wakes_nobody") {
+        if !seeded!("grow_wakes_nobody") {
             events.extend(self.settle(&name));
         }
         events
@@ -112,7 +112,7 @@ impl<N: Ord + Clone> World<N> {
             return Err(Refusal::Capacity(line.capacity));
         }
         match line.stranded_by(to) {
-            Some(id) if !cfg!(tidelock_fault = "resize_strands_heavier") => Err(Refusal::Strands(id)),
+            Some(id) if !seeded!("resize_strands_heavier") => Err(Refusal::Strands(id)),
             _ => Ok(()),
         }
     }
@@ -126,8 +126,7 @@ impl<N: Ord + Clone> World<N> {
         let Some(position) = line.position(id) else {
             return absent;
         };
-        if cfg!(tidelock_fault = "middle_leave_forgotten") && position > 0 && position + 1 < line.claims.len()
-        {
+        if seeded!("middle_leave_forgotten") && position > 0 && position + 1 < line.claims.len() {
             return left(name, &line.claims[position]);
         }
         left(name, &line.claims.remove(position))

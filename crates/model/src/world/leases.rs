@@ -64,14 +64,14 @@ impl<N: Ord + Clone> World<N> {
             let Some(line) = self.lines.get_mut(name) else {
                 continue;
             };
-            if cfg!(tidelock_fault = "expiry_removes_neighbour") {
+            if seeded!("expiry_removes_neighbour") {
                 let neighbour = line.claims.iter().position(|claim| !theirs(claim));
                 neighbour.map(|position| line.claims.remove(position));
             }
             let gone = line.claims.extract_if(.., |claim| theirs(claim));
             events.extend(gone.map(|claim| left(name, &claim)));
         }
-        if cfg!(tidelock_fault = "token_stays_after_expiry") {
+        if seeded!("token_stays_after_expiry") {
             self.last_token = self.last_token.saturating_sub(1);
         }
         for name in &names {

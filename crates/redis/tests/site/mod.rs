@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test program uses what it needs
 
 pub(crate) mod alone;
+pub(crate) mod cluster;
 pub(crate) mod fake;
 pub(crate) mod replicated;
 pub(crate) mod wires;

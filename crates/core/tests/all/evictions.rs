@@ -1,0 +1,370 @@
+//! An eviction ends a claim for good: no repeated or late join makes it stand there anew, and earlier reports of it
+//! are no longer believed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock_core::backend::{
+    Backend, Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
+};
+use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
+use tidelock_memory::{Clock, Store};
+use tokio::task::JoinHandle;
+
+use crate::condition::until;
+
+type Done = tidelock_core::Result<()>;
+
+const TTL: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(300);
+
+fn options() -> Options {
+    Options::new().ttl(TTL).back_off(PAUSE, PAUSE)
+}
+
+fn asking(
+    locks: &Arc<dyn Locks>,
+    name: &str,
+) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
+    let mutex = locks.mutex(name)?;
+    Ok(tokio::spawn(async move { mutex.lock().await }))
+}
+
+/// Acquires, and does not hear the first answer.
+fn asking_in_vain(
+    store: &Store,
+    locks: &Arc<dyn Locks>,
+    name: &str,
+) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
+    let mutex = locks.mutex(name)?;
+    let mut asking = Box::pin(async move { mutex.lock().await });
+    store.faults().lose_replies(1);
+    assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    Ok(tokio::spawn(asking))
+}
+
+/// Opens the session.
+async fn warm(locks: &Arc<dyn Locks>) -> Done {
+    locks.mutex("warm")?.lock().await?.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (a, b, c) = (store.attach(options())?, store.attach(options())?, store.attach(options())?);
+    for locks in [&a, &b, &c] {
+        warm(locks).await?;
+    }
+    let first = b.mutex("m")?.lock().await?;
+    let asking = asking_in_vain(&store, &a, "m")?;
+    until("it stands in line", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1))
+        .await;
+    first.release().await?.confirmed()?; // the other claim is granted, and told so
+    let claim = c.inspect("m").await?.holders().next().map(|holder| holder.id).expect("it has its turn");
+
+    store.faults().drop_signals();
+    assert!(c.evict("m", claim).await?);
+    store.faults().heal();
+    let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
+    clock.pass(PAUSE * 2).await; // its join is repeated
+    until("it waits", async || c.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    for _ in 0..3 {
+        clock.pass(TTL).await;
+        assert!(!asking.is_finished(), "two hold m: {:?}", c.inspect("m").await?);
+    }
+    let token = now.token();
+    now.release().await?.confirmed()?;
+    let next = asking.await.expect("no panic")?;
+    assert!(next.token() > token);
+    next.release().await?.confirmed()
+}
+
+#[tokio::test]
+async fn an_eviction_between_two_askings_of_a_join_strands_nothing() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let (a, c) = (store.attach(options())?, store.attach(options())?);
+    for locks in [&a, &c] {
+        warm(locks).await?;
+    }
+    let asking = asking_in_vain(&store, &a, "m")?;
+    until("it holds, and does not know", async || {
+        c.inspect("m").await.is_ok_and(|line| line.holders().count() == 1)
+    })
+    .await;
+    let claim = c.inspect("m").await?.claims[0].id;
+    assert!(c.evict("m", claim).await?);
+    clock.pass(PAUSE * 2).await;
+    until("it has stood in line anew", async || asking.is_finished()).await;
+    let held = asking.await.expect("no panic")?;
+    assert_ne!(held.claim(), claim);
+    assert_eq!(held.state(), State::Held);
+    held.release().await?.confirmed()?;
+    assert!(c.inspect("m").await?.claims.is_empty(), "neither claim is left");
+    Ok(())
+}
+
+#[tokio::test]
+async fn evicting_from_a_line_where_the_claim_does_not_stand_changes_nothing() -> Done {
+    let store = Store::new();
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
+    let held = a.mutex("m")?.lock().await?;
+    for locks in [&a, &b] {
+        assert!(!locks.evict("mm", held.claim()).await?);
+    }
+    assert_eq!(held.state(), State::Held);
+    held.release().await?.confirmed()?;
+    assert!(b.mutex("m")?.try_lock().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_eviction_of_nobody_changes_nothing() -> Done {
+    let store = Store::new();
+    let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
+    let id = a.mutex("warm")?.lock().await?.claim();
+    for locks in [&a, &b] {
+        for number in id.number..id.number + 20 {
+            assert!(!locks.evict("m", ClaimId { number, ..id }).await?); // most of these numbers are not used yet
+        }
+    }
+    for _ in 0..8 {
+        let held = a.mutex("m")?.try_lock().await?.expect("free");
+        assert!((id.number..id.number + 20).contains(&held.claim().number));
+    }
+    Ok(())
+}
+
+/// A store that holds up the first join of `m` on its way.
+#[derive(Clone, Debug)]
+struct Late {
+    store: Store,
+    held_up: Arc<Mutex<HeldUp>>,
+    /// The answer to the next leave of another session's claim is lost.
+    loses_an_eviction: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+enum HeldUp {
+    #[default]
+    NotYet,
+    UnderWay(Arc<dyn Session>, Claim),
+    Arrived,
+}
+
+#[derive(Debug)]
+struct LateSession {
+    late: Late,
+    inner: Arc<dyn Session>,
+}
+
+impl Late {
+    fn new(store: &Store) -> Self {
+        Self { store: store.clone(), held_up: Arc::default(), loses_an_eviction: Arc::default() }
+    }
+
+    fn held_up(&self) -> MutexGuard<'_, HeldUp> {
+        self.held_up.lock().expect("no panic")
+    }
+
+    /// The session by which the first join was sent.
+    fn session(&self) -> Arc<dyn Session> {
+        match &*self.held_up() {
+            HeldUp::UnderWay(session, _) => session.clone(),
+            _ => panic!("nothing is under way"),
+        }
+    }
+
+    async fn arrives(&self) -> tidelock_core::Result<Place> {
+        let HeldUp::UnderWay(session, claim) = std::mem::replace(&mut *self.held_up(), HeldUp::Arrived)
+        else {
+            panic!("nothing is under way");
+        };
+        session.join(&claim, Patience::Wait).await
+    }
+}
+
+#[async_trait]
+impl Backend for Late {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
+        Backend::clock(&self.store)
+    }
+
+    fn store(&self) -> &str {
+        Backend::store(&self.store)
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
+        let inner = self.store.open(id, options, signals).await?;
+        Ok(Arc::new(LateSession { late: self.clone(), inner }))
+    }
+}
+
+#[async_trait]
+impl Session for LateSession {
+    fn ttl(&self) -> Duration {
+        self.inner.ttl()
+    }
+
+    fn shard(&self, name: &Name) -> Shard {
+        self.inner.shard(name)
+    }
+
+    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
+        if &*claim.name == "m" && matches!(*self.late.held_up(), HeldUp::NotYet) {
+            *self.late.held_up() = HeldUp::UnderWay(self.inner.clone(), claim.clone());
+            return Err(tidelock_core::Error::new(ErrorKind::Timeout, "it is held up on its way"));
+        }
+        self.inner.join(claim, patience).await
+    }
+
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
+        self.inner.look(name, waiting).await
+    }
+
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let left = self.inner.leave(name, id, how);
+        if how == Leave::Done || !self.late.loses_an_eviction.swap(false, Ordering::SeqCst) {
+            return left;
+        }
+        Box::pin(async move {
+            left.await?;
+            Err(tidelock_core::Error::new(ErrorKind::Timeout, "its answer is lost"))
+        })
+    }
+
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
+        self.inner.lighten(claim, weight).await
+    }
+
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Done {
+        self.inner.resize(name, from, to).await
+    }
+
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
+        self.inner.renew(shard, standing).await
+    }
+
+    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
+        self.inner.line(name).await
+    }
+
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
+        self.inner.names(prefix, after).await
+    }
+
+    async fn close(&self) -> Done {
+        self.inner.close().await
+    }
+}
+
+#[tokio::test]
+async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() -> Done {
+    for is_word_lost in [true, false] {
+        let clock = Clock::manual();
+        let store = Store::with_clock(&clock);
+        let late = Late::new(&store);
+        let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+        let c = store.attach(options())?;
+        warm(&a).await?;
+        let asking = asking(&a, "m")?;
+        until("the repetition is answered", async || {
+            clock.pass(PAUSE).await;
+            asking.is_finished()
+        })
+        .await;
+        let held = asking.await.expect("no panic")?;
+        if is_word_lost {
+            store.faults().drop_signals();
+        }
+        assert!(c.evict("m", held.claim()).await?);
+        let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
+        store.faults().heal();
+        assert_eq!(late.arrives().await?, Place::Gone);
+        clock.pass(TTL).await;
+        assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
+        drop(held);
+        now.release().await?.confirmed()?;
+        assert!(c.inspect("m").await?.claims.is_empty());
+    }
+    Ok(())
+}
+
+/// Locks m for `a` by the second copy of its join. The first copy, still on its way, does not prevent that.
+async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock_core::Result<Guard> {
+    let asking = asking(a, "m")?;
+    until("the repetition is answered", async || {
+        clock.pass(PAUSE).await;
+        asking.is_finished()
+    })
+    .await;
+    asking.await.expect("no panic")
+}
+
+#[tokio::test]
+async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
+    for is_word_lost in [true, false] {
+        let clock = Clock::manual();
+        let store = Store::with_clock(&clock);
+        let (late, operators) = (Late::new(&store), Late::new(&store));
+        *operators.held_up() = HeldUp::Arrived;
+        let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+        let operator = tidelock_core::backend::attach(Arc::new(operators.clone()), options())?;
+        let d = store.attach(options())?;
+        warm(&a).await?;
+        let held = held_by_a_repetition(&clock, &a).await?;
+        if is_word_lost {
+            store.faults().drop_signals();
+        }
+        operators.loses_an_eviction.store(true, Ordering::SeqCst);
+        assert_eq!(operator.evict("m", held.claim()).await.unwrap_err().kind(), ErrorKind::Timeout);
+        assert!(!operator.evict("m", held.claim()).await?, "it was there no more");
+        let now = d.mutex("m")?.try_lock().await?.expect("free since the eviction");
+        store.faults().heal();
+        assert_eq!(late.arrives().await?, Place::Gone);
+        clock.pass(TTL).await;
+        assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
+        drop(held);
+        now.release().await?.confirmed()?;
+        assert!(d.inspect("m").await?.claims.is_empty());
+    }
+    Ok(())
+}
+
+/// A store may forget: its data are flushed, or a failover loses them. A late copy of a join may then make its claim
+/// stand there anew, waiting behind the current holder.
+#[tokio::test]
+async fn a_hold_that_the_store_has_as_a_wait_is_lost_at_the_next_renewal() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let late = Late::new(&store);
+    let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+    let d = store.attach(options())?;
+    warm(&a).await?;
+    let held = held_by_a_repetition(&clock, &a).await?;
+    let session = late.session();
+    store.faults().drop_signals();
+    session.leave(&Name::new("m")?, held.claim(), Leave::Done).await?; // as if the store had forgotten it
+    let now = d.mutex("m")?.try_lock().await?.expect("free");
+    store.faults().heal();
+    assert!(matches!(late.arrives().await?, Place::Waiting { .. }));
+    assert_eq!(held.state(), State::Held, "nobody has told it");
+    clock.pass(TTL / 2).await;
+    assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
+    until("nothing of it stands in line", async || {
+        clock.pass(PAUSE).await;
+        d.inspect("m").await.is_ok_and(|line| line.claims.len() == 1)
+    })
+    .await;
+    now.release().await?.confirmed()
+}

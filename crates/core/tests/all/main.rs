@@ -1,0 +1,17 @@
+//! The tests of what users call, over the memory backend, in one program. Apart are those that change or need what a
+//! whole process has: its panic hook and its subscriber (`listeners`, `spans`), and its threads (`threads`).
+
+mod acquire;
+mod closing;
+mod combinators;
+mod condition;
+mod deaf;
+mod evictions;
+mod hung;
+mod jeopardy;
+mod keeper;
+mod outages;
+mod releases;
+mod renewals;
+mod trouble;
+mod wakers;

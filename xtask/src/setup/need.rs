@@ -1,0 +1,75 @@
+//! What the steps of `cargo xtask test` need, and its setup: what is missing for the chosen steps is named and
+//! installed before the first of them, or the run ends there, with the line to type.
+
+use std::collections::BTreeMap;
+
+use super::packages;
+use super::rust::{self, RustPart};
+use crate::backend;
+use crate::trouble::Result;
+use crate::workspace::Workspace;
+
+/// Something that a step needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Rust(RustPart),
+    /// The servers of every backend.
+    Servers,
+}
+
+/// Installs what these steps need, or says what to type. Each step is given with its needs.
+pub(crate) fn prepare(workspace: &Workspace, steps: &[(&'static str, &[Need])]) -> Result<()> {
+    let (mut absent, mut rust_parts) = (BTreeMap::new(), Vec::new());
+    for part in rust::PARTS {
+        let users = users(Need::Rust(part), steps);
+        if !users.is_empty() && !part.is_here(workspace)? {
+            absent.insert(part.name(workspace)?, users);
+            rust_parts.push(part);
+        }
+    }
+    let users = users(Need::Servers, steps);
+    let missing = match users.is_empty() {
+        true => Vec::new(),
+        false => packages::missing(is_of_a_backend),
+    };
+    absent.extend(missing.iter().map(|part| (part.name.to_owned(), users.clone())));
+    for (name, users) in &absent {
+        println!("missing: {name}, for: {}", users.join(", "));
+    }
+    // The packages first: what cannot be installed must end the run at once, not after a download.
+    packages::install(&missing)?;
+    rust::install(workspace, &rust_parts)
+}
+
+/// The steps with this need.
+fn users(need: Need, steps: &[(&'static str, &[Need])]) -> Vec<&'static str> {
+    steps.iter().filter(|(_, needs)| needs.contains(&need)).map(|(name, _)| *name).collect()
+}
+
+/// Whether this part of setup has the servers of a backend: it has the backend's name.
+fn is_of_a_backend(part: &str) -> bool {
+    let backends = backend::called("all").unwrap_or_default();
+    backends.iter().any(|backend| backend.has_servers() && backend.name == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_chosen_step_needs_is_needed() {
+        let fmt = Need::Rust(RustPart::Component("rustfmt"));
+        let steps: [(&str, &[Need]); 3] = [("format", &[fmt]), ("tests", &[]), ("storm", &[Need::Servers])];
+        assert_eq!(users(Need::Servers, &steps), ["storm"]);
+        assert_eq!(users(fmt, &steps), ["format"]);
+        assert!(users(Need::Servers, &steps[..2]).is_empty());
+    }
+
+    #[test]
+    fn every_backend_with_servers_has_a_part() {
+        for backend in backend::called("all").unwrap().iter().filter(|backend| backend.has_servers()) {
+            assert!(packages::PARTS.iter().any(|part| part.name == backend.name), "{}", backend.name);
+        }
+        assert!(is_of_a_backend("redis") && !is_of_a_backend("browser"));
+    }
+}
