@@ -31,14 +31,16 @@ fn every_scenario_runs_and_is_in_the_json() {
 }
 
 #[test]
-fn a_backend_that_there_is_not_is_refused_in_one_sentence() {
-    let ran = run(&["--backend", "stone-tablets"]);
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(!ran.status.success());
-    assert_eq!(
-        said,
-        "bench: there is no backend `stone-tablets` to measure; there are: memory, redis, zookeeper\n"
-    );
+fn a_url_or_a_flag_that_means_nothing_here_is_refused_in_one_sentence() {
+    for (args, sentence) in [
+        (["--url", "redis://127.0.0.1"], "bench: this backend is the process's own memory: it has no URL\n"),
+        (["--backend", "memory"], "bench: invalid option '--backend'; `--help` shows what there is\n"),
+    ] {
+        let ran = run(&args);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(!ran.status.success());
+        assert_eq!(said, sentence);
+    }
 }
 
 #[test]
