@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_during_a_poll_is_not_missed_by_whoever_polls_now() {
+    fn a_ring_during_a_poll_is_not_missed_by_the_task_that_polls_now() {
         let clock = Arc::new(MovesOn::default());
         let as_clock: Arc<dyn Clock> = clock.clone();
         let mut sleep = Sleep::until(&as_clock, Moment::from_nanos(10));

@@ -41,8 +41,8 @@ fn a_grant_pushed_before_the_joins_answer_stays() {
 }
 
 #[test]
-fn a_loss_reaches_whoever_is_about_to_listen() {
-    explore("a_loss_reaches_whoever_is_about_to_listen", || {
+fn a_loss_reaches_a_listener_that_is_about_to_listen() {
+    explore("a_loss_reaches_a_listener_that_is_about_to_listen", || {
         let (registry, standing) = waiting();
         let id = standing.claim.id;
         registry.held(id, grant());
@@ -54,8 +54,8 @@ fn a_loss_reaches_whoever_is_about_to_listen() {
 }
 
 #[test]
-fn a_loss_reaches_whoever_waits_for_its_joins_answer() {
-    explore("a_loss_reaches_whoever_waits_for_its_joins_answer", || {
+fn a_loss_reaches_a_caller_that_waits_for_its_joins_answer() {
+    explore("a_loss_reaches_a_caller_that_waits_for_its_joins_answer", || {
         let registry = registry();
         let standing = enter(&registry);
         let id = standing.claim.id;

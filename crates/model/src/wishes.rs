@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_evicts_is_open() {
+    fn an_evicting_client_is_open() {
         let (mut world, mut last_number) = (World::new(), 0);
         let [gone, open] = [1, 2].map(SessionId::from_bits);
         world.step(Op::Open { session: open, ttl: 1 });

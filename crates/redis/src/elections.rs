@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_named_for_long_is_master() {
+    fn a_server_that_is_named_for_long_is_master() {
         let mut elections = Elections::default();
         let before = hear(&mut elections, 1, 7, at(0));
         assert_eq!(hear(&mut elections, 2, 1, at(1)), before);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_let_in_before_a_shrink_stays_in() {
+    fn a_claim_that_was_let_in_before_a_shrink_stays_in() {
         let resized = Resized { capacity: Weight::ONE, before: 8, held: 7 };
         let listing = listing(&[child(1, 2, 5), child(2, 1, 6), child(3, 1, 7)]);
         let line = listing.line(Some(&resized), |_| None);

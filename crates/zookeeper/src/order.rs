@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_ours_waits_for_whoever_is_right_ahead_of_it() {
+    fn the_first_of_ours_waits_for_the_claim_right_ahead_of_it() {
         let all = |_| true;
         let node = |number, node: &str| Some((number, Target::Node(node.to_owned())));
         assert_eq!(order("a b 1 2").first(&waiting(&[1, 2]), all), node(1, "b"));

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leave_hands_nothing_on_to_whoever_stood_behind_it_and_came_again_elsewhere() {
+    fn a_leave_hands_nothing_on_to_a_claim_that_stood_behind_it_and_came_again_elsewhere() {
         for comes_again in [false, true] {
             let (own_claims, token) = (OwnClaims::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
             own_claims.begin(&name(), id(1), 60);
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_serves_whoever_waits_although_claims_ahead_have_left_since_it_was_sent() {
+    fn a_list_serves_waiters_although_claims_ahead_have_left_since_it_was_sent() {
         let (own_claims, token) = (OwnClaims::of(SessionId::from_bits(1)), Token::from_order(1).unwrap());
         let shown = seen(&[(1, 1, 5), (1, 2, 6), (1, 3, 7), (1, 4, 8)]);
         for number in 1..=4 {

@@ -59,7 +59,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// README.md, the guide, and the README.md of each crate, which crates.io shows.
+/// README.md, the guide, and the README.md of each crate, which a registry shows.
 fn pages(root: &Path) -> Vec<PathBuf> {
     let mut pages = vec![root.join("README.md")];
     pages.extend(place::files_below(&root.join("docs/guide")));

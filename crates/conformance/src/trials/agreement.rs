@@ -15,7 +15,7 @@ trials! {
     a_killed_leader_costs_no_lock: points [13, 5], lessons [], needs [Agree];
     a_leader_cut_off_from_the_others_misleads_nobody: points [13, 1, 4], lessons [1], needs [Agree];
     a_follower_cut_off_from_the_others_misleads_nobody: points [13, 1, 4], lessons [1], needs [Agree];
-    whoever_is_cut_off_from_all_servers_is_told_in_time: points [13, 1, 4, 5], lessons [1], needs [Agree, Stall];
+    a_client_cut_off_from_all_servers_is_told_in_time: points [13, 1, 4, 5], lessons [1], needs [Agree, Stall];
 }
 
 /// How many names are held and waited for.
@@ -125,7 +125,7 @@ async fn misleads_nobody(stage: &Stage, cut: Seat, on: Seat) -> Outcome {
     stock.move_on(stage, ELECTION).await
 }
 
-async fn whoever_is_cut_off_from_all_servers_is_told_in_time(stage: &Stage) -> Outcome {
+async fn a_client_cut_off_from_all_servers_is_told_in_time(stage: &Stage) -> Outcome {
     let a = stage.client(0).await?;
     let b = stage.client_with(1, stage.options().ttl(MORE_PATIENT)).await?;
     let stock = Stock::take(stage, &a, &b).await?;

@@ -13,7 +13,7 @@ trials! {
     a_writer_gets_in_under_endless_readers: points [3], lessons [12], needs [];
     readers_get_in_under_endless_writers: points [3], lessons [12], needs [];
     small_requests_never_pass_a_large_one: points [3], lessons [15], needs [];
-    whoever_waits_for_many_permits_is_woken_when_they_are_free: points [3, 8], lessons [15], needs [];
+    a_waiter_for_many_permits_is_woken_when_they_are_free: points [3, 8], lessons [15], needs [];
     a_downgrade_lets_readers_in_and_keeps_writers_out: points [3, 8], lessons [13], needs [];
     a_short_hold_is_handed_over_at_once: points [3, 8], lessons [28], needs [];
     a_line_shows_who_holds_and_who_waits_in_order: points [3], lessons [], needs [];
@@ -150,7 +150,7 @@ async fn small_requests_never_pass_a_large_one(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-async fn whoever_waits_for_many_permits_is_woken_when_they_are_free(stage: &Stage) -> Outcome {
+async fn a_waiter_for_many_permits_is_woken_when_they_are_free(stage: &Stage) -> Outcome {
     let [a, b] = stage.clients().await?;
     let mut held = Vec::new();
     for _ in 0..5 {

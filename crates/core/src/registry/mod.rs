@@ -707,7 +707,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_at_once_at_a_time_whoever_comes_and_goes() {
+    fn a_name_is_looked_at_once_at_a_time_while_waiters_come_and_go() {
         let (registry, first) = entered();
         registry.wait(&first, Duration::from_secs(15));
         registry.look(&first.claim.name);
@@ -721,7 +721,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_enters_while_the_session_is_closed_is_refused() {
+    fn a_claim_that_enters_while_the_session_is_closed_is_refused() {
         let (registry, standing) = entered();
         registry.begin_closing();
         assert_eq!(registry.lose_all(Loss::Closed).len(), 1);

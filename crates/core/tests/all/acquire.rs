@@ -115,7 +115,7 @@ async fn permits_are_counted_and_a_resize_wakes() -> Done {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_resizes_at_the_same_moment_gets_a_turn() -> Done {
+async fn callers_that_resize_at_the_same_moment_each_get_a_turn() -> Done {
     let store = Store::new();
     let clients: Vec<_> = (0..4).map(|_| store.attach(Options::new())).collect::<Result<_, _>>()?;
     let held = clients[0].semaphore("s", 3)?.acquire(1).await?;

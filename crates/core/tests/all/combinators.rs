@@ -330,7 +330,7 @@ async fn waited_for(locks: &Arc<dyn Locks>) -> usize {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_any_stripe_is_told_when_all_are_sold_out() -> Done {
+async fn a_waiter_for_any_stripe_is_told_when_all_are_sold_out() -> Done {
     let locks = tidelock_memory::connect();
     let stock = Arc::new(Striped::new(&*locks, "stock", 2)?);
     let (a, b) = (stock.any().await?.expect("filled"), stock.any().await?.expect("filled"));
@@ -465,7 +465,7 @@ async fn a_lock_that_is_free_is_not_kept_from_its_owner_by_a_future_that_nobody_
 }
 
 #[tokio::test]
-async fn whoever_of_an_owner_is_polled_gets_what_was_granted_to_one_that_is_not() -> Done {
+async fn a_polled_task_of_an_owner_gets_what_was_granted_to_one_that_is_not() -> Done {
     let locks = tidelock_memory::connect();
     let busy = locks.mutex("m")?.lock().await?;
     let (mutex, me) = (Arc::new(Reentrant::new(locks.mutex("m")?)), Owner::new());

@@ -290,7 +290,7 @@ async fn nobody_holds_after_close_whatever_was_on_its_way() -> Done {
 }
 
 #[tokio::test]
-async fn whoever_closes_second_waits_for_the_same_end() -> Done {
+async fn a_second_close_waits_for_the_same_end() -> Done {
     let locks = Store::new().attach(Options::new())?;
     let held = locks.mutex("m")?.lock().await?;
     let (first, second) = tokio::join!(locks.close(), locks.close());
@@ -339,7 +339,7 @@ async fn is_told_that_it_is_closed(asking: JoinHandle<tidelock_core::Result<Guar
 }
 
 #[tokio::test]
-async fn whoever_waits_for_an_answer_is_told_that_its_locks_is_closed() -> Done {
+async fn a_caller_that_waits_for_an_answer_is_told_that_its_locks_is_closed() -> Done {
     let (_, locks) = Sick::locks(How::JoinHangs, Options::new().command_deadline(Duration::from_secs(60)))?;
     locks.ping().await?;
     let asking = asking_in_vain(&locks).await?;
@@ -349,7 +349,7 @@ async fn whoever_waits_for_an_answer_is_told_that_its_locks_is_closed() -> Done 
 }
 
 #[tokio::test]
-async fn whoever_pauses_before_it_asks_again_is_told_that_its_locks_is_closed() -> Done {
+async fn a_caller_that_pauses_before_it_asks_again_is_told_that_its_locks_is_closed() -> Done {
     let (store, long) = (Store::new(), Duration::from_secs(30));
     let locks = store.attach(Options::new().command_deadline(long * 2).back_off(long, long))?;
     locks.ping().await?;
@@ -361,7 +361,7 @@ async fn whoever_pauses_before_it_asks_again_is_told_that_its_locks_is_closed() 
 }
 
 #[tokio::test]
-async fn whoever_waits_for_an_answer_goes_on_as_soon_as_its_session_is_over() -> Done {
+async fn a_caller_that_waits_for_an_answer_goes_on_as_soon_as_its_session_is_over() -> Done {
     let (sick, locks) =
         Sick::locks(How::JoinHangs, Options::new().command_deadline(Duration::from_secs(60)))?;
     locks.ping().await?;

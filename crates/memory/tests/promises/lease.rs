@@ -112,7 +112,7 @@ fn a_close_gives_everything_back_at_once() {
 }
 
 #[test]
-fn a_renewal_names_strays_and_whoever_is_gone() {
+fn a_renewal_names_strays_and_claims_that_are_gone() {
     let (_, store) = store();
     let client = Client::new(&store, 1);
     let [known, stray, absent] = [1, 2, 3].map(|number| client.mutex(number, &format!("lock {number}")));

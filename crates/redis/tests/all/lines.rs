@@ -95,7 +95,7 @@ async fn a_join_that_is_sent_again_may_be_granted_by_itself() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn keys_outlive_whoever_lives_longest_whatever_the_others_do() {
+async fn keys_outlive_the_claim_that_lives_longest_whatever_the_others_do() {
     let mut alone = Alone::new().await;
     let stock = name("stock");
     let (long, short) = (caller(1, HOUR * 3).await, caller(2, Duration::from_secs(60)).await);
@@ -121,7 +121,7 @@ async fn keys_outlive_whoever_lives_longest_whatever_the_others_do() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn keys_of_a_mutex_outlive_whoever_lives_longest() {
+async fn keys_of_a_mutex_outlive_the_claim_that_lives_longest() {
     let mut alone = Alone::new().await;
     let stock = name("stock");
     let (long, short) = (caller(1, HOUR * 3).await, caller(2, Duration::from_secs(60)).await);
@@ -209,7 +209,7 @@ fn age(alone: &mut Alone, keys: &[&str]) {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn whoever_comes_after_an_hour_puts_the_expiry_off() {
+async fn a_claim_that_comes_after_an_hour_puts_the_expiry_off() {
     let mut alone = Alone::new().await;
     let stock = name("stock");
     let ttl = Duration::from_secs(60);
@@ -269,7 +269,7 @@ async fn held(caller: &Caller, name: &Name) -> usize {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn a_crowd_is_granted_by_and_by_whoever_dies() {
+async fn a_crowd_is_granted_in_parts_whichever_of_it_dies() {
     let _alone = Alone::new().await;
     let (writer, some, others) = (caller(1, HOUR).await, caller(2, HOUR).await, caller(3, HOUR).await);
     let page = readers_behind_a_writer(&writer, [&some, &others], 3_500).await;

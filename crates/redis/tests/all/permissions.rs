@@ -141,7 +141,7 @@ async fn the_rest_can_be_done_without() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn whoever_waits_for_replicas_needs_one_more() {
+async fn a_client_that_waits_for_replicas_needs_one_more_permission() {
     let mut alone = Alone::new().await;
     let options = Options::new().replicas(1, std::time::Duration::from_millis(10));
     let open = async || {

@@ -352,7 +352,7 @@ async fn hold_many(reader: &Caller, page: &Name, numbers: std::ops::Range<u64>) 
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn whoever_waits_renews_at_the_same_cost_however_many_hold() {
+async fn a_waiter_renews_at_the_same_cost_however_many_hold() {
     let mut alone = Alone::new().await;
     let [reader, writer] = callers().await;
     let mut costs = Vec::new();

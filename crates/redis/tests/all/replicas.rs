@@ -202,7 +202,7 @@ async fn nor_does_one_that_a_look_sees() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn whoever_cannot_count_its_grant_makes_room_for_others() {
+async fn a_claim_whose_grant_does_not_count_makes_room_for_others() {
     let mut site = Replicated::new().await;
     let (careful, others) = (locks(options(2)).await, locks(Options::new()).await);
     let frozen = site.freeze(1);
@@ -221,7 +221,7 @@ async fn whoever_cannot_count_its_grant_makes_room_for_others() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn whoever_gives_up_meanwhile_leaves_nothing() {
+async fn a_caller_that_gives_up_meanwhile_leaves_nothing() {
     let mut site = Replicated::new().await;
     let locks = locks(options(2)).await;
     let _frozen = site.freeze(1);

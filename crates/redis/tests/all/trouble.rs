@@ -313,7 +313,7 @@ async fn each_of_several_may_leave_although_memory_is_full() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn whoever_steps_down_may_do_so_although_memory_is_full() {
+async fn a_writer_can_downgrade_although_memory_is_full() {
     let mut alone = Alone::new().await;
     let store = Store::open(&url()).unwrap();
     let (first, second) =

@@ -20,7 +20,7 @@ pub(crate) const FEW_AT_ONCE: Fault = fault(
 
 pub(crate) const FAULTS: &[Fault] = &[
     fault(
-        "whoever_asks_again_is_judged_after_the_others",
+        "a_claim_that_asks_again_is_judged_after_the_others",
         &[
             ("mine, at.ends = false, 0", "at.ends = 0"),
             ("if mine then\n", "if mine and holder(caller).ends > now() then\n"),

@@ -240,7 +240,7 @@ async fn of_two_who_resize_at_once_one_is_told_of_the_other() {
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn whoever_declares_another_capacity_takes_no_resize_back() {
+async fn a_claim_that_declares_another_capacity_takes_no_resize_back() {
     let options = options("declared");
     let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
     for round in 0..40_u64 {
@@ -289,7 +289,7 @@ async fn a_renewal_tells_what_stands_and_should_not_and_what_should_and_does_not
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
-async fn whoever_was_evicted_is_not_next() {
+async fn an_evicted_claim_is_not_next() {
     let options = options("evicted");
     let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
     let line = name("m");
