@@ -39,7 +39,7 @@
 //! - If one of a claim's joins got no answer, core asks about the claim by [`Session::not_held`] after each renewal,
 //!   for as long as it holds. That join may have arrived after the store forgot the claim. The claim that stands
 //!   there is then not held, or under another grant.
-//! - Subscribers to users' tracing may panic. On Tidelock's own threads, log through [`unharmed`](crate::backend::unharmed).
+//! - Subscribers to users' tracing may panic. On Tidelock's own threads, log through [`unharmed`].
 //!
 //! A backend promises to core:
 //! - An error of kind [`ErrorKind::Lost`](crate::ErrorKind::Lost) means that the *session* is over, and no other

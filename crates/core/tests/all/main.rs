@@ -13,5 +13,6 @@ mod keeper;
 mod outages;
 mod releases;
 mod renewals;
+mod strays;
 mod trouble;
 mod wakers;

@@ -223,3 +223,47 @@ impl Signals for Gate {
         self.core.over();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidelock_core::Weight;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Heard {
+        held: Mutex<Vec<ClaimId>>,
+        strays: Mutex<Vec<ClaimId>>,
+    }
+
+    impl Signals for Heard {
+        fn held(&self, id: ClaimId, _: Grant) {
+            self.held.lock().expect("no panic").push(id);
+        }
+
+        fn stray(&self, id: ClaimId) {
+            self.strays.lock().expect("no panic").push(id);
+        }
+
+        fn gone(&self, _: ClaimId) {}
+        fn look(&self, _: &Name) {}
+        fn look_everywhere(&self) {}
+        fn over(&self) {}
+    }
+
+    #[test]
+    fn a_grant_to_a_claim_that_has_left_is_no_hold_but_a_stray() {
+        let (core, session) = (Arc::new(Heard::default()), SessionId::from_bits(7));
+        let (gate, _asks) = Gate::new(session, core.clone());
+        let id = ClaimId { session, number: 1 };
+        let grant = Grant { token: Token::from_u64(32).expect("a token"), capacity: Weight::ONE };
+        let strays = || core.strays.lock().expect("no panic").len();
+        gate.enter(id, &Name::new("stock").expect("a name"));
+        gate.held(id, grant);
+        assert_eq!(strays(), 0, "replicas are asked about it");
+        gate.forget(id);
+        gate.held(id, grant);
+        assert_eq!(strays(), 1);
+        assert!(core.held.lock().expect("no panic").is_empty(), "no replica has it");
+    }
+}
