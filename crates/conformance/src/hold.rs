@@ -60,7 +60,7 @@ impl Hold {
     /// Turns a writer into a reader. Any other hold stays as it is.
     ///
     /// # Errors
-    /// As [`WriteGuard::downgrade`].
+    /// As [`WriteGuard::downgrade`](tidelock_core::WriteGuard::downgrade).
     pub async fn downgrade(mut self) -> Result<Self> {
         let (author, recorder) = (self.author.clone(), self.recorder.clone());
         let since = recorder.now();

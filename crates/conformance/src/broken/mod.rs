@@ -1,6 +1,6 @@
 //! Backends that are broken on purpose, with one fault each. The suite proves itself by failing on them.
 //!
-//! Each is a [`Layer`](crate::Layer) over the memory backend. Some duties are core's own (deadlines, reporting a loss,
+//! Each is a [`Layer`](tidelock_core::backend::Layer) over the memory backend. Some duties are core's own (deadlines, reporting a loss,
 //! looking again). They are broken at the seam, by a backend that lies about them.
 
 mod blocks_every_name;
