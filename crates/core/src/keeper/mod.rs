@@ -48,7 +48,9 @@ pub(crate) struct Keeper {
     options: Arc<Options>,
     tasks: JoinSet<Done>,
     shards: BTreeMap<Shard, Renewing>,
+    /// When everything is to be renewed next, and when it was last.
     renew_at: Moment,
+    renewed_at: Moment,
     /// Leaves that are not confirmed yet.
     leaving: BTreeMap<ClaimId, Name>,
     /// The alarm that woke the keeper, or the first one that will. A test that turns the clock by hand waits
@@ -108,7 +110,8 @@ impl Keeper {
         registry.renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
-        Self { session, registry, clock, options, tasks, shards, renew_at, leaving, alarm }
+        let renewed_at = asked;
+        Self { session, registry, clock, options, tasks, shards, renew_at, renewed_at, leaving, alarm }
     }
 
     /// Runs until the other side of `errands` is gone or a close is requested.
@@ -155,9 +158,14 @@ impl Keeper {
         }
         let strays = self.registry.take_strays();
         self.give_back(strays);
+        if self.registry.take_unknown_stray() {
+            // A renewal asks about all claims, so there is a pause between two for the sake of strays.
+            self.renew_at = self.renew_at.min(self.renewed_at + ttl_of(&*self.session) / 192).max(now);
+        }
         let wish = self.registry.take_wish();
         if now >= self.renew_at || wish == Some(Wish::RenewAll) {
             self.renew_at = now + ttl_of(&*self.session) / 3;
+            self.renewed_at = now;
             self.registry.renews_at(self.renew_at);
             for standing in self.registry.left_lying(now) {
                 self.lose(standing, now);

@@ -44,8 +44,8 @@ pub(crate) struct Registry {
     wish: AtomicU8,
     /// Claims that have left, and stand in line all the same. The keeper is to give them back.
     strays: Cell<Vec<(Name, ClaimId)>>,
-    /// When everything was last renewed for the sake of a stray.
-    strays_renewed: Plain,
+    /// Whether there is a stray of which no line is remembered. The keeper is to renew everything, which finds it.
+    is_stray_unknown: AtomicBool,
     nudge: Notify,
     /// Notified of every renewal that was answered or failed.
     renewed: Notify,
@@ -97,7 +97,7 @@ impl Registry {
             renews_at: Plain::new(0),
             wish: AtomicU8::new(0),
             strays: Cell::new(Vec::new()),
-            strays_renewed: Plain::new(0),
+            is_stray_unknown: AtomicBool::new(false),
             nudge: Notify::new(),
             renewed: Notify::new(),
             removed: Notify::new(),
@@ -216,14 +216,9 @@ impl Registry {
         std::mem::take(&mut *self.strays.lock())
     }
 
-    fn may_renew_for_strays(&self) -> bool {
-        let now = self.now();
-        let last = Moment::from_nanos(self.strays_renewed.load(Ordering::Acquire));
-        let is_due = last == Moment::START || now >= last + self.third() / 64;
-        if is_due {
-            self.strays_renewed.store(now.as_nanos(), Ordering::Release);
-        }
-        is_due
+    /// Whether there is a stray that only a renewal can find.
+    pub(crate) fn take_unknown_stray(&self) -> bool {
+        self.is_stray_unknown.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn wish(&self, wish: Wish) {
@@ -567,14 +562,10 @@ impl Signals for Registry {
         }
         let line = self.table.lock().departed.line_of(id.number);
         match line {
-            Some(name) => {
-                self.strays.lock().push((name, id));
-                self.nudge.notify_one();
-            }
-            // A renewal finds it. Each asks about all claims, so there is a pause between two of them.
-            None if self.may_renew_for_strays() => self.wish(Wish::RenewAll),
-            None => {}
+            Some(name) => self.strays.lock().push((name, id)),
+            None => self.is_stray_unknown.store(true, Ordering::Release),
         }
+        self.nudge.notify_one();
     }
 
     fn gone(&self, id: ClaimId) {
@@ -642,15 +633,11 @@ mod tests {
     }
 
     #[test]
-    fn strays_that_nobody_remembers_renew_everything_once_in_a_while() {
+    fn a_stray_that_nobody_remembers_is_left_to_a_renewal() {
         let (registry, _standing) = entered();
-        for number in 1_000..1_100 {
-            registry.held(ClaimId { session: registry.session, number }, grant(32));
-        }
-        assert_eq!(registry.take_wish(), Some(Wish::RenewAll));
-        registry.held(ClaimId { session: registry.session, number: 2_000 }, grant(32));
-        assert_eq!(registry.take_wish(), None);
-        assert!(registry.take_strays().is_empty());
+        registry.held(ClaimId { session: registry.session, number: 1_000 }, grant(32));
+        assert!(registry.take_unknown_stray() && registry.take_strays().is_empty());
+        assert!(!registry.take_unknown_stray());
     }
 
     #[test]
