@@ -40,7 +40,7 @@ impl Default for Settings {
             filter: None,
             deep: false,
             seed: 1,
-            time_out: Duration::from_secs(30),
+            time_out: Duration::from_secs(60),
             histories: std::env::temp_dir().join("tidelock-conformance"),
         }
     }
