@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::backend::{Claim, Moment, Patience, Signals};
 use crate::client::{Client, closed};
-use crate::named_line::Declared;
+use crate::declared_size::DeclaredSize;
 use crate::span::Span;
 use crate::stake::{Joined, Stake, Trying};
 use crate::standing::{Loss, Turn};
@@ -23,7 +23,7 @@ pub(crate) struct Want<'a> {
     pub(crate) kind: Kind,
     pub(crate) weight: Weight,
     /// Read again for each claim: a claim that joins after a resize must not bring the old size.
-    pub(crate) capacity: &'a Declared,
+    pub(crate) capacity: &'a DeclaredSize,
 }
 
 /// The outcome of one claim.

@@ -3,10 +3,12 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
-use crate::backend::{Clock, Moment, Sleep};
+use crate::clock::Clock;
+use crate::moment::Moment;
+use crate::sleep::Sleep;
 use crate::{Error, Result};
 
 /// The future's output, or `None` if `clock` reaches `at` first.
@@ -45,12 +47,4 @@ pub(crate) async fn answer_within<T>(
 /// The error for a store that has not answered in time.
 pub(crate) fn no_answer() -> Error {
     Error::no_answer("the store")
-}
-
-/// The future's output if it is ready at once. Otherwise somebody has to poll it again.
-pub(crate) fn at_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
-    match future.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidelock_model::Refusal;
 
-use crate::Name;
+use crate::name::Name;
 
 /// The result of every fallible call of Tidelock.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

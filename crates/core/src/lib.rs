@@ -45,11 +45,14 @@
 mod seeded;
 
 mod acquire;
-mod alarm;
+mod alarms;
+mod at_once;
 pub mod backend;
+mod boot_clock;
 mod client;
 mod clock;
 mod deadline;
+mod declared_size;
 mod departure;
 #[cfg(feature = "serde")]
 mod duration;
@@ -68,6 +71,7 @@ mod live;
 mod locks;
 #[cfg(all(test, tidelock_loom))]
 mod loom;
+mod moment;
 mod mutex;
 mod name;
 mod named_line;
@@ -81,6 +85,7 @@ mod released;
 mod rwlock;
 mod semaphore;
 mod shield;
+mod sleep;
 mod span;
 mod stake;
 mod standing;

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::backend::{Backend, Clock, Session, Signals};
 use crate::deadline;
-use crate::keeper::{self, Errand, Keeper, ttl_of};
+use crate::keeper::{self, Keeper, Request, ttl_of};
 use crate::limit::Limit;
 use crate::pledge::failed_inside;
 use crate::registry::Registry;
@@ -21,7 +21,7 @@ pub(crate) struct Live {
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Arc<Options>,
-    pub(crate) keeper: mpsc::UnboundedSender<Errand>,
+    pub(crate) keeper: mpsc::UnboundedSender<Request>,
 }
 
 impl Live {
@@ -37,9 +37,9 @@ impl Live {
         let opening = backend.open(id, &options, registry.clone());
         let session = deadline::answer_within(&clock, options.connect_deadline, opening).await?;
         registry.set_ttl(ttl_of(&*session));
-        let (keeper, errands) = mpsc::unbounded_channel();
+        let (keeper, requests) = mpsc::unbounded_channel();
         let task = Keeper::new(session.clone(), registry.clone(), clock.clone(), options.clone(), asked);
-        tokio::spawn(task.run(errands));
+        tokio::spawn(task.run(requests));
         Ok(Arc::new(Self { session, registry, clock, options, keeper }))
     }
 
@@ -89,7 +89,7 @@ impl Live {
         let (turned_away, holding) = self.registry.begin_draining();
         for standing in turned_away {
             // No keeper means that the session is closed, and the claim with it.
-            let _ = self.keeper.send(Errand::SeeThrough { standing, reply: None });
+            let _ = self.keeper.send(Request::SeeThrough { standing, reply: None });
         }
         let given_back = async {
             for standing in holding {
@@ -118,7 +118,7 @@ impl Live {
     /// Gives back every claim and ends the session. Waits until the store has confirmed it, until `by` at most.
     pub(crate) async fn close(&self, by: Limit) -> Result<()> {
         let (done, closed) = oneshot::channel();
-        if self.keeper.send(Errand::Close { by, done }).is_err() {
+        if self.keeper.send(Request::Close { by, done }).is_err() {
             return Err(failed_inside());
         }
         closed.await.unwrap_or_else(|_| Err(failed_inside()))

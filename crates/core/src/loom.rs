@@ -116,7 +116,7 @@ fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
     explore("the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes", || {
         let registry = registry();
         registry.hold(&enter(&registry), grant()); // gives the keeper a deadline to watch
-        let _ = crate::deadline::at_once(std::pin::pin!(registry.nudged()));
+        let _ = crate::at_once::at_once(std::pin::pin!(registry.nudged()));
         let standing = enter(&registry); // its join is answered with a grant while the keeper computes its next deadline
         let (holder, soon) = (registry.clone(), standing.clone());
         registry.keeper_sleeps_until(Moment::NEVER);
@@ -125,7 +125,7 @@ fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
         registry.overdue(registry.now());
         let wake = registry.keeper_sleeps_until(Moment::NEVER);
         holding.join().unwrap();
-        let nudged = crate::deadline::at_once(std::pin::pin!(registry.nudged())).is_some();
+        let nudged = crate::at_once::at_once(std::pin::pin!(registry.nudged())).is_some();
         assert!(nudged || wake <= standing.until(), "the keeper will not see it end");
     });
 }

@@ -5,8 +5,6 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::{Error, ErrorKind, Result};
-
 /// The name of a lock. Two names are the same lock if and only if their bytes are the same.
 ///
 /// ```
@@ -23,11 +21,8 @@ impl Name {
     /// The longest name, in bytes of UTF-8.
     pub const MAX_BYTES: usize = 512;
 
-    /// Takes `name` as it is: 1 to 512 bytes of UTF-8 without control characters.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidName`] says what is wrong with it.
-    pub fn new(name: &str) -> Result<Self> {
+    /// The name, or what is wrong with it. [`Name::new`] makes an error of that.
+    pub(crate) fn checked(name: &str) -> Result<Self, String> {
         let wrong = if name.is_empty() {
             "a lock's name cannot be empty".to_owned()
         } else if name.len() > Self::MAX_BYTES {
@@ -37,7 +32,7 @@ impl Name {
         } else {
             return Ok(Self(name.into()));
         };
-        Err(Error::new(ErrorKind::InvalidName, wrong))
+        Err(wrong)
     }
 
     /// The name as text.
@@ -75,6 +70,7 @@ impl fmt::Debug for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
     #[test]
     fn anything_printable_is_a_name() {

@@ -8,12 +8,13 @@
 //! | n permits of a semaphore   | n      | N        |
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::acquire::Want;
 use crate::backend::{Moment, Patience, unharmed};
 use crate::client::Client;
+use crate::declared_size::DeclaredSize;
 use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
 
 #[derive(Debug)]
@@ -21,44 +22,13 @@ pub(crate) struct NamedLine {
     pub(crate) client: Client,
     pub(crate) name: Name,
     kind: Kind,
-    pub(crate) declared: Arc<Declared>,
+    pub(crate) declared: Arc<DeclaredSize>,
     told_of_other_size: AtomicBool,
-}
-
-/// What this handle takes for the capacity while nobody stands in line: the number that it was made with, or that of
-/// its last resize. The last resize is the one that was sent last, in whatever order they are answered.
-#[derive(Debug)]
-pub(crate) struct Declared {
-    sent: AtomicU64,
-    /// The number of the last resize in the upper 32 bits, the capacity in the lower ones.
-    last: AtomicU64,
-}
-
-impl Declared {
-    fn new(capacity: Weight) -> Self {
-        Self { sent: AtomicU64::new(0), last: AtomicU64::new(capacity.get().into()) }
-    }
-
-    pub(crate) fn get(&self) -> Weight {
-        let capacity = self.last.load(Ordering::Acquire) & u64::from(u32::MAX);
-        u32::try_from(capacity).ok().and_then(Weight::new).unwrap_or(Weight::ONE)
-    }
-
-    /// The number of a resize that knows the size it changes and is about to be sent. The store accepts it only if
-    /// the size has not changed since, so the numbers are in the order in which the resizes take effect.
-    pub(crate) fn next_resize(&self) -> u64 {
-        self.sent.fetch_add(1, Ordering::AcqRel) + 1
-    }
-
-    /// The resize with this number has succeeded.
-    pub(crate) fn resized(&self, number: u64, to: Weight) {
-        self.last.fetch_max(number << 32 | u64::from(to.get()), Ordering::AcqRel);
-    }
 }
 
 impl NamedLine {
     pub(crate) fn new(client: Client, name: Name, kind: Kind, capacity: Weight) -> Self {
-        let (declared, told_of_other_size) = (Arc::new(Declared::new(capacity)), AtomicBool::new(false));
+        let (declared, told_of_other_size) = (Arc::new(DeclaredSize::new(capacity)), AtomicBool::new(false));
         Self { client, name, kind, declared, told_of_other_size }
     }
 

@@ -1,8 +1,18 @@
-//! The error messages for refusals and for silence, the same in every backend.
+//! The errors for bad names, refusals and silence, the same in every backend.
 
 use tidelock_model::Refusal;
 
-use crate::{ClaimId, Error, ErrorKind, Kind, Weight};
+use crate::{ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
+
+impl Name {
+    /// Takes `name` as it is: 1 to 512 bytes of UTF-8 without control characters.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidName`] says what is wrong with it.
+    pub fn new(name: &str) -> Result<Self> {
+        Self::checked(name).map_err(|wrong| Error::new(ErrorKind::InvalidName, wrong))
+    }
+}
 
 impl Error {
     /// The error for a refusal by the rule. `None` for refusals that are answers: busy, void, and no line.

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-use crate::deadline;
+use crate::at_once::at_once;
 
 /// Wakes, and survives a panic of the waker. None of Tidelock's locks may be held.
 pub(crate) fn wake(waker: Waker) {
@@ -36,7 +36,7 @@ pub fn unharmed(work: impl FnOnce()) {
 pub(crate) async fn around<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     // Most in-memory stores answer at once, and then nobody has to be woken.
-    if let Some(output) = deadline::at_once(future.as_mut()) {
+    if let Some(output) = at_once(future.as_mut()) {
         return output;
     }
     let mut shield: Option<(Arc<Shielded>, Waker)> = None;

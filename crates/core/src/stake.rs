@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::at_once::at_once;
 use crate::backend::{Claim, Grant, Leave, Left, Moment, Patience, Place};
 use crate::deadline;
-use crate::keeper::{Leaving, renewals_take, ttl_of};
+use crate::keeper::{Leaving, renewal_deadline, ttl_of};
 use crate::live::Live;
 use crate::registry::Wish;
 use crate::standing::{Footing, Listening, Loss, Standing, Turn};
@@ -94,7 +95,7 @@ impl Stake {
         self.standing.is_over_at(asked + ttl_of(&*self.live.session));
         self.standing.ask();
         let mut joining = self.live.session.join(&self.standing.claim, patience);
-        match deadline::at_once(joining.as_mut()) {
+        match at_once(joining.as_mut()) {
             Some(Ok(place)) => Ok(self.joined(place, asked)),
             // Boxed, so that an acquire that is answered at once does not pay for all that can happen to the others.
             answer => Box::pin(self.join_in_time(asked, (joining, answer), patience, by, trying)).await,
@@ -118,11 +119,11 @@ impl Stake {
         let ttl = || ttl_of(&*live.session); // which may change
         let over = || first_over.min(asked + ttl());
         let (mut begun, mut is_repeated) = (asked, false);
-        let (mut joining, mut at_once) = first;
+        let (mut joining, mut first_answer) = first;
         loop {
             let give_up = *trying.give_up.get_or_insert(begun + live.options.command_deadline);
             let give_up = give_up.min(by);
-            let answer = match at_once.take() {
+            let answer = match first_answer.take() {
                 Some(answer) => Some(Ok(answer)),
                 None => {
                     let joining = self.unless_gone(over, shield::around(joining));
@@ -239,7 +240,7 @@ impl Stake {
                 }
             }
         };
-        let longest = renewals_take(&self.live.options, &*self.live.session);
+        let longest = renewal_deadline(&self.live.options, &*self.live.session);
         deadline::by(clock, |now| by.min(now + longest), renewed).await;
         self.loss()
     }

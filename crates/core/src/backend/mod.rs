@@ -74,13 +74,16 @@ use async_trait::async_trait;
 pub use tidelock_model::{Leave, Left, Patience, Refusal, Watch};
 
 pub use self::layer::{Layer, Layered};
-pub use crate::alarm::{Alarms, Sleep};
-pub use crate::clock::{Clock, Moment, boot_clock};
+pub use crate::alarms::Alarms;
+pub use crate::boot_clock::boot_clock;
+pub use crate::clock::Clock;
 pub use crate::escape::{escape, unescape};
 pub use crate::factory::{attach, connect};
 pub use crate::lane::{Batch, Errand, Lane};
+pub use crate::moment::Moment;
 pub use crate::own_line::{Aim, Armed, OwnLine};
 pub use crate::shield::unharmed;
+pub use crate::sleep::Sleep;
 pub use crate::stranger::stranger;
 use crate::{ClaimId, Kind, Line, Name, Options, Result, SessionId, Token, Weight};
 

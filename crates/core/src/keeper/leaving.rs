@@ -8,10 +8,10 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use super::Errand;
+use super::request::Request;
 use crate::Result;
+use crate::at_once::at_once;
 use crate::backend::{Left, Reply};
-use crate::deadline;
 use crate::departure::GivenUp;
 use crate::live::Live;
 use crate::pledge::failed_inside;
@@ -40,7 +40,7 @@ impl<'a> Leaving<'a> {
 
     /// The store's answer if it comes at once and is not an error. In all other cases use [`Leaving::answer`].
     pub(crate) fn answer_at_once(&mut self) -> Option<Left> {
-        match deadline::at_once(self.reply.as_mut()?.as_mut())? {
+        match at_once(self.reply.as_mut()?.as_mut())? {
             Ok(left) => {
                 self.reply = None;
                 self.confirmed = true;
@@ -69,7 +69,7 @@ impl<'a> Leaving<'a> {
 
     fn hand_over(&self, reply: Option<Reply<Left>>) {
         // No keeper means that the session is closed, and the claim with it.
-        let _ = self.live.keeper.send(Errand::SeeThrough { standing: self.standing.clone(), reply });
+        let _ = self.live.keeper.send(Request::SeeThrough { standing: self.standing.clone(), reply });
     }
 }
 
@@ -83,7 +83,7 @@ impl Drop for Leaving<'_> {
             return;
         };
         let mut answer = None;
-        unharmed(|| answer = reply.as_mut().and_then(|reply| deadline::at_once(reply.as_mut())));
+        unharmed(|| answer = reply.as_mut().and_then(|reply| at_once(reply.as_mut())));
         match answer {
             Some(Ok(_)) => drop(self.live.registry.remove(self.standing.claim.id.number)),
             Some(Err(_)) => self.hand_over(None),

@@ -9,9 +9,11 @@
 //! are gone.
 
 mod leaving;
+mod log;
+mod repeated_leave;
+mod request;
 mod runtime;
-mod seeing;
-mod telling;
+mod timing;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,22 +26,18 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 pub(crate) use leaving::Leaving;
+pub(crate) use request::Request;
 pub(crate) use runtime::handle;
+pub(crate) use timing::{renewal_deadline, ttl_of};
 
+use self::timing::longest_pause;
+use crate::at_once::at_once;
 use crate::backend::{Clock, Left, Moment, Renewal, Reply, Session, Shard, Sight, Signals, Sleep};
 use crate::deadline;
 use crate::limit::Limit;
 use crate::registry::{DueLook, Registry, Wish};
 use crate::standing::{Loss, Standing};
 use crate::{ClaimId, Error, ErrorKind, Name, Options, Result};
-
-/// A request to the keeper.
-pub(crate) enum Errand {
-    /// See a leave through. Without a reply to wait for, the leave is sent again.
-    SeeThrough { standing: Arc<Standing>, reply: Option<Reply<Left>> },
-    /// Give everything back and end.
-    Close { by: Limit, done: oneshot::Sender<Result<()>> },
-}
 
 pub(crate) struct Keeper {
     session: Arc<dyn Session>,
@@ -114,17 +112,17 @@ impl Keeper {
         Self { session, registry, clock, options, tasks, shards, renew_at, renewed_at, leaving, alarm }
     }
 
-    /// Runs until the other side of `errands` is gone or a close is requested.
-    pub(crate) async fn run(mut self, mut errands: UnboundedReceiver<Errand>) {
+    /// Runs until the other side of `requests` is gone or a close is requested.
+    pub(crate) async fn run(mut self, mut requests: UnboundedReceiver<Request>) {
         loop {
             let wake = self.tend();
             let mut sleep = set_alarm(&self.clock, wake);
             drop(self.alarm.take());
             let closing = loop {
                 tokio::select! {
-                    errand = errands.recv() => match errand {
-                        Some(Errand::SeeThrough { standing, reply }) => self.see_through(standing, reply),
-                        Some(Errand::Close { by, done }) => break Some((by, Some(done))),
+                    request = requests.recv() => match request {
+                        Some(Request::SeeThrough { standing, reply }) => self.see_through(standing, reply),
+                        Some(Request::Close { by, done }) => break Some((by, Some(done))),
                         None => break Some((Limit::after(ttl_of(&*self.session), &self.clock), None)),
                     },
                     Some(done) = self.tasks.join_next() => {
@@ -217,7 +215,7 @@ impl Keeper {
             }
             renewing.under_way = true;
             let (session, clock) = (self.session.clone(), self.clock.clone());
-            let within = renewals_take(&self.options, &*session);
+            let within = renewal_deadline(&self.options, &*session);
             self.start(async move {
                 let answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
                 Done::Renewed { shard, asked, answer }
@@ -227,13 +225,13 @@ impl Keeper {
 
     fn look(&mut self, look: DueLook) {
         let (session, clock) = (self.session.clone(), self.clock.clone());
-        let within = renewals_take(&self.options, &*session);
+        let within = renewal_deadline(&self.options, &*session);
         if let Some(waited) = look.warn {
             let (session, clock) = (session.clone(), clock.clone());
             let (name, own) = (look.name.clone(), self.registry.session);
             self.start(async move {
                 let line = deadline::answer_within(&clock, within, session.line(&name)).await;
-                telling::long_wait(&name, waited, line, own);
+                log::long_wait(&name, waited, line, own);
                 Done::Told
             });
         }
@@ -249,7 +247,7 @@ impl Keeper {
     fn compare(&mut self, asked: &[(Name, Vec<ClaimId>)]) {
         for (name, doubtful) in self.registry.doubtful(asked) {
             let (session, clock) = (self.session.clone(), self.clock.clone());
-            let within = renewals_take(&self.options, &*session);
+            let within = renewal_deadline(&self.options, &*session);
             self.start(async move {
                 let not_held = session.not_held(&name, &doubtful);
                 Done::Compared { answer: deadline::answer_within(&clock, within, not_held).await }
@@ -263,7 +261,7 @@ impl Keeper {
         let (session, registry) = (self.session.clone(), self.registry.clone());
         let (clock, options) = (self.clock.clone(), self.options.clone());
         self.start(async move {
-            seeing::through(&*session, &registry, &clock, &options, &standing, reply).await;
+            repeated_leave::until_confirmed(&*session, &registry, &clock, &options, &standing, reply).await;
             Done::Left(id)
         });
     }
@@ -271,7 +269,7 @@ impl Keeper {
     /// Polls the work once and spawns a task only if it waits: most in-memory stores answer at once.
     fn start(&mut self, work: impl Future<Output = Done> + Send + 'static) {
         let mut work = Box::pin(work);
-        match deadline::at_once(work.as_mut()) {
+        match at_once(work.as_mut()) {
             Some(done) => drop(self.note(done)),
             None => drop(self.tasks.spawn(work)),
         }
@@ -324,7 +322,7 @@ impl Keeper {
                     renewing.ask_again(now, end(), &self.options, &*self.session);
                 }
                 if renewal.unsure.is_empty() && std::mem::take(&mut renewing.is_failing) {
-                    telling::renewed_again(asked);
+                    log::renewed_again(asked);
                 }
                 self.registry.renewed(shard, asked, &renewal);
                 self.compare(asked);
@@ -334,7 +332,7 @@ impl Keeper {
             Err(error) => {
                 let is_news = !std::mem::replace(&mut renewing.is_failing, true) && !asked.is_empty();
                 renewing.ask_again(now, end(), &self.options, &*self.session);
-                telling::jeopardy(shard, asked, &error, is_news);
+                log::renewal_failed(shard, asked, &error, is_news);
                 self.registry.in_jeopardy(asked);
             }
         }
@@ -399,27 +397,10 @@ impl Keeper {
     }
 }
 
-/// How long the store keeps a claim, and at least 10 ms: with a ttl of zero the keeper would do nothing but renew,
-/// and it has other sessions to keep.
-pub(crate) fn ttl_of(session: &dyn Session) -> Duration {
-    const LEAST: Duration = Duration::from_millis(10);
-    session.ttl().max(LEAST)
-}
-
-/// The time limit of a renewal, of a look, and of a leave before it is sent again.
-pub(crate) fn renewals_take(options: &Options, session: &dyn Session) -> Duration {
-    options.command_deadline.min(ttl_of(session) / 3)
-}
-
-/// The longest pause before a renewal or a leave is retried, however long the user's pauses are: leases do not wait.
-fn longest_pause(options: &Options, session: &dyn Session) -> Duration {
-    options.longest_pause.min(ttl_of(session) / 10)
-}
-
 /// An alarm that is set at once, before its first poll.
 fn set_alarm(clock: &Arc<dyn Clock>, at: Moment) -> Pin<Box<Sleep>> {
     let mut sleep = Box::pin(Sleep::until(clock, at));
-    let _ = deadline::at_once(sleep.as_mut());
+    let _ = at_once(sleep.as_mut());
     sleep
 }
 
@@ -440,7 +421,7 @@ fn unconfirmed_names(unconfirmed: &BTreeMap<ClaimId, Name>) -> String {
         true => "the store did not confirm the end of the session in time; it ends with its lease".to_owned(),
         false => format!(
             "the store did not confirm that these locks were given back: {}; they are free when their lease ends",
-            telling::list(unconfirmed.values())
+            log::list(unconfirmed.values())
         ),
     }
 }
@@ -455,7 +436,7 @@ impl Drop for Keeper {
 impl Done {
     /// The backend panicked: the state of its session is unknown, so none of its claims may be trusted.
     fn from_panic(panic: &tokio::task::JoinError, registry: &Registry) -> Self {
-        telling::failed_inside(panic);
+        log::failed_inside(panic);
         registry.over();
         Self::Told
     }

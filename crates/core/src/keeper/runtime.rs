@@ -8,7 +8,7 @@ use std::thread;
 
 use tokio::runtime::{Builder, Handle};
 
-use crate::{Error, ErrorKind, Result, clock};
+use crate::{Error, ErrorKind, Result, boot_clock};
 
 /// The keeper's runtime, started at first use.
 pub(crate) fn handle() -> Result<Handle> {
@@ -23,7 +23,7 @@ pub(crate) fn handle() -> Result<Handle> {
 /// Builds the runtime on its own thread: if there is no thread, no runtime has to be dropped inside the user's
 /// runtime.
 fn start() -> Result<Handle> {
-    clock::drive_boot_clock().map_err(|error| no_thread("clock").because(error))?;
+    boot_clock::drive().map_err(|error| no_thread("clock").because(error))?;
     let (tell, told) = mpsc::sync_channel(1);
     let body = move || {
         let made = Builder::new_current_thread().enable_all().build();

@@ -7,7 +7,7 @@ use crate::shield::unharmed;
 use crate::{ClaimId, Error, Line, Name, Result, SessionId};
 
 /// A renewal failed and is retried. The first failure is a warning.
-pub(super) fn jeopardy(shard: Shard, asked: &[(Name, Vec<ClaimId>)], error: &Error, is_news: bool) {
+pub(super) fn renewal_failed(shard: Shard, asked: &[(Name, Vec<ClaimId>)], error: &Error, is_news: bool) {
     unharmed(|| match is_news {
         true => {
             let locks = list(asked.iter().map(|(name, _)| name));

@@ -1,8 +1,9 @@
-//! Seeing a leave through: it is repeated until the store confirms it or the claim's lifetime is surely over.
+//! A leave that is repeated until the store confirms it or the claim's lifetime is surely over.
 
 use std::sync::Arc;
 
-use super::telling;
+use super::log;
+use super::timing::{longest_pause, renewal_deadline, ttl_of};
 use crate::backend::{Clock, Left, Reply, Session, Signals, Sleep};
 use crate::deadline;
 use crate::departure::SeenThrough;
@@ -11,7 +12,7 @@ use crate::standing::Standing;
 use crate::{ErrorKind, Options};
 
 /// Waits for `reply`, and repeats the leave for as long as the store may still have the claim.
-pub(super) async fn through(
+pub(super) async fn until_confirmed(
     session: &dyn Session,
     registry: &Registry,
     clock: &Arc<dyn Clock>,
@@ -20,13 +21,13 @@ pub(super) async fn through(
     mut reply: Option<Reply<Left>>,
 ) {
     let (name, id) = (&standing.claim.name, standing.claim.id);
-    let surely_over = standing.until().max(clock.now() + super::ttl_of(session));
-    let longest = super::longest_pause(options, session);
+    let surely_over = standing.until().max(clock.now() + ttl_of(session));
+    let longest = longest_pause(options, session);
     let (mut pause, mut was_told) = (options.first_pause.min(longest), false);
     let _seen_through = SeenThrough(&standing.departure);
     loop {
         let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
-        let answer = deadline::answer_within(clock, super::renewals_take(options, session), leave).await;
+        let answer = deadline::answer_within(clock, renewal_deadline(options, session), leave).await;
         standing.departure.tell(&answer);
         match answer {
             Ok(_) => return,
@@ -36,7 +37,7 @@ pub(super) async fn through(
             Err(error) => {
                 let is_worth_a_warning = !error.can_retry() && !was_told;
                 was_told |= is_worth_a_warning;
-                telling::leave_failed(name, &error, is_worth_a_warning);
+                log::leave_failed(name, &error, is_worth_a_warning);
             }
         }
         // Renewals of neighbouring claims may keep this one alive, so their deadline counts too.

@@ -5,14 +5,11 @@
 //! future is polled.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
-use crate::backend::{Clock, Moment};
+use crate::moment::Moment;
 use crate::shield;
 
 /// The alarms of one clock.
@@ -93,7 +90,7 @@ impl Alarms {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, at: Moment, waker: Waker) -> (Moment, u64) {
+    pub(crate) fn set(&self, at: Moment, waker: Waker) -> (Moment, u64) {
         let mut list = self.list();
         let key = (at, list.next_number);
         list.next_number += 1;
@@ -108,13 +105,13 @@ impl Alarms {
         key
     }
 
-    fn reset(&self, key: (Moment, u64), waker: &Waker) {
+    pub(crate) fn reset(&self, key: (Moment, u64), waker: &Waker) {
         let waker = waker.clone();
         let before = self.list().alarms.get_mut(&key).map(|old| std::mem::replace(old, waker));
         drop(before); // may be the last handle of a task, which may hold another alarm of this list
     }
 
-    fn clear(&self, key: (Moment, u64)) {
+    pub(crate) fn clear(&self, key: (Moment, u64)) {
         let mut list = self.list();
         let before = list.alarms.remove(&key);
         if before.is_none() {
@@ -123,93 +120,5 @@ impl Alarms {
         }
         drop(list);
         drop(before); // as above
-    }
-}
-
-/// A future that is ready when its clock has reached a given moment.
-#[must_use = "futures do nothing unless polled"]
-pub struct Sleep {
-    clock: Arc<dyn Clock>,
-    at: Moment,
-    key: Option<(Moment, u64)>,
-}
-
-impl Sleep {
-    /// Sleeps until `clock` reaches `at`. [`Moment::NEVER`] is never reached.
-    pub fn until(clock: &Arc<dyn Clock>, at: Moment) -> Self {
-        Self { clock: clock.clone(), at, key: None }
-    }
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.clock.now() >= self.at {
-            return Poll::Ready(());
-        }
-        if self.at == Moment::NEVER {
-            return Poll::Pending;
-        }
-        match self.key {
-            Some(key) => self.clock.alarms().reset(key, cx.waker()),
-            None => self.key = Some(self.clock.alarms().set(self.at, cx.waker().clone())),
-        }
-        // The clock may have rung between the check above and setting the alarm, and woken nobody or the previous
-        // waker.
-        if self.clock.now() >= self.at { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.clock.alarms().clear(key);
-        }
-    }
-}
-
-impl fmt::Debug for Sleep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sleep(until {:?})", self.at)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use super::*;
-
-    /// A clock that moves on, and rings, right after it was read.
-    #[derive(Debug, Default)]
-    struct MovesOn {
-        now: AtomicU64,
-        moves_to: AtomicU64,
-        alarms: Alarms,
-    }
-
-    impl Clock for MovesOn {
-        fn now(&self) -> Moment {
-            let moves_to = self.moves_to.load(Ordering::SeqCst);
-            let shown = self.now.swap(moves_to, Ordering::SeqCst);
-            self.alarms.ring(Moment::from_nanos(moves_to));
-            Moment::from_nanos(shown)
-        }
-
-        fn alarms(&self) -> &Alarms {
-            &self.alarms
-        }
-    }
-
-    #[test]
-    fn a_ring_during_a_poll_is_not_missed_by_the_task_that_polls_now() {
-        let clock = Arc::new(MovesOn::default());
-        let as_clock: Arc<dyn Clock> = clock.clone();
-        let mut sleep = Sleep::until(&as_clock, Moment::from_nanos(10));
-        let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
-        assert!(poll().is_pending());
-        clock.moves_to.store(10, Ordering::SeqCst);
-        assert!(poll().is_ready(), "it rang for another waker, and does not ring again");
     }
 }

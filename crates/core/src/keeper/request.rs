@@ -1,0 +1,18 @@
+//! What other parts of core ask of the keeper.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::Result;
+use crate::backend::{Left, Reply};
+use crate::limit::Limit;
+use crate::standing::Standing;
+
+/// A request to the keeper.
+pub(crate) enum Request {
+    /// See a leave through. Without a reply to wait for, the leave is sent again.
+    SeeThrough { standing: Arc<Standing>, reply: Option<Reply<Left>> },
+    /// Give everything back and end.
+    Close { by: Limit, done: oneshot::Sender<Result<()>> },
+}
