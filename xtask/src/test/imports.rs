@@ -195,8 +195,9 @@ fn after_test_attribute(tokens: &[String]) -> Option<&[String]> {
         return None;
     }
     let end = tokens.iter().position(|token| token == "]")?;
-    let has = |wanted: &str| tokens[..end].iter().any(|token| token == wanted);
-    ((has("test") || has("loom")) && !has("not")).then_some(&tokens[end + 1..])
+    let is_named = |at: usize| tokens[at] == "test" || tokens[at] == "loom";
+    let is_denied = |at: usize| tokens[at - 2] == "not";
+    (3..end).any(|at| is_named(at) && !is_denied(at)).then_some(&tokens[end + 1..])
 }
 
 /// What follows `pub` or `pub(crate)`.
@@ -395,5 +396,14 @@ mod tests {
             ("tested.rs", "use crate::b;"),
         ]);
         assert_eq!(found, []);
+    }
+
+    #[test]
+    fn what_is_compiled_for_some_tests_alone_is_a_test_and_what_is_left_out_of_tests_is_none() {
+        let found = imports(&[
+            ("a.rs", "#[cfg(all(test, not(slow)))]\nmod tests { use crate::b; }"),
+            ("b.rs", "#[cfg(not(test))]\nuse crate::a;"),
+        ]);
+        assert_eq!(found, [arrow("b.rs", &["a.rs"])]);
     }
 }
