@@ -13,7 +13,7 @@ use tidelock_core::backend::{
     Backend, Claim, Clock, Grant, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
     Signals, Sleep,
 };
-use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Options, Result, SessionId, Weight};
+use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Options, Result, SessionId, Token, Weight};
 use tokio::sync::watch;
 
 use crate::Counts;
@@ -233,6 +233,18 @@ impl Layer for Wire {
         let sight = to.look(name, waiting).await;
         self.back().await?;
         sight
+    }
+
+    async fn not_held(
+        &self,
+        to: &Arc<dyn Session>,
+        name: &Name,
+        believed: &[(ClaimId, Token)],
+    ) -> Result<Vec<ClaimId>> {
+        self.there(Some(name)).await?;
+        let not_held = to.not_held(name, believed).await;
+        self.back().await?;
+        not_held
     }
 
     fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tidelock_core::backend::{
     Claim, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
 };
-use tidelock_core::{ClaimId, Line, Name, Result, Weight};
+use tidelock_core::{ClaimId, Line, Name, Result, Token, Weight};
 
 use crate::ManualTime;
 use crate::subjects::Bend;
@@ -36,6 +36,15 @@ impl Layer for MixesUpNames {
 
     async fn look(&self, to: &Arc<dyn Session>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
         to.look(&mixed(name), waiting).await
+    }
+
+    async fn not_held(
+        &self,
+        to: &Arc<dyn Session>,
+        name: &Name,
+        believed: &[(ClaimId, Token)],
+    ) -> Result<Vec<ClaimId>> {
+        to.not_held(&mixed(name), believed).await
     }
 
     fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {

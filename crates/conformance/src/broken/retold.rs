@@ -51,6 +51,17 @@ impl<T: Teller> Layer for Retold<T> {
         Ok(sight)
     }
 
+    /// The client knows its claims under the tokens that it was told, and only a look through here tells those.
+    async fn not_held(
+        &self,
+        to: &Arc<dyn Session>,
+        name: &Name,
+        believed: &[(ClaimId, Token)],
+    ) -> Result<Vec<ClaimId>> {
+        let claims: Vec<ClaimId> = believed.iter().map(|(id, _)| *id).collect();
+        Ok(self.look(to, name, &claims).await?.not_held(believed))
+    }
+
     fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
         self.0.left(name, id); // before the next grant is reported
         to.leave(name, id, how)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{
     Backend, Claim, Clock, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
 };
-use crate::{ClaimId, Line, Name, Options, Result, SessionId, Weight};
+use crate::{ClaimId, Line, Name, Options, Result, SessionId, Token, Weight};
 use async_trait::async_trait;
 
 /// A layer between core and one client's session. `to` is the session itself.
@@ -40,6 +40,16 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
     /// See [`Session::look`].
     async fn look(&self, to: &Arc<dyn Session>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
         to.look(name, waiting).await
+    }
+
+    /// See [`Session::not_held`]. A layer that changes what a look reports has to change this too.
+    async fn not_held(
+        &self,
+        to: &Arc<dyn Session>,
+        name: &Name,
+        believed: &[(ClaimId, Token)],
+    ) -> Result<Vec<ClaimId>> {
+        to.not_held(name, believed).await
     }
 
     /// See [`Session::leave`].
@@ -142,6 +152,10 @@ impl Session for LayeredSession {
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
         self.layer.look(&self.inner, name, waiting).await
+    }
+
+    async fn not_held(&self, name: &Name, believed: &[(ClaimId, Token)]) -> Result<Vec<ClaimId>> {
+        self.layer.not_held(&self.inner, name, believed).await
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {

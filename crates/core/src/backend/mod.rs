@@ -130,9 +130,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// look; override it if the store knows by itself.
     async fn not_held(&self, name: &Name, believed: &[(ClaimId, Token)]) -> Result<Vec<ClaimId>> {
         let claims: Vec<ClaimId> = believed.iter().map(|(id, _)| *id).collect();
-        let held = self.look(name, &claims).await?.held;
-        let held: HashSet<(ClaimId, Token)> = held.into_iter().map(|(id, grant)| (id, grant.token)).collect();
-        Ok(believed.iter().filter(|one| !held.contains(one)).map(|(id, _)| *id).collect())
+        Ok(self.look(name, &claims).await?.not_held(believed))
     }
 
     /// Takes a claim out of the line: this session's own, or another's, as an operator's eviction.
@@ -254,6 +252,16 @@ pub struct Sight {
     pub gone: Vec<ClaimId>,
     /// When to look again if no signal comes.
     pub look_in: Duration,
+}
+
+impl Sight {
+    /// Those of these claims that this look did not find held, or not under these tokens.
+    #[must_use]
+    pub fn not_held(&self, believed: &[(ClaimId, Token)]) -> Vec<ClaimId> {
+        let held: HashSet<(ClaimId, Token)> =
+            self.held.iter().map(|(id, grant)| (*id, grant.token)).collect();
+        believed.iter().filter(|one| !held.contains(one)).map(|(id, _)| *id).collect()
+    }
 }
 
 /// The result of a renewal.
