@@ -1,6 +1,6 @@
 //! The way to a grant: enter a claim, join the line, and wait for the turn.
 //!
-//! A claim that is dropped on the way leaves by itself ([`Stake`]). A waiting claim that loses its session joins the
+//! A claim that is dropped on the way leaves by itself ([`OwnedClaim`]). A waiting claim that loses its session joins the
 //! line again, at the tail.
 
 use std::time::Duration;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::backend::{Claim, Moment, Patience, Signals};
 use crate::client::{Client, closed};
 use crate::declared_size::DeclaredSize;
+use crate::owned_claim::{Joined, OwnedClaim, Retries};
+use crate::registry::{Loss, Turn};
 use crate::span::Span;
-use crate::stake::{Joined, Stake, Trying};
-use crate::standing::{Loss, Turn};
-use crate::{ClaimId, Error, ErrorKind, Guard, Kind, Name, Result, Weight, word};
+use crate::{ClaimId, Error, ErrorKind, Guard, Kind, Name, Result, Weight, progress};
 
 /// How often in a row a claim may be lost before it has waited, until the acquire gives up.
 const TRIES: u32 = 4;
@@ -27,10 +27,10 @@ pub(crate) struct Want<'a> {
 }
 
 /// The outcome of one claim.
-enum Stood {
+enum Outcome {
     Granted(Guard),
     /// The lock was not free, or the turn did not come in time.
-    InVain,
+    NotGranted,
     Gone {
         loss: Loss,
         had_waited: bool,
@@ -60,29 +60,29 @@ impl Client {
     }
 
     async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
-        word::asks();
+        progress::unanswered();
         // Yields now and then, also if the store always answers at once.
         tokio::task::coop::consume_budget().await;
-        let (mut lost_in_a_row, mut trying, mut is_too_short) = (0, Trying::default(), None);
+        let (mut lost_in_a_row, mut retries, mut is_too_short) = (0, Retries::default(), None);
         while lost_in_a_row < TRIES {
-            match self.stand_once(want, patience, by, &mut trying).await? {
-                Stood::Granted(guard) => return Ok(Some(guard)),
-                Stood::InVain => return Ok(None),
-                Stood::TooLate => continue,
-                Stood::Gone { loss: Loss::Closed, .. } => return Err(closed()),
+            match self.stand_once(want, patience, by, &mut retries).await? {
+                Outcome::Granted(guard) => return Ok(Some(guard)),
+                Outcome::NotGranted => return Ok(None),
+                Outcome::TooLate => continue,
+                Outcome::Gone { loss: Loss::Closed, .. } => return Err(closed()),
                 // The grant expired before its user looked: the runtime was busy, or max_hold is always too short.
-                Stood::Gone { loss: Loss::MaxHold, .. } => {
-                    (lost_in_a_row, trying) = (lost_in_a_row + 1, Trying::default());
+                Outcome::Gone { loss: Loss::MaxHold, .. } => {
+                    (lost_in_a_row, retries) = (lost_in_a_row + 1, Retries::default());
                     is_too_short = self.options().max_hold;
                 }
                 // Its session or its lease has ended: it joins the line again, at the tail.
-                Stood::Gone { had_waited: true, .. } => {
-                    (lost_in_a_row, trying) = (0, Trying::default());
+                Outcome::Gone { had_waited: true, .. } => {
+                    (lost_in_a_row, retries) = (0, Retries::default());
                 }
-                Stood::Gone { had_waited: false, loss } => {
+                Outcome::Gone { had_waited: false, loss } => {
                     lost_in_a_row += 1;
                     if loss == Loss::SessionOver {
-                        trying = Trying::default(); // opening the next session has its own deadline
+                        retries = Retries::default(); // opening the next session has its own deadline
                     }
                 }
             }
@@ -96,16 +96,16 @@ impl Client {
         want: Want<'_>,
         patience: Patience,
         by: Moment,
-        trying: &mut Trying,
-    ) -> Result<Stood> {
-        let live = self.live_after_outage(by).await?;
+        retries: &mut Retries,
+    ) -> Result<Outcome> {
+        let live = self.live_session_after_outage(by).await?;
         let claim = want.claim(live.registry.next_id());
-        let stake = match Stake::new(live, claim) {
-            Ok(stake) => stake,
-            Err(loss) => return Ok(Stood::Gone { loss, had_waited: false }),
+        let owned = match OwnedClaim::new(live, claim) {
+            Ok(owned) => owned,
+            Err(loss) => return Ok(Outcome::Gone { loss, had_waited: false }),
         };
         let mut known_at = None;
-        let (turn, had_waited) = match stake.join(patience, by, trying).await {
+        let (turn, had_waited) = match owned.join(patience, by, retries).await {
             Ok(Joined::Held { grant, at }) => {
                 known_at = Some(at);
                 (Some(Turn::Held(grant)), false)
@@ -113,36 +113,36 @@ impl Client {
             Ok(Joined::Refused) => (None, false),
             Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // dropping its stake leaves the line
             Ok(Joined::Waiting) => {
-                word::waits();
-                let turn = stake.turn(by).await;
-                word::asks();
+                progress::waiting();
+                let turn = owned.turn(by).await;
+                progress::unanswered();
                 (turn, true)
             }
             Ok(Joined::Gone(loss)) => (Some(Turn::Gone(loss)), false),
-            Ok(Joined::TooLate) => return Ok(Stood::TooLate),
+            Ok(Joined::TooLate) => return Ok(Outcome::TooLate),
             Err(error) if error.kind() == ErrorKind::Lost => {
-                stake.live.registry.over();
+                owned.live.registry.over();
                 (Some(Turn::Gone(Loss::SessionOver)), false)
             }
             Err(error) => return Err(error),
         };
         Ok(match turn {
-            Some(Turn::Held(grant)) => match self.freshen(&stake, known_at, by).await {
-                Some(loss) => Stood::Gone { loss, had_waited },
-                None => Stood::Granted(Guard::new(stake, grant)),
+            Some(Turn::Held(grant)) => match self.freshen(&owned, known_at, by).await {
+                Some(loss) => Outcome::Gone { loss, had_waited },
+                None => Outcome::Granted(Guard::new(owned, grant)),
             },
-            Some(Turn::Gone(loss)) => Stood::Gone { loss, had_waited },
-            None => Stood::InVain,
+            Some(Turn::Gone(loss)) => Outcome::Gone { loss, had_waited },
+            None => Outcome::NotGranted,
         })
     }
 
     /// Makes sure that the grant that is handed out is held. It was known to be at `known_at`; without that, it is
     /// only known now. Returns why it is gone, if it is.
-    async fn freshen(&self, stake: &Stake, known_at: Option<Moment>, by: Moment) -> Option<Loss> {
-        let at = known_at.unwrap_or_else(|| stake.live.clock.now());
-        let loss = stake.freshen(at, by).await;
+    async fn freshen(&self, owned: &OwnedClaim, known_at: Option<Moment>, by: Moment) -> Option<Loss> {
+        let at = known_at.unwrap_or_else(|| owned.live.clock.now());
+        let loss = owned.freshen(at, by).await;
         // The grant may have come long before its user polls.
-        loss.or_else(|| self.options().max_hold.and_then(|_| stake.loss()))
+        loss.or_else(|| self.options().max_hold.and_then(|_| owned.loss()))
     }
 }
 

@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 use crate::backend::{Backend, Clock, Moment, Sleep};
 use crate::deadline;
 use crate::limit::Limit;
-use crate::live::Live;
-use crate::pledge::Pledge;
-use crate::{Error, ErrorKind, Line, Name, Options, Result, word};
+use crate::live_session::LiveSession;
+use crate::shared_task::SharedTask;
+use crate::{Error, ErrorKind, Line, Name, Options, Result, progress};
 
 /// After a failed opening, a new caller starts the next one after at most this pause.
-const BREATH: Duration = Duration::from_millis(20);
+const NEWCOMER_PAUSE: Duration = Duration::from_millis(20);
 
 /// A cheap handle to one client. The session ends with the last handle.
 #[derive(Clone, Debug)]
@@ -38,33 +38,33 @@ enum Slot {
     #[default]
     Empty,
     Opening(Opening),
-    Failed(Rest),
-    Open(Arc<Live>),
+    Failed(Pause),
+    Open(Arc<LiveSession>),
     Closing(Closing),
 }
 
 /// A session that is being opened, after a pause.
 #[derive(Clone, Debug)]
 struct Opening {
-    pledge: Pledge<Arc<Live>>,
-    resting: Arc<Resting>,
+    task: SharedTask<Arc<LiveSession>>,
+    current_pause: Arc<CurrentPause>,
 }
 
 /// A pause before an opening. A new caller cuts it short: it must not wait because of failures that earlier callers
 /// met.
 #[derive(Debug)]
-struct Resting {
+struct CurrentPause {
     is_over: AtomicBool,
     newcomer: Notify,
     has_newcomer: AtomicBool,
 }
 
-impl Resting {
-    fn before(rest: Option<Rest>) -> Self {
+impl CurrentPause {
+    fn before(pause: Option<Pause>) -> Self {
         Self {
-            is_over: AtomicBool::new(rest.is_none()),
+            is_over: AtomicBool::new(pause.is_none()),
             newcomer: Notify::new(),
-            has_newcomer: AtomicBool::new(rest.is_none()),
+            has_newcomer: AtomicBool::new(pause.is_none()),
         }
     }
 
@@ -73,7 +73,7 @@ impl Resting {
         self.newcomer.notify_one();
     }
 
-    async fn until(&self, clock: &Arc<dyn Clock>, rest: Rest, least: Duration) {
+    async fn until(&self, clock: &Arc<dyn Clock>, pause: Pause, least: Duration) {
         let soonest = clock.now() + least; // thousands of new callers may come at once
         let cut_short = async {
             self.newcomer.notified().await;
@@ -81,7 +81,7 @@ impl Resting {
         };
         tokio::select! {
             biased;
-            () = Sleep::until(clock, rest.until) => {}
+            () = Sleep::until(clock, pause.until) => {}
             () = cut_short => {}
         }
     }
@@ -90,12 +90,12 @@ impl Resting {
 /// Until when acquires that keep trying do not open a session again, and how long to pause if the next opening fails
 /// too.
 #[derive(Clone, Copy, Debug)]
-struct Rest {
+struct Pause {
     until: Moment,
     next: Duration,
 }
 
-impl Rest {
+impl Pause {
     /// The pause of this length after an opening that failed at `now`.
     fn of(length: Duration, now: Moment, options: &Options) -> Self {
         Self { until: now + length, next: (length * 2).min(options.longest_pause) }
@@ -105,18 +105,18 @@ impl Rest {
 /// The end of a session. It keeps the session, once open, until the store has confirmed the end.
 #[derive(Clone, Debug)]
 struct Closing {
-    end: Pledge<()>,
-    of: Option<Pledge<Arc<Live>>>,
+    end: SharedTask<()>,
+    of: Option<SharedTask<Arc<LiveSession>>>,
 }
 
 impl Closing {
     /// There is no session to end.
     fn done() -> Self {
-        Self { end: Pledge::kept(()), of: None }
+        Self { end: SharedTask::done(()), of: None }
     }
 
     /// The session that is to be ended. `None` if its opening was given up.
-    fn has_left_open(&self) -> Option<Arc<Live>> {
+    fn has_left_open(&self) -> Option<Arc<LiveSession>> {
         self.of.as_ref()?.outcome()
     }
 }
@@ -137,8 +137,8 @@ enum Again {
 
 /// The session that an acquire finds.
 enum Current {
-    Open(Arc<Live>),
-    Opening(Pledge<Arc<Live>>),
+    Open(Arc<LiveSession>),
+    Opening(SharedTask<Arc<LiveSession>>),
 }
 
 impl Client {
@@ -172,38 +172,42 @@ impl Client {
     }
 
     /// The session in use. If there is none, opens one and waits for it until `by`.
-    pub(crate) async fn live(&self, by: Moment) -> Result<Arc<Live>> {
+    pub(crate) async fn live_session(&self, by: Moment) -> Result<Arc<LiveSession>> {
         match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
             // Boxed because it is rare: otherwise every acquire's future would be as large.
-            Current::Opening(pledge) => Box::pin(self.opened(pledge, by)).await,
+            Current::Opening(task) => Box::pin(self.opened(task, by)).await,
         }
     }
 
     /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
     /// All acquires share the retries and the pauses between them.
-    pub(crate) async fn live_after_outage(&self, by: Moment) -> Result<Arc<Live>> {
+    pub(crate) async fn live_session_after_outage(&self, by: Moment) -> Result<Arc<LiveSession>> {
         if self.0.is_draining.load(Ordering::Acquire) {
             return Err(closed());
         }
         match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
-            Current::Opening(pledge) => Box::pin(self.opened_after_outage(pledge, by)).await,
+            Current::Opening(task) => Box::pin(self.opened_after_outage(task, by)).await,
         }
     }
 
-    async fn opened_after_outage(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
+    async fn opened_after_outage(
+        &self,
+        task: SharedTask<Arc<LiveSession>>,
+        by: Moment,
+    ) -> Result<Arc<LiveSession>> {
         let clock = self.clock();
         let give_up = by.min(self.after(self.options().command_deadline));
-        let mut opened = self.opened(pledge, by).await;
+        let mut opened = self.opened(task, by).await;
         while let Err(trouble) = &opened
             && trouble.can_retry()
             && clock.now() < give_up
         {
-            word::had(trouble);
+            progress::failed(trouble);
             let next = match self.current(Again::Yes)? {
                 Current::Open(live) => return Ok(live),
-                Current::Opening(pledge) => pledge,
+                Current::Opening(task) => task,
             };
             match deadline::by(&clock, |_| give_up, self.outcome(next)).await {
                 Some(outcome) => opened = outcome,
@@ -213,19 +217,19 @@ impl Client {
         opened
     }
 
-    async fn opened(&self, pledge: Pledge<Arc<Live>>, by: Moment) -> Result<Arc<Live>> {
+    async fn opened(&self, task: SharedTask<Arc<LiveSession>>, by: Moment) -> Result<Arc<LiveSession>> {
         let late = || {
             Err(Error::new(
                 ErrorKind::Timeout,
                 "the store did not open a session in time; check that it is up and can be reached",
             ))
         };
-        deadline::by(&self.clock(), |_| by, self.outcome(pledge)).await.unwrap_or_else(late)
+        deadline::by(&self.clock(), |_| by, self.outcome(task)).await.unwrap_or_else(late)
     }
 
-    async fn outcome(&self, pledge: Pledge<Arc<Live>>) -> Result<Arc<Live>> {
+    async fn outcome(&self, task: SharedTask<Arc<LiveSession>>) -> Result<Arc<LiveSession>> {
         // A close gives up the opening, whose own error then says nothing useful.
-        pledge.result().await.map_err(|error| if self.0.is_closing() { closed() } else { error })
+        task.result().await.map_err(|error| if self.0.is_closing() { closed() } else { error })
     }
 
     fn current(&self, again: Again) -> Result<Current> {
@@ -233,24 +237,24 @@ impl Client {
         match &*slot {
             Slot::Closing(_) => return Err(closed()),
             Slot::Open(live) if !live.registry.is_over() => return Ok(Current::Open(live.clone())),
-            Slot::Opening(opening) if opening.pledge.is_under_way() => {
+            Slot::Opening(opening) if opening.task.is_under_way() => {
                 if again == Again::No {
-                    opening.resting.cut_short();
+                    opening.current_pause.cut_short();
                 }
-                return Ok(Current::Opening(opening.pledge.clone()));
+                return Ok(Current::Opening(opening.task.clone()));
             }
             Slot::Empty | Slot::Failed(_) | Slot::Open(_) | Slot::Opening(_) => {}
         }
-        let rest = match &*slot {
-            Slot::Failed(rest) if again == Again::Yes => Some(*rest),
+        let pause = match &*slot {
+            Slot::Failed(pause) if again == Again::Yes => Some(*pause),
             _ => None,
         };
-        let (shared, resting) = (Arc::downgrade(&self.0), Arc::new(Resting::before(rest)));
-        let least = BREATH.min(self.options().first_pause);
-        let opening = Shared::open_rested(shared, self.clock(), rest, resting.clone(), least);
-        let pledge = Pledge::begin(opening)?;
-        *slot = Slot::Opening(Opening { pledge: pledge.clone(), resting });
-        Ok(Current::Opening(pledge))
+        let (shared, current_pause) = (Arc::downgrade(&self.0), Arc::new(CurrentPause::before(pause)));
+        let least = NEWCOMER_PAUSE.min(self.options().first_pause);
+        let opening = Shared::open_after_pause(shared, self.clock(), pause, current_pause.clone(), least);
+        let task = SharedTask::begin(opening)?;
+        *slot = Slot::Opening(Opening { task: task.clone(), current_pause });
+        Ok(Current::Opening(task))
     }
 
     /// Ends the session, and any other that could still be opened. Several callers of close wait for the same end,
@@ -290,7 +294,7 @@ impl Client {
         Ok(all)
     }
 
-    fn begin_closing(&self, by: Limit) -> Result<(Pledge<()>, BegunBy)> {
+    fn begin_closing(&self, by: Limit) -> Result<(SharedTask<()>, BegunBy)> {
         let mut slot = self.0.slot();
         let closing = match std::mem::take(&mut *slot) {
             Slot::Empty | Slot::Failed(_) => Closing::done(),
@@ -306,16 +310,16 @@ impl Client {
             },
             Slot::Open(live) => {
                 let session = live.clone();
-                let of = Some(Pledge::kept(live));
+                let of = Some(SharedTask::done(live));
                 Closing { end: self.begin_end(async move { session.close(by).await })?, of }
             }
-            Slot::Opening(opening) if !opening.resting.is_over.load(Ordering::Acquire) => {
-                opening.pledge.give_up(); // no request is sent yet
+            Slot::Opening(opening) if !opening.current_pause.is_over.load(Ordering::Acquire) => {
+                opening.task.cancel(); // no request is sent yet
                 Closing::done()
             }
-            Slot::Opening(Opening { pledge, .. }) => {
-                let end = self.begin_end(Self::close_opening(self.clock(), pledge.clone(), by))?;
-                Closing { end, of: Some(pledge) }
+            Slot::Opening(Opening { task, .. }) => {
+                let end = self.begin_end(Self::close_opening(self.clock(), task.clone(), by))?;
+                Closing { end, of: Some(task) }
             }
         };
         let end = closing.end.clone();
@@ -325,9 +329,9 @@ impl Client {
 
     /// Ends a session. Once the end is confirmed, the client drops the session and its connections, even if handles
     /// live on.
-    fn begin_end(&self, ending: impl Future<Output = Result<()>> + Send + 'static) -> Result<Pledge<()>> {
+    fn begin_end(&self, ending: impl Future<Output = Result<()>> + Send + 'static) -> Result<SharedTask<()>> {
         let shared = self.0.clone();
-        Pledge::begin(async move {
+        SharedTask::begin(async move {
             let ended = ending.await;
             if ended.is_ok() {
                 shared.forget_session();
@@ -337,12 +341,16 @@ impl Client {
     }
 
     /// Closes the session that is being opened as soon as it is open. If that takes too long, gives the opening up.
-    async fn close_opening(clock: Arc<dyn Clock>, opening: Pledge<Arc<Live>>, by: Limit) -> Result<()> {
+    async fn close_opening(
+        clock: Arc<dyn Clock>,
+        opening: SharedTask<Arc<LiveSession>>,
+        by: Limit,
+    ) -> Result<()> {
         match by.of(&clock, opening.clone().result()).await {
             Some(Ok(live)) => live.close(by).await,
             Some(Err(_)) => Ok(()), // there is no session to close
             None => {
-                opening.give_up();
+                opening.cancel();
                 let wrong = "the session was still being opened, and is given up; no lock was taken in it, and if the \
                              store has it, it ends with its lease";
                 Err(Error::new(ErrorKind::Timeout, wrong))
@@ -365,42 +373,42 @@ impl Client {
 
     /// The line of a name at the moment.
     pub(crate) async fn line(&self, name: &Name) -> Result<Line> {
-        let live = self.live(Moment::NEVER).await?;
+        let live = self.live_session(Moment::NEVER).await?;
         live.ask(live.session.line(name)).await
     }
 }
 
 impl Shared {
     /// Opens a session after a pause, unless the client is gone by then.
-    async fn open_rested(
+    async fn open_after_pause(
         shared: Weak<Self>,
         clock: Arc<dyn Clock>,
-        rest: Option<Rest>,
-        resting: Arc<Resting>,
+        pause: Option<Pause>,
+        current_pause: Arc<CurrentPause>,
         least: Duration,
-    ) -> Result<Arc<Live>> {
-        if let Some(rest) = rest {
-            resting.until(&clock, rest, least).await;
+    ) -> Result<Arc<LiveSession>> {
+        if let Some(pause) = pause {
+            current_pause.until(&clock, pause, least).await;
         }
         let shared = shared.upgrade().ok_or_else(closed)?;
         match &*shared.slot() {
             Slot::Closing(_) => return Err(closed()),
-            _ => resting.is_over.store(true, Ordering::Release),
+            _ => current_pause.is_over.store(true, Ordering::Release),
         }
         // For a new caller the pauses begin with the shortest one again, whatever earlier callers met: it may have
         // little time left.
         let next = |now| {
-            let grown = rest.filter(|_| !resting.has_newcomer.load(Ordering::Acquire));
-            let length = grown.map_or(shared.options.first_pause, |rest| rest.next);
-            Rest::of(length, now, &shared.options)
+            let grown = pause.filter(|_| !current_pause.has_newcomer.load(Ordering::Acquire));
+            let length = grown.map_or(shared.options.first_pause, |pause| pause.next);
+            Pause::of(length, now, &shared.options)
         };
         Self::open(&shared, next).await
     }
 
     /// Opens a session and puts it where all callers find it; after a failure, the next pause instead.
-    async fn open(shared: &Arc<Self>, next: impl FnOnce(Moment) -> Rest) -> Result<Arc<Live>> {
+    async fn open(shared: &Arc<Self>, next: impl FnOnce(Moment) -> Pause) -> Result<Arc<LiveSession>> {
         let clock = shared.backend.clock();
-        let opened = Live::open(shared.backend.clone(), shared.options.clone()).await;
+        let opened = LiveSession::open(shared.backend.clone(), shared.options.clone()).await;
         match (&mut *shared.slot(), &opened) {
             (Slot::Closing(_), Ok(live)) => live.registry.begin_closing(), // the caller of close waits for it
             (Slot::Closing(_), Err(_)) => {}
@@ -432,7 +440,7 @@ impl Drop for Shared {
     /// Nobody is left to use a session that would be opened after a pause.
     fn drop(&mut self) {
         if let Slot::Opening(opening) = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            opening.pledge.give_up();
+            opening.task.cancel();
         }
     }
 }

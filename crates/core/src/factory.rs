@@ -17,7 +17,7 @@ use crate::{ClaimId, Error, Guards, Kind, Line, Locks, Name, Options, Result, Rw
 /// The errors of [`Options::check`], and every reason why the session cannot be opened.
 pub async fn connect(backend: Arc<dyn Backend>, options: Options) -> Result<Arc<dyn Locks>> {
     let client = Client::new(backend, options)?;
-    client.live(Moment::NEVER).await.map_err(|error| error.during("connect"))?;
+    client.live_session(Moment::NEVER).await.map_err(|error| error.during("connect"))?;
     Ok(Arc::new(Factory(client)))
 }
 
@@ -62,7 +62,7 @@ impl Locks for Factory {
 
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
         let listed = async {
-            let live = self.0.live(Moment::NEVER).await?;
+            let live = self.0.live_session(Moment::NEVER).await?;
             live.ask(live.session.names(prefix, after)).await
         };
         listed.await.map_err(|error| error.during("list names"))
@@ -71,11 +71,11 @@ impl Locks for Factory {
     async fn evict(&self, name: &str, claim: ClaimId) -> Result<bool> {
         let name = Name::new(name).map_err(|error| error.during("evict"))?;
         let evicted = async {
-            let live = self.0.live(Moment::NEVER).await?;
+            let live = self.0.live_session(Moment::NEVER).await?;
             let (session, of) = (live.session.clone(), name.clone());
             // Runs on the keeper's runtime: the caller's may block before the answer comes, and only the first answer
             // counts.
-            let left = live.tell(async move {
+            let left = live.carry_out(async move {
                 // A claim that is not in line is not made void: a mistyped number may be one that its client has yet
                 // to use. A claim that is in line is made void in the same request as its leave, so that no repeated
                 // or late join makes it stand there anew. A later request could be too late: without an answer to the

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::backend::{Clock, Grant};
+use crate::owned_claim::OwnedClaim;
+use crate::registry::{Entry, next_listener};
 use crate::span::Span;
-use crate::stake::Stake;
-use crate::standing::{Standing, next_listener};
 use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
 
 /// A lock that is held. Dropping it gives the lock back in the background; [`release`](Guard::release) does the same
@@ -32,7 +32,7 @@ use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
 /// ```
 #[must_use = "the lock is given back as soon as the guard is dropped; bind it to a variable"]
 pub struct Guard {
-    stake: Stake,
+    owned: OwnedClaim,
     grant: Grant,
     /// The span of the hold.
     hold: Span,
@@ -50,8 +50,8 @@ pub enum State {
 }
 
 impl Guard {
-    pub(crate) fn new(stake: Stake, grant: Grant) -> Self {
-        Self { stake, grant, hold: Span::none() }
+    pub(crate) fn new(owned: OwnedClaim, grant: Grant) -> Self {
+        Self { owned, grant, hold: Span::none() }
     }
 
     /// Begins the span of the hold. It follows from the span of the acquire and is not its child: a child would keep
@@ -72,30 +72,30 @@ impl Guard {
     /// The name that is locked.
     #[must_use]
     pub fn name(&self) -> &Name {
-        &self.stake.standing.claim.name
+        &self.owned.entry.claim.name
     }
 
     /// The claim of this guard. Operators see it in [`Locks::inspect`](crate::Locks::inspect), and may evict it.
     #[must_use]
     pub fn claim(&self) -> ClaimId {
-        self.stake.standing.claim.id
+        self.owned.entry.claim.id
     }
 
     /// How long the guard can still be trusted if no renewal succeeds. Zero once it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.stake.loss() {
+        match self.owned.loss() {
             Some(_) => Duration::ZERO,
-            None => self.stake.standing.until().since(self.stake.live.clock.now()),
+            None => self.owned.entry.until().since(self.owned.live.clock.now()),
         }
     }
 
     /// Whether the guard can be trusted now, by this process's own clock. Nothing is sent.
     #[must_use]
     pub fn state(&self) -> State {
-        match self.stake.loss() {
+        match self.owned.loss() {
             Some(_) => State::Lost,
-            None if self.stake.standing.is_in_jeopardy() => State::Jeopardy,
+            None if self.owned.entry.is_in_jeopardy() => State::Jeopardy,
             None => State::Held,
         }
     }
@@ -104,7 +104,7 @@ impl Guard {
     /// lock.
     #[must_use = "futures do nothing unless polled"]
     pub fn lost(&self) -> Lost {
-        Lost { standing: self.stake.standing.clone(), listener: next_listener() }
+        Lost { entry: self.owned.entry.clone(), listener: next_listener() }
     }
 
     /// A future that is ready when the guard is in [`Jeopardy`](State::Jeopardy), or lost or given back; its output is
@@ -148,8 +148,8 @@ impl Guard {
     }
 
     fn until(&self, state: State) -> Until {
-        let clock = self.stake.live.clock.clone();
-        Until { standing: self.stake.standing.clone(), clock, state, listener: next_listener() }
+        let clock = self.owned.live.clock.clone();
+        Until { entry: self.owned.entry.clone(), clock, state, listener: next_listener() }
     }
 
     /// Runs `work` until it is done or the guard is lost. When the guard is lost, `work` is dropped where it is.
@@ -164,7 +164,7 @@ impl Guard {
         poll_fn(|cx| {
             // Check for loss first: no step of the work may begin under a lock that is gone.
             let _ = lost.as_mut().poll(cx); // registers, so that a loss after the check below is not missed
-            if let Some(loss) = self.stake.loss() {
+            if let Some(loss) = self.owned.loss() {
                 let message = format!("the lock was lost: {}", loss.reason());
                 return Poll::Ready(Err(Error::new(ErrorKind::Lost, message)
                     .during("work under")
@@ -187,7 +187,7 @@ impl Guard {
     /// # Cancel safety
     /// The lock is given back in any case, also if the future is polled once and then neither polled nor dropped.
     pub async fn release(self) -> Result<Released> {
-        let released = self.stake.release().await.map_err(|error| error.during("release").on(self.name()));
+        let released = self.owned.release().await.map_err(|error| error.during("release").on(self.name()));
         Released::of(released)
     }
 
@@ -223,13 +223,13 @@ impl WriteGuard {
     /// Dropping the future gives the lock back.
     pub async fn downgrade(self) -> Result<Guard> {
         let guard = self.0;
-        if let Some(loss) = guard.stake.loss() {
+        if let Some(loss) = guard.owned.loss() {
             let lost = Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason()));
             return Err(lost.during("downgrade").on(guard.name()));
         }
-        let claim = guard.stake.standing.claim.clone();
-        let session = guard.stake.live.session.clone();
-        let lightened = guard.stake.live.tell(async move { session.lighten(&claim, Weight::ONE).await });
+        let claim = guard.owned.entry.claim.clone();
+        let session = guard.owned.live.session.clone();
+        let lightened = guard.owned.live.carry_out(async move { session.lighten(&claim, Weight::ONE).await });
         let lost = |error: Error| match error.kind() {
             // The store has nothing to lighten: the claim was lost in between.
             ErrorKind::Conflict => Error::new(ErrorKind::Lost, "the lock was lost before").because(error),
@@ -266,33 +266,33 @@ impl std::ops::Deref for WriteGuard {
 /// The future of [`Guard::lost`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
-    standing: Arc<Standing>,
+    entry: Arc<Entry>,
     listener: u64,
 }
 
 impl Future for Lost {
     type Output = ();
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.standing.poll_lost(self.listener, cx).map(drop)
+        self.entry.poll_lost(self.listener, cx).map(drop)
     }
 }
 
 impl Drop for Lost {
     fn drop(&mut self) {
-        self.standing.forget(self.listener);
+        self.entry.forget(self.listener);
     }
 }
 
 impl fmt::Debug for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lost({:?})", self.standing)
+        write!(f, "Lost({:?})", self.entry)
     }
 }
 
 /// The future of [`Guard::jeopardy`] and [`Guard::held`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Until {
-    standing: Arc<Standing>,
+    entry: Arc<Entry>,
     clock: Arc<dyn Clock>,
     state: State,
     listener: u64,
@@ -302,24 +302,22 @@ impl Future for Until {
     type Output = State;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<State> {
         // The keeper may not have noticed yet that its time is over.
-        if self.standing.poll_changed(self.listener, cx).is_ready()
-            || self.standing.until() <= self.clock.now()
-        {
+        if self.entry.poll_changed(self.listener, cx).is_ready() || self.entry.until() <= self.clock.now() {
             return Poll::Ready(State::Lost);
         }
-        let now = if self.standing.is_in_jeopardy() { State::Jeopardy } else { State::Held };
+        let now = if self.entry.is_in_jeopardy() { State::Jeopardy } else { State::Held };
         if now == self.state { Poll::Ready(now) } else { Poll::Pending }
     }
 }
 
 impl Drop for Until {
     fn drop(&mut self) {
-        self.standing.forget(self.listener);
+        self.entry.forget(self.listener);
     }
 }
 
 impl fmt::Debug for Until {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Until({:?}, {:?})", self.state, self.standing)
+        write!(f, "Until({:?}, {:?})", self.state, self.entry)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 
 use crate::Name;
-use crate::sync::Cell;
+use crate::sync::Mutex;
 
 /// A request that may go out together with others.
 pub trait Errand {
@@ -34,7 +34,7 @@ pub struct Batch<E> {
 /// Gathers requests. One batch is under way at a time.
 pub struct Lane<E> {
     most: usize,
-    queue: Cell<Queue<E>>,
+    queue: Mutex<Queue<E>>,
 }
 
 struct Queue<E> {
@@ -48,7 +48,7 @@ impl<E: Errand> Lane<E> {
     #[must_use]
     pub fn new(most: usize) -> Self {
         let queue = Queue { is_under_way: false, leaves: VecDeque::new(), joins: VecDeque::new() };
-        Self { most, queue: Cell::new(queue) }
+        Self { most, queue: Mutex::new(queue) }
     }
 
     /// Adds a request. If nothing is under way, `send` is called at once; what it begins is then under way until

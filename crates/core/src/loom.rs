@@ -10,18 +10,18 @@ use loom::future::block_on;
 use loom::thread;
 
 use crate::backend::{Claim, Grant, Left, Moment, Reply, Shard, Signals, boot_clock};
-use crate::departure::Departure;
 use crate::registry::Registry;
-use crate::standing::{Footing, Loss, Standing, Turn, next_listener};
+use crate::registry::{Entry, Loss, Stage, Turn, next_listener};
+use crate::shared_leave::SharedLeave;
 use crate::{Kind, Name, Options, SessionId, Token, Weight};
 
 #[test]
 fn a_grant_wakes_a_waiter_that_is_registering() {
     explore("a_grant_wakes_a_waiter_that_is_registering", || {
-        let (registry, standing) = waiting();
-        let id = standing.claim.id;
+        let (registry, entry) = waiting();
+        let id = entry.claim.id;
         let pushing = thread::spawn(move || registry.held(id, grant()));
-        assert_eq!(block_on(poll_fn(|cx| standing.poll_turn(cx))), Turn::Held(grant()));
+        assert_eq!(block_on(poll_fn(|cx| entry.poll_turn(cx))), Turn::Held(grant()));
         pushing.join().unwrap();
     });
 }
@@ -30,11 +30,11 @@ fn a_grant_wakes_a_waiter_that_is_registering() {
 fn a_grant_pushed_before_the_joins_answer_stays() {
     explore("a_grant_pushed_before_the_joins_answer_stays", || {
         let registry = registry();
-        let standing = enter(&registry);
-        let (pusher, id) = (registry.clone(), standing.claim.id);
+        let entry = enter(&registry);
+        let (pusher, id) = (registry.clone(), entry.claim.id);
         let pushing = thread::spawn(move || pusher.held(id, grant()));
-        registry.wait(&standing, Duration::from_secs(60));
-        assert_eq!(block_on(poll_fn(|cx| standing.poll_turn(cx))), Turn::Held(grant()));
+        registry.wait(&entry, Duration::from_secs(60));
+        assert_eq!(block_on(poll_fn(|cx| entry.poll_turn(cx))), Turn::Held(grant()));
         pushing.join().unwrap();
         assert!(registry.due_looks(Moment::NEVER).is_empty(), "no claim waits, so no look is due");
     });
@@ -43,12 +43,12 @@ fn a_grant_pushed_before_the_joins_answer_stays() {
 #[test]
 fn a_loss_reaches_a_listener_that_is_about_to_listen() {
     explore("a_loss_reaches_a_listener_that_is_about_to_listen", || {
-        let (registry, standing) = waiting();
-        let id = standing.claim.id;
+        let (registry, entry) = waiting();
+        let id = entry.claim.id;
         registry.held(id, grant());
         let losing = thread::spawn(move || registry.gone(id));
         let listener = next_listener();
-        assert_eq!(block_on(poll_fn(|cx| standing.poll_lost(listener, cx))), Loss::NotInLine);
+        assert_eq!(block_on(poll_fn(|cx| entry.poll_lost(listener, cx))), Loss::NotInLine);
         losing.join().unwrap();
     });
 }
@@ -57,13 +57,13 @@ fn a_loss_reaches_a_listener_that_is_about_to_listen() {
 fn a_loss_reaches_a_caller_that_waits_for_its_joins_answer() {
     explore("a_loss_reaches_a_caller_that_waits_for_its_joins_answer", || {
         let registry = registry();
-        let standing = enter(&registry);
-        let id = standing.claim.id;
+        let entry = enter(&registry);
+        let id = entry.claim.id;
         let losing = thread::spawn(move || {
             registry.held(id, grant()); // it is granted before the answer to its join comes
             registry.gone(id);
         });
-        let lost = standing.listen();
+        let lost = entry.listen();
         assert_eq!(block_on(poll_fn(|cx| lost.poll(cx))), Loss::NotInLine);
         drop(lost);
         losing.join().unwrap();
@@ -73,11 +73,11 @@ fn a_loss_reaches_a_caller_that_waits_for_its_joins_answer() {
 #[test]
 fn one_of_release_and_loss_gives_the_claim_back() {
     explore("one_of_release_and_loss_gives_the_claim_back", || {
-        let (registry, standing) = waiting();
-        registry.held(standing.claim.id, grant());
-        let kept = standing.clone();
+        let (registry, entry) = waiting();
+        registry.held(entry.claim.id, grant());
+        let kept = entry.clone();
         let keeper = thread::spawn(move || kept.lose(Loss::Deadline).is_some());
-        let user = standing.lose(Loss::Left).is_some();
+        let user = entry.lose(Loss::Left).is_some();
         assert!(keeper.join().unwrap() ^ user, "exactly one of them gives the claim back");
     });
 }
@@ -85,15 +85,15 @@ fn one_of_release_and_loss_gives_the_claim_back() {
 #[test]
 fn a_cancelled_claim_is_left_however_far_its_grant_has_come() {
     explore("a_cancelled_claim_is_left_however_far_its_grant_has_come", || {
-        let (registry, standing) = waiting();
-        let (pusher, id) = (registry.clone(), standing.claim.id);
+        let (registry, entry) = waiting();
+        let (pusher, id) = (registry.clone(), entry.claim.id);
         let pushing = thread::spawn(move || pusher.held(id, grant()));
-        let footing = standing.lose(Loss::Left);
+        let stage = entry.lose(Loss::Left);
         registry.remove(id.number);
         pushing.join().unwrap();
-        assert!(matches!(footing, Some(Footing::Waiting | Footing::Held)), "there is a claim to give back");
-        assert_eq!(standing.stands(), None, "a late grant revives nothing");
-        assert!(registry.roll(|_| Shard(0)).is_empty(), "and it is not renewed");
+        assert!(matches!(stage, Some(Stage::Waiting | Stage::Held)), "there is a claim to give back");
+        assert_eq!(entry.stage(), None, "a late grant revives nothing");
+        assert!(registry.claims_by_shard(|_| Shard(0)).is_empty(), "and it is not renewed");
     });
 }
 
@@ -106,7 +106,7 @@ fn a_claim_entered_while_the_session_ends_is_told() {
         // It is either refused or swept: no claim stays behind in a session that is over.
         let entered = registry.enter(claim(&registry));
         ending.join().unwrap();
-        let loss = entered.map_or_else(Some, |standing| standing.loss());
+        let loss = entered.map_or_else(Some, |entry| entry.loss());
         assert_eq!(loss, Some(Loss::SessionOver));
     });
 }
@@ -116,35 +116,35 @@ fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
     explore("the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes", || {
         let registry = registry();
         registry.hold(&enter(&registry), grant()); // gives the keeper a deadline to watch
-        let _ = crate::at_once::at_once(std::pin::pin!(registry.nudged()));
-        let standing = enter(&registry); // its join is answered with a grant while the keeper computes its next deadline
-        let (holder, soon) = (registry.clone(), standing.clone());
+        let _ = crate::at_once::at_once(std::pin::pin!(registry.wake_ups.nudged()));
+        let entry = enter(&registry); // its join is answered with a grant while the keeper computes its next deadline
+        let (holder, soon) = (registry.clone(), entry.clone());
         registry.keeper_sleeps_until(Moment::NEVER);
         let holding = thread::spawn(move || holder.hold(&soon, grant()));
-        registry.keeper_is_awake();
+        registry.wake_ups.keeper_is_awake();
         registry.overdue(registry.now());
         let wake = registry.keeper_sleeps_until(Moment::NEVER);
         holding.join().unwrap();
-        let nudged = crate::at_once::at_once(std::pin::pin!(registry.nudged())).is_some();
-        assert!(nudged || wake <= standing.until(), "the keeper will not see it end");
+        let nudged = crate::at_once::at_once(std::pin::pin!(registry.wake_ups.nudged())).is_some();
+        assert!(nudged || wake <= entry.until(), "the keeper will not see it end");
     });
 }
 
 #[test]
 fn a_user_hears_of_a_leave_that_the_keeper_takes_up() {
     explore("a_user_hears_of_a_leave_that_the_keeper_takes_up", || {
-        let departure = Arc::new(Departure::new());
+        let leave = Arc::new(SharedLeave::new());
         let leave: Reply<Left> = Box::pin(std::future::pending());
         let mut user = Context::from_waker(Waker::noop());
-        assert!(departure.poll(Some(leave), &mut user).is_pending());
-        let taken_up = departure.clone();
+        assert!(leave.poll(Some(leave), &mut user).is_pending());
+        let taken_over = leave.clone();
         let keeper = thread::spawn(move || {
-            while taken_up.take_up().is_none() {
+            while taken_over.take_over().is_none() {
                 thread::yield_now(); // the user is polling it
             }
-            taken_up.tell(&Ok(Left::Held));
+            taken_over.answered(&Ok(Left::Held));
         });
-        let told = block_on(poll_fn(|cx| departure.poll(None, cx)));
+        let told = block_on(poll_fn(|cx| leave.poll(None, cx)));
         assert_eq!(told.ok(), Some(Left::Held));
         keeper.join().unwrap();
     });
@@ -171,17 +171,17 @@ fn claim(registry: &Registry) -> Claim {
     Claim::new(registry.next_id(), name, Kind::Mutex, Weight::ONE, Weight::ONE)
 }
 
-fn enter(registry: &Registry) -> Arc<Standing> {
-    let standing = registry.enter(claim(registry)).expect("open");
-    registry.extend(&standing, registry.now() + Duration::from_secs(3600));
-    standing
+fn enter(registry: &Registry) -> Arc<Entry> {
+    let entry = registry.enter(claim(registry)).expect("open");
+    registry.extend(&entry, registry.now() + Duration::from_secs(3600));
+    entry
 }
 
-fn waiting() -> (Arc<Registry>, Arc<Standing>) {
+fn waiting() -> (Arc<Registry>, Arc<Entry>) {
     let registry = registry();
-    let standing = enter(&registry);
-    registry.wait(&standing, Duration::from_secs(60));
-    (registry, standing)
+    let entry = enter(&registry);
+    registry.wait(&entry, Duration::from_secs(60));
+    (registry, entry)
 }
 
 fn grant() -> Grant {

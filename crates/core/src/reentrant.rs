@@ -20,16 +20,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::backend::{Moment, Sleep};
-use crate::joint::{Found, Joint, Work};
-use crate::word::Word;
+use crate::progress::Progress;
+use crate::shared_future::{Found, SharedFuture, Work};
 use crate::{Error, ErrorKind, Guard, Mutex, Released, Result, State};
 
 #[derive(Debug, Default)]
 struct Cell {
     held: std::sync::Mutex<Weak<Guard>>,
-    acquire: Joint<Guard>,
+    acquire: SharedFuture<Guard>,
     /// What the store has said to that acquire.
-    word: Word,
+    progress: Progress,
 }
 
 /// A mutex that the same [`Owner`] may lock again while it holds it: the token stays the same.
@@ -136,7 +136,7 @@ impl Reentrant {
         match self.mutex.try_lock().await? {
             Some(guard) => {
                 let first = cell.first(guard);
-                cell.acquire.ring();
+                cell.acquire.wake_all();
                 Ok(Some(first))
             }
             None => self.share(&cell), // another acquire of this owner may have it by now
@@ -164,15 +164,15 @@ impl Reentrant {
         if let Some(again) = self.share(&cell)? {
             return Ok(Some(again));
         }
-        let (asking, clock) = (cell.acquire.ask(), self.mutex.clock());
+        let (caller, clock) = (cell.acquire.ask(), self.mutex.clock());
         let mut late = Sleep::until(&clock, by);
         poll_fn(|cx| {
             loop {
-                asking.listen(cx);
+                caller.listen(cx);
                 if let Some(again) = self.share(&cell)? {
                     return Poll::Ready(Ok(Some(again)));
                 }
-                match asking.find() {
+                match caller.find() {
                     Found::Trouble(error) => return Poll::Ready(Err(error)),
                     Found::InHand => {}
                     Found::Work(mut hand) => match hand.poll(|| self.begin(&cell)) {
@@ -191,20 +191,20 @@ impl Reentrant {
 
     fn begin(&self, cell: &Cell) -> Work<Guard> {
         let mutex = self.mutex.clone();
-        Box::pin(cell.word.of(async move { mutex.lock().await }))
+        Box::pin(cell.progress.of(async move { mutex.lock().await }))
     }
 
     /// The result when the time is over: another owner holds the lock if the store has said so, otherwise the store's
     /// error.
     fn in_vain(&self, cell: &Cell) -> Result<Option<ReentrantGuard>> {
-        let trouble = cell.word.trouble().map(|error| error.during("lock").on(self.mutex.name()));
+        let trouble = cell.progress.trouble().map(|error| error.during("lock").on(self.mutex.name()));
         trouble.map_or(Ok(None), Err)
     }
 
     /// The grant of an acquire of this owner that nobody has polled since it came.
     fn unseen(&self, cell: &Cell) -> Option<ReentrantGuard> {
-        let asking = cell.acquire.ask();
-        let Found::Work(mut hand) = asking.find() else {
+        let caller = cell.acquire.ask();
+        let Found::Work(mut hand) = caller.find() else {
             return None;
         };
         if !hand.has_begun() {

@@ -150,11 +150,11 @@ impl NamedLine {
 
     async fn resize_once(&self, to: Weight) -> Result<()> {
         let from = self.size_now().await?;
-        let (live, name) = (self.client.live(Moment::NEVER).await?, self.name.clone());
+        let (live, name) = (self.client.live_session(Moment::NEVER).await?, self.name.clone());
         let (session, declared) = (live.session.clone(), self.declared.clone());
         let number = declared.next_resize();
         // It is seen through even if nobody awaits the answer, so that this handle learns of the new size too.
-        live.tell(async move {
+        live.carry_out(async move {
             session.resize(&name, from, to).await?;
             declared.resized(number, to);
             Ok(())

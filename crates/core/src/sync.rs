@@ -10,9 +10,9 @@ pub(crate) use imp::atomic::AtomicU64;
 
 /// A mutex without poisoning: nothing here panics while it holds one, and a user's panic must not spread.
 #[derive(Debug)]
-pub(crate) struct Cell<T>(imp::Mutex<T>);
+pub(crate) struct Mutex<T>(imp::Mutex<T>);
 
-impl<T> Cell<T> {
+impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(imp::Mutex::new(value))
     }

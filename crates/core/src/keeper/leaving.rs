@@ -12,16 +12,16 @@ use super::request::Request;
 use crate::Result;
 use crate::at_once::at_once;
 use crate::backend::{Left, Reply};
-use crate::departure::GivenUp;
-use crate::live::Live;
-use crate::pledge::failed_inside;
+use crate::live_session::LiveSession;
+use crate::registry::Entry;
+use crate::shared_leave::GivenUp;
+use crate::shared_task::failed_inside;
 use crate::shield::unharmed;
-use crate::standing::Standing;
 
 /// A leave under way.
 pub(crate) struct Leaving<'a> {
-    live: &'a Live,
-    standing: &'a Arc<Standing>,
+    live: &'a LiveSession,
+    entry: &'a Arc<Entry>,
     /// Until its first poll; after that the departure has it.
     reply: Option<Reply<Left>>,
     confirmed: bool,
@@ -29,13 +29,13 @@ pub(crate) struct Leaving<'a> {
 
 impl<'a> Leaving<'a> {
     /// Sends the leave of a claim that its user has finished with.
-    pub(crate) fn start(live: &'a Live, standing: &'a Arc<Standing>) -> Self {
-        let claim = &standing.claim;
+    pub(crate) fn start(live: &'a LiveSession, entry: &'a Arc<Entry>) -> Self {
+        let claim = &entry.claim;
         let mut reply: Option<Reply<Left>> = None;
         // A panic of the user may be what drops the guard; a second panic would abort the process.
-        unharmed(|| reply = Some(live.session.leave(&claim.name, claim.id, standing.how_to_leave())));
+        unharmed(|| reply = Some(live.session.leave(&claim.name, claim.id, entry.how_to_leave())));
         let reply = reply.or_else(|| Some(Box::pin(std::future::ready(Err(failed_inside())))));
-        Self { live, standing, reply, confirmed: false }
+        Self { live, entry, reply, confirmed: false }
     }
 
     /// The store's answer if it comes at once and is not an error. In all other cases use [`Leaving::answer`].
@@ -55,7 +55,7 @@ impl<'a> Leaving<'a> {
 
     /// The store's answer. After an error, or if this is dropped before the answer, the keeper goes on.
     pub(crate) async fn answer(&mut self) -> Result<Left> {
-        let answer = poll_fn(|cx| self.standing.departure.poll(self.reply.take(), cx)).await;
+        let answer = poll_fn(|cx| self.entry.leave.poll(self.reply.take(), cx)).await;
         self.confirmed = answer.is_ok();
         answer
     }
@@ -63,20 +63,20 @@ impl<'a> Leaving<'a> {
     fn reply(&mut self) -> GivenUp {
         match self.reply.take() {
             Some(reply) => GivenUp::Alone(Some(reply)),
-            None => self.standing.departure.give_up(),
+            None => self.entry.leave.give_up(),
         }
     }
 
     fn hand_over(&self, reply: Option<Reply<Left>>) {
         // No keeper means that the session is closed, and the claim with it.
-        let _ = self.live.keeper.send(Request::SeeThrough { standing: self.standing.clone(), reply });
+        let _ = self.live.keeper.send(Request::SeeThrough { entry: self.entry.clone(), reply });
     }
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         if self.confirmed {
-            self.live.registry.remove(self.standing.claim.id.number);
+            self.live.registry.remove(self.entry.claim.id.number);
             return;
         }
         let GivenUp::Alone(mut reply) = self.reply() else {
@@ -85,7 +85,7 @@ impl Drop for Leaving<'_> {
         let mut answer = None;
         unharmed(|| answer = reply.as_mut().and_then(|reply| at_once(reply.as_mut())));
         match answer {
-            Some(Ok(_)) => drop(self.live.registry.remove(self.standing.claim.id.number)),
+            Some(Ok(_)) => drop(self.live.registry.remove(self.entry.claim.id.number)),
             Some(Err(_)) => self.hand_over(None),
             None => self.hand_over(reply),
         }

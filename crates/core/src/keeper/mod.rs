@@ -35,8 +35,8 @@ use crate::at_once::at_once;
 use crate::backend::{Clock, Left, Moment, Renewal, Reply, Session, Shard, Sight, Signals, Sleep};
 use crate::deadline;
 use crate::limit::Limit;
-use crate::registry::{DueLook, Registry, Wish};
-use crate::standing::{Loss, Standing};
+use crate::registry::{DueLook, EarlyRenewal, Registry};
+use crate::registry::{Entry, Loss};
 use crate::{ClaimId, Error, ErrorKind, Name, Options, Result};
 
 pub(crate) struct Keeper {
@@ -105,7 +105,7 @@ impl Keeper {
     ) -> Self {
         // The session's lease may count from before it was opened, and opening may have taken long.
         let renew_at = asked + ttl_of(&*session) / 3;
-        registry.renews_at(renew_at);
+        registry.wake_ups.keeper_renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
         let renewed_at = asked;
@@ -115,13 +115,13 @@ impl Keeper {
     /// Runs until the other side of `requests` is gone or a close is requested.
     pub(crate) async fn run(mut self, mut requests: UnboundedReceiver<Request>) {
         loop {
-            let wake = self.tend();
+            let wake = self.do_what_is_due();
             let mut sleep = set_alarm(&self.clock, wake);
             drop(self.alarm.take());
             let closing = loop {
                 tokio::select! {
                     request = requests.recv() => match request {
-                        Some(Request::SeeThrough { standing, reply }) => self.see_through(standing, reply),
+                        Some(Request::SeeThrough { entry, reply }) => self.see_through(entry, reply),
                         Some(Request::Close { by, done }) => break Some((by, Some(done))),
                         None => break Some((Limit::after(ttl_of(&*self.session), &self.clock), None)),
                     },
@@ -131,7 +131,7 @@ impl Keeper {
                             break None;
                         }
                     }
-                    () = self.registry.nudged() => break None,
+                    () = self.registry.wake_ups.nudged() => break None,
                     () = &mut sleep => break None,
                 }
             };
@@ -145,34 +145,34 @@ impl Keeper {
     }
 
     /// Does all work that is due, and returns when to come back.
-    fn tend(&mut self) -> Moment {
+    fn do_what_is_due(&mut self) -> Moment {
         if self.registry.is_over() {
             return Moment::NEVER;
         }
-        self.registry.keeper_is_awake();
+        self.registry.wake_ups.keeper_is_awake();
         let now = self.clock.now();
-        for standing in self.registry.overdue(now) {
-            self.lose(standing, now);
+        for entry in self.registry.overdue(now) {
+            self.lose(entry, now);
         }
-        let strays = self.registry.take_strays();
+        let strays = self.registry.strays.take();
         self.give_back(strays);
-        if self.registry.take_unknown_stray() {
+        if self.registry.strays.take_unknown() {
             // A renewal asks about all claims, so there is a pause between two for the sake of strays.
             self.renew_at = self.renew_at.min(self.renewed_at + ttl_of(&*self.session) / 192).max(now);
         }
-        let wish = self.registry.take_wish();
-        if now >= self.renew_at || wish == Some(Wish::RenewAll) {
+        let early = self.registry.wake_ups.take_early_renewal();
+        if now >= self.renew_at || early == Some(EarlyRenewal::All) {
             self.renew_at = now + ttl_of(&*self.session) / 3;
             self.renewed_at = now;
-            self.registry.renews_at(self.renew_at);
-            for standing in self.registry.left_lying(now) {
-                self.lose(standing, now);
+            self.registry.wake_ups.keeper_renews_at(self.renew_at);
+            for entry in self.registry.abandoned_joins(now) {
+                self.lose(entry, now);
             }
-            for (standing, leave) in self.registry.leaves_left_lying(now) {
-                self.see_through(standing, Some(leave));
+            for (entry, leave) in self.registry.abandoned_leaves(now) {
+                self.see_through(entry, Some(leave));
             }
             self.renew(|_| true);
-        } else if self.again_at() <= now || wish.is_some() {
+        } else if self.again_at() <= now || early.is_some() {
             self.renew(|shard| shard.again.as_ref().is_some_and(|again| again.at <= now));
         }
         for look in self.registry.due_looks(now) {
@@ -188,20 +188,20 @@ impl Keeper {
     }
 
     /// A claim that could not be renewed in time is lost, whatever the store thinks. It is given back there too.
-    fn lose(&mut self, standing: Arc<Standing>, now: Moment) {
-        if standing.lose(standing.why_overdue(now)).is_some() {
-            self.see_through(standing, None);
+    fn lose(&mut self, entry: Arc<Entry>, now: Moment) {
+        if entry.lose(entry.why_overdue(now)).is_some() {
+            self.see_through(entry, None);
         }
     }
 
     /// Renews the shards that `which` picks, except those with a renewal under way.
     fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
-        let mut roll = self.registry.roll(|name| self.session.shard(name));
+        let mut by_shard = self.registry.claims_by_shard(|name| self.session.shard(name));
         // A session that needs its own renewals is renewed with nobody in line too.
-        roll.entry(Shard(0)).or_default();
+        by_shard.entry(Shard(0)).or_default();
         // A shard without claims has nothing to retry.
-        self.shards.retain(|shard, renewing| renewing.under_way || roll.contains_key(shard));
-        for (shard, asked) in roll {
+        self.shards.retain(|shard, renewing| renewing.under_way || by_shard.contains_key(shard));
+        for (shard, asked) in by_shard {
             let renewing = self.shards.entry(shard).or_default();
             // The claim's deadline was learnt late, or it was in another shard when its renewal failed
             // and has moved here.
@@ -255,13 +255,13 @@ impl Keeper {
         }
     }
 
-    fn see_through(&mut self, standing: Arc<Standing>, reply: Option<Reply<Left>>) {
-        let id = standing.claim.id;
-        self.leaving.insert(id, standing.claim.name.clone());
+    fn see_through(&mut self, entry: Arc<Entry>, reply: Option<Reply<Left>>) {
+        let id = entry.claim.id;
+        self.leaving.insert(id, entry.claim.name.clone());
         let (session, registry) = (self.session.clone(), self.registry.clone());
         let (clock, options) = (self.clock.clone(), self.options.clone());
         self.start(async move {
-            repeated_leave::until_confirmed(&*session, &registry, &clock, &options, &standing, reply).await;
+            repeated_leave::until_confirmed(&*session, &registry, &clock, &options, &entry, reply).await;
             Done::Left(id)
         });
     }
@@ -303,7 +303,7 @@ impl Keeper {
 
     fn renewed(&mut self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], answer: Result<Renewal>) {
         let now = self.clock.now();
-        self.heed_ttl(now);
+        self.note_ttl(now);
         let renewing = self.shards.entry(shard).or_default();
         renewing.under_way = false;
         let end = || self.registry.first_end(shard, asked);
@@ -345,26 +345,26 @@ impl Keeper {
 
     /// A claim that the store does not have as believed is lost. Whatever stands there instead is given back.
     fn lose_unheld(&mut self, claims: &[ClaimId]) {
-        for standing in self.registry.find(claims.iter()) {
-            if standing.lose(Loss::NotInLine).is_some() {
-                self.see_through(standing, None);
+        for entry in self.registry.find(claims.iter()) {
+            if entry.lose(Loss::NotInLine).is_some() {
+                self.see_through(entry, None);
             }
         }
     }
 
     /// A store may grant another ttl after a reconnect.
-    fn heed_ttl(&mut self, now: Moment) {
+    fn note_ttl(&mut self, now: Moment) {
         let ttl = ttl_of(&*self.session);
         self.registry.set_ttl(ttl);
         self.renew_at = self.renew_at.min(now + ttl / 3);
-        self.registry.renews_at(self.renew_at);
+        self.registry.wake_ups.keeper_renews_at(self.renew_at);
     }
 
     /// Gives back claims of this session that the store has and this client does not know.
     fn give_back(&mut self, strays: Vec<(Name, ClaimId)>) {
         for (name, id) in strays {
             if !self.registry.knows(id) && !self.leaving.contains_key(&id) {
-                self.see_through(Arc::new(Standing::stray(id, name)), None);
+                self.see_through(Arc::new(Entry::stray(id, name)), None);
             }
         }
     }
@@ -374,8 +374,8 @@ impl Keeper {
         let clock = self.clock.clone();
         let leaves_by = by.halved(&clock); // the rest is for the end of the session
         self.registry.begin_closing();
-        for standing in self.registry.lose_all(Loss::Closed) {
-            self.see_through(standing, None);
+        for entry in self.registry.lose_all(Loss::Closed) {
+            self.see_through(entry, None);
         }
         let leaves = async {
             while !self.leaving.is_empty() {

@@ -6,9 +6,9 @@ use super::log;
 use super::timing::{longest_pause, renewal_deadline, ttl_of};
 use crate::backend::{Clock, Left, Reply, Session, Signals, Sleep};
 use crate::deadline;
-use crate::departure::SeenThrough;
+use crate::registry::Entry;
 use crate::registry::Registry;
-use crate::standing::Standing;
+use crate::shared_leave::SeenThrough;
 use crate::{ErrorKind, Options};
 
 /// Waits for `reply`, and repeats the leave for as long as the store may still have the claim.
@@ -17,18 +17,18 @@ pub(super) async fn until_confirmed(
     registry: &Registry,
     clock: &Arc<dyn Clock>,
     options: &Options,
-    standing: &Standing,
+    entry: &Entry,
     mut reply: Option<Reply<Left>>,
 ) {
-    let (name, id) = (&standing.claim.name, standing.claim.id);
-    let surely_over = standing.until().max(clock.now() + ttl_of(session));
+    let (name, id) = (&entry.claim.name, entry.claim.id);
+    let surely_over = entry.until().max(clock.now() + ttl_of(session));
     let longest = longest_pause(options, session);
     let (mut pause, mut was_told) = (options.first_pause.min(longest), false);
-    let _seen_through = SeenThrough(&standing.departure);
+    let _seen_through = SeenThrough(&entry.leave);
     loop {
-        let leave = reply.take().unwrap_or_else(|| session.leave(name, id, standing.how_to_leave()));
+        let leave = reply.take().unwrap_or_else(|| session.leave(name, id, entry.how_to_leave()));
         let answer = deadline::answer_within(clock, renewal_deadline(options, session), leave).await;
-        standing.departure.tell(&answer);
+        entry.leave.answered(&answer);
         match answer {
             Ok(_) => return,
             Err(error) if error.kind() == ErrorKind::Lost => return registry.over(), // and the claim with it

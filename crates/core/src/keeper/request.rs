@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 use crate::Result;
 use crate::backend::{Left, Reply};
 use crate::limit::Limit;
-use crate::standing::Standing;
+use crate::registry::Entry;
 
 /// A request to the keeper.
 pub(crate) enum Request {
     /// See a leave through. Without a reply to wait for, the leave is sent again.
-    SeeThrough { standing: Arc<Standing>, reply: Option<Reply<Left>> },
+    SeeThrough { entry: Arc<Entry>, reply: Option<Reply<Left>> },
     /// Give everything back and end.
     Close { by: Limit, done: oneshot::Sender<Result<()>> },
 }

@@ -3,27 +3,28 @@
 //! One look at a time serves all waiters of a name. If a signal comes for a line during a look, another look follows.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::departed::Departed;
+use super::entry::Entry;
+use super::scatter::Scatter;
 use crate::backend::Moment;
-use crate::standing::Standing;
 use crate::{ClaimId, Name, SessionId};
 
 /// Everything under the registry's lock.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    pub(super) standing: HashMap<u64, Arc<Standing>, BuildHasherDefault<Scatter>>,
-    waiting: HashMap<Name, Waiting>,
+    pub(super) entries: HashMap<u64, Arc<Entry>, BuildHasherDefault<Scatter>>,
+    waiting: HashMap<Name, Waiters>,
     due: BTreeSet<(Moment, Name)>,
     pub(super) departed: Departed,
 }
 
 /// The waiters of one name.
 #[derive(Debug)]
-struct Waiting {
+struct Waiters {
     numbers: BTreeSet<u64>,
     look_at: Moment,
     /// The waiter that warnings are about, the waits that are worth its first and its next warning, and until when
@@ -55,7 +56,7 @@ impl Table {
         at: Moment,
         warn_after: Duration,
     ) -> Moment {
-        let waiting = self.waiting.entry(name.clone()).or_insert_with(|| Waiting::new(warn_after));
+        let waiting = self.waiting.entry(name.clone()).or_insert_with(|| Waiters::new(warn_after));
         waiting.numbers.insert(number);
         let at = at.min(self.warn_at(name));
         self.look_by(name, at);
@@ -85,8 +86,7 @@ impl Table {
     /// When the wait of this name's first waiter becomes worth a warning.
     fn warn_at(&self, name: &Name) -> Moment {
         let waiting = self.waiting.get(name);
-        let first =
-            waiting.and_then(|waiting| self.standing.get(waiting.numbers.first()?).zip(Some(waiting)));
+        let first = waiting.and_then(|waiting| self.entries.get(waiting.numbers.first()?).zip(Some(waiting)));
         first.map_or(Moment::NEVER, |(first, waiting)| {
             (first.since() + waiting.warn_after).max(waiting.quiet_until)
         })
@@ -116,20 +116,20 @@ impl Table {
     }
 
     /// Removes all claims.
-    pub(super) fn clear(&mut self) -> Vec<Arc<Standing>> {
+    pub(super) fn clear(&mut self) -> Vec<Arc<Entry>> {
         self.waiting.clear();
         self.due.clear();
-        self.standing.drain().map(|(_, standing)| standing).collect()
+        self.entries.drain().map(|(_, entry)| entry).collect()
     }
 
     /// Removes a claim.
-    pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Standing>> {
+    pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Entry>> {
         self.stop_waiting(number);
-        let standing = self.standing.remove(&number)?;
-        if standing.has_waited() {
-            self.departed.add(number, standing.claim.name.clone());
+        let entry = self.entries.remove(&number)?;
+        if entry.has_waited() {
+            self.departed.add(number, entry.claim.name.clone());
         }
-        Some(standing)
+        Some(entry)
     }
 
     /// A claim no longer waits, because it is held or gone.
@@ -137,10 +137,10 @@ impl Table {
         if self.waiting.is_empty() {
             return; // the usual case, not worth two look-ups
         }
-        let Some(standing) = self.standing.get(&number) else {
+        let Some(entry) = self.entries.get(&number) else {
             return;
         };
-        let name = &standing.claim.name;
+        let name = &entry.claim.name;
         let Some(waiting) = self.waiting.get_mut(name) else {
             return;
         };
@@ -175,13 +175,13 @@ impl Table {
         let waiting = self.waiting.get_mut(&name)?;
         (waiting.looking, waiting.look_at) = (true, Moment::NEVER);
         let ids = waiting.numbers.iter().map(|&number| ClaimId { session, number }).collect();
-        let first = waiting.numbers.first().and_then(|first| self.standing.get(first));
+        let first = waiting.numbers.first().and_then(|first| self.entries.get(first));
         let warn = first.and_then(|first| waiting.warn(first.claim.id.number, now.since(first.since()), now));
         Some(DueLook { name, waiting: ids, warn })
     }
 }
 
-impl Waiting {
+impl Waiters {
     fn new(warn_after: Duration) -> Self {
         Self {
             numbers: BTreeSet::new(),
@@ -208,31 +208,4 @@ impl Waiting {
         self.quiet_until = now + self.warn_first;
         Some(waited)
     }
-}
-
-/// Core numbers the claims itself, so nobody can choose numbers that collide: scattering them is enough of a hash.
-#[derive(Debug, Default)]
-pub(super) struct Scatter(u64);
-
-impl Hasher for Scatter {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = scatter(self.0 ^ number);
-    }
-}
-
-/// Scatters consecutive numbers over the whole range (the finalizer of SplitMix64).
-pub(super) fn scatter(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

@@ -10,10 +10,10 @@ use crate::at_once::at_once;
 use crate::backend::{Claim, Grant, Leave, Left, Moment, Patience, Place};
 use crate::deadline;
 use crate::keeper::{Leaving, renewal_deadline, ttl_of};
-use crate::live::Live;
-use crate::registry::Wish;
-use crate::standing::{Footing, Listening, Loss, Standing, Turn};
-use crate::{Error, ErrorKind, Options, Result, shield, word};
+use crate::live_session::LiveSession;
+use crate::registry::EarlyRenewal;
+use crate::registry::{Entry, Loss, LossListener, Stage, Turn};
+use crate::{Error, ErrorKind, Options, Result, progress, shield};
 
 /// The outcome of a join.
 #[derive(Clone, Copy, Debug)]
@@ -44,14 +44,14 @@ const MOST_ABSENCES: u32 = 8;
 
 /// What an acquire remembers of unanswered joins, from one claim to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Trying {
+pub(crate) struct Retries {
     give_up: Option<Moment>,
     pause: Option<Duration>,
     trouble: Option<Error>,
     absences: u32,
 }
 
-impl Trying {
+impl Retries {
     /// How long to pause this time. Each pause is twice as long as the one before.
     fn pause(&mut self, options: &Options) -> Duration {
         let pause = self.pause.unwrap_or(options.first_pause);
@@ -62,7 +62,7 @@ impl Trying {
     /// The user came this late after it was to be woken. That time does not count, because the user was away and not
     /// the store. If it was away for longer than a command may take, nobody knows since when, so the store gets its
     /// full time again.
-    fn heed(&mut self, late: Duration, live: &Live) {
+    fn excuse(&mut self, late: Duration, live: &LiveSession) {
         if late >= live.claim_deadline() && self.absences < MOST_ABSENCES {
             let trouble = self.trouble.take();
             *self = Self { trouble, absences: self.absences + 1, ..Self::default() };
@@ -77,28 +77,28 @@ type Joining<'a> = Pin<Box<dyn Future<Output = Result<Place>> + Send + 'a>>;
 
 /// One claim of this client, and the duty to give it back.
 #[derive(Debug)]
-pub(crate) struct Stake {
-    pub(crate) live: Arc<Live>,
-    pub(crate) standing: Arc<Standing>,
+pub(crate) struct OwnedClaim {
+    pub(crate) live: Arc<LiveSession>,
+    pub(crate) entry: Arc<Entry>,
 }
 
-impl Stake {
+impl OwnedClaim {
     /// Enters a claim, unless its session is over. Nothing is sent.
-    pub(crate) fn new(live: Arc<Live>, claim: Claim) -> Result<Self, Loss> {
-        let standing = live.registry.enter(claim)?;
-        Ok(Self { live, standing })
+    pub(crate) fn new(live: Arc<LiveSession>, claim: Claim) -> Result<Self, Loss> {
+        let entry = live.registry.enter(claim)?;
+        Ok(Self { live, entry })
     }
 
     /// Joins the line. A join without an answer is repeated, until `by` or the deadline of one command.
-    pub(crate) async fn join(&self, patience: Patience, by: Moment, trying: &mut Trying) -> Result<Joined> {
+    pub(crate) async fn join(&self, patience: Patience, by: Moment, retries: &mut Retries) -> Result<Joined> {
         let asked = self.live.clock.now();
-        self.standing.is_over_at(asked + ttl_of(&*self.live.session));
-        self.standing.ask();
-        let mut joining = self.live.session.join(&self.standing.claim, patience);
+        self.entry.is_over_at(asked + ttl_of(&*self.live.session));
+        self.entry.ask();
+        let mut joining = self.live.session.join(&self.entry.claim, patience);
         match at_once(joining.as_mut()) {
             Some(Ok(place)) => Ok(self.joined(place, asked)),
             // Boxed, so that an acquire that is answered at once does not pay for all that can happen to the others.
-            answer => Box::pin(self.join_in_time(asked, (joining, answer), patience, by, trying)).await,
+            answer => Box::pin(self.join_in_time(asked, (joining, answer), patience, by, retries)).await,
         }
     }
 
@@ -109,7 +109,7 @@ impl Stake {
         first: (Joining<'a>, Option<Result<Place>>),
         patience: Patience,
         by: Moment,
-        trying: &mut Trying,
+        retries: &mut Retries,
     ) -> Result<Joined> {
         let (live, clock) = (&*self.live, &self.live.clock);
         // After this moment the claim's lease may have ended in the store. Another join would make it stand there
@@ -121,7 +121,7 @@ impl Stake {
         let (mut begun, mut is_repeated) = (asked, false);
         let (mut joining, mut first_answer) = first;
         loop {
-            let give_up = *trying.give_up.get_or_insert(begun + live.options.command_deadline);
+            let give_up = *retries.give_up.get_or_insert(begun + live.options.command_deadline);
             let give_up = give_up.min(by);
             let answer = match first_answer.take() {
                 Some(answer) => Some(Ok(answer)),
@@ -130,51 +130,50 @@ impl Stake {
                     deadline::by(clock, |_| give_up.min(over()), joining).await
                 }
             };
-            let is_believed =
-                |place| !is_repeated || clock.now() < over() && !self.standing.contradicts(place);
+            let is_believed = |place| !is_repeated || clock.now() < over() && !self.entry.contradicts(place);
             if let Some(Ok(Ok(place))) = &answer
                 && is_believed(place)
             {
                 return Ok(self.joined(*place, clock.now()));
             }
-            trying.heed(clock.now().since(give_up.min(over()).max(begun)), live);
+            retries.excuse(clock.now().since(give_up.min(over()).max(begun)), live);
             let error = match answer {
                 Some(Ok(Ok(_))) => return Ok(Joined::TooLate),
                 Some(Ok(Err(error))) => error,
                 Some(Err(gone)) => return Ok(gone),
                 // Prefer the previous error over "no answer": it says more.
-                None => trying.trouble.take().unwrap_or_else(deadline::no_answer),
+                None => retries.trouble.take().unwrap_or_else(deadline::no_answer),
             };
             if !is_unknown(&error) {
-                self.standing.answered();
+                self.entry.answered();
                 self.forget();
                 return Err(error);
             }
-            if let Some(loss) = self.standing.loss() {
+            if let Some(loss) = self.entry.loss() {
                 return Ok(Joined::lost(loss)); // its session ended in the meantime, or is being closed
             }
-            let again_at = clock.now() + trying.pause(&live.options);
-            if !error.can_retry() || again_at >= trying.give_up.unwrap_or(by).min(by) {
+            let again_at = clock.now() + retries.pause(&live.options);
+            if !error.can_retry() || again_at >= retries.give_up.unwrap_or(by).min(by) {
                 return Err(error);
             }
-            let name = &self.standing.claim.name;
+            let name = &self.entry.claim.name;
             shield::unharmed(
                 || tracing::debug!(lock.name = %name, %error, "could not join the line of this lock, retrying"),
             );
-            word::had(&error);
-            trying.trouble = Some(error);
+            progress::failed(&error);
+            retries.trouble = Some(error);
             let wake_at = again_at.min(over());
             let lost = self.lost_by(wake_at).await;
             (begun, is_repeated) = (clock.now(), true);
-            trying.heed(begun.since(wake_at), live);
+            retries.excuse(begun.since(wake_at), live);
             if let Some(loss) = lost {
                 return Ok(Joined::lost(loss)); // it was evicted in the meantime, or is being closed
             }
             if begun >= over() {
                 return Ok(Joined::TooLate);
             }
-            self.standing.ask();
-            joining = live.session.join(&self.standing.claim, patience);
+            self.entry.ask();
+            joining = live.session.join(&self.entry.claim, patience);
         }
     }
 
@@ -186,10 +185,10 @@ impl Stake {
         join: impl Future<Output = T>,
     ) -> Result<T, Joined> {
         let mut join = pin!(join);
-        let mut lost: Option<Listening<'_>> = None; // not needed while a store answers at once
+        let mut lost: Option<LossListener<'_>> = None; // not needed while a store answers at once
         poll_fn(|cx| {
             if lost.is_some() {
-                if let Some(loss) = self.standing.loss() {
+                if let Some(loss) = self.entry.loss() {
                     return Poll::Ready(Err(Joined::lost(loss)));
                 }
                 if self.live.clock.now() >= over() {
@@ -199,7 +198,7 @@ impl Stake {
             match join.as_mut().poll(cx) {
                 Poll::Ready(answer) => Poll::Ready(Ok(answer)),
                 Poll::Pending => {
-                    let lost = lost.get_or_insert_with(|| self.standing.listen());
+                    let lost = lost.get_or_insert_with(|| self.entry.listen());
                     lost.poll(cx).map(|loss| Err(Joined::lost(loss)))
                 }
             }
@@ -209,21 +208,21 @@ impl Stake {
 
     /// Waits until `at`. Returns why the claim is lost, if that happens earlier.
     async fn lost_by(&self, at: Moment) -> Option<Loss> {
-        let lost = self.standing.listen();
+        let lost = self.entry.listen();
         deadline::by(&self.live.clock, |_| at, poll_fn(|cx| lost.poll(cx))).await
     }
 
     /// The claim's turn, or its end; `None` if `by` comes first.
     pub(crate) async fn turn(&self, by: Moment) -> Option<Turn> {
-        deadline::by(&self.live.clock, |_| by, poll_fn(|cx| self.standing.poll_turn(cx))).await
+        deadline::by(&self.live.clock, |_| by, poll_fn(|cx| self.entry.poll_turn(cx))).await
     }
 
     /// Renews a grant before it is handed out at `at`, if its deadline is nearly over because the answer came late or
     /// the store was away. It waits no longer than `by` and the time limit of a renewal. Returns why the claim is
     /// gone, if it is.
     pub(crate) async fn freshen(&self, at: Moment, by: Moment) -> Option<Loss> {
-        match self.live.registry.is_nearly_over(&self.standing, at) {
-            true => Box::pin(self.freshened(by)).await, // boxed because it is rare: see `Client::live`
+        match self.live.registry.is_nearly_over(&self.entry, at) {
+            true => Box::pin(self.freshened(by)).await, // boxed because it is rare: see `Client::live_session`
             false => None,
         }
     }
@@ -233,9 +232,9 @@ impl Stake {
         let renewed = async {
             loop {
                 let next = registry.next_renewal(); // listens from now on
-                registry.wish(Wish::RenewShort);
+                registry.wake_ups.renew_early(EarlyRenewal::Short);
                 shield::around(next).await;
-                if self.standing.loss().is_some() || !registry.is_nearly_over(&self.standing, clock.now()) {
+                if self.entry.loss().is_some() || !registry.is_nearly_over(&self.entry, clock.now()) {
                     return;
                 }
             }
@@ -248,7 +247,7 @@ impl Stake {
     /// Why it cannot be trusted any more, if so. A claim that is lost by the clock stays lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.lapse(self.live.clock.now());
-        self.standing.loss()
+        self.entry.loss()
     }
 
     /// Leaves, and waits for the store to confirm it.
@@ -257,11 +256,11 @@ impl Stake {
             |loss: Loss| Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason()));
         let now = self.live.clock.now();
         self.lapse(now);
-        if self.standing.lose(Loss::Left).is_none() {
-            return Err(lost(self.standing.loss().unwrap_or(Loss::NotInLine)));
+        if self.entry.lose(Loss::Left).is_none() {
+            return Err(lost(self.entry.loss().unwrap_or(Loss::NotInLine)));
         }
-        self.standing.is_over_at(now + self.live.claim_deadline());
-        let mut leaving = Leaving::start(&self.live, &self.standing);
+        self.entry.is_over_at(now + self.live.claim_deadline());
+        let mut leaving = Leaving::start(&self.live, &self.entry);
         let left = match leaving.answer_at_once() {
             Some(left) => left,
             // Boxed, so that a release that is answered at once does not pay for it.
@@ -275,22 +274,22 @@ impl Stake {
 
     /// If the claim's time is over at `now`, it is lost and given back.
     fn lapse(&self, now: Moment) {
-        if self.standing.until() <= now && self.standing.lose(self.standing.why_overdue(now)).is_some() {
-            drop(Leaving::start(&self.live, &self.standing));
+        if self.entry.until() <= now && self.entry.lose(self.entry.why_overdue(now)).is_some() {
+            drop(Leaving::start(&self.live, &self.entry));
         }
     }
 
     fn joined(&self, place: Place, at: Moment) -> Joined {
-        self.standing.answered();
+        self.entry.answered();
         let registry = &self.live.registry;
         match place {
             Place::Held { grant, until } => {
-                registry.extend(&self.standing, until);
-                registry.hold(&self.standing, grant).map_or(Joined::Held { grant, at }, Joined::lost)
+                registry.extend(&self.entry, until);
+                registry.hold(&self.entry, grant).map_or(Joined::Held { grant, at }, Joined::lost)
             }
             Place::Waiting { until, look_in } => {
-                registry.extend(&self.standing, until);
-                registry.wait(&self.standing, look_in);
+                registry.extend(&self.entry, until);
+                registry.wait(&self.entry, look_in);
                 Joined::Waiting
             }
             Place::Refused => {
@@ -306,28 +305,26 @@ impl Stake {
 
     /// Forgets a claim of which nothing is in the store. If an earlier join of it got no answer, this does nothing.
     fn forget(&self) {
-        if self.standing.how_to_leave() == Leave::Done {
-            self.live.registry.remove(self.standing.claim.id.number);
-            self.standing.lose(Loss::Left);
+        if self.entry.how_to_leave() == Leave::Done {
+            self.live.registry.remove(self.entry.claim.id.number);
+            self.entry.lose(Loss::Left);
         }
     }
 }
 
-impl Drop for Stake {
+impl Drop for OwnedClaim {
     fn drop(&mut self) {
-        match self.standing.lose(Loss::Left) {
-            Some(footing) => {
-                if footing == Footing::Waiting {
-                    self.live.registry.stop_waiting(self.standing.claim.id.number);
+        match self.entry.lose(Loss::Left) {
+            Some(stage) => {
+                if stage == Stage::Waiting {
+                    self.live.registry.stop_waiting(self.entry.claim.id.number);
                 }
-                drop(Leaving::start(&self.live, &self.standing));
+                drop(Leaving::start(&self.live, &self.entry));
             }
             // Its leave was handled when it was lost. But a join that was still on its way may have arrived after
             // that leave; from now on no other join can.
-            None if self.standing.loss() != Some(Loss::Left)
-                && self.standing.how_to_leave() == Leave::Void =>
-            {
-                drop(Leaving::start(&self.live, &self.standing));
+            None if self.entry.loss() != Some(Loss::Left) && self.entry.how_to_leave() == Leave::Void => {
+                drop(Leaving::start(&self.live, &self.entry));
             }
             None => {}
         }

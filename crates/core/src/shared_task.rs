@@ -11,32 +11,32 @@ use tokio::task::AbortHandle;
 use crate::keeper;
 use crate::{Error, ErrorKind, Result, shield};
 
-/// The promise of a result.
+/// Each handle leads to the same result.
 #[derive(Clone, Debug)]
-pub(crate) struct Pledge<T> {
-    told: watch::Receiver<Option<Result<T>>>,
+pub(crate) struct SharedTask<T> {
+    reported: watch::Receiver<Option<Result<T>>>,
     work: Option<AbortHandle>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Pledge<T> {
+impl<T: Clone + Send + Sync + 'static> SharedTask<T> {
     /// Begins the work.
     pub(crate) fn begin(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<Self> {
-        let (tell, told) = watch::channel(None);
+        let (report, reported) = watch::channel(None);
         let task = keeper::handle()?.spawn(async move {
             let result = work.await;
-            tell.send_replace(Some(result));
+            report.send_replace(Some(result));
         });
-        Ok(Self { told, work: Some(task.abort_handle()) })
+        Ok(Self { reported, work: Some(task.abort_handle()) })
     }
 
     /// A result that needs no work.
-    pub(crate) fn kept(result: T) -> Self {
-        Self { told: watch::channel(Some(Ok(result))).1, work: None }
+    pub(crate) fn done(result: T) -> Self {
+        Self { reported: watch::channel(Some(Ok(result))).1, work: None }
     }
 
     /// Its result.
     pub(crate) async fn result(mut self) -> Result<T> {
-        match shield::around(self.told.wait_for(Option::is_some)).await {
+        match shield::around(self.reported.wait_for(Option::is_some)).await {
             Ok(result) => result.clone().unwrap_or_else(|| Err(failed_inside())),
             Err(_) => Err(failed_inside()),
         }
@@ -44,21 +44,21 @@ impl<T: Clone + Send + Sync + 'static> Pledge<T> {
 
     /// The result, if it is there and not an error.
     pub(crate) fn outcome(&self) -> Option<T> {
-        self.told.borrow().clone()?.ok()
+        self.reported.borrow().clone()?.ok()
     }
 
     /// Whether it is still under way.
     pub(crate) fn is_under_way(&self) -> bool {
-        self.told.borrow().is_none() && self.told.has_changed().is_ok()
+        self.reported.borrow().is_none() && self.reported.has_changed().is_ok()
     }
 
     /// Whether it ended with an error or without a result.
     pub(crate) fn has_failed(&self) -> bool {
-        !self.is_under_way() && !matches!(&*self.told.borrow(), Some(Ok(_)))
+        !self.is_under_way() && !matches!(&*self.reported.borrow(), Some(Ok(_)))
     }
 
     /// Cancels the work.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn cancel(&self) {
         if let Some(work) = &self.work {
             work.abort();
         }

@@ -1,4 +1,4 @@
-//! One claim of this client, from before its join is sent until it has left.
+//! The entry of one claim of this client, from before its join is sent until it has left.
 //!
 //! The stages are joining → waiting → held → gone, and never back. The join's reply, a pushed grant, a look, a
 //! renewal and the keeper's deadline all report here, in any order. The first report that moves the claim on counts,
@@ -9,15 +9,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use super::loss::Loss;
 use crate::backend::{Claim, Grant, Leave, Left, Moment, Place, Reply};
-use crate::departure::Departure;
-use crate::sync::Cell;
+use crate::shared_leave::SharedLeave;
+use crate::sync::Mutex;
 use crate::{ClaimId, Kind, Name, Token, Weight, shield};
 
-pub(crate) struct Standing {
+pub(crate) struct Entry {
     pub(crate) claim: Claim,
     /// The number of hints for its line when it was entered.
-    pub(crate) heard: u32,
+    pub(crate) hints_at_entry: u32,
     /// When it began to wait.
     since: AtomicU64,
     /// Until when the store keeps it, less the margin for clock drift.
@@ -32,12 +33,12 @@ pub(crate) struct Standing {
     answered: AtomicU32,
     /// It was lost while a join was being sent or about to be sent.
     lost_joining: AtomicBool,
-    stage: Cell<Stage>,
+    life: Mutex<Life>,
     /// Its leave, while its user waits for the answer.
-    pub(crate) departure: Departure,
+    pub(crate) leave: SharedLeave,
 }
 
-enum Stage {
+enum Life {
     Joining(Option<Waker>),
     Waiting(Option<Waker>),
     Held { grant: Grant, listeners: BTreeMap<u64, (Hears, Waker)> },
@@ -60,42 +61,11 @@ pub(crate) enum Turn {
     Gone(Loss),
 }
 
-/// Why a claim is no longer held or waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// Its user gave it back.
-    Left,
-    /// The store does not know it any more.
-    NotInLine,
-    /// No renewal reached the store in time.
-    Deadline,
-    /// It was held for longer than `max_hold`.
-    MaxHold,
-    /// The session ended, and all of its claims with it.
-    SessionOver,
-    /// Its `Locks` was closed.
-    Closed,
-}
-
-impl Loss {
-    /// The reason, as the end of a sentence about the lock.
-    pub(crate) fn reason(self) -> &'static str {
-        match self {
-            Self::Left => "it was given back",
-            Self::NotInLine => "the store no longer has it: it was evicted, or its lease ended there",
-            Self::Deadline => "no renewal reached the store before its lease could end there",
-            Self::MaxHold => "it was held for longer than max_hold allows",
-            Self::SessionOver => "the store ended the session it belonged to",
-            Self::Closed => "its Locks was closed",
-        }
-    }
-}
-
-impl Standing {
-    pub(crate) fn new(claim: Claim, heard: u32) -> Self {
+impl Entry {
+    pub(crate) fn new(claim: Claim, hints_at_entry: u32) -> Self {
         Self {
             claim,
-            heard,
+            hints_at_entry,
             since: AtomicU64::new(0),
             until: AtomicU64::new(0),
             latest: AtomicU64::new(u64::MAX),
@@ -104,8 +74,8 @@ impl Standing {
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
             lost_joining: AtomicBool::new(false),
-            stage: Cell::new(Stage::Joining(None)),
-            departure: Departure::new(),
+            life: Mutex::new(Life::Joining(None)),
+            leave: SharedLeave::new(),
         }
     }
 
@@ -132,17 +102,17 @@ impl Standing {
     }
 
     /// The time for its join is over, and its user has not noticed: its future is not polled.
-    pub(crate) fn is_left_lying(&self, now: Moment) -> bool {
-        self.is_waited_for_no_more(now) && self.stands() == Some(Footing::Joining)
+    pub(crate) fn is_join_abandoned(&self, now: Moment) -> bool {
+        self.is_given_up(now) && self.stage() == Some(Stage::Joining)
     }
 
     /// Takes its leave, if its user would have given up by now and has not come back. Before that the user may just
     /// be waiting to be woken.
-    pub(crate) fn take_up_leave(&self, now: Moment) -> Option<Reply<Left>> {
-        if self.is_waited_for_no_more(now) { self.departure.take_up() } else { None }
+    pub(crate) fn take_over_leave(&self, now: Moment) -> Option<Reply<Left>> {
+        if self.is_given_up(now) { self.leave.take_over() } else { None }
     }
 
-    fn is_waited_for_no_more(&self, now: Moment) -> bool {
+    fn is_given_up(&self, now: Moment) -> bool {
         let over = self.over.load(Ordering::Acquire);
         over > 0 && over <= now.as_nanos()
     }
@@ -173,8 +143,8 @@ impl Standing {
         if self.jeopardy.swap(jeopardy, Ordering::AcqRel) == jeopardy {
             return; // the usual case: nothing has changed
         }
-        let wakers: Vec<Waker> = match &*self.stage.lock() {
-            Stage::Held { listeners, .. } => {
+        let wakers: Vec<Waker> = match &*self.life.lock() {
+            Life::Held { listeners, .. } => {
                 let meant = listeners.values().filter(|(hears, _)| *hears == Hears::Change);
                 meant.map(|(_, waker)| waker.clone()).collect()
             }
@@ -220,8 +190,8 @@ impl Standing {
     /// Its token, if it holds and an older join of it may still be on its way. If the store has forgotten the claim,
     /// that join makes it stand there anew, where it does not hold, or holds under another token.
     pub(crate) fn doubtful(&self) -> Option<Token> {
-        match &*self.stage.lock() {
-            Stage::Held { grant, .. } if !self.is_all_answered() => Some(grant.token),
+        match &*self.life.lock() {
+            Life::Held { grant, .. } if !self.is_all_answered() => Some(grant.token),
             _ => None,
         }
     }
@@ -238,37 +208,37 @@ impl Standing {
     /// Its join was answered: it waits in line. A grant that was pushed before that answer stays.
     pub(crate) fn wait(&self, now: Moment) {
         self.since.store(now.as_nanos(), Ordering::Release);
-        let mut stage = self.stage.lock();
-        if let Stage::Joining(waker) = &mut *stage {
-            *stage = Stage::Waiting(waker.take());
+        let mut life = self.life.lock();
+        if let Life::Joining(waker) = &mut *life {
+            *life = Life::Waiting(waker.take());
         } else if seeded!("an_answer_forgets_the_grant") {
-            *stage = Stage::Waiting(None);
+            *life = Life::Waiting(None);
         }
     }
 
     /// Whether the answer to a repeated join contradicts what was pushed before: that grant may be over.
     pub(crate) fn contradicts(&self, place: &Place) -> bool {
-        match (&*self.stage.lock(), place) {
-            (Stage::Held { grant: pushed, .. }, Place::Held { grant, .. }) => grant.token != pushed.token,
-            (Stage::Held { .. }, _) => true,
+        match (&*self.life.lock(), place) {
+            (Life::Held { grant: pushed, .. }, Place::Held { grant, .. }) => grant.token != pushed.token,
+            (Life::Held { .. }, _) => true,
             _ => false,
         }
     }
 
     /// It has its turn, and may be held until `latest`. Returns why it is gone, if it is.
     pub(crate) fn hold(&self, grant: Grant, latest: Moment) -> Option<Loss> {
-        let mut stage = self.stage.lock();
-        if seeded!("a_late_grant_revives") && matches!(&*stage, Stage::Gone(_)) {
-            *stage = Stage::Waiting(None);
+        let mut life = self.life.lock();
+        if seeded!("a_late_grant_revives") && matches!(&*life, Life::Gone(_)) {
+            *life = Life::Waiting(None);
         }
-        let waker = match &mut *stage {
-            Stage::Joining(waker) | Stage::Waiting(waker) => waker.take(),
-            Stage::Held { .. } => return None,
-            Stage::Gone(loss) => return Some(*loss),
+        let waker = match &mut *life {
+            Life::Joining(waker) | Life::Waiting(waker) => waker.take(),
+            Life::Held { .. } => return None,
+            Life::Gone(loss) => return Some(*loss),
         };
         self.latest.store(latest.as_nanos(), Ordering::Release);
-        *stage = Stage::Held { grant, listeners: BTreeMap::new() };
-        drop(stage); // a waker may run anything
+        *life = Life::Held { grant, listeners: BTreeMap::new() };
+        drop(life); // a waker may run anything
         if !seeded!("a_grant_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
         }
@@ -276,53 +246,53 @@ impl Standing {
     }
 
     /// It is over. Returns what it was before, unless it was over already.
-    pub(crate) fn lose(&self, loss: Loss) -> Option<Footing> {
+    pub(crate) fn lose(&self, loss: Loss) -> Option<Stage> {
         self.lose_if(loss, |_| true)
     }
 
     /// It is over unless it holds. Returns what it was before, unless it holds or was over already.
-    pub(crate) fn lose_unheld(&self, loss: Loss) -> Option<Footing> {
-        self.lose_if(loss, |stage| !matches!(stage, Stage::Held { .. }))
+    pub(crate) fn lose_unheld(&self, loss: Loss) -> Option<Stage> {
+        self.lose_if(loss, |life| !matches!(life, Life::Held { .. }))
     }
 
-    fn lose_if(&self, loss: Loss, is_meant: impl FnOnce(&Stage) -> bool) -> Option<Footing> {
-        let mut stage = self.stage.lock();
-        if matches!(&*stage, Stage::Gone(_)) && !seeded!("two_may_lose_a_claim") {
+    fn lose_if(&self, loss: Loss, is_meant: impl FnOnce(&Life) -> bool) -> Option<Stage> {
+        let mut life = self.life.lock();
+        if matches!(&*life, Life::Gone(_)) && !seeded!("two_may_lose_a_claim") {
             return None;
         }
-        if !is_meant(&stage) {
+        if !is_meant(&life) {
             return None;
         }
-        let before = std::mem::replace(&mut *stage, Stage::Gone(loss));
-        drop(stage); // a waker may run anything
-        let (footing, waker, listeners) = match before {
-            Stage::Joining(waker) => (Footing::Joining, waker, BTreeMap::new()),
-            Stage::Waiting(waker) => (Footing::Waiting, waker, BTreeMap::new()),
-            Stage::Held { listeners, .. } => (Footing::Held, None, listeners),
-            Stage::Gone(_) => (Footing::Held, None, BTreeMap::new()),
+        let before = std::mem::replace(&mut *life, Life::Gone(loss));
+        drop(life); // a waker may run anything
+        let (stage, waker, listeners) = match before {
+            Life::Joining(waker) => (Stage::Joining, waker, BTreeMap::new()),
+            Life::Waiting(waker) => (Stage::Waiting, waker, BTreeMap::new()),
+            Life::Held { listeners, .. } => (Stage::Held, None, listeners),
+            Life::Gone(_) => (Stage::Held, None, BTreeMap::new()),
         };
-        if footing == Footing::Joining {
+        if stage == Stage::Joining {
             self.lost_joining.store(true, Ordering::Release);
         }
         if loss != Loss::Left {
-            shield::unharmed(|| self.tell(footing, loss));
+            shield::unharmed(|| self.tell(stage, loss));
         }
         if seeded!("a_loss_wakes_nobody") {
-            return Some(footing);
+            return Some(stage);
         }
         let listeners = listeners.into_values().map(|(_, waker)| waker);
         waker.into_iter().chain(listeners).for_each(shield::wake);
-        Some(footing)
+        Some(stage)
     }
 
     /// Logs every hold that ends against its user's will.
-    fn tell(&self, footing: Footing, loss: Loss) {
+    fn tell(&self, stage: Stage, loss: Loss) {
         let (name, reason) = (&self.claim.name, loss.reason());
-        match (footing, loss) {
-            (Footing::Held, Loss::Closed) => {
+        match (stage, loss) {
+            (Stage::Held, Loss::Closed) => {
                 tracing::debug!(lock.name = %name, reason, "the lock was lost");
             }
-            (Footing::Held, _) => tracing::warn!(lock.name = %name, reason, "the lock was lost"),
+            (Stage::Held, _) => tracing::warn!(lock.name = %name, reason, "the lock was lost"),
             _ => tracing::debug!(lock.name = %name, reason, "the place in line was lost"),
         }
     }
@@ -330,13 +300,13 @@ impl Standing {
     /// Ready when it is held or gone.
     pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<Turn> {
         let own = cx.waker().clone(); // before the lock: it may run anything
-        let mut stage = self.stage.lock();
-        let before = match &mut *stage {
-            Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own),
-            Stage::Held { grant, .. } => return Poll::Ready(Turn::Held(*grant)),
-            Stage::Gone(loss) => return Poll::Ready(Turn::Gone(*loss)),
+        let mut life = self.life.lock();
+        let before = match &mut *life {
+            Life::Joining(waker) | Life::Waiting(waker) => waker.replace(own),
+            Life::Held { grant, .. } => return Poll::Ready(Turn::Held(*grant)),
+            Life::Gone(loss) => return Poll::Ready(Turn::Gone(*loss)),
         };
-        drop(stage);
+        drop(life);
         drop(before); // may be the last handle of a task and drop all that the task holds
         Poll::Pending
     }
@@ -353,33 +323,33 @@ impl Standing {
 
     fn poll_listening(&self, listener: u64, hears: Hears, cx: &mut Context<'_>) -> Poll<Loss> {
         let own = cx.waker().clone(); // before the lock: it may run anything
-        let mut stage = self.stage.lock();
-        let before = match &mut *stage {
-            Stage::Gone(loss) => return Poll::Ready(*loss),
-            Stage::Held { listeners, .. } => listeners.insert(listener, (hears, own)).map(|(_, waker)| waker),
-            Stage::Joining(_) if seeded!("a_loss_reaches_no_joiner") => None,
-            Stage::Joining(waker) | Stage::Waiting(waker) => waker.replace(own), // its one user, whom a grant wakes too
+        let mut life = self.life.lock();
+        let before = match &mut *life {
+            Life::Gone(loss) => return Poll::Ready(*loss),
+            Life::Held { listeners, .. } => listeners.insert(listener, (hears, own)).map(|(_, waker)| waker),
+            Life::Joining(_) if seeded!("a_loss_reaches_no_joiner") => None,
+            Life::Joining(waker) | Life::Waiting(waker) => waker.replace(own), // its one user, whom a grant wakes too
         };
-        drop(stage);
+        drop(life);
         drop(before);
         Poll::Pending
     }
 
     /// This listener is no longer interested.
     pub(crate) fn forget(&self, listener: u64) {
-        let mut stage = self.stage.lock();
-        let before = match &mut *stage {
-            Stage::Held { listeners, .. } => listeners.remove(&listener).map(|(_, waker)| waker),
-            Stage::Joining(waker) => waker.take(), // otherwise its grant would wake the task that brings that grant
+        let mut life = self.life.lock();
+        let before = match &mut *life {
+            Life::Held { listeners, .. } => listeners.remove(&listener).map(|(_, waker)| waker),
+            Life::Joining(waker) => waker.take(), // otherwise its grant would wake the task that brings that grant
             _ => None,
         };
-        drop(stage);
+        drop(life);
         drop(before);
     }
 
     /// Listens for its loss, in whatever stage it is, until the result is dropped.
-    pub(crate) fn listen(&self) -> Listening<'_> {
-        Listening { standing: self, listener: next_listener() }
+    pub(crate) fn listen(&self) -> LossListener<'_> {
+        LossListener { entry: self, listener: next_listener() }
     }
 
     /// Why it is overdue at `now`.
@@ -389,19 +359,19 @@ impl Standing {
 
     /// Why it is gone, if it is.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        match &*self.stage.lock() {
-            Stage::Gone(loss) => Some(*loss),
+        match &*self.life.lock() {
+            Life::Gone(loss) => Some(*loss),
             _ => None,
         }
     }
 
     /// Its stage; `None` when it is gone.
-    pub(crate) fn stands(&self) -> Option<Footing> {
-        match &*self.stage.lock() {
-            Stage::Joining(_) => Some(Footing::Joining),
-            Stage::Waiting(_) => Some(Footing::Waiting),
-            Stage::Held { .. } => Some(Footing::Held),
-            Stage::Gone(_) => None,
+    pub(crate) fn stage(&self) -> Option<Stage> {
+        match &*self.life.lock() {
+            Life::Joining(_) => Some(Stage::Joining),
+            Life::Waiting(_) => Some(Stage::Waiting),
+            Life::Held { .. } => Some(Stage::Held),
+            Life::Gone(_) => None,
         }
     }
 }
@@ -418,41 +388,34 @@ pub(crate) fn next_listener() -> u64 {
 }
 
 /// A listener for the loss of a claim.
-pub(crate) struct Listening<'a> {
-    standing: &'a Standing,
+pub(crate) struct LossListener<'a> {
+    entry: &'a Entry,
     listener: u64,
 }
 
-impl Listening<'_> {
+impl LossListener<'_> {
     /// Ready when it is gone.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.standing.poll_lost(self.listener, cx)
+        self.entry.poll_lost(self.listener, cx)
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for LossListener<'_> {
     fn drop(&mut self) {
-        self.standing.forget(self.listener);
+        self.entry.forget(self.listener);
     }
 }
 
 /// The stage of a claim that is not gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Footing {
+pub(crate) enum Stage {
     Joining,
     Waiting,
     Held,
 }
 
-impl fmt::Debug for Standing {
+impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} of {:?}, {:?} until {:?}",
-            self.claim.id,
-            self.claim.name,
-            self.stands(),
-            self.until()
-        )
+        write!(f, "{:?} of {:?}, {:?} until {:?}", self.claim.id, self.claim.name, self.stage(), self.until())
     }
 }

@@ -10,33 +10,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{Error, deadline};
 
 tokio::task_local! {
-    static HEARD_BY: Word;
+    static REPORTED_TO: Progress;
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Word(Arc<Mutex<Said>>);
+pub(crate) struct Progress(Arc<Mutex<Said>>);
 
 #[derive(Debug, Default)]
 enum Said {
     /// Not known: a user's own mutex may lock another one in a separate task.
     #[default]
-    Unheard,
+    Unknown,
     Nothing,
     Trouble(Error),
     Wait,
 }
 
-impl Word {
+impl Progress {
     /// Runs the acquire and hears its reports from the beginning.
     pub(crate) fn of<F: Future>(&self, acquire: F) -> impl Future<Output = F::Output> + use<F> {
-        *self.said() = Said::Unheard;
-        HEARD_BY.scope(self.clone(), acquire)
+        *self.said() = Said::Unknown;
+        REPORTED_TO.scope(self.clone(), acquire)
     }
 
     /// Why it is not known that another owner holds the lock, if so.
     pub(crate) fn trouble(&self) -> Option<Error> {
         match &*self.said() {
-            Said::Unheard | Said::Wait => None,
+            Said::Unknown | Said::Wait => None,
             Said::Nothing => Some(deadline::no_answer()),
             Said::Trouble(error) => Some(error.clone()),
         }
@@ -48,8 +48,8 @@ impl Word {
 }
 
 /// The acquire does not know where it stands. An error that it has met says more, and is kept.
-pub(crate) fn asks() {
-    tell(|said| {
+pub(crate) fn unanswered() {
+    report(|said| {
         if !matches!(said, Said::Trouble(_)) {
             *said = Said::Nothing;
         }
@@ -57,15 +57,15 @@ pub(crate) fn asks() {
 }
 
 /// The acquire met this error and tries again.
-pub(crate) fn had(trouble: &Error) {
-    tell(|said| *said = Said::Trouble(trouble.clone()));
+pub(crate) fn failed(trouble: &Error) {
+    report(|said| *said = Said::Trouble(trouble.clone()));
 }
 
 /// The acquire stands in line.
-pub(crate) fn waits() {
-    tell(|said| *said = Said::Wait);
+pub(crate) fn waiting() {
+    report(|said| *said = Said::Wait);
 }
 
-fn tell(what: impl FnOnce(&mut Said)) {
-    HEARD_BY.try_with(|word| what(&mut word.said())).ok(); // mostly nobody listens
+fn report(what: impl FnOnce(&mut Said)) {
+    REPORTED_TO.try_with(|progress| what(&mut progress.said())).ok(); // mostly nobody listens
 }

@@ -10,13 +10,13 @@ use crate::backend::{Backend, Clock, Session, Signals};
 use crate::deadline;
 use crate::keeper::{self, Keeper, Request, ttl_of};
 use crate::limit::Limit;
-use crate::pledge::failed_inside;
 use crate::registry::Registry;
+use crate::shared_task::failed_inside;
 use crate::{Error, ErrorKind, Options, Result, SessionId, shield};
 
 /// A session in use. When its last handle is dropped, the keeper gives back what is left and closes the session.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveSession {
     pub(crate) session: Arc<dyn Session>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -24,7 +24,7 @@ pub(crate) struct Live {
     pub(crate) keeper: mpsc::UnboundedSender<Request>,
 }
 
-impl Live {
+impl LiveSession {
     /// Opens a session and starts its keeper. It must be polled on the keeper's runtime.
     pub(crate) async fn open(backend: Arc<dyn Backend>, options: Arc<Options>) -> Result<Arc<Self>> {
         let no_entropy = |error| {
@@ -61,23 +61,23 @@ impl Live {
         question: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let answer = deadline::answer_within(&self.clock, longest, shield::around(question)).await;
-        answer.inspect_err(|error| self.heed(error))
+        answer.inspect_err(|error| self.note(error))
     }
 
     /// Sees a request through on the keeper's runtime, even if nobody waits for the answer.
-    pub(crate) async fn tell<T: Send + 'static>(
+    pub(crate) async fn carry_out<T: Send + 'static>(
         &self,
         order: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (clock, longest) = (self.clock.clone(), self.options.command_deadline);
-        let told =
+        let carried_out =
             keeper::handle()?.spawn(async move { deadline::answer_within(&clock, longest, order).await });
-        let answer = shield::around(told).await.unwrap_or_else(|_| Err(failed_inside()));
-        answer.inspect_err(|error| self.heed(error))
+        let answer = shield::around(carried_out).await.unwrap_or_else(|_| Err(failed_inside()));
+        answer.inspect_err(|error| self.note(error))
     }
 
     /// The first caller that learns that the session is over tells all others.
-    fn heed(&self, error: &Error) {
+    fn note(&self, error: &Error) {
         if error.kind() == ErrorKind::Lost {
             self.registry.over();
         }
@@ -87,13 +87,13 @@ impl Live {
     /// `by`, if there is such a limit; those that were lost count too.
     pub(crate) async fn drain(&self, by: Option<Limit>) -> bool {
         let (turned_away, holding) = self.registry.begin_draining();
-        for standing in turned_away {
+        for entry in turned_away {
             // No keeper means that the session is closed, and the claim with it.
-            let _ = self.keeper.send(Request::SeeThrough { standing, reply: None });
+            let _ = self.keeper.send(Request::SeeThrough { entry, reply: None });
         }
         let given_back = async {
-            for standing in holding {
-                let lost = standing.listen();
+            for entry in holding {
+                let lost = entry.listen();
                 poll_fn(|cx| lost.poll(cx)).await;
             }
             // Their users may still wait for the store to confirm it.

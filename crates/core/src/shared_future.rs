@@ -16,15 +16,15 @@ use crate::{Error, Result, shield};
 
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-pub(crate) struct Joint<T> {
+pub(crate) struct SharedFuture<T> {
     state: Mutex<State<T>>,
-    bell: Arc<Bell>,
+    everyone: Arc<Everyone>,
 }
 
 struct State<T> {
     next_number: u64,
     /// The callers, each with the error that it is to hear of.
-    asking: BTreeMap<u64, Option<Error>>,
+    callers: BTreeMap<u64, Option<Error>>,
     stage: Stage<T>,
 }
 
@@ -53,19 +53,19 @@ pub(crate) enum Found<'a, T> {
     InHand,
 }
 
-impl<T> Joint<T> {
+impl<T> SharedFuture<T> {
     /// Asks for the work, until the result is dropped.
-    pub(crate) fn ask(&self) -> Asking<'_, T> {
+    pub(crate) fn ask(&self) -> Caller<'_, T> {
         let mut state = self.state();
         let number = state.next_number;
         state.next_number += 1;
-        state.asking.insert(number, None);
-        Asking { joint: self, number }
+        state.callers.insert(number, None);
+        Caller { shared: self, number }
     }
 
     /// Makes all callers look again.
-    pub(crate) fn ring(&self) {
-        self.bell.ring();
+    pub(crate) fn wake_all(&self) {
+        self.everyone.wake_all();
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -74,28 +74,28 @@ impl<T> Joint<T> {
 }
 
 /// A caller that asks for the work.
-pub(crate) struct Asking<'a, T> {
-    joint: &'a Joint<T>,
+pub(crate) struct Caller<'a, T> {
+    shared: &'a SharedFuture<T>,
     number: u64,
 }
 
-impl<'a, T> Asking<'a, T> {
+impl<'a, T> Caller<'a, T> {
     /// Call this before looking at anything: changes from now on wake the caller.
     pub(crate) fn listen(&self, cx: &Context<'_>) {
         let own = cx.waker().clone(); // before the lock: it may run anything
-        let before = self.joint.bell.rope().wakers.insert(self.number, own);
+        let before = self.shared.everyone.wakers().by_caller.insert(self.number, own);
         drop(before); // may be the last handle of a task and drop all that the task holds
     }
 
     pub(crate) fn find(&self) -> Found<'a, T> {
-        let mut state = self.joint.state();
-        if let Some(trouble) = state.asking.get_mut(&self.number).and_then(Option::take) {
+        let mut state = self.shared.state();
+        if let Some(trouble) = state.callers.get_mut(&self.number).and_then(Option::take) {
             return Found::Trouble(trouble);
         }
         let in_hand = |was_missed| Stage::InHand { was_missed };
         match std::mem::replace(&mut state.stage, in_hand(false)) {
-            Stage::Idle => Found::Work(Hand { joint: self.joint, begun: None }),
-            Stage::Lies(begun) => Found::Work(Hand { joint: self.joint, begun: Some(begun) }),
+            Stage::Idle => Found::Work(Hand { shared: self.shared, begun: None }),
+            Stage::Lies(begun) => Found::Work(Hand { shared: self.shared, begun: Some(begun) }),
             Stage::InHand { .. } => {
                 state.stage = in_hand(true);
                 Found::InHand
@@ -104,13 +104,13 @@ impl<'a, T> Asking<'a, T> {
     }
 }
 
-impl<T> Drop for Asking<'_, T> {
+impl<T> Drop for Caller<'_, T> {
     fn drop(&mut self) {
-        let waker = self.joint.bell.rope().wakers.remove(&self.number);
-        let mut state = self.joint.state();
-        let told = state.asking.remove(&self.number);
+        let waker = self.shared.everyone.wakers().by_caller.remove(&self.number);
+        let mut state = self.shared.state();
+        let told = state.callers.remove(&self.number);
         // If no caller is left, none is polling it.
-        let unwanted = state.asking.is_empty().then(|| std::mem::replace(&mut state.stage, Stage::Idle));
+        let unwanted = state.callers.is_empty().then(|| std::mem::replace(&mut state.stage, Stage::Idle));
         drop(state);
         drop((waker, told, unwanted)); // outside the lock: they may run any code
     }
@@ -118,7 +118,7 @@ impl<T> Drop for Asking<'_, T> {
 
 /// The work in the hands of one caller. It is begun when it is polled, and put back unless it is done by then.
 pub(crate) struct Hand<'a, T> {
-    joint: &'a Joint<T>,
+    shared: &'a SharedFuture<T>,
     begun: Option<Begun<T>>,
 }
 
@@ -129,9 +129,9 @@ impl<T> Hand<'_, T> {
 
     /// Ready with `None` after an error; callers that asked before the work was begun find that error next.
     pub(crate) fn poll(&mut self, begin: impl FnOnce() -> Work<T>) -> Poll<Option<T>> {
-        let everyone = Waker::from(self.joint.bell.clone());
+        let everyone = Waker::from(self.shared.everyone.clone());
         let mut begun = self.begun.take().unwrap_or_else(|| self.begin(begin)); // work that panics is not put back
-        self.joint.bell.rope().was_pulled = false;
+        self.shared.everyone.wakers().was_woken = false;
         match begun.work.as_mut().poll(&mut Context::from_waker(&everyone)) {
             Poll::Pending => {
                 self.begun = Some(begun);
@@ -139,7 +139,7 @@ impl<T> Hand<'_, T> {
             }
             Poll::Ready(Ok(outcome)) => Poll::Ready(Some(outcome)),
             Poll::Ready(Err(trouble)) => {
-                for (_, told) in self.joint.state().asking.range_mut(..begun.first_later) {
+                for (_, told) in self.shared.state().callers.range_mut(..begun.first_later) {
                     told.get_or_insert_with(|| trouble.clone());
                 }
                 Poll::Ready(None)
@@ -148,7 +148,7 @@ impl<T> Hand<'_, T> {
     }
 
     fn begin(&self, begin: impl FnOnce() -> Work<T>) -> Begun<T> {
-        let first_later = self.joint.state().next_number;
+        let first_later = self.shared.state().next_number;
         Begun { work: begin(), first_later }
     }
 }
@@ -156,60 +156,60 @@ impl<T> Hand<'_, T> {
 impl<T> Drop for Hand<'_, T> {
     fn drop(&mut self) {
         let is_over = self.begun.is_none();
-        let mut state = self.joint.state();
+        let mut state = self.shared.state();
         let was_missed = matches!(state.stage, Stage::InHand { was_missed: true });
-        let was_pulled = self.joint.bell.rope().was_pulled;
+        let was_woken = self.shared.everyone.wakers().was_woken;
         state.stage = self.begun.take().map_or(Stage::Idle, Stage::Lies);
         drop(state);
         // A caller that missed the work was woken for nothing if the work moved on during this poll: this poll has
         // not seen it, and the caller that polled may not come back. So all are woken. If the work has not moved on,
         // there is nothing to do until it wakes them; waking them now would make them miss it again, because of each
         // other, for ever.
-        if is_over || (was_missed && was_pulled) {
-            self.joint.ring();
+        if is_over || (was_missed && was_woken) {
+            self.shared.wake_all();
         }
     }
 }
 
 /// The wakers of all callers.
 #[derive(Default)]
-struct Bell(Mutex<Rope>);
+struct Everyone(Mutex<Wakers>);
 
 #[derive(Default)]
-struct Rope {
-    wakers: BTreeMap<u64, Waker>,
-    /// Whether the work has rung since the current poll began.
-    was_pulled: bool,
+struct Wakers {
+    by_caller: BTreeMap<u64, Waker>,
+    /// Whether the work has woken them since the current poll began.
+    was_woken: bool,
 }
 
-impl Bell {
-    fn rope(&self) -> MutexGuard<'_, Rope> {
+impl Everyone {
+    fn wakers(&self) -> MutexGuard<'_, Wakers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ring(&self) {
-        let wakers = std::mem::take(&mut self.rope().wakers); // a caller that is woken listens again
+    fn wake_all(&self) {
+        let wakers = std::mem::take(&mut self.wakers().by_caller); // a caller that is woken listens again
         wakers.into_values().for_each(shield::wake);
     }
 }
 
-impl Wake for Bell {
+impl Wake for Everyone {
     fn wake(self: Arc<Self>) {
-        self.rope().was_pulled = true;
-        self.ring();
+        self.wakers().was_woken = true;
+        self.wake_all();
     }
 }
 
-impl<T> Default for Joint<T> {
+impl<T> Default for SharedFuture<T> {
     fn default() -> Self {
-        let state = State { next_number: 0, asking: BTreeMap::new(), stage: Stage::Idle };
-        Self { state: Mutex::new(state), bell: Arc::default() }
+        let state = State { next_number: 0, callers: BTreeMap::new(), stage: Stage::Idle };
+        Self { state: Mutex::new(state), everyone: Arc::default() }
     }
 }
 
-impl<T> fmt::Debug for Joint<T> {
+impl<T> fmt::Debug for SharedFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Joint({} ask)", self.state().asking.len())
+        write!(f, "SharedFuture({} ask)", self.state().callers.len())
     }
 }
 
@@ -232,12 +232,12 @@ mod tests {
     /// How often a caller is woken that finds the work in another caller's hands, while that one polls it and
     /// `happens` is called with the work's waker.
     fn woken_after_missing_it(happens: fn(&Waker)) -> u32 {
-        let joint = Arc::new(Joint::<()>::default());
+        let shared = Arc::new(SharedFuture::<()>::default());
         let woken = Arc::new(Woken::default());
         let misses = {
-            let (joint, waker) = (joint.clone(), Waker::from(woken.clone()));
+            let (shared, waker) = (shared.clone(), Waker::from(woken.clone()));
             move |work: &Waker| {
-                let other = joint.ask();
+                let other = shared.ask();
                 other.listen(&Context::from_waker(&waker));
                 happens(work);
                 other.listen(&Context::from_waker(&waker)); // if it was woken, it looks once more
@@ -245,7 +245,7 @@ mod tests {
                 std::mem::forget(other); // it keeps asking
             }
         };
-        let polls = joint.ask();
+        let polls = shared.ask();
         polls.listen(&Context::from_waker(Waker::noop()));
         let Found::Work(mut hand) = polls.find() else { unreachable!("nobody else asks") };
         let polled = hand.poll(|| {

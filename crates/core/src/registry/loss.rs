@@ -1,0 +1,32 @@
+//! Why a claim is no longer held or waiting.
+
+/// Why a claim is no longer held or waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Its user gave it back.
+    Left,
+    /// The store does not know it any more.
+    NotInLine,
+    /// No renewal reached the store in time.
+    Deadline,
+    /// It was held for longer than `max_hold`.
+    MaxHold,
+    /// The session ended, and all of its claims with it.
+    SessionOver,
+    /// Its `Locks` was closed.
+    Closed,
+}
+
+impl Loss {
+    /// The reason, as the end of a sentence about the lock.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Left => "it was given back",
+            Self::NotInLine => "the store no longer has it: it was evicted, or its lease ended there",
+            Self::Deadline => "no renewal reached the store before its lease could end there",
+            Self::MaxHold => "it was held for longer than max_hold allows",
+            Self::SessionOver => "the store ended the session it belonged to",
+            Self::Closed => "its Locks was closed",
+        }
+    }
+}

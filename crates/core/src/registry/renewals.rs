@@ -1,0 +1,105 @@
+//! What a renewal asks about, and what its answer changes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::Registry;
+use super::entry::{Entry, Stage};
+use crate::backend::{Moment, Renewal, Shard, Signals};
+use crate::{ClaimId, Name, Token};
+
+/// The standing claims of each shard, by name.
+pub(crate) type ClaimsByShard = BTreeMap<Shard, Vec<(Name, Vec<ClaimId>)>>;
+
+impl Registry {
+    /// All claims that are known to stand in the store, by the shard that each name is in at the moment. The claims
+    /// whose time ends first come first. A store that cannot renew all of them in time leaves the rest for the next
+    /// round, and by then a name that it fails at each time has come to the front.
+    pub(crate) fn claims_by_shard(&self, shard_of: impl Fn(&Name) -> Shard) -> ClaimsByShard {
+        let mut by_name: HashMap<Name, (Moment, Vec<ClaimId>)> = HashMap::new();
+        for entry in self.table.lock().entries.values() {
+            // Claims with a join under way are left out: the store may not know them yet, and must not report them
+            // gone.
+            if matches!(entry.stage(), Some(Stage::Waiting | Stage::Held)) {
+                let (first, ids) =
+                    by_name.entry(entry.claim.name.clone()).or_insert((Moment::NEVER, Vec::new()));
+                *first = (*first).min(entry.kept_until());
+                ids.push(entry.claim.id);
+            }
+        }
+        let mut by_end: Vec<_> = by_name.into_iter().collect();
+        by_end.sort_unstable_by_key(|(_, (first, _))| *first);
+        let mut by_shard = ClaimsByShard::new();
+        for (name, (_, ids)) in by_end {
+            by_shard.entry(shard_of(&name)).or_default().push((name, ids));
+        }
+        by_shard
+    }
+
+    /// Takes in the answer to a renewal of these claims.
+    pub(crate) fn renewed(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], renewal: &Renewal) {
+        self.kept_until.lock().insert(shard, renewal.until);
+        let until = renewal.until - self.ttl.margin();
+        let gone: BTreeSet<ClaimId> = renewal.gone.iter().copied().collect();
+        let unsure: BTreeSet<ClaimId> = renewal.unsure.iter().copied().collect();
+        for entry in self.find_all(asked) {
+            if gone.contains(&entry.claim.id) {
+                self.gone(entry.claim.id);
+            } else if unsure.contains(&entry.claim.id) {
+                entry.shorten(until);
+                entry.set_jeopardy(true);
+            } else if entry.may_stand_anew(self.now()) {
+                // The store may have renewed another stand of the claim than the one that its user was told of.
+                entry.set_jeopardy(true);
+            } else {
+                entry.renew(until);
+                entry.set_jeopardy(false);
+            }
+        }
+        if !asked.is_empty() {
+            // A store may grant a shorter ttl than before, so some deadline may be nearer now.
+            self.wake_ups.next_check(until);
+        }
+        self.renewed.notify_waiters();
+    }
+
+    /// Until when the last renewal of this shard keeps the claims in it.
+    pub(crate) fn kept_until(&self, shard: Shard) -> Moment {
+        self.kept_until.lock().get(&shard).copied().unwrap_or(Moment::START)
+    }
+
+    /// When the first of these claims ends that still stand; if none does, when the session ends.
+    pub(crate) fn first_end(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)]) -> Moment {
+        let entry = self.find_all(asked).into_iter().filter(|entry| entry.stage().is_some());
+        entry.map(|entry| entry.kept_until()).min().unwrap_or_else(|| self.kept_until(shard))
+    }
+
+    /// A renewal of these claims failed.
+    pub(crate) fn in_jeopardy(&self, asked: &[(Name, Vec<ClaimId>)]) {
+        for entry in self.find_all(asked) {
+            entry.set_jeopardy(true);
+        }
+        self.renewed.notify_waiters();
+    }
+
+    /// Whether the last renewal of any of these claims failed or left it too little time.
+    pub(crate) fn is_any_in_need(&self, asked: &[(Name, Vec<ClaimId>)]) -> bool {
+        self.find_all(asked).iter().any(|entry| entry.is_in_jeopardy() || self.is_too_short(entry))
+    }
+
+    /// Those of these claims that hold, with their tokens, if an older join may have made them stand in the store
+    /// anew.
+    pub(crate) fn doubtful(&self, asked: &[(Name, Vec<ClaimId>)]) -> HashMap<Name, Vec<(ClaimId, Token)>> {
+        let mut by_name: HashMap<Name, Vec<(ClaimId, Token)>> = HashMap::new();
+        for entry in self.find_all(asked) {
+            if let Some(token) = entry.doubtful() {
+                by_name.entry(entry.claim.name.clone()).or_default().push((entry.claim.id, token));
+            }
+        }
+        by_name
+    }
+
+    fn find_all(&self, asked: &[(Name, Vec<ClaimId>)]) -> Vec<Arc<Entry>> {
+        self.find(asked.iter().flat_map(|(_, ids)| ids))
+    }
+}

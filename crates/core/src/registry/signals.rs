@@ -1,0 +1,55 @@
+//! What the store tells the registry without being asked.
+
+use std::sync::atomic::Ordering;
+
+use super::Registry;
+use super::loss::Loss;
+use super::wake_ups::EarlyRenewal;
+use crate::backend::{Grant, Signals};
+use crate::{ClaimId, Name};
+
+impl Signals for Registry {
+    fn held(&self, id: ClaimId, grant: Grant) {
+        if id.session == self.session && !self.is_held(id, grant) {
+            self.stray(id);
+        }
+    }
+
+    fn stray(&self, id: ClaimId) {
+        if id.session != self.session || self.knows(id) {
+            return;
+        }
+        let line = self.table.lock().departed.line_of(id.number);
+        self.strays.add(id, line);
+        self.wake_ups.nudge();
+    }
+
+    fn gone(&self, id: ClaimId) {
+        if id.session == self.session
+            && let Some(entry) = self.remove(id.number)
+        {
+            entry.lose(Loss::NotInLine);
+        }
+    }
+
+    fn look(&self, name: &Name) {
+        self.hints.add(name);
+        let now = self.now();
+        self.table.lock().look_now(name, now);
+        self.wake_ups.look_by(now);
+    }
+
+    fn look_everywhere(&self) {
+        self.hints.add_everywhere();
+        let now = self.now();
+        self.table.lock().look_everywhere(now);
+        self.wake_ups.look_by(now);
+        self.wake_ups.renew_early(EarlyRenewal::All);
+    }
+
+    fn over(&self) {
+        self.over.store(true, Ordering::Release);
+        self.lose_all(Loss::SessionOver);
+        self.wake_ups.nudge();
+    }
+}
