@@ -17,7 +17,7 @@ use tidelock_core::backend::{
     Backend, Claim, Clock, Grant, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard,
     Sight, Signals,
 };
-use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Options, Result, SessionId, Stander, Weight};
+use tidelock_core::{ClaimId, ClaimInfo, Error, ErrorKind, Line, Name, Options, Result, SessionId, Weight};
 use tidelock_model::{Event, Join, Op, Refusal, World};
 
 fn main() -> ExitCode {
@@ -273,11 +273,11 @@ impl Session for OwnSession {
             let label = |id: &SessionId| {
                 kept.clients.get(id).map_or_else(String::new, |(_, label)| label.to_string())
             };
-            let stander = |claim: &tidelock_model::Claim| {
-                Stander::new(claim.id, claim.weight, claim.token, label(&claim.id.session), None)
+            let info = |claim: &tidelock_model::Claim| {
+                ClaimInfo::new(claim.id, claim.weight, claim.token, label(&claim.id.session), None)
             };
             let line = kept.world.line(&self.key(name)).map_or_else(Line::default, |line| {
-                Line::new(line.kind, line.capacity, line.claims.iter().map(stander).collect())
+                Line::new(line.kind, line.capacity, line.claims.iter().map(info).collect())
             });
             (line, News::new())
         }))

@@ -80,7 +80,7 @@ impl Locks for Factory {
                 // to use. A claim that is in line is made void in the same request as its leave, so that no repeated
                 // or late join makes it stand there anew. A later request could be too late: without an answer to the
                 // leave the caller may never call again.
-                let stands = session.line(&of).await?.claims.iter().any(|stander| stander.id == claim);
+                let stands = session.line(&of).await?.claims.iter().any(|info| info.id == claim);
                 let how = if stands { Leave::Void } else { Leave::Done };
                 let left = session.leave(&of, claim, how).await?;
                 if how == Leave::Done && left != Left::Absent {

@@ -161,7 +161,7 @@ impl Guards {
             return Ok(false); // the usual case: nothing has to be asked
         }
         let line = mutex.line().await?;
-        Ok(line.claims.iter().any(|stander| ours.contains(&stander.id)))
+        Ok(line.claims.iter().any(|claim| ours.contains(&claim.id)))
     }
 
     fn one_lost(&self) -> Error {

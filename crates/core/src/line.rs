@@ -14,13 +14,13 @@ pub struct Line {
     /// Its capacity; `None` if no claim is in line.
     pub capacity: Option<Weight>,
     /// The claims in line, in order: holders first.
-    pub claims: Vec<Stander>,
+    pub claims: Vec<ClaimInfo>,
 }
 
 /// One claim in a [`Line`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stander {
+pub struct ClaimInfo {
     /// The claim's id, for [`Locks::evict`](crate::Locks::evict).
     pub id: ClaimId,
     /// The part of the capacity that it takes.
@@ -36,22 +36,22 @@ pub struct Stander {
 impl Line {
     /// The line of a name, as a backend lists it.
     #[must_use]
-    pub fn new(kind: Kind, capacity: Weight, claims: Vec<Stander>) -> Self {
+    pub fn new(kind: Kind, capacity: Weight, claims: Vec<ClaimInfo>) -> Self {
         Self { kind: Some(kind), capacity: Some(capacity), claims }
     }
 
     /// The holders.
-    pub fn holders(&self) -> impl Iterator<Item = &Stander> {
-        self.claims.iter().filter(|stander| stander.is_held())
+    pub fn holders(&self) -> impl Iterator<Item = &ClaimInfo> {
+        self.claims.iter().filter(|claim| claim.is_held())
     }
 
     /// The waiters, the next one first.
-    pub fn waiters(&self) -> impl Iterator<Item = &Stander> {
-        self.claims.iter().filter(|stander| !stander.is_held())
+    pub fn waiters(&self) -> impl Iterator<Item = &ClaimInfo> {
+        self.claims.iter().filter(|claim| !claim.is_held())
     }
 }
 
-impl Stander {
+impl ClaimInfo {
     /// A claim as a backend lists it.
     #[must_use]
     pub fn new(
@@ -71,7 +71,7 @@ impl Stander {
     }
 }
 
-impl fmt::Debug for Stander {
+impl fmt::Debug for ClaimInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, weight, token, label, since } = self;
         match token {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_core::backend::{Claim, Leave, Left, Moment, Patience, Place, Renewal, Sight, Signals};
-use tidelock_core::{ClaimId, Error, ErrorKind, Name, Options, Result, SessionId, Stander, Token, Weight};
+use tidelock_core::{ClaimId, ClaimInfo, Error, ErrorKind, Name, Options, Result, SessionId, Token, Weight};
 
 use crate::lease::{Lease, Spot};
 use crate::line::{Line, Standing};
@@ -256,8 +256,8 @@ impl Table {
         let Some(line) = index.and_then(|index| self.lines.get(index)) else {
             return Ok(tidelock_core::Line::default());
         };
-        let standers = line.all().map(|standing| self.stander(standing));
-        Ok(tidelock_core::Line::new(line.kind(), line.capacity(), standers.collect()))
+        let infos = line.all().map(|standing| self.claim_info(standing));
+        Ok(tidelock_core::Line::new(line.kind(), line.capacity(), infos.collect()))
     }
 
     pub(crate) fn names(&self, id: SessionId, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
@@ -403,11 +403,11 @@ impl Table {
         first.unwrap_or(self.now).since(self.now) + HAIR
     }
 
-    fn stander(&self, standing: &Standing) -> Stander {
+    fn claim_info(&self, standing: &Standing) -> ClaimInfo {
         let lease = self.leases.get(&standing.id.session);
         let label = lease.map_or_else(String::new, |lease| (*lease.label).to_owned());
         let since = self.now.since(standing.since);
-        Stander::new(standing.id, standing.weight, standing.token, label, Some(since))
+        ClaimInfo::new(standing.id, standing.weight, standing.token, label, Some(since))
     }
 }
 

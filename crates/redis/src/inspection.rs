@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Value;
-use tidelock_core::{ClaimId, Kind, Line, Result, SessionId, Stander, Token, Weight};
+use tidelock_core::{ClaimId, ClaimInfo, Kind, Line, Result, SessionId, Token, Weight};
 
 use crate::lua::record::{BORN, HOLDS, LIVES, TICKS, VOID, WEIGHS};
 use crate::reply::{parts, text};
@@ -47,7 +47,7 @@ impl Now {
     }
 
     /// The field `one`: the holder, and the waiters before all others.
-    fn all_of_one(self, one: &str) -> Option<(Kind, Weight, Vec<Stander>)> {
+    fn all_of_one(self, one: &str) -> Option<(Kind, Weight, Vec<ClaimInfo>)> {
         let mut lines = one.split('\t').next()?.split('\n');
         let mut head = lines.next()?.splitn(4, ' ');
         let (token, all) = (head.next()?.parse().ok()?, head.nth(2)?);
@@ -58,13 +58,13 @@ impl Now {
             Kind::Mutex => Weight::ONE,
             _ => words.nth(1)?.parse().ok().and_then(Weight::new)?,
         };
-        let holder = self.stander(all, kind, Some(token));
-        let waiters = lines.filter_map(|line| self.stander(line, kind, None));
+        let holder = self.claim_info(all, kind, Some(token));
+        let waiters = lines.filter_map(|line| self.claim_info(line, kind, None));
         Some((kind, size, holder.into_iter().chain(waiters).collect()))
     }
 
     /// One claim in that field, from its place on.
-    fn stander(self, words: &str, kind: Kind, order: Option<u64>) -> Option<Stander> {
+    fn claim_info(self, words: &str, kind: Kind, order: Option<u64>) -> Option<ClaimInfo> {
         let mut words = words.splitn(if kind == Kind::Mutex { 5 } else { 7 }, ' ');
         let (place, lasts) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let id = id(words.nth(1)?)?;
@@ -74,7 +74,7 @@ impl Now {
         };
         let label = words.next()?.to_owned();
         let token = order.and_then(Token::from_order);
-        self.is_in(place, lasts).then(|| Stander::new(id, weight, token, label, Some(self.since(place))))
+        self.is_in(place, lasts).then(|| ClaimInfo::new(id, weight, token, label, Some(self.since(place))))
     }
 }
 
@@ -113,25 +113,25 @@ impl<'a> Fields<'a> {
     }
 
     /// The holders, in the order of their tokens.
-    fn holders(&self) -> Vec<Stander> {
+    fn holders(&self) -> Vec<ClaimInfo> {
         let holder = |(field, value): (&&str, &&str)| self.holder(field.strip_prefix(HOLDS)?, value);
         let mut holders: Vec<_> = self.all.iter().filter_map(holder).collect();
-        holders.sort_by_key(|stander| stander.token);
+        holders.sort_by_key(|info| info.token);
         holders
     }
 
-    fn holder(&self, claim: &str, value: &str) -> Option<Stander> {
+    fn holder(&self, claim: &str, value: &str) -> Option<ClaimInfo> {
         let id = id(claim)?;
         let mut words = value.split(' ').map(|word| word.parse::<u64>().ok());
         let weight = Weight::new(u32::try_from(words.next()??).ok()?)?;
         let order = words.next()??;
         let since = self.now.since(words.next().flatten().unwrap_or(order)); // the token is the time of the grant
         let token = Token::from_order(order)?;
-        Some(Stander::new(id, weight, Some(token), self.label(id.session, 0)?, Some(since)))
+        Some(ClaimInfo::new(id, weight, Some(token), self.label(id.session, 0)?, Some(since)))
     }
 
     /// A waiting claim. Its place is the time when it came. If its weight is not known, the claim is dead.
-    fn waiter(&self, pair: &[Value], kind: Kind) -> Option<Stander> {
+    fn waiter(&self, pair: &[Value], kind: Kind) -> Option<ClaimInfo> {
         let [claim, place] = pair else { return None };
         let (claim, id) = (text(claim)?, id(text(claim)?)?);
         let place = place_of(place).filter(|place| *place < VOID)?;
@@ -140,7 +140,7 @@ impl<'a> Fields<'a> {
             _ => self.all.get(format!("{WEIGHS}{claim}").as_str())?.parse().ok().and_then(Weight::new)?,
         };
         let label = self.label(id.session, place)?;
-        Some(Stander::new(id, weight, None, label, Some(self.now.since(place))))
+        Some(ClaimInfo::new(id, weight, None, label, Some(self.now.since(place))))
     }
 }
 

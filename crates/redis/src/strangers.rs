@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::RedisResult;
-use tidelock_core::backend::stranger;
+use tidelock_core::backend::server_kind;
 use tidelock_core::{Error, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -41,7 +41,7 @@ async fn ask(target: Target) -> Option<String> {
         let mut said = Vec::new();
         // After its answer the server may keep the connection open, so this may time out.
         let _ = dial::within(PATIENT, hear(&target, question, &mut said)).await;
-        match stranger(&said) {
+        match server_kind(&said) {
             Some("a Redis") => return None,
             Some(what) => return Some(format!("{} is {what}, not a Redis", target.addr())),
             None => {}
@@ -55,6 +55,6 @@ async fn hear(target: &Target, question: &[u8], said: &mut Vec<u8>) -> RedisResu
     server.write_all(question).await?;
     let mut server = server.take(4_096);
     // For a web server the first word is not enough: an etcd is one too.
-    while stranger(said).is_none_or(|what| what == "a web server") && server.read_buf(said).await? > 0 {}
+    while server_kind(said).is_none_or(|what| what == "a web server") && server.read_buf(said).await? > 0 {}
     Ok(())
 }

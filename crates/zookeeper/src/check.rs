@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-use tidelock_core::backend::{Clock, stranger};
+use tidelock_core::backend::{Clock, server_kind};
 use tidelock_core::{Error, ErrorKind, Result, SessionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -254,7 +254,7 @@ impl Condition {
             said if said.contains("not currently serving requests") => Self::NoQuorum,
             said if said.contains("Mode: read-only") => Self::ReadOnly,
             said if said.starts_with("Zookeeper version") || said.contains("whitelist") => Self::Well,
-            _ => Self::Other(stranger(said)),
+            _ => Self::Other(server_kind(said)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Lines as operators see them: which claims hold or wait, and for how long; and the names in use.
 
-use tidelock_core::{ClaimId, Line, Name, Result, Stander, Token};
+use tidelock_core::{ClaimId, ClaimInfo, Line, Name, Result, Token};
 use zookeeper_client::{Error as Said, Stat};
 
 use crate::link::Read;
@@ -28,7 +28,7 @@ impl OpenSession {
         for (standing, read) in seen.listing.standing.iter().zip(read) {
             let Some((label, stat)) = read else { continue }; // it has left meanwhile
             let token = held.contains(&standing.id).then(|| token(stat.czxid)).transpose()?;
-            claims.push(self.stander(standing.id, standing.weight, token, &label, &stat));
+            claims.push(self.claim_info(standing.id, standing.weight, token, &label, &stat));
         }
         Ok(match seen.line.in_use().filter(|_| !claims.is_empty()) {
             None => Line::default(),
@@ -36,16 +36,16 @@ impl OpenSession {
         })
     }
 
-    fn stander(
+    fn claim_info(
         &self,
         id: ClaimId,
         weight: tidelock_core::Weight,
         token: Option<Token>,
         label: &[u8],
         stat: &Stat,
-    ) -> Stander {
+    ) -> ClaimInfo {
         let since = self.server_time.since(stat.ctime, self.clock.now());
-        Stander::new(id, weight, token, String::from_utf8_lossy(label).into_owned(), Some(since))
+        ClaimInfo::new(id, weight, token, String::from_utf8_lossy(label).into_owned(), Some(since))
     }
 
     /// The names whose line has a claim, all as one page.

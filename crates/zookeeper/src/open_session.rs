@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidelock_core::backend::{Clock, Lane, Signals};
+use tidelock_core::backend::{Batcher, Clock, Signals};
 use tidelock_core::{Error, SessionId};
 use tokio::runtime::Handle;
 use zookeeper_client::Error as Said;
@@ -25,7 +25,7 @@ pub(crate) struct OpenSession {
     pub(crate) link: Link,
     pub(crate) lease: Lease,
     pub(crate) own_claims: OwnClaims,
-    pub(crate) lane: Lane<Request>,
+    pub(crate) batcher: Batcher<Request>,
     pub(crate) searches: Searches,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use tidelock_core::backend::{Claim, Errand};
+use tidelock_core::backend::{Batchable, Claim};
 use tidelock_core::{ClaimId, Name, Weight};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -57,7 +57,7 @@ impl SharedList {
     }
 }
 
-impl Errand for Request {
+impl Batchable for Request {
     fn name(&self) -> &Name {
         &self.name
     }

@@ -39,7 +39,7 @@ impl OpenSession {
                 return std::mem::forget(searching);
             }
             let ids: HashSet<ClaimId> = wanted.iter().map(|(id, _)| *id).collect();
-            self.lane.retract(|request| ids.contains(&request.id)); // drop unsent requests: they must not be done after the list
+            self.batcher.retract(|request| ids.contains(&request.id)); // drop unsent requests: they must not be done after the list
             let found = match self.link.list_latest(&line).await {
                 Ok((children, stat)) => self.found(&name, Listing::of((children, stat, 0))).await,
                 Err(Said::NoNode) => Ok(Found::default()), // the line is gone

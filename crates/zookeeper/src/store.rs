@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Clock, Lane, Session, Signals, boot_clock};
+use tidelock_core::backend::{Backend, Batcher, Clock, Session, Signals, boot_clock};
 use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as Said};
@@ -214,7 +214,7 @@ impl Backend for Store {
             link,
             lease,
             own_claims: OwnClaims::of(id),
-            lane: Lane::new(gathering::MOST),
+            batcher: Batcher::new(gathering::MOST),
             searches: Searches::default(),
             clock,
             signals,

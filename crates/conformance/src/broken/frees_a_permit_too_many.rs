@@ -27,7 +27,7 @@ impl FreesAPermitTooMany {
 
     async fn bury(&self, to: &Arc<dyn Session>, name: &Name) -> Result<()> {
         let line = to.line(name).await?;
-        let is_gone = |id: &ClaimId| !line.claims.iter().any(|stander| stander.id == *id);
+        let is_gone = |id: &ClaimId| !line.claims.iter().any(|claim| claim.id == *id);
         let gone: Vec<ClaimId> = {
             let standing = self.standing();
             let of_name = standing.iter().filter(|(_, of)| *of == name);

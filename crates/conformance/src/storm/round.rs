@@ -198,10 +198,10 @@ impl Play {
     async fn evict(&self, name: &str, count: usize) {
         let operator = self.stage.watcher();
         let Ok(line) = operator.line(name).await else { return };
-        for stander in line.claims.iter().take(count) {
-            let id = stander.id.to_string().into();
+        for claim in line.claims.iter().take(count) {
+            let id = claim.id.to_string().into();
             self.field.recorder.note_for_all(EventKind::Evicted { id });
-            let _ = operator.locks().evict(name, stander.id).await; // gone, or unknown: either is excused
+            let _ = operator.locks().evict(name, claim.id).await; // gone, or unknown: either is excused
         }
     }
 

@@ -148,7 +148,7 @@ async fn who_lives_longer_outlives_the_others_on_a_name(stage: &Stage) -> Outcom
         ensure!(hold.state() == State::Held && !waiting.is_done(), "{name:?} was granted to another client");
         ensure!(fickle.try_take(&name, want).await?.is_none(), "{name:?} was forgotten under its holder");
         let line = stage.watcher().line(&name).await?;
-        let next = line.waiters().next().map(|stander| stander.label.clone());
+        let next = line.waiters().next().map(|claim| claim.label.clone());
         ensure!(
             next.as_deref() == Some(waiter.label()),
             "{next:?} comes next: {waiter:?} has lost its place"

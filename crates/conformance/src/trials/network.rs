@@ -179,7 +179,7 @@ async fn a_connection_that_ends_while_waiting_costs_no_place(stage: &Stage) -> O
     stage.pass(brisk_ttl(stage) * 3 / 2).await;
     for (number, (name, hold, first, second)) in lines.into_iter().enumerate() {
         let line = stage.watcher().line(&name).await?;
-        let waiters: Vec<&str> = line.waiters().map(|stander| stander.label.as_str()).collect();
+        let waiters: Vec<&str> = line.waiters().map(|claim| claim.label.as_str()).collect();
         let (ended, other) = (clients[number].label(), other.label());
         ensure!(
             waiters == [ended, other],

@@ -212,7 +212,7 @@ async fn a_line_shows_who_holds_and_who_waits_in_order(stage: &Stage) -> Outcome
         shown == [("client 0", 2), ("client 1", 3), ("client 2", 1)],
         "the line shows the claims {shown:?}"
     );
-    let tokens: Vec<_> = line.claims.iter().map(|stander| stander.token).collect();
+    let tokens: Vec<_> = line.claims.iter().map(|claim| claim.token).collect();
     ensure!(tokens == [Some(hold.token()), None, None], "the line shows the tokens {tokens:?}");
     ensure!(
         line.capacity.map(tidelock_core::Weight::get) == Some(3),

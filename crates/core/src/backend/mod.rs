@@ -2,7 +2,7 @@
 //!
 //! A store implements [`Backend`] and [`Session`], and reports through [`Signals`]. [`connect`] or [`attach`] make
 //! [`Locks`](crate::Locks) of it. A [`Layer`] lies between core and any backend: metrics, faults and counters are
-//! layers. The rest of this module is what several backends share: [`Lane`] gathers requests, [`OwnLine`] is for
+//! layers. The rest of this module is what several backends share: [`Batcher`] gathers requests, [`OwnLine`] is for
 //! stores that show their line, [`Sleep`] waits on a [`Clock`].
 //!
 //! A backend keeps lines and nothing else. Core chooses every id before any I/O, watches every deadline, looks again
@@ -75,16 +75,16 @@ pub use tidelock_model::{Leave, Left, Patience, Refusal, Watch};
 
 pub use self::layer::{Layer, Layered};
 pub use crate::alarms::Alarms;
+pub use crate::batcher::{Batch, Batchable, Batcher};
 pub use crate::boot_clock::boot_clock;
 pub use crate::clock::Clock;
 pub use crate::escape::{escape, unescape};
 pub use crate::factory::{attach, connect};
-pub use crate::lane::{Batch, Errand, Lane};
 pub use crate::moment::Moment;
 pub use crate::own_line::{Aim, Armed, OwnLine};
+pub use crate::server_kind::server_kind;
 pub use crate::shield::unharmed;
 pub use crate::sleep::Sleep;
-pub use crate::stranger::stranger;
 use crate::{ClaimId, Kind, Line, Name, Options, Result, SessionId, Token, Weight};
 
 /// A store that keeps lines, and the connection to it.

@@ -88,22 +88,18 @@ fn in_the_way(line: &Line, own: SessionId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ClaimId, Kind, Stander, Token, Weight};
+    use crate::{ClaimId, ClaimInfo, Kind, Token, Weight};
 
     #[test]
     fn a_long_wait_names_the_holder_and_the_place_in_line() {
         let own = SessionId::from_bits(1);
-        let stander = |session: u64, token: Option<u64>| {
+        let claim = |session: u64, token: Option<u64>| {
             let id = ClaimId { session: SessionId::from_bits(session), number: 1 };
             let token = token.and_then(Token::from_order);
-            Stander::new(id, Weight::ONE, token, format!("worker {session}"), Some(Duration::from_secs(9)))
+            ClaimInfo::new(id, Weight::ONE, token, format!("worker {session}"), Some(Duration::from_secs(9)))
         };
         let line = |holder| {
-            Line::new(
-                Kind::Mutex,
-                Weight::ONE,
-                vec![stander(holder, Some(7)), stander(3, None), stander(1, None)],
-            )
+            Line::new(Kind::Mutex, Weight::ONE, vec![claim(holder, Some(7)), claim(3, None), claim(1, None)])
         };
         let text = in_the_way(&line(2), own);
         assert!(

@@ -564,11 +564,11 @@ async fn who_waits_behind_an_impatient_one_of_its_owner_keeps_its_place() -> Don
     let second = other.mutex("m")?;
     let second = tokio::spawn(async move { second.lock().await });
     until("both wait", async || other.inspect("m").await.is_ok_and(|line| line.waiters().count() == 2)).await;
-    let place = other.inspect("m").await?.waiters().next().map(|stander| stander.id);
+    let place = other.inspect("m").await?.waiters().next().map(|info| info.id);
     clock.pass(Duration::from_secs(4)).await;
     until("its patience is over", async || impatient.is_finished()).await;
     assert!(impatient.await.expect("no panic")?);
-    assert_eq!(other.inspect("m").await?.waiters().next().map(|stander| stander.id), place);
+    assert_eq!(other.inspect("m").await?.waiters().next().map(|info| info.id), place);
     busy.release().await?.confirmed()?;
     first.await?.release().await?.confirmed()?;
     second.await.expect("no panic")?.release().await?.confirmed()?;

@@ -132,7 +132,7 @@ fn operators_see_the_line_and_the_names_in_pages() {
     clock.advance(Duration::from_secs(3));
     client.wait(&waiting);
     let line = now(client.session.line(&held.name)).unwrap();
-    let seen: Vec<_> = line.claims.iter().map(|stander| (stander.id, stander.token, stander.since)).collect();
+    let seen: Vec<_> = line.claims.iter().map(|claim| (claim.id, claim.token, claim.since)).collect();
     assert_eq!(
         seen,
         [(held.id, Some(token), Some(Duration::from_secs(3))), (waiting.id, None, Some(Duration::ZERO))]

@@ -1,10 +1,10 @@
-//! Names the server that answers in place of the expected one: its first words give a wrong port away.
+//! Recognizes the kind of a server by its first words: a wrong port leads to another kind than the expected one.
 
 /// The kind of server that says this when spoken to: `an etcd`, `a Redis`; `None` if it is not known.
 ///
 /// Send a request that the expected server understands, then `GET /version HTTP/1.1` if no answer comes.
 #[must_use]
-pub fn stranger(said: &[u8]) -> Option<&'static str> {
+pub fn server_kind(said: &[u8]) -> Option<&'static str> {
     const GREETING: [u8; 2] = [0, 10]; // protocol 10, after a length of three bytes
     const ALERT: [u8; 2] = [21, 3];
     let text = String::from_utf8_lossy(said);
@@ -38,14 +38,20 @@ mod tests {
             b"This ZooKeeper instance is not currently serving requests\n",
         ];
         for said in zookeeper {
-            assert_eq!(stranger(said), Some("a ZooKeeper"));
+            assert_eq!(server_kind(said), Some("a ZooKeeper"));
         }
-        assert_eq!(stranger(b"-ERR unknown command 'srvr', with args beginning with:\r\n"), Some("a Redis"));
-        assert_eq!(stranger(b"HTTP/1.1 200 OK\r\n\r\n{\"etcdserver\":\"3.4.23\"}"), Some("an etcd"));
-        assert_eq!(stranger(b"HTTP/1.1 400 Bad Request"), Some("a web server"));
-        assert_eq!(stranger(b"\x5b\x00\x00\x00\x0a5.5.5-10.11.19-MariaDB\x00"), Some("a MySQL or a MariaDB"));
-        assert_eq!(stranger(b"\x15\x03\x03\x00\x02\x02\x46"), Some("something that speaks TLS"));
-        assert_eq!(stranger(b"SSH-2.0-OpenSSH_9.2\r\n"), Some("an SSH server"));
-        assert_eq!(stranger(b"hello"), None);
+        assert_eq!(
+            server_kind(b"-ERR unknown command 'srvr', with args beginning with:\r\n"),
+            Some("a Redis")
+        );
+        assert_eq!(server_kind(b"HTTP/1.1 200 OK\r\n\r\n{\"etcdserver\":\"3.4.23\"}"), Some("an etcd"));
+        assert_eq!(server_kind(b"HTTP/1.1 400 Bad Request"), Some("a web server"));
+        assert_eq!(
+            server_kind(b"\x5b\x00\x00\x00\x0a5.5.5-10.11.19-MariaDB\x00"),
+            Some("a MySQL or a MariaDB")
+        );
+        assert_eq!(server_kind(b"\x15\x03\x03\x00\x02\x02\x46"), Some("something that speaks TLS"));
+        assert_eq!(server_kind(b"SSH-2.0-OpenSSH_9.2\r\n"), Some("an SSH server"));
+        assert_eq!(server_kind(b"hello"), None);
     }
 }
