@@ -111,7 +111,7 @@ impl Client {
                 (Some(Turn::Held(grant)), false)
             }
             Ok(Joined::Refused) => (None, false),
-            Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // dropping its stake leaves the line
+            Ok(Joined::Waiting) if patience == Patience::Now => (None, false), // dropping the claim leaves the line
             Ok(Joined::Waiting) => {
                 progress::waiting();
                 let turn = owned.turn(by).await;

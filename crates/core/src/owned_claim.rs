@@ -11,8 +11,7 @@ use crate::backend::{Claim, Grant, Leave, Left, Moment, Patience, Place};
 use crate::deadline;
 use crate::keeper::{Leaving, renewal_deadline, ttl_of};
 use crate::live_session::LiveSession;
-use crate::registry::EarlyRenewal;
-use crate::registry::{Entry, Loss, LossListener, Stage, Turn};
+use crate::registry::{EarlyRenewal, Entry, Loss, LossListener, Stage, Turn};
 use crate::{Error, ErrorKind, Options, Result, progress, shield};
 
 /// The outcome of a join.

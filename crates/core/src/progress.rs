@@ -13,6 +13,7 @@ tokio::task_local! {
     static REPORTED_TO: Progress;
 }
 
+/// Where an acquire reports to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress(Arc<Mutex<Said>>);
 

@@ -22,7 +22,7 @@ use crate::shield::unharmed;
 pub(crate) struct Leaving<'a> {
     live: &'a LiveSession,
     entry: &'a Arc<Entry>,
-    /// Until its first poll; after that the departure has it.
+    /// Until its first poll; after that the shared leave has it.
     reply: Option<Reply<Left>>,
     confirmed: bool,
 }

@@ -8,8 +8,10 @@
 //! waiters; and sees every leave through. It ends, and closes the session, when the last handle and the last guard
 //! are gone.
 
+mod close_result;
 mod leaving;
 mod log;
+mod renewing;
 mod repeated_leave;
 mod request;
 mod runtime;
@@ -19,7 +21,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -30,14 +31,14 @@ pub(crate) use request::Request;
 pub(crate) use runtime::handle;
 pub(crate) use timing::{renewal_deadline, ttl_of};
 
-use self::timing::longest_pause;
+use self::close_result::close_result;
+use self::renewing::{Again, Renewing};
 use crate::at_once::at_once;
 use crate::backend::{Clock, Left, Moment, Renewal, Reply, Session, Shard, Sight, Signals, Sleep};
 use crate::deadline;
 use crate::limit::Limit;
-use crate::registry::{DueLook, EarlyRenewal, Registry};
-use crate::registry::{Entry, Loss};
-use crate::{ClaimId, Error, ErrorKind, Name, Options, Result};
+use crate::registry::{DueLook, EarlyRenewal, Entry, Loss, Registry};
+use crate::{ClaimId, ErrorKind, Name, Options, Result};
 
 pub(crate) struct Keeper {
     session: Arc<dyn Session>,
@@ -57,41 +58,13 @@ pub(crate) struct Keeper {
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-/// How the renewals of a shard go.
-#[derive(Default)]
-struct Renewing {
-    under_way: bool,
-    is_failing: bool,
-    again: Option<Again>,
-    /// It was to be renewed while a renewal was under way, which may have passed the reason by.
-    once_more: bool,
-}
-
-impl Renewing {
-    /// Schedules a retry after a pause that grows each time, and is shorter when little is left until `end`. If
-    /// `end` has passed there is no hurry.
-    fn ask_again(&mut self, now: Moment, end: Moment, options: &Options, session: &dyn Session) {
-        let longest = longest_pause(options, session);
-        let grown = self.again.as_ref().map_or(options.first_pause, |again| again.pause).min(longest);
-        let hurry = if end > now { end.since(now) / 4 } else { longest };
-        let pause = grown.min(hurry.max(options.first_pause.min(longest)));
-        self.again = Some(Again { at: now + pause, pause: grown * 2 });
-    }
-}
-
-/// A renewal failed or was not enough: when to retry, and how long to pause if that is not enough either.
-struct Again {
-    at: Moment,
-    pause: Duration,
-}
-
 /// The outcome of one of the keeper's tasks.
 enum Done {
     Renewed { shard: Shard, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
     Looked { name: Name, answer: Result<Sight> },
     Compared { answer: Result<Vec<ClaimId>> },
     Left(ClaimId),
-    Told,
+    Logged,
 }
 
 impl Keeper {
@@ -232,7 +205,7 @@ impl Keeper {
             self.start(async move {
                 let line = deadline::answer_within(&clock, within, session.line(&name)).await;
                 log::long_wait(&name, waited, line, own);
-                Done::Told
+                Done::Logged
             });
         }
         self.start(async move {
@@ -296,7 +269,7 @@ impl Keeper {
                 self.registry.remove(id.number);
                 return false;
             }
-            Done::Told => return false,
+            Done::Logged => return false,
         }
         true
     }
@@ -392,7 +365,7 @@ impl Keeper {
         let unconfirmed = std::mem::take(&mut self.leaving);
         if let Some(done) = done {
             // The caller may have stopped listening.
-            let _ = done.send(closed(&unconfirmed, ended));
+            let _ = done.send(close_result(&unconfirmed, ended));
         }
     }
 }
@@ -402,28 +375,6 @@ fn set_alarm(clock: &Arc<dyn Clock>, at: Moment) -> Pin<Box<Sleep>> {
     let mut sleep = Box::pin(Sleep::until(clock, at));
     let _ = at_once(sleep.as_mut());
     sleep
-}
-
-/// The result of a close. The end of the session ends every claim, so where the store confirmed it nothing else
-/// matters.
-fn closed(unconfirmed: &BTreeMap<ClaimId, Name>, ended: Option<Result<()>>) -> Result<()> {
-    let trouble = match ended {
-        Some(Ok(())) => return Ok(()),
-        Some(Err(error)) if unconfirmed.is_empty() => return Err(error),
-        Some(Err(error)) => Error::new(error.kind(), unconfirmed_names(unconfirmed)).because(error),
-        _ => Error::new(ErrorKind::Timeout, unconfirmed_names(unconfirmed)),
-    };
-    Err(trouble)
-}
-
-fn unconfirmed_names(unconfirmed: &BTreeMap<ClaimId, Name>) -> String {
-    match unconfirmed.is_empty() {
-        true => "the store did not confirm the end of the session in time; it ends with its lease".to_owned(),
-        false => format!(
-            "the store did not confirm that these locks were given back: {}; they are free when their lease ends",
-            log::list(unconfirmed.values())
-        ),
-    }
 }
 
 impl Drop for Keeper {
@@ -438,6 +389,6 @@ impl Done {
     fn from_panic(panic: &tokio::task::JoinError, registry: &Registry) -> Self {
         log::failed_inside(panic);
         registry.over();
-        Self::Told
+        Self::Logged
     }
 }

@@ -1,4 +1,4 @@
-//! What other parts of core ask of the keeper.
+//! The requests to the keeper.
 
 use std::sync::Arc;
 

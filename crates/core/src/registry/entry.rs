@@ -38,11 +38,20 @@ pub(crate) struct Entry {
     pub(crate) leave: SharedLeave,
 }
 
+/// The stage of a claim, with what belongs to it.
 enum Life {
     Joining(Option<Waker>),
     Waiting(Option<Waker>),
     Held { grant: Grant, listeners: BTreeMap<u64, (Hears, Waker)> },
     Gone(Loss),
+}
+
+/// The stage of a claim that is not gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Joining,
+    Waiting,
+    Held,
 }
 
 /// What a listener of a hold is woken by.
@@ -275,7 +284,7 @@ impl Entry {
             self.lost_joining.store(true, Ordering::Release);
         }
         if loss != Loss::Left {
-            shield::unharmed(|| self.tell(stage, loss));
+            shield::unharmed(|| self.log(stage, loss));
         }
         if seeded!("a_loss_wakes_nobody") {
             return Some(stage);
@@ -286,7 +295,7 @@ impl Entry {
     }
 
     /// Logs every hold that ends against its user's will.
-    fn tell(&self, stage: Stage, loss: Loss) {
+    fn log(&self, stage: Stage, loss: Loss) {
         let (name, reason) = (&self.claim.name, loss.reason());
         match (stage, loss) {
             (Stage::Held, Loss::Closed) => {
@@ -404,14 +413,6 @@ impl Drop for LossListener<'_> {
     fn drop(&mut self) {
         self.entry.forget(self.listener);
     }
-}
-
-/// The stage of a claim that is not gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    Joining,
-    Waiting,
-    Held,
 }
 
 impl fmt::Debug for Entry {

@@ -8,7 +8,7 @@ use super::entry::{Entry, Stage};
 use crate::backend::{Moment, Renewal, Shard, Signals};
 use crate::{ClaimId, Name, Token};
 
-/// The standing claims of each shard, by name.
+/// The claims that stand in line, by shard and by name.
 pub(crate) type ClaimsByShard = BTreeMap<Shard, Vec<(Name, Vec<ClaimId>)>>;
 
 impl Registry {

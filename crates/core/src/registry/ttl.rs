@@ -1,19 +1,19 @@
 //! The ttl that the store granted, and what follows from it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::scatter::scatter;
 use crate::backend::Moment;
+use crate::sync::AtomicU64;
 
 /// How soon a line may be looked at again if the ttl is long.
 const SOONEST: Duration = Duration::from_millis(50);
 
-/// Loom does not have to track these numbers: a reader that misses a change sees it at the next renewal.
 #[derive(Debug)]
 pub(super) struct Ttl {
-    /// A third of the ttl.
-    third: AtomicU64,
+    /// A third of the ttl. Loom does not have to track it: a reader that misses a change sees it at the next renewal.
+    third: std::sync::atomic::AtomicU64,
     /// A third of the ttl less the time limit of a look: the longest time without a look at a line.
     longest_wait: AtomicU64,
     /// By how much deadlines are shortened to allow for clock drift.
@@ -22,7 +22,11 @@ pub(super) struct Ttl {
 
 impl Ttl {
     pub(super) fn new() -> Self {
-        Self { third: AtomicU64::new(0), longest_wait: AtomicU64::new(0), margin: AtomicU64::new(0) }
+        Self {
+            third: std::sync::atomic::AtomicU64::new(0),
+            longest_wait: AtomicU64::new(0),
+            margin: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn set(&self, ttl: Duration) {

@@ -3,13 +3,14 @@
 //! A session opens at first use, and again when the store has ended the last one. All callers that need it in the
 //! meantime share one opening. Once the client is closed no other session opens.
 
+mod pause;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use crate::backend::{Backend, Clock, Moment, Sleep};
+use self::pause::{CurrentPause, Pause};
+use crate::backend::{Backend, Clock, Moment};
 use crate::deadline;
 use crate::limit::Limit;
 use crate::live_session::LiveSession;
@@ -48,58 +49,6 @@ enum Slot {
 struct Opening {
     task: SharedTask<Arc<LiveSession>>,
     current_pause: Arc<CurrentPause>,
-}
-
-/// A pause before an opening. A new caller cuts it short: it must not wait because of failures that earlier callers
-/// met.
-#[derive(Debug)]
-struct CurrentPause {
-    is_over: AtomicBool,
-    newcomer: Notify,
-    has_newcomer: AtomicBool,
-}
-
-impl CurrentPause {
-    fn before(pause: Option<Pause>) -> Self {
-        Self {
-            is_over: AtomicBool::new(pause.is_none()),
-            newcomer: Notify::new(),
-            has_newcomer: AtomicBool::new(pause.is_none()),
-        }
-    }
-
-    fn cut_short(&self) {
-        self.has_newcomer.store(true, Ordering::Release);
-        self.newcomer.notify_one();
-    }
-
-    async fn until(&self, clock: &Arc<dyn Clock>, pause: Pause, least: Duration) {
-        let soonest = clock.now() + least; // thousands of new callers may come at once
-        let cut_short = async {
-            self.newcomer.notified().await;
-            Sleep::until(clock, soonest).await;
-        };
-        tokio::select! {
-            biased;
-            () = Sleep::until(clock, pause.until) => {}
-            () = cut_short => {}
-        }
-    }
-}
-
-/// Until when acquires that keep trying do not open a session again, and how long to pause if the next opening fails
-/// too.
-#[derive(Clone, Copy, Debug)]
-struct Pause {
-    until: Moment,
-    next: Duration,
-}
-
-impl Pause {
-    /// The pause of this length after an opening that failed at `now`.
-    fn of(length: Duration, now: Moment, options: &Options) -> Self {
-        Self { until: now + length, next: (length * 2).min(options.longest_pause) }
-    }
 }
 
 /// The end of a session. It keeps the session, once open, until the store has confirmed the end.
@@ -313,7 +262,7 @@ impl Client {
                 let of = Some(SharedTask::done(live));
                 Closing { end: self.begin_end(async move { session.close(by).await })?, of }
             }
-            Slot::Opening(opening) if !opening.current_pause.is_over.load(Ordering::Acquire) => {
+            Slot::Opening(opening) if !opening.current_pause.is_over() => {
                 opening.task.cancel(); // no request is sent yet
                 Closing::done()
             }
@@ -393,12 +342,12 @@ impl Shared {
         let shared = shared.upgrade().ok_or_else(closed)?;
         match &*shared.slot() {
             Slot::Closing(_) => return Err(closed()),
-            _ => current_pause.is_over.store(true, Ordering::Release),
+            _ => current_pause.end(),
         }
         // For a new caller the pauses begin with the shortest one again, whatever earlier callers met: it may have
         // little time left.
         let next = |now| {
-            let grown = pause.filter(|_| !current_pause.has_newcomer.load(Ordering::Acquire));
+            let grown = pause.filter(|_| !current_pause.has_newcomer());
             let length = grown.map_or(shared.options.first_pause, |pause| pause.next);
             Pause::of(length, now, &shared.options)
         };
