@@ -134,9 +134,9 @@ fn the_keeper_is_nudged_by_a_hold_that_ends_before_it_wakes() {
 fn a_user_hears_of_a_leave_that_the_keeper_takes_up() {
     explore("a_user_hears_of_a_leave_that_the_keeper_takes_up", || {
         let leave = Arc::new(SharedLeave::new());
-        let leave: Reply<Left> = Box::pin(std::future::pending());
+        let reply: Reply<Left> = Box::pin(std::future::pending());
         let mut user = Context::from_waker(Waker::noop());
-        assert!(leave.poll(Some(leave), &mut user).is_pending());
+        assert!(leave.poll(Some(reply), &mut user).is_pending());
         let taken_over = leave.clone();
         let keeper = thread::spawn(move || {
             while taken_over.take_over().is_none() {
