@@ -8,6 +8,7 @@
 mod circles;
 mod conformance;
 mod contract;
+mod deployments;
 mod examples;
 mod fence;
 mod format;
@@ -25,7 +26,7 @@ mod table;
 mod unit;
 
 use std::cell::{OnceCell, RefCell};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,7 @@ use lexopt::prelude::*;
 use package::Packages;
 
 use crate::call::Call;
+use crate::conformance::Suite;
 use crate::loom::Exploration;
 use crate::progress;
 use crate::setup::need::{self, Need};
@@ -55,8 +57,10 @@ Usage: cargo xtask test [--deep] [--only STEP]… [--list]
 struct Job {
     workspace: Workspace,
     deep: bool,
-    /// The reports of the conformance suite in this run.
-    reports: RefCell<Vec<PathBuf>>,
+    /// The conformance suite, built when a step first needs it.
+    suite: OnceCell<Suite>,
+    /// What the whole contract was run on: backends without a server, and deployments. The suite has their reports.
+    reports: RefCell<BTreeSet<&'static str>>,
     /// The libraries' packages, made when a step first needs them.
     packages: OnceCell<Packages>,
 }
@@ -67,11 +71,23 @@ impl Job {
         Duration::from_secs(if self.deep { 6 * 3600 } else { seconds })
     }
 
+    fn suite(&self) -> Result<&Suite> {
+        if self.suite.get().is_none() {
+            let _ = self.suite.set(Suite::among_all(&self.workspace)?);
+        }
+        self.suite.get().ok_or_else(|| "the suite is not built".into())
+    }
+
     fn packages(&self) -> Result<&Packages> {
         if self.packages.get().is_none() {
             let _ = self.packages.set(Packages::of(&self.workspace)?);
         }
         self.packages.get().ok_or_else(|| "the libraries are not packaged".into())
+    }
+
+    /// Makes a run of the contract as large as the job is.
+    fn in_full(&self, contract: Call) -> Call {
+        in_full(contract, self.deep)
     }
 
     /// Makes the tests of this call explore as far as the job does.
@@ -119,7 +135,9 @@ const STEPS: &[Step] = &[
         "the contract on memory, and proof that the suite catches broken backends",
         conformance::run,
     ),
-    step("servers", "the backends' own tests and the contract, on servers started for them", servers::run)
+    step("servers", "the backends' own tests, on servers started for them", servers::run)
+        .with(&[Need::Servers]),
+    step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
         .with(&[Need::Servers]),
     step("storm", "half a minute of random load and faults on each deployment", storm::run).with(&[Need::Servers]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
@@ -171,7 +189,13 @@ fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<(
     let chosen: Vec<&Step> = STEPS.iter().filter(|step| wanted(step.name)).collect();
     let needs: Vec<_> = chosen.iter().map(|step| (step.name, step.needs)).collect();
     need::prepare(&workspace, &needs)?;
-    let job = Job { workspace, deep, reports: RefCell::default(), packages: OnceCell::new() };
+    let job = Job {
+        workspace,
+        deep,
+        suite: OnceCell::new(),
+        reports: RefCell::default(),
+        packages: OnceCell::new(),
+    };
     let times = run_steps(&job, &chosen, tally);
     println!("\n== summary ({:.0} s)", began.elapsed().as_secs_f32());
     for (step, took) in times {
@@ -191,8 +215,7 @@ fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(&'static str
         let result = (step.run)(job, tally);
         if let Err(trouble) = &result {
             println!("{trouble}");
-            let first_line = trouble.to_string().lines().next().unwrap_or_default().to_owned();
-            tally.fail(format!("{}: {first_line}", step.name));
+            tally.fail(format!("{}: {}", step.name, trouble.first_line()));
         }
         let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
         times.push((step.name, began.elapsed()));
@@ -204,6 +227,10 @@ fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(&'static str
     }
     progress::begin(None);
     times
+}
+
+fn in_full(contract: Call, deep: bool) -> Call {
+    if deep { contract.arg("--deep") } else { contract }
 }
 
 fn loom(job: &Job, tally: &mut Tally) -> Result<()> {
