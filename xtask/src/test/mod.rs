@@ -2,19 +2,21 @@
 //!
 //! A step counts its units in the tally, and continues after a failure. If it cannot do its work it returns an error,
 //! which counts as one failure. What the chosen steps need is installed before the first of them, or the run ends there,
-//! with the line to type. Only a failed build ends the run early, because no later step could say more. The last
-//! line is the score alone.
+//! with the line to type. Only a failed build ends the run early, because no later step could say more. Steps that only
+//! compile run beside those that mostly wait. The last line is the score alone.
 
 mod circles;
 mod conformance;
 mod contract;
 mod deployments;
 mod examples;
+mod features;
 mod fence;
 mod format;
 mod imports;
 mod invariants;
 mod lints;
+mod meanwhile;
 mod package;
 mod pages;
 mod platforms;
@@ -32,6 +34,7 @@ use std::time::{Duration, Instant};
 
 use lexopt::Parser;
 use lexopt::prelude::*;
+use meanwhile::Meanwhile;
 use package::Packages;
 
 use crate::call::Call;
@@ -96,6 +99,16 @@ impl Job {
     }
 }
 
+/// What a step does with the processors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Uses,
+    /// It mostly waits for leases to end, on servers of its own. Whatever it measures is told when the machine stood still.
+    Waits,
+    /// It compiles, and no other step needs the result. It may run beside steps that wait.
+    Compiles,
+}
+
 struct Step {
     name: &'static str,
     about: &'static str,
@@ -104,15 +117,20 @@ struct Step {
     needs: &'static [Need],
     /// Whether an error means that nothing builds: later steps would only repeat it.
     is_gate: bool,
+    load: Load,
 }
 
 const fn step(name: &'static str, about: &'static str, run: fn(&Job, &mut Tally) -> Result<()>) -> Step {
-    Step { name, about, run, needs: &[], is_gate: false }
+    Step { name, about, run, needs: &[], is_gate: false, load: Load::Uses }
 }
 
 impl Step {
     const fn with(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
+    }
+
+    const fn that(self, load: Load) -> Self {
+        Self { load, ..self }
     }
 }
 
@@ -136,28 +154,38 @@ const STEPS: &[Step] = &[
         conformance::run,
     ),
     step("servers", "the backends' own tests, on servers started for them", servers::run)
-        .with(&[Need::Servers]),
+        .with(&[Need::Servers])
+        .that(Load::Waits),
     step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
-        .with(&[Need::Servers]),
+        .with(&[Need::Servers])
+        .that(Load::Waits),
     step("storm", "half a minute of random load and faults on each deployment", storm::run).with(&[Need::Servers]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
     step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Servers]),
-    step(
-        "pages",
-        "every code block of README.md and docs/guide builds with the packages and runs",
-        pages::run,
-    ),
-    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems).with(&[
-        Need::Rust(RustPart::Target(rust::WEB)),
-        Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[0])),
-        Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[1])),
-    ]),
+    // First what has a target folder of its own: the others would block the steps beside them.
     step(
         "package",
         "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
         package::run,
     )
-    .with(&[Need::Rust(RustPart::Oldest)]),
+    .with(&[Need::Rust(RustPart::Oldest)])
+    .that(Load::Compiles),
+    step(
+        "pages",
+        "every code block of README.md and docs/guide builds with the packages and runs",
+        pages::run,
+    )
+    .that(Load::Compiles),
+    step("features", "the libraries build without a warning with each feature alone", features::run)
+        .with(&[Need::Rust(RustPart::Component("clippy"))])
+        .that(Load::Compiles),
+    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems)
+        .with(&[
+            Need::Rust(RustPart::Target(rust::WEB)),
+            Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[0])),
+            Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[1])),
+        ])
+        .that(Load::Compiles),
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -204,29 +232,51 @@ fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// Runs these steps, and returns how long each took.
-fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(&'static str, Duration)> {
+/// Runs these steps, and returns how long each took. The first that waits begins those that only compile, and the next
+/// that uses the processors waits for their end.
+fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(String, Duration)> {
+    let is_idle = steps.iter().any(|step| step.load == Load::Waits);
+    let is_beside = |step: &&Step| is_idle && step.load == Load::Compiles;
+    let (mut beside, in_turn): (Vec<&Step>, Vec<&Step>) = steps.iter().copied().partition(is_beside);
+    let mut meanwhile: Option<Meanwhile> = None;
     let mut times = Vec::new();
-    for (number, step) in (1..).zip(steps) {
-        progress::begin(Some(format!("{number}/{} {}", steps.len(), step.name)));
-        println!("\n== {}: {}", step.name, step.about);
-        let began = Instant::now();
-        let failed_before = tally.failed();
-        let result = (step.run)(job, tally);
-        if let Err(trouble) = &result {
-            println!("{trouble}");
-            tally.fail(format!("{}: {}", step.name, trouble.first_line()));
+    for (number, step) in (1..).zip(&in_turn) {
+        if step.load == Load::Waits && !beside.is_empty() {
+            match Meanwhile::begin(job, &std::mem::take(&mut beside)) {
+                Ok(begun) => meanwhile = Some(begun),
+                Err(trouble) => tally.fail(trouble.to_string()),
+            }
+        } else if step.load != Load::Waits
+            && let Some(meanwhile) = meanwhile.take()
+        {
+            times.extend(meanwhile.end(tally));
         }
-        let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
-        times.push((step.name, began.elapsed()));
-        println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
+        progress::begin(Some(format!("{number}/{} {}", in_turn.len(), step.name)));
+        let began = Instant::now();
+        let result = run_step(job, step, tally);
+        times.push((step.name.to_owned(), began.elapsed()));
         if step.is_gate && result.is_err() {
             println!("skipping the remaining steps: the tests do not build");
             break;
         }
     }
+    times.extend(meanwhile.into_iter().flat_map(|meanwhile| meanwhile.end(tally)));
     progress::begin(None);
     times
+}
+
+fn run_step(job: &Job, step: &Step, tally: &mut Tally) -> Result<()> {
+    println!("\n== {}: {}", step.name, step.about);
+    let began = Instant::now();
+    let failed_before = tally.failed();
+    let result = (step.run)(job, tally);
+    if let Err(trouble) = &result {
+        println!("{trouble}");
+        tally.fail(format!("{}: {}", step.name, trouble.first_line()));
+    }
+    let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
+    println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
+    result
 }
 
 fn in_full(contract: Call, deep: bool) -> Call {
