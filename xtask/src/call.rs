@@ -203,8 +203,7 @@ impl Outcome {
     fn take(&mut self, line: &Line, show: Show) {
         progress::note(&line.text);
         if show.likes(line) {
-            progress::clear();
-            println!("{}", line.text);
+            progress::say(&line.text);
         }
         self.text.push_str(&line.text);
         self.text.push('\n');
