@@ -47,6 +47,14 @@ impl Backend {
         !self.deployments.is_empty()
     }
 
+    /// What the suite is run on: each deployment, or the backend itself.
+    pub(crate) fn runs(&self) -> Vec<&'static str> {
+        match self.deployments {
+            [] => vec![self.name],
+            names => names.to_vec(),
+        }
+    }
+
     /// The name of its crate.
     pub(crate) fn package(&self) -> String {
         format!("tidelock-{}", self.name)

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
+use crate::progress;
+
 /// Calls `work` for every item, and `report` on this thread, in the order of the items, as soon as a result is known.
 pub(crate) fn run_all<I: Sync, R: Send>(
     items: &[I],
@@ -30,6 +32,7 @@ pub(crate) fn run_all<I: Sync, R: Send>(
         for (index, result) in told {
             results[index] = Some(result);
             while let Some(result) = results.get_mut(reported).and_then(Option::take) {
+                progress::clear(); // a report prints, while the others go on
                 report(&items[reported], result);
                 reported += 1;
             }

@@ -47,10 +47,14 @@ pub(crate) fn tick() {
 
 /// Removes the line.
 pub(crate) fn clear() {
-    if let Some(progress) = shown().as_mut().filter(|progress| progress.is_there) {
-        progress.is_there = false;
-        write("\x1b[K");
-    }
+    remove(&mut shown());
+}
+
+/// Prints this in place of the line. Other threads do not write the line meanwhile.
+pub(crate) fn say(text: &str) {
+    let mut shown = shown();
+    remove(&mut shown);
+    println!("{text}");
 }
 
 impl Progress {
@@ -58,6 +62,13 @@ impl Progress {
         let (minutes, seconds) = (passed.as_secs() / 60, passed.as_secs() % 60);
         let done = if self.done == 0 { String::new() } else { format!(", {} done", self.done) };
         format!("[{} {minutes}:{seconds:02}{done}]", self.step)
+    }
+}
+
+fn remove(shown: &mut Option<Progress>) {
+    if let Some(progress) = shown.as_mut().filter(|progress| progress.is_there) {
+        progress.is_there = false;
+        write("\x1b[K");
     }
 }
 

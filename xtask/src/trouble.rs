@@ -11,6 +11,13 @@ pub(crate) type Result<T, E = Trouble> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub(crate) struct Trouble(String);
 
+impl Trouble {
+    /// For a summary.
+    pub(crate) fn first_line(&self) -> &str {
+        self.0.lines().next().unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

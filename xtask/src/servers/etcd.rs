@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::group::Group;
-use super::{port, wire};
+use super::wire;
 use crate::setup::packages::need;
 use crate::trouble::Result;
 
@@ -30,7 +30,7 @@ pub(super) fn cluster(group: &mut Group) -> Result<String> {
 
 /// `N` members, with a port each for clients and for peers.
 fn members<const N: usize, const PORTS: usize>(group: &mut Group) -> Result<String> {
-    let ports: [u16; PORTS] = port::free()?;
+    let ports: [u16; PORTS] = group.ports()?;
     let (clients, peers) = ports.split_at(N);
     let name = |i: usize| format!("member-{}", i + 1);
     let everyone: Vec<String> =

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::clock;
+use super::port;
 use super::process::{self, Process};
 use super::recipe::Recipe;
 use super::state::State;
@@ -31,6 +32,11 @@ impl Group {
     /// The folder of files that all deployments share.
     pub(super) fn home(&self) -> &Path {
         &self.home
+    }
+
+    /// Free ports, which are this deployment's until it is stopped.
+    pub(super) fn ports<const N: usize>(&self) -> Result<[u16; N]> {
+        port::free(&self.state.folder)
     }
 
     /// Creates a folder for one process.

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::group::Group;
-use super::{port, wire};
+use super::wire;
 use crate::call::Call;
 use crate::setup::packages::{is_root, need};
 use crate::trouble::Result;
@@ -25,7 +25,7 @@ pub(super) fn serves(_role: &str, port: u16) -> bool {
 }
 
 pub(super) fn single(group: &mut Group) -> Result<String> {
-    let [port] = port::free()?;
+    let [port] = group.ports()?;
     let folder = group.folder("server")?;
     let data = format!("--datadir={}", folder.join("data").display());
     install(&data)?;

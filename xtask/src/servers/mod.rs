@@ -35,6 +35,7 @@ use self::group::Group;
 pub(crate) use self::loan::Loan;
 use self::state::State;
 use crate::place;
+use crate::progress;
 use crate::trouble::{Result, While};
 
 const HELP: &str = "\
@@ -210,13 +211,15 @@ fn start(home: &Path, deployment: &Deployment) -> Result<()> {
     (deployment.needs)()?;
     let began = Instant::now();
     let url = deployment.launch(home)?;
-    println!("{}: started at {url} ({:.1} s)", deployment.name, began.elapsed().as_secs_f32());
+    let took = began.elapsed().as_secs_f32();
+    progress::say(&format!("{}: started at {url} ({took:.1} s)", deployment.name));
     Ok(())
 }
 
 fn stop(home: &Path, deployment: &Deployment) -> Result<()> {
     let ended = end(home, deployment)?;
-    println!("{}: {}", deployment.name, if ended { "stopped" } else { "was not running" });
+    let result = if ended { "stopped" } else { "was not running" };
+    progress::say(&format!("{}: {result}", deployment.name));
     Ok(())
 }
 

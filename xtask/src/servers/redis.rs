@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::group::Group;
-use super::{port, wire};
+use super::wire;
 use crate::call::Call;
 use crate::place;
 use crate::setup::packages::need;
@@ -32,7 +32,7 @@ pub(super) fn serves(_role: &str, port: u16) -> bool {
 }
 
 pub(super) fn single(group: &mut Group) -> Result<String> {
-    let [port] = port::free()?;
+    let [port] = group.ports()?;
     start(group, "server", port, &[])?;
     group.wait("Redis", LIMIT, || serves("server", port))?;
     Ok(format!("redis://127.0.0.1:{port}"))
@@ -40,7 +40,7 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
 
 /// A master, two replicas in sync with it, and three sentinels that know all the others.
 pub(super) fn sentinel(group: &mut Group) -> Result<String> {
-    let [master, replica_1, replica_2, a, b, c] = port::free()?;
+    let [master, replica_1, replica_2, a, b, c] = group.ports()?;
     let of_master = [&*format!("replicaof 127.0.0.1 {master}")];
     start(group, "master", master, &[])?;
     group.wait("the master", LIMIT, || serves("master", master))?;
@@ -58,7 +58,7 @@ pub(super) fn sentinel(group: &mut Group) -> Result<String> {
 
 /// Three masters that share the slots, with a replica each.
 pub(super) fn cluster(group: &mut Group) -> Result<String> {
-    let ports: [u16; 6] = port::free()?;
+    let ports: [u16; 6] = group.ports()?;
     // By default a node refuses all its slots while any slot of the cluster has no master.
     let options = ["cluster-enabled yes", "cluster-node-timeout 2000", "cluster-require-full-coverage no"];
     for (i, port) in ports.iter().enumerate() {

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::port;
 use super::process::Process;
 use super::recipe::Recipe;
 use crate::place;
@@ -87,6 +88,7 @@ impl State {
 
     /// Removes the data, and then the state itself.
     pub(super) fn forget(&self, home: &Path) -> Result<()> {
+        port::give_back(&self.folder)?;
         // Removes only a folder with our prefix, in case the state file was edited.
         let ours =
             self.folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tidelock-"));

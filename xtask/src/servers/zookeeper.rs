@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::cable::Peer;
 use super::group::Group;
-use super::{cable, port, wire};
+use super::{cable, wire};
 use crate::place;
 use crate::setup::packages::{find, need};
 use crate::trouble::{Result, Trouble};
@@ -59,7 +59,7 @@ pub(super) fn serves(role: &str, port: u16) -> bool {
 }
 
 pub(super) fn single(group: &mut Group) -> Result<String> {
-    let [port] = port::free()?;
+    let [port] = group.ports()?;
     start(group, &Peer::new("server", [0, 0]), port, 1, "")?;
     group.wait("ZooKeeper", LIMIT, || mode(port).as_deref() == Some("standalone"))?;
     Ok(format!("zookeeper://127.0.0.1:{port}"))
@@ -67,7 +67,7 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
 
 /// One server with TLS for clients, and a plain port to check whether it serves.
 pub(super) fn single_with_tls(group: &mut Group) -> Result<String> {
-    let [port, secure] = port::free()?;
+    let [port, secure] = group.ports()?;
     let folder = group.folder("server")?;
     let [identity, authority] = ["identity.pem", "authority.pem"].map(|file| folder.join(file));
     place::write(&identity, IDENTITY)?;
@@ -86,7 +86,7 @@ pub(super) fn single_with_tls(group: &mut Group) -> Result<String> {
 
 /// Three servers, with a cable between each two, so that one can be cut off from the others.
 pub(super) fn ensemble(group: &mut Group) -> Result<String> {
-    let [a, b, c, ports @ ..]: [u16; 21] = port::free()?;
+    let [a, b, c, ports @ ..]: [u16; 21] = group.ports()?;
     let (own, between) = ports.split_at(6);
     let (clients, roles) = ([a, b, c], ["server-1", "server-2", "server-3"]);
     let mut peers: Vec<Peer> =

@@ -1,24 +1,20 @@
 //! Runs the conformance suite once, and counts its trials.
 
-use std::path::PathBuf;
-
 use super::Job;
 use crate::call::{Call, Outcome, Show};
 use crate::score::Score;
 use crate::tally::Tally;
 use crate::trouble::Result;
 
-/// Runs the whole contract on the named backend or deployment. Its report is kept for the table of guarantees.
-pub(super) fn keep(job: &Job, on: &str, call: Call, report: PathBuf, tally: &mut Tally) -> Result<()> {
-    let call = if job.deep { call.arg("--deep") } else { call };
-    play(job, on, call, tally)?;
-    job.reports.borrow_mut().push(report);
-    Ok(())
-}
-
 /// Makes a run as it is, and counts its trials.
 pub(super) fn play(job: &Job, on: &str, call: Call, tally: &mut Tally) -> Result<()> {
     count(on, &call.limit(job.limit(600)).show(Show::Some(is_news)).run()?, tally)
+}
+
+/// Prints what is news of a run that has ended, and counts its trials.
+pub(super) fn tell(on: &str, outcome: &Outcome, tally: &mut Tally) -> Result<()> {
+    outcome.text.lines().filter(|line| is_news(line)).for_each(|line| println!("{line}"));
+    count(on, outcome, tally)
 }
 
 fn count(on: &str, outcome: &Outcome, tally: &mut Tally) -> Result<()> {

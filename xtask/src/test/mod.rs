@@ -2,18 +2,21 @@
 //!
 //! A step counts its units in the tally, and continues after a failure. If it cannot do its work it returns an error,
 //! which counts as one failure. What the chosen steps need is installed before the first of them, or the run ends there,
-//! with the line to type. Only a failed build ends the run early, because no later step could say more. The last
-//! line is the score alone.
+//! with the line to type. Only a failed build ends the run early, because no later step could say more. Steps that only
+//! compile run beside those that mostly wait. The last line is the score alone.
 
 mod circles;
 mod conformance;
 mod contract;
+mod deployments;
 mod examples;
+mod features;
 mod fence;
 mod format;
 mod imports;
 mod invariants;
 mod lints;
+mod meanwhile;
 mod package;
 mod pages;
 mod platforms;
@@ -25,15 +28,17 @@ mod table;
 mod unit;
 
 use std::cell::{OnceCell, RefCell};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lexopt::Parser;
 use lexopt::prelude::*;
+use meanwhile::Meanwhile;
 use package::Packages;
 
 use crate::call::Call;
+use crate::conformance::Suite;
 use crate::loom::Exploration;
 use crate::progress;
 use crate::setup::need::{self, Need};
@@ -55,8 +60,10 @@ Usage: cargo xtask test [--deep] [--only STEP]… [--list]
 struct Job {
     workspace: Workspace,
     deep: bool,
-    /// The reports of the conformance suite in this run.
-    reports: RefCell<Vec<PathBuf>>,
+    /// The conformance suite, built when a step first needs it.
+    suite: OnceCell<Suite>,
+    /// What the whole contract was run on: backends without a server, and deployments. The suite has their reports.
+    reports: RefCell<BTreeSet<&'static str>>,
     /// The libraries' packages, made when a step first needs them.
     packages: OnceCell<Packages>,
 }
@@ -67,6 +74,13 @@ impl Job {
         Duration::from_secs(if self.deep { 6 * 3600 } else { seconds })
     }
 
+    fn suite(&self) -> Result<&Suite> {
+        if self.suite.get().is_none() {
+            let _ = self.suite.set(Suite::among_all(&self.workspace)?);
+        }
+        self.suite.get().ok_or_else(|| "the suite is not built".into())
+    }
+
     fn packages(&self) -> Result<&Packages> {
         if self.packages.get().is_none() {
             let _ = self.packages.set(Packages::of(&self.workspace)?);
@@ -74,10 +88,25 @@ impl Job {
         self.packages.get().ok_or_else(|| "the libraries are not packaged".into())
     }
 
+    /// Makes a run of the contract as large as the job is.
+    fn in_full(&self, contract: Call) -> Call {
+        in_full(contract, self.deep)
+    }
+
     /// Makes the tests of this call explore as far as the job does.
     fn as_deep(&self, tests: Call) -> Call {
         if self.deep { tests.env("TIDELOCK_DEEP", "1") } else { tests }
     }
+}
+
+/// What a step does with the processors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Uses,
+    /// It mostly waits for leases to end, on servers of its own. Whatever it measures is told when the machine stood still.
+    Waits,
+    /// It compiles, and no other step needs the result. It may run beside steps that wait.
+    Compiles,
 }
 
 struct Step {
@@ -88,15 +117,20 @@ struct Step {
     needs: &'static [Need],
     /// Whether an error means that nothing builds: later steps would only repeat it.
     is_gate: bool,
+    load: Load,
 }
 
 const fn step(name: &'static str, about: &'static str, run: fn(&Job, &mut Tally) -> Result<()>) -> Step {
-    Step { name, about, run, needs: &[], is_gate: false }
+    Step { name, about, run, needs: &[], is_gate: false, load: Load::Uses }
 }
 
 impl Step {
     const fn with(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
+    }
+
+    const fn that(self, load: Load) -> Self {
+        Self { load, ..self }
     }
 }
 
@@ -119,27 +153,39 @@ const STEPS: &[Step] = &[
         "the contract on memory, and proof that the suite catches broken backends",
         conformance::run,
     ),
-    step("servers", "the backends' own tests and the contract, on servers started for them", servers::run)
-        .with(&[Need::Servers]),
+    step("servers", "the backends' own tests, on servers started for them", servers::run)
+        .with(&[Need::Servers])
+        .that(Load::Waits),
+    step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
+        .with(&[Need::Servers])
+        .that(Load::Waits),
     step("storm", "half a minute of random load and faults on each deployment", storm::run).with(&[Need::Servers]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
     step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Servers]),
-    step(
-        "pages",
-        "every code block of README.md and docs/guide builds with the packages and runs",
-        pages::run,
-    ),
-    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems).with(&[
-        Need::Rust(RustPart::Target(rust::WEB)),
-        Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[0])),
-        Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[1])),
-    ]),
+    // First what has a target folder of its own: the others would block the steps beside them.
     step(
         "package",
         "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
         package::run,
     )
-    .with(&[Need::Rust(RustPart::Oldest)]),
+    .with(&[Need::Rust(RustPart::Oldest)])
+    .that(Load::Compiles),
+    step(
+        "pages",
+        "every code block of README.md and docs/guide builds with the packages and runs",
+        pages::run,
+    )
+    .that(Load::Compiles),
+    step("features", "the libraries build without a warning with each feature alone", features::run)
+        .with(&[Need::Rust(RustPart::Component("clippy"))])
+        .that(Load::Compiles),
+    step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems)
+        .with(&[
+            Need::Rust(RustPart::Target(rust::WEB)),
+            Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[0])),
+            Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[1])),
+        ])
+        .that(Load::Compiles),
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -171,7 +217,13 @@ fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<(
     let chosen: Vec<&Step> = STEPS.iter().filter(|step| wanted(step.name)).collect();
     let needs: Vec<_> = chosen.iter().map(|step| (step.name, step.needs)).collect();
     need::prepare(&workspace, &needs)?;
-    let job = Job { workspace, deep, reports: RefCell::default(), packages: OnceCell::new() };
+    let job = Job {
+        workspace,
+        deep,
+        suite: OnceCell::new(),
+        reports: RefCell::default(),
+        packages: OnceCell::new(),
+    };
     let times = run_steps(&job, &chosen, tally);
     println!("\n== summary ({:.0} s)", began.elapsed().as_secs_f32());
     for (step, took) in times {
@@ -180,30 +232,55 @@ fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// Runs these steps, and returns how long each took.
-fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(&'static str, Duration)> {
+/// Runs these steps, and returns how long each took. The first that waits begins those that only compile, and the next
+/// that uses the processors waits for their end.
+fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(String, Duration)> {
+    let is_idle = steps.iter().any(|step| step.load == Load::Waits);
+    let is_beside = |step: &&Step| is_idle && step.load == Load::Compiles;
+    let (mut beside, in_turn): (Vec<&Step>, Vec<&Step>) = steps.iter().copied().partition(is_beside);
+    let mut meanwhile: Option<Meanwhile> = None;
     let mut times = Vec::new();
-    for (number, step) in (1..).zip(steps) {
-        progress::begin(Some(format!("{number}/{} {}", steps.len(), step.name)));
-        println!("\n== {}: {}", step.name, step.about);
-        let began = Instant::now();
-        let failed_before = tally.failed();
-        let result = (step.run)(job, tally);
-        if let Err(trouble) = &result {
-            println!("{trouble}");
-            let first_line = trouble.to_string().lines().next().unwrap_or_default().to_owned();
-            tally.fail(format!("{}: {first_line}", step.name));
+    for (number, step) in (1..).zip(&in_turn) {
+        if step.load == Load::Waits && !beside.is_empty() {
+            match Meanwhile::begin(job, &std::mem::take(&mut beside)) {
+                Ok(begun) => meanwhile = Some(begun),
+                Err(trouble) => tally.fail(trouble.to_string()),
+            }
+        } else if step.load != Load::Waits
+            && let Some(meanwhile) = meanwhile.take()
+        {
+            times.extend(meanwhile.end(tally));
         }
-        let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
-        times.push((step.name, began.elapsed()));
-        println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
+        progress::begin(Some(format!("{number}/{} {}", in_turn.len(), step.name)));
+        let began = Instant::now();
+        let result = run_step(job, step, tally);
+        times.push((step.name.to_owned(), began.elapsed()));
         if step.is_gate && result.is_err() {
             println!("skipping the remaining steps: the tests do not build");
             break;
         }
     }
+    times.extend(meanwhile.into_iter().flat_map(|meanwhile| meanwhile.end(tally)));
     progress::begin(None);
     times
+}
+
+fn run_step(job: &Job, step: &Step, tally: &mut Tally) -> Result<()> {
+    println!("\n== {}: {}", step.name, step.about);
+    let began = Instant::now();
+    let failed_before = tally.failed();
+    let result = (step.run)(job, tally);
+    if let Err(trouble) = &result {
+        println!("{trouble}");
+        tally.fail(format!("{}: {}", step.name, trouble.first_line()));
+    }
+    let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
+    println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
+    result
+}
+
+fn in_full(contract: Call, deep: bool) -> Call {
+    if deep { contract.arg("--deep") } else { contract }
 }
 
 fn loom(job: &Job, tally: &mut Tally) -> Result<()> {

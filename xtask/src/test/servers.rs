@@ -1,5 +1,5 @@
-//! Tests the backends that need a server. For each, all its deployments are started once: first for its own tests that
-//! are ignored elsewhere, then for the contract on every deployment.
+//! The backends' own tests that need a server, and are ignored elsewhere. For each backend, all its deployments are
+//! started once.
 //!
 //! Such a test finds its server in an environment variable: `TIDELOCK_REDIS_SENTINEL_URL` for `redis-sentinel`. The
 //! test programs are those that the step `tests` has built: with fewer packages in one build, their dependencies would
@@ -7,11 +7,10 @@
 
 use std::path::Path;
 
-use super::{Job, contract};
+use super::Job;
 use crate::backend::{self, Backend};
 use crate::call::{Call, Show};
 use crate::cargo::{self, Artifact};
-use crate::conformance::Suite;
 use crate::libtest;
 use crate::servers::Loan;
 use crate::tally::Tally;
@@ -19,47 +18,23 @@ use crate::trouble::Result;
 use crate::workspace::Package;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let (suite, programs) = (Suite::among_all(&job.workspace)?, programs(job)?);
+    let programs = programs(job)?;
     for backend in backend::called("all")?.iter().filter(|backend| backend.has_servers()) {
-        let borrow = |names: &[&str]| names.iter().map(|name| Loan::of(name)).collect::<Result<Vec<_>>>();
-        let (loans, others) = (borrow(backend.deployments)?, borrow(backend.others)?);
-        let all: Vec<&Loan> = loans.iter().chain(&others).collect();
-        let tests = own_tests(job, backend, &programs, &all, tally);
-        note(tests, tally);
-        drop(others);
-        for loan in &loans {
-            let trials = contract_on(job, &suite, backend, loan, tally);
-            note(trials, tally);
+        if let Err(trouble) = own_tests(job, backend, &programs, tally) {
+            println!("{trouble}"); // and the others continue
+            tally.fail(format!("servers: {}", trouble.first_line()));
         }
     }
     Ok(())
 }
 
-/// Records a part that could not do its work; the others continue.
-fn note(outcome: Result<()>, tally: &mut Tally) {
-    if let Err(trouble) = outcome {
-        println!("{trouble}");
-        tally.fail(format!("servers: {}", trouble.to_string().lines().next().unwrap_or_default()));
-    }
-}
-
-fn contract_on(job: &Job, suite: &Suite, backend: &Backend, loan: &Loan, tally: &mut Tally) -> Result<()> {
-    let report = suite.report(loan.name());
-    let call = suite.on_loan(backend, loan, &report)?;
-    contract::keep(job, loan.name(), call, report, tally)
-}
-
-fn own_tests(
-    job: &Job,
-    backend: &Backend,
-    programs: &[Artifact],
-    loans: &[&Loan],
-    tally: &mut Tally,
-) -> Result<()> {
+fn own_tests(job: &Job, backend: &Backend, programs: &[Artifact], tally: &mut Tally) -> Result<()> {
     let package = job.workspace.package(&backend.package())?;
+    let names = backend.deployments.iter().chain(backend.others);
+    let loans = names.map(|name| Loan::of(name)).collect::<Result<Vec<_>>>()?;
     let tried_before = tally.units();
     for program in programs.iter().filter(|program| program.folder == package.dir) {
-        run_program(job, package, &program.executable, loans, tally)?;
+        run_program(job, package, &program.executable, &loans, tally)?;
     }
     if tally.units() == tried_before {
         return Err(format!("no test of {} is marked as needing a server", package.name).into());
@@ -79,7 +54,7 @@ fn run_program(
     job: &Job,
     package: &Package,
     program: &Path,
-    loans: &[&Loan],
+    loans: &[Loan],
     tally: &mut Tally,
 ) -> Result<()> {
     let call = Call::new(program).arg("--ignored").dir(&package.dir).limit(job.limit(600));

@@ -1,42 +1,37 @@
 //! Half a minute of storm over every backend, on each of its deployments.
 
-use std::thread;
-
 use super::Job;
 use crate::backend::{self, Backend};
 use crate::call::{Call, Outcome};
-use crate::conformance::{REAL_TIME, Suite};
+use crate::conformance::REAL_TIME;
+use crate::crew;
 use crate::score::Score;
 use crate::servers::Loan;
 use crate::storm;
 use crate::tally::Tally;
-use crate::trouble::{Result, Trouble};
+use crate::trouble::Result;
 
 /// How long each storm lasts.
 const LASTS: &str = "30s";
 const LASTS_WHEN_DEEP: &str = "20m";
 
-/// How many storms run at once. They mostly wait, and a delay from one is just another fault for the other.
-const AT_ONCE: usize = 2;
-
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let suite = Suite::among_all(&job.workspace)?;
+    let suite = job.suite()?;
     let storms: Vec<Over> = backend::called("all")?.into_iter().flat_map(Over::all).collect();
     let lasts = if job.deep { LASTS_WHEN_DEEP } else { LASTS };
     let limit = job.limit(300);
-    let play = |over: Over| over.play(suite.call(over.backend)?.args(["--storm", lasts]).limit(limit));
-    for together in storms.chunks(AT_ONCE) {
-        thread::scope(|scope| {
-            let playing = together.iter().map(|over| (over.name(), scope.spawn(|| play(*over))));
-            for (name, storm) in playing.collect::<Vec<_>>() {
-                let outcome = storm.join().unwrap_or_else(|_| Err("it panicked".into()));
-                if let Err(trouble) = outcome.and_then(|outcome| count(name, &outcome, tally)) {
-                    println!("{trouble}"); // and the others continue
-                    tally.fail(format!("storm over {name}: {}", first_line(&trouble)));
-                }
+    // Storms mostly wait, and a delay from one is just another fault for the other.
+    crew::run_all(
+        &storms,
+        |over| over.play(suite.call(over.backend)?.args(["--storm", lasts]).limit(limit)),
+        |over, outcome| {
+            let counted = outcome.and_then(|outcome| count(over.name(), &outcome, tally));
+            if let Err(trouble) = counted {
+                println!("{trouble}"); // and the others continue
+                tally.fail(format!("storm over {}: {}", over.name(), trouble.first_line()));
             }
-        });
-    }
+        },
+    );
     Ok(())
 }
 
@@ -82,8 +77,4 @@ fn count(over: &str, outcome: &Outcome, tally: &mut Tally) -> Result<()> {
         return Err(outcome.trouble());
     }
     Ok(())
-}
-
-fn first_line(trouble: &Trouble) -> String {
-    trouble.to_string().lines().next().unwrap_or_default().to_owned()
 }

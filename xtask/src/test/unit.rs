@@ -13,6 +13,10 @@ use crate::{cargo, libtest};
 /// The number of states that the exploration must exceed, in the normal run and with `--deep`.
 const ENOUGH_STATES: [u64; 2] = [100_000, 1_000_000];
 
+/// Tests that do the same as the step `conformance`: the suite on memory, and its proof.
+const DONE_ELSEWHERE: [&str; 2] =
+    ["memory_keeps_the_contract", "every_broken_backend_and_every_faulty_history_is_caught"];
+
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let build = tests(job).arg("--no-run").show(Show::Everything).run()?;
     if !build.success() {
@@ -21,6 +25,7 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     // The output of passing tests is included, because the exploration's figures are in it.
     let run = tests(job)
         .args(["--no-fail-fast", "--", "--show-output"])
+        .args(DONE_ELSEWHERE.iter().flat_map(|test| ["--skip", test]))
         .show(Show::Some(matters))
         .limit(job.limit(900))
         .run()?;

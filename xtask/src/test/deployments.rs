@@ -1,0 +1,49 @@
+//! The contract on every deployment of every backend, on servers that are started for it.
+//!
+//! As many deployments have their turn at once as there are cores, because the trials mostly wait; when the machine
+//! itself stands still for a moment, the suite extends the trials' bounds by that. What a run has to say is printed when
+//! it has ended.
+
+use std::time::Duration;
+
+use super::{Job, contract};
+use crate::backend::{self, Backend};
+use crate::call::Outcome;
+use crate::conformance::Suite;
+use crate::crew;
+use crate::servers::Loan;
+use crate::tally::Tally;
+use crate::trouble::Result;
+
+/// How long one run may take.
+const LIMIT: u64 = 900;
+
+pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
+    let suite = job.suite()?;
+    let all = backend::called("all")?;
+    let deployments = all.iter().flat_map(|backend| backend.deployments.iter().map(|name| (*backend, *name)));
+    // A backend's last deployment has the most servers, and takes the longest: begin with it.
+    let deployments: Vec<(&Backend, &'static str)> = deployments.rev().collect();
+    let (deep, limit) = (job.deep, job.limit(LIMIT));
+    crew::run_all(
+        &deployments,
+        |(backend, name)| play(suite, backend, name, deep, limit),
+        |(_, name), outcome| {
+            let told = outcome.and_then(|outcome| contract::tell(name, &outcome, tally));
+            match told {
+                Ok(()) => drop(job.reports.borrow_mut().insert(name)),
+                Err(trouble) => {
+                    println!("{trouble}"); // the others continue
+                    tally.fail(format!("the contract on {name}: {}", trouble.first_line()));
+                }
+            }
+        },
+    );
+    Ok(())
+}
+
+fn play(suite: &Suite, backend: &Backend, name: &str, deep: bool, limit: Duration) -> Result<Outcome> {
+    let loan = Loan::of(name)?;
+    let call = suite.on_loan(backend, &loan, &suite.report(name))?;
+    super::in_full(call, deep).limit(limit).run()
+}
