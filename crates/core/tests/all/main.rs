@@ -10,6 +10,7 @@ mod evictions;
 mod hung;
 mod jeopardy;
 mod keeper;
+mod layered;
 mod outages;
 mod releases;
 mod renewals;

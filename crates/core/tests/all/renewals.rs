@@ -429,3 +429,13 @@ async fn a_store_that_is_away_is_not_asked_for_ever_at_the_first_pause() -> Done
     lock(&slow, &locks, "m").await?.release().await?.confirmed()?;
     close(&slow, locks).await
 }
+
+#[tokio::test]
+async fn a_backend_without_a_ttl_stops_no_other_session() -> Done {
+    let (_slow, locks) = Slow::locks(Options::new(), |how| how.ttl = Duration::ZERO)?;
+    let _ = tokio::time::timeout(Duration::from_millis(100), locks.ping()).await;
+    let other = Store::new().attach(Options::new())?;
+    let opened = tokio::time::timeout(Duration::from_secs(5), other.ping()).await;
+    opened.expect("the keeper has time for it")?;
+    other.close().await
+}

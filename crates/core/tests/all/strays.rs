@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{
-    Backend, Claim, Layer, Layered, Patience, Renewal, Session, Shard, Signals, Sleep, attach,
-};
+use tidelock_core::backend::{Backend, Claim, Layer, Patience, Renewal, Session, Shard, Signals, Sleep};
 use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
+use crate::layered::attach;
 
 type Result<T = ()> = tidelock_core::Result<T>;
 
@@ -70,8 +69,7 @@ async fn stands_still_for(is_renewing: bool) -> Result<Duration> {
         is_slow: AtomicBool::new(is_renewing),
         is_renewing: AtomicBool::new(false),
     });
-    let ours =
-        attach(Arc::new(Layered::new(Arc::new(store.clone()), watched.clone())), Options::new().ttl(TTL))?;
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
     let holder = store.attach(Options::new().ttl(TTL))?;
     let other = ours.mutex("other")?.lock().await?;
     let held = holder.mutex("m")?.lock().await?;

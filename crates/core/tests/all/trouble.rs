@@ -2,21 +2,22 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Backend, Claim, Clock, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
+    Backend, Claim, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Signals,
 };
 use tidelock_core::prelude::*;
-use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
+use tidelock_core::{ClaimId, ErrorKind, Name, Options, SessionId};
 use tidelock_memory::Store;
 use tokio::task::JoinHandle;
 
 use crate::condition::until;
+use crate::layered::attach;
 
 type Done = tidelock_core::Result<()>;
 
@@ -26,8 +27,11 @@ struct Sick {
     store: Store,
     how: How,
     opens: AtomicUsize,
-    closes: Arc<AtomicUsize>,
+    leaves: AtomicUsize,
+    closes: AtomicUsize,
     gate: tokio::sync::Notify,
+    /// All that were opened.
+    sessions: Mutex<Vec<Weak<dyn Session>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,16 +47,7 @@ enum How {
     CloseHangs,
     CloseIsCounted,
     OpenWaitsForTheGateAndTheFirstCloseFails,
-    NoTtl,
     LeavePanics,
-}
-
-#[derive(Debug)]
-struct SickSession {
-    inner: Arc<dyn Session>,
-    how: How,
-    leaves: AtomicUsize,
-    closes: Arc<AtomicUsize>,
 }
 
 impl Sick {
@@ -61,25 +56,25 @@ impl Sick {
             store: Store::new(),
             how,
             opens: AtomicUsize::new(0),
-            closes: Arc::default(),
+            leaves: AtomicUsize::new(0),
+            closes: AtomicUsize::new(0),
             gate: tokio::sync::Notify::new(),
+            sessions: Mutex::default(),
         });
-        Ok((sick.clone(), tidelock_core::backend::attach(sick, options)?))
+        let locks = attach(&sick.store, sick.clone(), options)?;
+        Ok((sick, locks))
+    }
+
+    fn keeps_a_session(&self) -> bool {
+        self.sessions.lock().expect("no panic").iter().any(|session| session.strong_count() > 0)
     }
 }
 
 #[async_trait]
-impl Backend for Sick {
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.store.clock()
-    }
-
-    fn store(&self) -> &str {
-        Backend::store(&self.store)
-    }
-
+impl Layer for Sick {
     async fn open(
         &self,
+        to: &dyn Backend,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
@@ -92,37 +87,27 @@ impl Backend for Sick {
             }
             _ => {}
         }
-        let inner = self.store.open(id, options, signals).await?;
-        let (leaves, closes) = (AtomicUsize::new(0), self.closes.clone());
-        Ok(Arc::new(SickSession { inner, how: self.how, leaves, closes }))
-    }
-}
-
-#[async_trait]
-impl Session for SickSession {
-    fn ttl(&self) -> Duration {
-        if self.how == How::NoTtl { Duration::ZERO } else { self.inner.ttl() }
+        let session = to.open(id, options, signals).await?;
+        self.sessions.lock().expect("no panic").push(Arc::downgrade(&session));
+        Ok(session)
     }
 
-    fn shard(&self, name: &Name) -> Shard {
-        self.inner.shard(name)
-    }
-
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
+    async fn join(
+        &self,
+        to: &Arc<dyn Session>,
+        claim: &Claim,
+        patience: Patience,
+    ) -> tidelock_core::Result<Place> {
         if self.how == How::ConflictOnJoin {
             return Err(tidelock_core::Error::new(ErrorKind::Conflict, "somebody else was quicker"));
         }
         if self.how == How::JoinHangs {
             std::future::pending::<()>().await;
         }
-        self.inner.join(claim, patience).await
+        to.join(claim, patience).await
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
-        self.inner.look(name, waiting).await
-    }
-
-    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
         assert_ne!(self.how, How::LeavePanics, "on purpose: a bug in the backend");
         let before = self.leaves.fetch_add(1, Ordering::Relaxed);
         if self.how == How::LeavesAreDeniedAtFirst && before < 3 {
@@ -139,33 +124,22 @@ impl Session for SickSession {
             });
         }
         if self.how == How::LeavesAreSlowAndTheirUsersOwn {
-            return Box::pin(users_own(self.inner.leave(name, id, how)));
+            return Box::pin(users_own(to.leave(name, id, how)));
         }
-        self.inner.leave(name, id, how)
+        to.leave(name, id, how)
     }
 
-    async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
-        self.inner.lighten(claim, weight).await
-    }
-
-    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Done {
-        self.inner.resize(name, from, to).await
-    }
-
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
+    async fn renew(
+        &self,
+        to: &Arc<dyn Session>,
+        shard: Shard,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> tidelock_core::Result<Renewal> {
         assert!(self.how != How::RenewPanics, "on purpose");
-        self.inner.renew(shard, standing).await
+        to.renew(shard, standing).await
     }
 
-    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
-        self.inner.line(name).await
-    }
-
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
-        self.inner.names(prefix, after).await
-    }
-
-    async fn close(&self) -> Done {
+    async fn close(&self, to: &Arc<dyn Session>) -> Done {
         if self.how == How::CloseHangs {
             std::future::pending::<()>().await;
         }
@@ -173,7 +147,7 @@ impl Session for SickSession {
         if self.how == How::OpenWaitsForTheGateAndTheFirstCloseFails && before == 0 {
             return Err(tidelock_core::Error::new(ErrorKind::Unavailable, "the store is away"));
         }
-        self.inner.close().await
+        to.close().await
     }
 }
 
@@ -474,8 +448,7 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
             closing.await.expect("no panic")?;
             let _ = asking.await.expect("no panic");
         }
-        // A session is counted by what it shares with its backend.
-        until("the session has gone", async || Arc::strong_count(&sick.closes) == 1).await;
+        until("the session has gone", async || !sick.keeps_a_session()).await;
         drop((mutex, locks));
     }
     Ok(())
@@ -592,16 +565,6 @@ async fn a_close_that_failed_while_a_session_was_being_opened_can_be_asked_for_a
     assert_eq!(sick.closes.load(Ordering::Relaxed), 2, "it was asked for again");
     assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
     Ok(())
-}
-
-#[tokio::test]
-async fn a_backend_without_a_ttl_stops_no_other_session() -> Done {
-    let (_, locks) = Sick::locks(How::NoTtl, Options::new())?;
-    let _ = tokio::time::timeout(SHORT, locks.ping()).await;
-    let other = Store::new().attach(Options::new())?;
-    let opened = tokio::time::timeout(Duration::from_secs(5), other.ping()).await;
-    opened.expect("the keeper has time for it")?;
-    other.close().await
 }
 
 #[tokio::test]

@@ -8,12 +8,13 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Clock, Session, Signals};
+use tidelock_core::backend::{Backend, Layer, Session, Signals};
 use tidelock_core::prelude::*;
 use tidelock_core::{Options, SessionId};
 use tidelock_memory::Store;
 
 use crate::condition::until;
+use crate::layered::attach;
 
 type Done = tidelock_core::Result<()>;
 
@@ -101,38 +102,28 @@ async fn a_waker_that_panics_keeps_no_other_listener_from_hearing_of_a_loss() ->
     locks.close().await
 }
 
-/// A store that opens no session until its gate is open.
-#[derive(Debug)]
-struct Gated {
-    store: Store,
-    gate: tokio::sync::Notify,
-}
+/// Opens no session until its gate is open.
+#[derive(Debug, Default)]
+struct Gated(tokio::sync::Notify);
 
 #[async_trait]
-impl Backend for Gated {
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.store.clock()
-    }
-
-    fn store(&self) -> &str {
-        Backend::store(&self.store)
-    }
-
+impl Layer for Gated {
     async fn open(
         &self,
+        to: &dyn Backend,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> tidelock_core::Result<Arc<dyn Session>> {
-        self.gate.notified().await;
-        self.store.open(id, options, signals).await
+        self.0.notified().await;
+        to.open(id, options, signals).await
     }
 }
 
 #[tokio::test]
 async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done {
-    let gated = Arc::new(Gated { store: Store::new(), gate: tokio::sync::Notify::new() });
-    let locks = tidelock_core::backend::attach(gated.clone(), Options::new())?;
+    let gated = Arc::new(Gated::default());
+    let locks = attach(&Store::new(), gated.clone(), Options::new())?;
     let (a, b) = (locks.mutex("a")?, locks.mutex("b")?);
     let panics = Arc::new(Panics::default());
     let (mut first, mut last) = (a.lock(), a.lock());
@@ -140,7 +131,7 @@ async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done 
     let other = tokio::spawn(async move { b.lock().await?.release().await?.confirmed() });
     tokio::task::yield_now().await;
     panics.poll(last.as_mut());
-    gated.gate.notify_one();
+    gated.0.notify_one();
     soon("the other is served", other).await.expect("no panic")?;
     drop((first, last));
     locks.close().await
