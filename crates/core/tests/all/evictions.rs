@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::condition::until;
 use crate::layered::attach;
+use crate::line::{until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -23,14 +24,6 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 fn options() -> Options {
     Options::new().ttl(TTL).back_off(PAUSE, PAUSE)
-}
-
-fn asking(
-    locks: &Arc<dyn Locks>,
-    name: &str,
-) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
-    let mutex = locks.mutex(name)?;
-    Ok(tokio::spawn(async move { mutex.lock().await }))
 }
 
 /// Acquires, and does not hear the first answer.
@@ -61,8 +54,7 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     }
     let first = b.mutex("m")?.lock().await?;
     let asking = asking_in_vain(&store, &a, "m")?;
-    until("it stands in line", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1))
-        .await;
+    until_waiting(&b, "m", 1).await;
     first.release().await?.confirmed()?; // the other claim is granted, and told so
     let claim = c.inspect("m").await?.holders().next().map(|holder| holder.id).expect("it has its turn");
 
@@ -71,7 +63,7 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     store.faults().heal();
     let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
     clock.pass(PAUSE * 2).await; // its join is repeated
-    until("it waits", async || c.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    until_waiting(&c, "m", 1).await;
     for _ in 0..3 {
         clock.pass(TTL).await;
         assert!(!asking.is_finished(), "two hold m: {:?}", c.inspect("m").await?);
@@ -206,7 +198,7 @@ impl Layer for Late {
 
 /// Locks m for `a` by the second copy of its join. The first copy, still on its way, does not prevent that.
 async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock_core::Result<Guard> {
-    let asking = asking(a, "m")?;
+    let asking = waiter(a, "m");
     until("the repetition is answered", async || {
         clock.pass(PAUSE).await;
         asking.is_finished()

@@ -11,6 +11,7 @@ mod hung;
 mod jeopardy;
 mod keeper;
 mod layered;
+mod line;
 mod outages;
 mod releases;
 mod renewals;

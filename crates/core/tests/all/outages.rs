@@ -11,6 +11,7 @@ use tidelock_memory::Store;
 
 use crate::condition::until;
 use crate::layered;
+use crate::line::{until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -68,9 +69,8 @@ async fn who_waited_when_its_session_ended_outlasts_the_outage() -> Done {
     let store = Store::new();
     let (holds, waits) = (store.attach(patient())?, store.attach(patient().label("waits"))?);
     let held = holds.mutex("m")?.lock().await?;
-    let mutex = waits.mutex("m")?;
-    let waiter = tokio::spawn(async move { mutex.lock().await });
-    until("it waits", async || holds.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    let waiter = waiter(&waits, "m");
+    until_waiting(&holds, "m", 1).await;
     store.faults().refuse_all();
     store.faults().lose_sessions_of("waits");
     tokio::time::sleep(OUTAGE).await;

@@ -13,6 +13,7 @@ use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Token, W
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
+use crate::line::waiter;
 
 type Done = tidelock_core::Result<()>;
 
@@ -365,8 +366,7 @@ async fn a_join_is_patient_beyond_its_ttl_with_a_store_that_is_away() -> Done {
     let (slow, locks) = Slow::locks(options, |_| {})?;
     lock(&slow, &locks, "other").await?.release().await?.confirmed()?;
     slow.store.faults().refuse_all();
-    let mutex = locks.mutex("m")?;
-    let locking = tokio::spawn(async move { mutex.lock().await });
+    let locking = waiter(&locks, "m");
     slow.pass(TTL * 2).await;
     assert!(!locking.is_finished());
     slow.store.faults().heal();

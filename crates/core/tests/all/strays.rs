@@ -13,6 +13,7 @@ use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
 use crate::layered::attach;
+use crate::line::{until_waiting, waiter};
 
 type Result<T = ()> = tidelock_core::Result<T>;
 
@@ -84,10 +85,8 @@ async fn stands_still_for(is_renewing: bool) -> Result<Duration> {
     let id = ClaimId { session: other.claim().session, number: 1_000_001 };
     let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
     session.join(&stray, Patience::Wait).await?;
-    let mutex = ours.mutex("m")?;
-    let waits = tokio::spawn(async move { mutex.lock().await });
-    let waiting = async || holder.inspect("m").await.is_ok_and(|line| line.waiters().count() == 2);
-    until("a claim waits behind the stray", waiting).await;
+    let waits = waiter(&ours, "m");
+    until_waiting(&holder, "m", 2).await; // the stray, and a claim behind it
     let began = watched.clock.now();
     held.release().await?;
     until("it is granted", async || {

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::condition::until;
 use crate::layered::attach;
+use crate::line::{until_empty, until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -284,27 +285,22 @@ async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
         let locks = locks.clone();
         async move { locks.lock_all(&["a", "b"]).await }
     });
-    until("it waits for b", async || other.inspect("b").await.is_ok_and(|line| line.waiters().count() == 1))
-        .await;
+    until_waiting(&other, "b", 1).await;
     store.faults().lose_sessions_of("ours");
     assert_eq!(all.await.expect("no panic").unwrap_err().kind(), ErrorKind::Lost);
     b.release().await?.confirmed()?;
     for name in ["a", "b"] {
-        until("nothing is held", async || other.inspect(name).await.is_ok_and(|line| line.claims.is_empty()))
-            .await;
+        until_empty(&other, name).await;
     }
     locks.close().await?;
     other.close().await
 }
 
 /// Acquires m from a store that does not answer that.
-async fn asking_in_vain(
-    locks: &Arc<dyn Locks>,
-) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
-    let mutex = locks.mutex("m")?;
-    let asking = tokio::spawn(async move { mutex.lock().await });
+async fn asking_in_vain(locks: &Arc<dyn Locks>) -> JoinHandle<tidelock_core::Result<Guard>> {
+    let asking = waiter(&locks, "m");
     tokio::task::yield_now().await; // the request is under way
-    Ok(asking)
+    asking
 }
 
 async fn is_told_that_it_is_closed(asking: JoinHandle<tidelock_core::Result<Guard>>) {
@@ -316,7 +312,7 @@ async fn is_told_that_it_is_closed(asking: JoinHandle<tidelock_core::Result<Guar
 async fn a_caller_that_waits_for_an_answer_is_told_that_its_locks_is_closed() -> Done {
     let (_, locks) = Sick::locks(How::JoinHangs, Options::new().command_deadline(Duration::from_secs(60)))?;
     locks.ping().await?;
-    let asking = asking_in_vain(&locks).await?;
+    let asking = asking_in_vain(&locks).await;
     locks.close().await?;
     is_told_that_it_is_closed(asking).await;
     Ok(())
@@ -328,7 +324,7 @@ async fn a_caller_that_pauses_before_it_asks_again_is_told_that_its_locks_is_clo
     let locks = store.attach(Options::new().command_deadline(long * 2).back_off(long, long))?;
     locks.ping().await?;
     store.faults().refuse_next(1);
-    let asking = asking_in_vain(&locks).await?;
+    let asking = asking_in_vain(&locks).await;
     locks.close().await?;
     is_told_that_it_is_closed(asking).await;
     Ok(())
@@ -339,7 +335,7 @@ async fn a_caller_that_waits_for_an_answer_goes_on_as_soon_as_its_session_is_ove
     let (sick, locks) =
         Sick::locks(How::JoinHangs, Options::new().command_deadline(Duration::from_secs(60)))?;
     locks.ping().await?;
-    let asking = asking_in_vain(&locks).await?;
+    let asking = asking_in_vain(&locks).await;
     sick.store.faults().lose_sessions();
     until("it opens another", async || sick.opens.load(Ordering::Relaxed) == 2).await;
     locks.close().await?;

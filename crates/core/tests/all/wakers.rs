@@ -15,6 +15,7 @@ use tidelock_memory::Store;
 
 use crate::condition::until;
 use crate::layered::attach;
+use crate::line::until_waiting;
 
 type Done = tidelock_core::Result<()>;
 
@@ -73,7 +74,7 @@ async fn a_waker_that_panics_ends_no_session() -> Done {
     let mutex = a.mutex("m")?;
     let mut waiting = mutex.lock();
     panics.poll(waiting.as_mut());
-    until("it waits", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    until_waiting(&b, "m", 1).await;
     store.faults().drop_signals(); // so that it is the keeper that finds the grant
     ahead.release().await?.confirmed()?;
     panics.until_woken().await;
