@@ -298,7 +298,7 @@ async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
 
 /// Acquires m from a store that does not answer that.
 async fn asking_in_vain(locks: &Arc<dyn Locks>) -> JoinHandle<tidelock_core::Result<Guard>> {
-    let asking = waiter(&locks, "m");
+    let asking = waiter(locks, "m");
     tokio::task::yield_now().await; // the request is under way
     asking
 }
