@@ -6,14 +6,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{Connection, FromRedisValue};
-use tidelock_redis::{Error, Guard, Locks, Options, State, Store};
+use tidelock_redis::{Error, Locks, Options, State, Store};
 
 use crate::site;
 use crate::site::alone::Alone;
 use crate::site::cluster::{self, Cluster, ask, connect};
 use crate::site::replicated::{Frozen, Replicated};
 use crate::site::wires::{Fault, Wires};
-use crate::site::{command, fake, replicated};
+use crate::site::{command, fake, hold, replicated};
 
 /// The first and the last slot, and the master that has them.
 type Range = (u16, u16, (String, u16));
@@ -66,10 +66,6 @@ impl Cluster {
 
 fn replication(node: &str) -> String {
     ask(&mut connect(node), "INFO replication")
-}
-
-async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
-    locks.mutex(name).unwrap().lock().await
 }
 
 async fn take(locks: &Arc<dyn Locks>, name: &str) -> Result<(), Error> {
