@@ -66,6 +66,11 @@ impl Sick {
         Ok((sick, locks))
     }
 
+    /// Waits until the first session is being opened.
+    async fn until_opening(&self) {
+        until("it is being opened", async || self.opens.load(Ordering::Relaxed) == 1).await;
+    }
+
     fn keeps_a_session(&self) -> bool {
         self.sessions.lock().expect("no panic").iter().any(|session| session.strong_count() > 0)
     }
@@ -355,11 +360,8 @@ const SHORT: Duration = Duration::from_millis(100);
 #[tokio::test]
 async fn close_within_keeps_its_deadline_while_a_session_is_being_opened() -> Done {
     let (sick, locks) = Sick::locks(How::OpenHangs, Options::new())?;
-    let waiting = tokio::spawn({
-        let mutex = locks.mutex("m")?;
-        async move { mutex.lock().await.map(drop) }
-    });
-    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let waiting = waiter(&locks, "m");
+    sick.until_opening().await;
     let (in_time, closed) = close_within(&locks, SHORT).await;
     assert!(in_time);
     assert_eq!(
@@ -410,11 +412,8 @@ async fn a_close_has_its_own_time_behind_an_impatient_one() -> Done {
 #[tokio::test]
 async fn a_close_that_gave_up_an_opening_has_nothing_left_to_close() -> Done {
     let (sick, locks) = Sick::locks(How::OpenHangs, Options::new())?;
-    let waiting = tokio::spawn({
-        let mutex = locks.mutex("m")?;
-        async move { mutex.lock().await.map(drop) }
-    });
-    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let waiting = waiter(&locks, "m");
+    sick.until_opening().await;
     assert_eq!(locks.close_within(SHORT / 2).await.unwrap_err().kind(), ErrorKind::Timeout);
     assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
     locks.close().await
@@ -430,7 +429,7 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
             let mutex = mutex.clone();
             async move { mutex.lock().await?.release().await?.confirmed() }
         });
-        until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+        sick.until_opening().await;
         if is_open {
             asking.await.expect("no panic")?;
             locks.close().await?;
@@ -453,11 +452,8 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
 #[tokio::test]
 async fn a_session_that_opens_while_it_is_closed_is_closed_before_that_returns() -> Done {
     let (sick, locks) = Sick::locks(How::OpenWaitsForTheGate, Options::new())?;
-    let waiting = tokio::spawn({
-        let mutex = locks.mutex("m")?;
-        async move { mutex.lock().await.map(drop) }
-    });
-    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let waiting = waiter(&locks, "m");
+    sick.until_opening().await;
     let closing = tokio::spawn(async move { locks.close().await });
     tokio::task::yield_now().await;
     sick.gate.notify_one();
@@ -547,9 +543,8 @@ async fn the_keeper_takes_no_leave_from_a_user_who_waits_for_it() -> Done {
 #[tokio::test]
 async fn a_close_that_failed_while_a_session_was_being_opened_can_be_asked_for_again() -> Done {
     let (sick, locks) = Sick::locks(How::OpenWaitsForTheGateAndTheFirstCloseFails, Options::new())?;
-    let mutex = locks.mutex("m")?;
-    let waiting = tokio::spawn(async move { mutex.lock().await.map(drop) });
-    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let waiting = waiter(&locks, "m");
+    sick.until_opening().await;
     let closing = tokio::spawn({
         let locks = locks.clone();
         async move { locks.close().await }

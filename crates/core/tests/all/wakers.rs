@@ -48,20 +48,25 @@ async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     done.unwrap_or_else(|_| panic!("{what}: not within 8 s"))
 }
 
-#[tokio::test]
-async fn a_waker_that_panics_stops_no_clock() -> Done {
+/// Another wait ends after a wait whose time is up has called `waker`, which panics.
+async fn stops_no_clock(waker: Waker, is_woken: impl Fn() -> bool) -> Done {
     let locks = tidelock_memory::connect();
     let mutex = locks.mutex("m")?;
     let held = mutex.lock().await?;
-    let panics = Arc::new(Panics::default());
     let mut waiting = mutex.lock_within(Duration::from_millis(20));
-    panics.poll(waiting.as_mut());
-    panics.until_woken().await;
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    until("its waker is called", async || is_woken()).await;
     let other = soon("another wait ends", mutex.lock_within(Duration::from_millis(20))).await?;
     assert!(other.is_none());
     drop(waiting);
     held.release().await?.confirmed()?;
     locks.close().await
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_stops_no_clock() -> Done {
+    let panics = Arc::new(Panics::default());
+    stops_no_clock(panics.clone().into(), || panics.0.load(Ordering::SeqCst) > 0).await
 }
 
 #[tokio::test]
@@ -175,17 +180,6 @@ impl Wake for Bombs {
 
 #[tokio::test]
 async fn what_a_waker_panics_with_stops_no_clock_either() -> Done {
-    let locks = tidelock_memory::connect();
-    let mutex = locks.mutex("m")?;
-    let held = mutex.lock().await?;
     let bombs = Arc::new(Bombs::default());
-    let mut waiting = mutex.lock_within(Duration::from_millis(20));
-    let waker = Waker::from(bombs.clone());
-    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    until("its waker is called", async || bombs.0.load(Ordering::SeqCst) > 0).await;
-    let other = soon("another wait ends", mutex.lock_within(Duration::from_millis(20))).await?;
-    assert!(other.is_none());
-    drop(waiting);
-    held.release().await?.confirmed()?;
-    locks.close().await
+    stops_no_clock(bombs.clone().into(), || bombs.0.load(Ordering::SeqCst) > 0).await
 }
