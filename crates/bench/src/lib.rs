@@ -4,7 +4,8 @@
 //! both sides, so the ratios are steadier than the times. A figure is the median of its slices, with its spread beside
 //! it. Counts come from a separate run that is not timed.
 //!
-//! Each backend has a program of its own: a [`Subject`], and a `main` that gives it to [`main`].
+//! Each backend has a program of its own: a [`Subject`], and a `main` that gives it to [`main`]. If its store is a
+//! server, the subject is a [`Remote`], and the program has only the [`Site`].
 
 mod bare_hand_off;
 mod count;
@@ -19,10 +20,12 @@ mod latency;
 mod ours;
 mod place;
 mod rate;
+mod remote;
 mod report;
 mod resident;
 mod result;
 mod scenario;
+mod site;
 mod slices;
 mod subject;
 mod table;
@@ -35,9 +38,11 @@ pub use crate::count::Counts;
 pub use crate::exclusion::Exclusion;
 use crate::flags::Flags;
 pub use crate::place::Place;
+pub use crate::remote::Remote;
 use crate::report::Report;
 pub use crate::result::Result;
 use crate::scenario::SCENARIOS;
+pub use crate::site::Site;
 pub use crate::subject::{Load, Stock, Subject, Twin};
 
 /// What a program of the benchmark does: measures what is opened at the place that the command line names.

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Backend, Claim, Clock, Grant, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Backend, Claim, Clock, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight,
     Signals, Sleep,
 };
 use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Options, Result, SessionId, Token, Weight};
 use tokio::sync::watch;
 
 use crate::Counts;
+use crate::signal::passing;
 
 /// A client's connection to the store.
 #[derive(Debug)]
@@ -194,7 +195,11 @@ impl Drop for OnItsWay<'_> {
 #[async_trait]
 impl Layer for Wire {
     fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
-        Arc::new(WireSignals { wire: self, to })
+        passing(to, move |signal| {
+            let passes = self.lets_signals_pass();
+            self.told.fetch_add(u64::from(passes), Ordering::Relaxed);
+            passes.then_some(signal)
+        })
     }
 
     async fn open(
@@ -310,46 +315,5 @@ impl Layer for Wire {
         let closed = to.close().await;
         self.back().await?;
         closed
-    }
-}
-
-#[derive(Debug)]
-struct WireSignals {
-    wire: Arc<Wire>,
-    to: Arc<dyn Signals>,
-}
-
-impl WireSignals {
-    fn pass(&self, signal: impl FnOnce(&dyn Signals)) {
-        if self.wire.lets_signals_pass() {
-            self.wire.told.fetch_add(1, Ordering::Relaxed);
-            signal(&*self.to);
-        }
-    }
-}
-
-impl Signals for WireSignals {
-    fn held(&self, id: ClaimId, grant: Grant) {
-        self.pass(|to| to.held(id, grant));
-    }
-
-    fn stray(&self, id: ClaimId) {
-        self.pass(|to| to.stray(id));
-    }
-
-    fn gone(&self, id: ClaimId) {
-        self.pass(|to| to.gone(id));
-    }
-
-    fn look(&self, name: &Name) {
-        self.pass(|to| to.look(name));
-    }
-
-    fn look_everywhere(&self) {
-        self.pass(Signals::look_everywhere);
-    }
-
-    fn over(&self) {
-        self.pass(Signals::over);
     }
 }

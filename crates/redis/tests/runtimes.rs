@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use site::url;
+use site::{hold, url};
 use tidelock_redis::{ErrorKind, Locks, Options, Owner, Reentrant, Store};
 use tokio::runtime::{Builder, Runtime};
 
@@ -70,6 +70,15 @@ fn driven_by_hand() -> (Runtime, Arc<dyn Locks>) {
     (runtime, locks)
 }
 
+/// How long it takes to get this lock, which is given back.
+async fn takes(locks: &Arc<dyn Locks>, name: &str) -> Duration {
+    let began = Instant::now();
+    let guard = hold(locks, name).await.unwrap();
+    let took = began.elapsed();
+    guard.release().await.unwrap().confirmed().unwrap();
+    took
+}
+
 #[test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 fn a_join_that_lay_in_a_blocked_runtime_keeps_nobody_out_once_it_is_dropped() {
@@ -83,10 +92,7 @@ fn a_join_that_lay_in_a_blocked_runtime_keeps_nobody_out_once_it_is_dropped() {
     std::thread::sleep(TTL * 4); // its leave is done, and the server has forgotten the void claim
     runtime.block_on(async { tokio::time::sleep(TTL / 20).await }); // the join is sent now
     drop(asking);
-    let began = Instant::now();
-    let guard = elsewhere.block_on(other.mutex("left lying").unwrap().lock()).unwrap();
-    let took = began.elapsed();
-    elsewhere.block_on(guard.release()).unwrap().confirmed().unwrap();
+    let took = elsewhere.block_on(takes(&other, "left lying"));
     assert!(took < TTL / 3, "it took {took:?}");
 }
 
@@ -97,10 +103,7 @@ fn a_guard_that_was_dropped_on_a_runtime_that_nobody_drives_is_given_back() {
     let (elsewhere, other) = driven_by_hand();
     let guard = runtime.block_on(locks.mutex("dropped").unwrap().lock()).unwrap();
     runtime.block_on(async { drop(guard) });
-    let began = Instant::now();
-    let guard = elsewhere.block_on(other.mutex("dropped").unwrap().lock()).unwrap();
-    let took = began.elapsed();
-    elsewhere.block_on(guard.release()).unwrap().confirmed().unwrap();
+    let took = elsewhere.block_on(takes(&other, "dropped"));
     assert!(took < TTL / 2, "it took {took:?}");
 }
 

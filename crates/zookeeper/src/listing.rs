@@ -144,24 +144,28 @@ mod tests {
     use super::*;
     use tidelock_core::SessionId;
 
-    fn stat() -> Stat {
-        Stat {
-            czxid: 0,
-            mzxid: 0,
-            pzxid: 0,
-            ctime: 0,
-            mtime: 0,
-            version: 0,
-            cversion: 0,
-            aversion: 0,
-            ephemeral_owner: 0,
-            data_length: 0,
-            num_children: 0,
+    impl Listing {
+        /// A list of these children in a line without data.
+        pub(crate) fn of_children(children: Vec<String>, stamp: u64) -> Self {
+            let stat = Stat {
+                czxid: 0,
+                mzxid: 0,
+                pzxid: 0,
+                ctime: 0,
+                mtime: 0,
+                version: 0,
+                cversion: 0,
+                aversion: 0,
+                ephemeral_owner: 0,
+                data_length: 0,
+                num_children: 0,
+            };
+            Self::of((children, stat, stamp))
         }
     }
 
     fn listing(children: &[String]) -> Listing {
-        Listing::of((children.to_vec(), stat(), 0))
+        Listing::of_children(children.to_vec(), 0)
     }
 
     fn child(number: u64, weight: u32, sequence: i32) -> String {

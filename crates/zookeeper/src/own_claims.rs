@@ -474,21 +474,8 @@ mod tests {
 
     /// A mutex's line: for each claim its session, number and sequence.
     fn seen(claims: &[(u64, u64, u32)]) -> LineView {
-        let stat = zookeeper_client::Stat {
-            czxid: 0,
-            mzxid: 0,
-            pzxid: 0,
-            ctime: 0,
-            mtime: 0,
-            version: 0,
-            cversion: 0,
-            aversion: 0,
-            ephemeral_owner: 0,
-            data_length: 0,
-            num_children: 0,
-        };
         let nodes = claims.iter().map(|(session, number, at)| mutex(*session, *number, *at)).collect();
-        let listing = Listing::of((nodes, stat, 1));
+        let listing = Listing::of_children(nodes, 1);
         let line = listing.line(None, |_| None);
         LineView { listing, resized: None, line }
     }

@@ -6,7 +6,7 @@ mod site;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidelock_zookeeper::{Options, State, Store};
+use tidelock_zookeeper::{Options, State};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -51,7 +51,7 @@ async fn nobody_warns_of_a_client_that_was_closed() {
     tracing::subscriber::set_global_default(Warnings).unwrap();
     let ttl = Duration::from_secs(2);
     let options = Options::new().ttl(ttl).namespace(&site::namespace("closed"));
-    let locks = Store::open(&site::url()).unwrap().connect(options).await.unwrap();
+    let locks = site::store().connect(options).await.unwrap();
     let guard = locks.mutex("m").unwrap().lock().await.unwrap();
     locks.close().await.unwrap();
     assert_eq!(guard.state(), State::Lost);

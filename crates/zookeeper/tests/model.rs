@@ -318,7 +318,7 @@ impl<'a> Pair<'a> {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn lines_of_nodes_do_what_the_rule_does() {
-    let store = Store::open(&site::url()).unwrap();
+    let store = site::store();
     let replayed = std::env::var("TIDELOCK_MODEL_SEED").ok().and_then(|seed| seed.parse().ok());
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let first = replayed.unwrap_or(u64::try_from(since.as_micros()).unwrap() << 12);

@@ -5,27 +5,15 @@ mod site;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use site::{Caller, is_held, join, name, namespace, turn, until, weight};
+use site::{Caller, is_held, join, name, options, store, turn, until, weight};
 use tidelock_zookeeper::backend::{Claim, Leave, Left};
-use tidelock_zookeeper::{Kind, Name, Options, Store, Weight};
+use tidelock_zookeeper::{Kind, Name, Options, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-/// So long that no timer sends anything while a test counts.
-const LONG: Duration = Duration::from_secs(600);
-
 /// Only one test at a time may send requests while counting.
 static ALONE: Mutex<()> = Mutex::const_new(());
-
-fn store() -> Store {
-    Store::open(&site::url()).unwrap()
-}
-
-fn options(what: &str) -> Options {
-    Options::new().ttl(LONG).namespace(&namespace(what))
-}
 
 /// The server's reply to a four-letter command.
 async fn ask(letters: &str) -> String {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidelock_bench::{Counts, Exclusion, Load, Result, Stock, Subject, Twin};
+use tidelock_core::backend::{Layered, attach};
 use tidelock_core::{Locks, Options};
 use tidelock_memory::Store;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::yield_now;
 
-use self::counted::{Counted, Tally};
+use self::counted::Tally;
 
 /// A store in this process.
 #[derive(Debug)]
@@ -66,7 +67,8 @@ impl Subject for Memory {
         Ok(match &self.tally {
             None => self.store.attach(Options::new())?,
             Some(tally) => {
-                tidelock_core::backend::attach(Arc::new(Counted::new(&self.store, tally)), Options::new())?
+                let counted = Layered::new(Arc::new(self.store.clone()), tally.clone());
+                attach(Arc::new(counted), Options::new())?
             }
         })
     }

@@ -1,13 +1,13 @@
 //! Grants twice, once in a hundred: a claim that must wait is told that it holds.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Claim, Grant, Layer, Leave, Left, Moment, Patience, Place, Reply, Session};
-use tidelock_core::{ClaimId, Name, Result, Token};
+use tidelock_core::backend::{Claim, Layer, Leave, Left, Patience, Place, Reply, Session};
+use tidelock_core::{ClaimId, Name, Result};
 
+use super::invented::{Invented, held};
 use crate::ManualTime;
 use crate::subjects::Bend;
 
@@ -15,7 +15,7 @@ use crate::subjects::Bend;
 struct GrantsTwice {
     waits: AtomicU64,
     newest: AtomicU64,
-    invented: Mutex<BTreeSet<ClaimId>>,
+    invented: Invented,
 }
 
 pub(super) fn bend(_: &ManualTime) -> Bend {
@@ -31,7 +31,7 @@ impl Layer for GrantsTwice {
                 self.newest.fetch_max(grant.token.store_order(), Ordering::Relaxed);
             }
             Place::Waiting { until, .. } if self.waits.fetch_add(1, Ordering::Relaxed) % 100 == 50 => {
-                self.invented.lock().unwrap_or_else(PoisonError::into_inner).insert(claim.id);
+                self.invented.insert(claim.id);
                 let order = self.newest.load(Ordering::Relaxed) + 1;
                 return Ok(held(claim, order, until));
             }
@@ -40,19 +40,7 @@ impl Layer for GrantsTwice {
         Ok(place)
     }
 
-    /// A claim that was never granted leaves like one that was.
     fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        let was_invented = self.invented.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        let reply = to.leave(name, id, how);
-        Box::pin(async move {
-            let left = reply.await?;
-            Ok(if was_invented { Left::Held } else { left })
-        })
+        self.invented.leave(to, name, id, how)
     }
-}
-
-/// An invented grant.
-pub(super) fn held(claim: &Claim, order: u64, until: Moment) -> Place {
-    let token = Token::from_order(order).expect("a small order");
-    Place::Held { grant: Grant { token, capacity: claim.capacity }, until }
 }

@@ -13,6 +13,7 @@ mod gives_strays_back;
 mod grants_on_a_lost_reply;
 mod grants_twice;
 mod ignores_the_prefix;
+mod invented;
 mod keeps_renewing;
 mod last_come_first;
 mod layer;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tidelock_core::backend::{Claim, Layer, Patience, Place, Session};
 use tidelock_core::{Kind, Result, Weight};
 
-use super::grants_twice::held;
+use super::invented::held;
 use crate::subjects::Bend;
 use crate::{ManualTime, Time};
 

@@ -9,6 +9,8 @@ use tidelock_core::backend::{
 };
 use tidelock_core::{ClaimId, Name, Result, Token};
 
+use crate::signal::{Signal, passing};
+
 /// Changes how a grant is reported.
 pub(super) trait Teller: fmt::Debug + Send + Sync + 'static {
     /// A claim is about to join.
@@ -32,7 +34,15 @@ fn retell(teller: &impl Teller, id: ClaimId, grant: Grant) -> Grant {
 #[async_trait]
 impl<T: Teller> Layer for Retold<T> {
     fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
-        Arc::new(RetoldSignals { teller: self.0.clone(), to })
+        let teller = self.0.clone();
+        passing(to, move |signal| {
+            match signal {
+                Signal::Held(id, grant) => return Some(Signal::Held(id, retell(&*teller, id, grant))),
+                Signal::Over => teller.over(),
+                _ => {}
+            }
+            Some(signal)
+        })
     }
 
     async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
@@ -65,38 +75,5 @@ impl<T: Teller> Layer for Retold<T> {
     fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
         self.0.left(name, id); // before the next grant is reported
         to.leave(name, id, how)
-    }
-}
-
-#[derive(Debug)]
-struct RetoldSignals<T> {
-    teller: Arc<T>,
-    to: Arc<dyn Signals>,
-}
-
-impl<T: Teller> Signals for RetoldSignals<T> {
-    fn held(&self, id: ClaimId, grant: Grant) {
-        self.to.held(id, retell(&*self.teller, id, grant));
-    }
-
-    fn stray(&self, id: ClaimId) {
-        self.to.stray(id);
-    }
-
-    fn gone(&self, id: ClaimId) {
-        self.to.gone(id);
-    }
-
-    fn look(&self, name: &Name) {
-        self.to.look(name);
-    }
-
-    fn look_everywhere(&self) {
-        self.to.look_everywhere();
-    }
-
-    fn over(&self) {
-        self.teller.over();
-        self.to.over();
     }
 }

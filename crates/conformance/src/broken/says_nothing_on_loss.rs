@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Claim, Grant, Layer, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Signals,
+    Claim, Layer, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Signals,
 };
 use tidelock_core::{ClaimId, Name, Result};
 
 use crate::ManualTime;
+use crate::signal::{Signal, passing};
 use crate::subjects::Bend;
 
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(super) fn bend(_: &ManualTime) -> Bend {
 #[async_trait]
 impl Layer for SaysNothingOnLoss {
     fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
-        Arc::new(OnlyGrants(to))
+        passing(to, |signal| (!matches!(signal, Signal::Gone(_) | Signal::Over)).then_some(signal))
     }
 
     async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
@@ -45,30 +46,4 @@ impl Layer for SaysNothingOnLoss {
         let _ = to.renew(shard, standing).await; // the answer is ignored
         Ok(Renewal { until: Moment::NEVER, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() })
     }
-}
-
-/// Drops all signals of a loss.
-#[derive(Debug)]
-struct OnlyGrants(Arc<dyn Signals>);
-
-impl Signals for OnlyGrants {
-    fn held(&self, id: ClaimId, grant: Grant) {
-        self.0.held(id, grant);
-    }
-
-    fn stray(&self, id: ClaimId) {
-        self.0.stray(id);
-    }
-
-    fn gone(&self, _: ClaimId) {}
-
-    fn look(&self, name: &Name) {
-        self.0.look(name);
-    }
-
-    fn look_everywhere(&self) {
-        self.0.look_everywhere();
-    }
-
-    fn over(&self) {}
 }

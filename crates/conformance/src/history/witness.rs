@@ -12,6 +12,8 @@ use tidelock_core::backend::{
 };
 use tidelock_core::{ClaimId, Name, Result};
 
+use crate::signal::{Signal, passing};
+
 /// What was told of claims, by their ids.
 #[derive(Debug, Default)]
 pub struct Witness(Mutex<Heard>);
@@ -41,7 +43,12 @@ impl Witness {
 #[async_trait]
 impl Layer for Witness {
     fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
-        Arc::new(Overheard { witness: self, to })
+        passing(to, move |signal| {
+            if let Signal::Held(id, grant) = signal {
+                self.held(id, grant);
+            }
+            Some(signal)
+        })
     }
 
     async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
@@ -60,38 +67,5 @@ impl Layer for Witness {
         let sight = to.look(name, waiting).await?;
         sight.held.iter().for_each(|(id, grant)| self.held(*id, *grant));
         Ok(sight)
-    }
-}
-
-#[derive(Debug)]
-struct Overheard {
-    witness: Arc<Witness>,
-    to: Arc<dyn Signals>,
-}
-
-impl Signals for Overheard {
-    fn held(&self, id: ClaimId, grant: Grant) {
-        self.witness.held(id, grant);
-        self.to.held(id, grant);
-    }
-
-    fn stray(&self, id: ClaimId) {
-        self.to.stray(id);
-    }
-
-    fn gone(&self, id: ClaimId) {
-        self.to.gone(id);
-    }
-
-    fn look(&self, name: &Name) {
-        self.to.look(name);
-    }
-
-    fn look_everywhere(&self) {
-        self.to.look_everywhere();
-    }
-
-    fn over(&self) {
-        self.to.over();
     }
 }

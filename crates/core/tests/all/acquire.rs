@@ -7,8 +7,8 @@ use tidelock_core::prelude::*;
 use tidelock_core::{ErrorKind, Options, Semaphore};
 use tidelock_memory::{Clock, Store};
 
-use crate::condition;
 use crate::condition::until;
+use crate::line::{until_empty, until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -23,11 +23,8 @@ async fn a_second_lock_waits_for_the_first() -> Done {
     let first = mutex.lock().await?;
     assert!(mutex.try_lock().await?.is_none());
     assert!(mutex.lock_within(Duration::from_millis(5)).await?.is_none());
-    let waiting = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.lock().await }
-    });
-    until("it waits", async || locks.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    let waiting = waiter(&locks, "m");
+    until_waiting(&locks, "m", 1).await;
     let token = first.token();
     first.release().await?.confirmed()?;
     let second = waiting.await.expect("no panic")?;
@@ -42,7 +39,7 @@ async fn a_dropped_guard_gives_back_also_outside_a_runtime() -> Done {
     let locks = tidelock_memory::connect();
     let guard = locks.mutex("m")?.lock().await?;
     std::thread::spawn(move || drop(guard)).join().expect("no panic");
-    until("it is free", async || locks.inspect("m").await.is_ok_and(|line| line_is_empty(&line))).await;
+    until_empty(&locks, "m").await;
     locks.close().await
 }
 
@@ -55,10 +52,9 @@ async fn a_dropped_acquire_leaves_the_line() -> Done {
         let mutex = mutex.clone();
         async move { mutex.lock().await.map(drop) }
     });
-    until("it waits", async || locks.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    until_waiting(&locks, "m", 1).await;
     waiting.abort();
-    until("it has left", async || locks.inspect("m").await.is_ok_and(|line| line.waiters().count() == 0))
-        .await;
+    until_waiting(&locks, "m", 0).await;
     held.release().await?.confirmed()?;
     locks.close().await
 }
@@ -69,11 +65,8 @@ async fn two_clients_of_one_store_exclude_each_other() -> Done {
     let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     assert!(b.mutex("m")?.try_lock().await?.is_none());
-    let waiting = tokio::spawn({
-        let mutex = b.mutex("m")?;
-        async move { mutex.lock().await }
-    });
-    until("b waits", async || a.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    let waiting = waiter(&b, "m");
+    until_waiting(&a, "m", 1).await;
     held.release().await?.confirmed()?;
     waiting.await.expect("no panic")?.release().await?.confirmed()?;
     a.close().await?;
@@ -106,7 +99,7 @@ async fn permits_are_counted_and_a_resize_wakes() -> Done {
         let semaphore = semaphore.clone();
         async move { semaphore.acquire(2).await }
     });
-    until("it waits", async || locks.inspect("s").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    until_waiting(&locks, "s", 1).await;
     semaphore.resize(4).await?;
     let more = waiting.await.expect("no panic")?;
     assert_eq!(semaphore.size().await?, 4);
@@ -173,11 +166,8 @@ async fn closing_gives_everything_back_and_ends_waits() -> Done {
     let (a, b) = (store.attach(Options::new())?, store.attach(Options::new())?);
     let held = a.mutex("m")?.lock().await?;
     let other = b.mutex("n")?.lock().await?;
-    let waiting = tokio::spawn({
-        let mutex = a.mutex("n")?;
-        async move { mutex.lock().await }
-    });
-    until("a waits", async || b.inspect("n").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    let waiting = waiter(&a, "n");
+    until_waiting(&b, "n", 1).await;
     a.close().await?;
     assert_eq!(held.state(), State::Lost);
     assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
@@ -260,8 +250,7 @@ async fn an_acquire_goes_on_for_as_long_as_a_command_may_take_whatever_the_ttl()
         let locks = store.attach(Options::new().ttl(ttl).command_deadline(command))?;
         locks.mutex("other")?.lock().await?.release().await?.confirmed()?;
         store.faults().refuse_all();
-        let (mutex, began) = (locks.mutex("m")?, clock.now());
-        let locking = tokio::spawn(async move { mutex.lock().await });
+        let (locking, began) = (waiter(&locks, "m"), clock.now());
         while !locking.is_finished() {
             clock.pass(Duration::from_millis(100)).await;
         }
@@ -287,7 +276,7 @@ async fn the_last_resize_stays_in_its_handle_though_the_one_before_is_answered_l
         clock.advance(Duration::from_millis(5));
     }
     store.faults().heal();
-    condition::until("it has arrived", async || {
+    until("it has arrived", async || {
         let capacity = locks.inspect("calls").await.ok().and_then(|line| line.capacity);
         let has_arrived = capacity.map(tidelock_core::Weight::get) == Some(4);
         if !has_arrived {
@@ -314,8 +303,7 @@ async fn a_waiter_that_stands_in_line_anew_declares_the_size_of_now() -> Done {
     let all = theirs.acquire(3).await?;
     let waits = calls.clone();
     let waiting = tokio::spawn(async move { waits.acquire(3).await });
-    let waiters = async || locks.inspect("calls").await.is_ok_and(|line| line.waiters().count() == 1);
-    condition::until("it waits", waiters).await;
+    until_waiting(&locks, "calls", 1).await;
     calls.resize(5).await?;
     store.faults().lose_sessions(); // empties the line, so that the next claim sets its size
     let held = waiting.await.expect("no panic")?;

@@ -12,6 +12,7 @@ use tidelock_core::{ErrorKind, Fence, Options, Owner, Reentrant, SessionId, Stri
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
+use crate::line::{until_empty, until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -44,10 +45,6 @@ impl Backend for Called {
 
 fn called(name: &'static str, store: &Store) -> tidelock_core::Result<Arc<dyn Locks>> {
     tidelock_core::backend::attach(Arc::new(Called { name, store: store.clone() }), Options::new())
-}
-
-async fn until_waiting(locks: &Arc<dyn Locks>, name: &str) {
-    until("it waits", async || locks.inspect(name).await.is_ok_and(|line| line.waiters().count() == 1)).await;
 }
 
 #[tokio::test]
@@ -114,8 +111,7 @@ async fn lock_all_sorts_drops_doubles_and_takes_nothing_when_it_fails() -> Done 
     assert_eq!(locks.lock_all(&["e", ""]).await.unwrap_err().kind(), ErrorKind::InvalidName);
     all.release().await?.confirmed()?;
     for name in ["a", "b", "c", "d"] {
-        until("all are free", async || locks.inspect(name).await.is_ok_and(|line| line.claims.is_empty()))
-            .await;
+        until_empty(&locks, name).await;
     }
     locks.close().await
 }
@@ -213,10 +209,10 @@ async fn lock_all_within_counts_on_the_clock_of_the_store() -> Done {
         let locks = locks.clone();
         async move { locks.lock_all_within(&["a", "b"], Duration::from_secs(60)).await }
     });
-    until_waiting(&other, "a").await;
+    until_waiting(&other, "a", 1).await;
     clock.pass(Duration::from_secs(50)).await;
     a.release().await?.confirmed()?;
-    until_waiting(&other, "b").await;
+    until_waiting(&other, "b", 1).await;
     clock.pass(Duration::from_secs(11)).await;
     until("its minute is over", async || all.is_finished()).await;
     assert!(all.await.expect("no panic")?.is_none());
@@ -236,7 +232,7 @@ async fn an_owner_waits_for_itself_on_the_clock_of_the_store() -> Done {
         let (mutex, me) = (mutex.clone(), me.clone());
         async move { mutex.lock(&me).await.map(drop) }
     });
-    until_waiting(&other, "m").await;
+    until_waiting(&other, "m", 1).await;
     let second = tokio::spawn(async move { mutex.lock_within(&me, Duration::from_secs(60)).await });
     tokio::task::yield_now().await;
     clock.pass(Duration::from_secs(61)).await;
@@ -345,10 +341,7 @@ async fn a_waiter_for_any_stripe_is_told_when_all_are_sold_out() -> Done {
     let told = tokio::time::timeout(Duration::from_secs(5), waits).await.expect("it waits for nobody");
     assert!(told.expect("no panic")?);
     for index in 0..2 {
-        until("it has left", async || {
-            locks.inspect(&format!("stock#{index}")).await.is_ok_and(|line| line.waiters().count() == 0)
-        })
-        .await;
+        until_waiting(&locks, &format!("stock#{index}"), 0).await;
     }
     drop((a, b));
     locks.close().await
@@ -432,7 +425,7 @@ async fn lock_all_that_lost_one_can_be_asked_for_again() -> Done {
     let held = b.mutex("y")?.lock().await?;
     let loses = a.clone();
     let both = tokio::spawn(async move { loses.lock_all(&["x", "y"]).await.map(drop) });
-    until("it waits", async || b.inspect("y").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    until_waiting(&b, "y", 1).await;
     store.faults().lose_sessions_of("a");
     let error = both.await.expect("no panic").unwrap_err();
     assert_eq!((error.kind(), error.can_retry()), (ErrorKind::Lost, true), "{error}");
@@ -511,6 +504,16 @@ fn begin<F: Future>(future: F) -> std::pin::Pin<Box<F>> {
     begun
 }
 
+/// A store that grants nothing fails with this kind of error for the second of an owner, and for an only one.
+async fn no_grant_is(kind: ErrorKind, mutex: &Reentrant, me: &Owner) {
+    let first = begin(mutex.lock(me));
+    let second = mutex.lock_within(me, Duration::from_millis(100)).await;
+    assert_eq!(second.expect_err("nothing was granted").kind(), kind);
+    drop(first);
+    let only = mutex.lock_within(me, Duration::from_millis(100)).await;
+    assert_eq!(only.expect_err("nothing was granted").kind(), kind);
+}
+
 #[tokio::test]
 async fn a_silent_store_is_no_contention_for_the_second_of_an_owner() -> Done {
     let store = Store::new();
@@ -518,12 +521,7 @@ async fn a_silent_store_is_no_contention_for_the_second_of_an_owner() -> Done {
     locks.mutex("warm")?.lock().await?.release().await?.confirmed()?;
     let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new()); // no claim holds or waits
     store.faults().delay(Duration::from_secs(60));
-    let first = begin(mutex.lock(&me));
-    let second = mutex.lock_within(&me, Duration::from_millis(100)).await;
-    assert_eq!(second.expect_err("the store has said nothing").kind(), ErrorKind::Timeout);
-    drop(first);
-    let only = mutex.lock_within(&me, Duration::from_millis(100)).await;
-    assert_eq!(only.expect_err("the store has said nothing").kind(), ErrorKind::Timeout);
+    no_grant_is(ErrorKind::Timeout, &mutex, &me).await;
     Ok(())
 }
 
@@ -538,12 +536,7 @@ async fn an_unreachable_store_is_no_contention_for_the_second_of_an_owner() -> D
         }
         let (mutex, me) = (Reentrant::new(locks.mutex("m")?), Owner::new());
         store.faults().refuse_all(); // the server is down
-        let first = begin(mutex.lock(&me));
-        let second = mutex.lock_within(&me, Duration::from_millis(100)).await;
-        assert_eq!(second.expect_err("the server is down").kind(), ErrorKind::Unavailable);
-        drop(first);
-        let only = mutex.lock_within(&me, Duration::from_millis(100)).await;
-        assert_eq!(only.expect_err("the server is down").kind(), ErrorKind::Unavailable);
+        no_grant_is(ErrorKind::Unavailable, &mutex, &me).await;
     }
     Ok(())
 }
@@ -559,11 +552,10 @@ async fn who_waits_behind_an_impatient_one_of_its_owner_keeps_its_place() -> Don
         let (mutex, me) = (mutex.clone(), me.clone());
         async move { mutex.lock_within(&me, Duration::from_secs(3)).await.map(|held| held.is_none()) }
     });
-    until_waiting(&other, "m").await;
+    until_waiting(&other, "m", 1).await;
     let first = begin(mutex.lock(&me));
-    let second = other.mutex("m")?;
-    let second = tokio::spawn(async move { second.lock().await });
-    until("both wait", async || other.inspect("m").await.is_ok_and(|line| line.waiters().count() == 2)).await;
+    let second = waiter(&other, "m");
+    until_waiting(&other, "m", 2).await;
     let place = other.inspect("m").await?.waiters().next().map(|info| info.id);
     clock.pass(Duration::from_secs(4)).await;
     until("its patience is over", async || impatient.is_finished()).await;

@@ -7,15 +7,15 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{
-    Backend, Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
-};
+use tidelock_core::backend::{Claim, Layer, Leave, Left, Patience, Place, Reply, Session};
 use tidelock_core::prelude::*;
-use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
+use tidelock_core::{ClaimId, ErrorKind, Name, Options};
 use tidelock_memory::{Clock, Store};
 use tokio::task::JoinHandle;
 
 use crate::condition::until;
+use crate::layered::attach;
+use crate::line::{until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -24,14 +24,6 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 fn options() -> Options {
     Options::new().ttl(TTL).back_off(PAUSE, PAUSE)
-}
-
-fn asking(
-    locks: &Arc<dyn Locks>,
-    name: &str,
-) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
-    let mutex = locks.mutex(name)?;
-    Ok(tokio::spawn(async move { mutex.lock().await }))
 }
 
 /// Acquires, and does not hear the first answer.
@@ -62,8 +54,7 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     }
     let first = b.mutex("m")?.lock().await?;
     let asking = asking_in_vain(&store, &a, "m")?;
-    until("it stands in line", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1))
-        .await;
+    until_waiting(&b, "m", 1).await;
     first.release().await?.confirmed()?; // the other claim is granted, and told so
     let claim = c.inspect("m").await?.holders().next().map(|holder| holder.id).expect("it has its turn");
 
@@ -72,7 +63,7 @@ async fn a_join_that_is_told_to_wait_does_not_believe_an_older_grant() -> Done {
     store.faults().heal();
     let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
     clock.pass(PAUSE * 2).await; // its join is repeated
-    until("it waits", async || c.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    until_waiting(&c, "m", 1).await;
     for _ in 0..3 {
         clock.pass(TTL).await;
         assert!(!asking.is_finished(), "two hold m: {:?}", c.inspect("m").await?);
@@ -140,13 +131,12 @@ async fn an_eviction_of_nobody_changes_nothing() -> Done {
     Ok(())
 }
 
-/// A store that holds up the first join of `m` on its way.
-#[derive(Clone, Debug)]
+/// Holds up the first join of `m` on its way.
+#[derive(Debug, Default)]
 struct Late {
-    store: Store,
-    held_up: Arc<Mutex<HeldUp>>,
+    held_up: Mutex<HeldUp>,
     /// The answer to the next leave of another session's claim is lost.
-    loses_an_eviction: Arc<AtomicBool>,
+    loses_an_eviction: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -157,17 +147,7 @@ enum HeldUp {
     Arrived,
 }
 
-#[derive(Debug)]
-struct LateSession {
-    late: Late,
-    inner: Arc<dyn Session>,
-}
-
 impl Late {
-    fn new(store: &Store) -> Self {
-        Self { store: store.clone(), held_up: Arc::default(), loses_an_eviction: Arc::default() }
-    }
-
     fn held_up(&self) -> MutexGuard<'_, HeldUp> {
         self.held_up.lock().expect("no panic")
     }
@@ -190,51 +170,23 @@ impl Late {
 }
 
 #[async_trait]
-impl Backend for Late {
-    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
-        Backend::clock(&self.store)
-    }
-
-    fn store(&self) -> &str {
-        Backend::store(&self.store)
-    }
-
-    async fn open(
+impl Layer for Late {
+    async fn join(
         &self,
-        id: SessionId,
-        options: &Options,
-        signals: Arc<dyn Signals>,
-    ) -> tidelock_core::Result<Arc<dyn Session>> {
-        let inner = self.store.open(id, options, signals).await?;
-        Ok(Arc::new(LateSession { late: self.clone(), inner }))
-    }
-}
-
-#[async_trait]
-impl Session for LateSession {
-    fn ttl(&self) -> Duration {
-        self.inner.ttl()
-    }
-
-    fn shard(&self, name: &Name) -> Shard {
-        self.inner.shard(name)
-    }
-
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
-        if &*claim.name == "m" && matches!(*self.late.held_up(), HeldUp::NotYet) {
-            *self.late.held_up() = HeldUp::UnderWay(self.inner.clone(), claim.clone());
+        to: &Arc<dyn Session>,
+        claim: &Claim,
+        patience: Patience,
+    ) -> tidelock_core::Result<Place> {
+        if &*claim.name == "m" && matches!(*self.held_up(), HeldUp::NotYet) {
+            *self.held_up() = HeldUp::UnderWay(to.clone(), claim.clone());
             return Err(tidelock_core::Error::new(ErrorKind::Timeout, "it is held up on its way"));
         }
-        self.inner.join(claim, patience).await
+        to.join(claim, patience).await
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
-        self.inner.look(name, waiting).await
-    }
-
-    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        let left = self.inner.leave(name, id, how);
-        if how == Leave::Done || !self.late.loses_an_eviction.swap(false, Ordering::SeqCst) {
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let left = to.leave(name, id, how);
+        if how == Leave::Done || !self.loses_an_eviction.swap(false, Ordering::SeqCst) {
             return left;
         }
         Box::pin(async move {
@@ -242,67 +194,11 @@ impl Session for LateSession {
             Err(tidelock_core::Error::new(ErrorKind::Timeout, "its answer is lost"))
         })
     }
-
-    async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
-        self.inner.lighten(claim, weight).await
-    }
-
-    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Done {
-        self.inner.resize(name, from, to).await
-    }
-
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
-        self.inner.renew(shard, standing).await
-    }
-
-    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
-        self.inner.line(name).await
-    }
-
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
-        self.inner.names(prefix, after).await
-    }
-
-    async fn close(&self) -> Done {
-        self.inner.close().await
-    }
-}
-
-#[tokio::test]
-async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() -> Done {
-    for is_word_lost in [true, false] {
-        let clock = Clock::manual();
-        let store = Store::with_clock(&clock);
-        let late = Late::new(&store);
-        let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
-        let c = store.attach(options())?;
-        warm(&a).await?;
-        let asking = asking(&a, "m")?;
-        until("the repetition is answered", async || {
-            clock.pass(PAUSE).await;
-            asking.is_finished()
-        })
-        .await;
-        let held = asking.await.expect("no panic")?;
-        if is_word_lost {
-            store.faults().drop_signals();
-        }
-        assert!(c.evict("m", held.claim()).await?);
-        let now = c.mutex("m")?.try_lock().await?.expect("free since the eviction");
-        store.faults().heal();
-        assert_eq!(late.arrives().await?, Place::Gone);
-        clock.pass(TTL).await;
-        assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
-        drop(held);
-        now.release().await?.confirmed()?;
-        assert!(c.inspect("m").await?.claims.is_empty());
-    }
-    Ok(())
 }
 
 /// Locks m for `a` by the second copy of its join. The first copy, still on its way, does not prevent that.
 async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock_core::Result<Guard> {
-    let asking = asking(a, "m")?;
+    let asking = waiter(a, "m");
     until("the repetition is answered", async || {
         clock.pass(PAUSE).await;
         asking.is_finished()
@@ -311,16 +207,48 @@ async fn held_by_a_repetition(clock: &Clock, a: &Arc<dyn Locks>) -> tidelock_cor
     asking.await.expect("no panic")
 }
 
+/// The first copy of its join arrives late: it does not make the claim stand again, and does not disturb the next one.
+async fn is_evicted_for_good(clock: &Clock, store: &Store, late: &Late, held: Guard) -> Done {
+    let other = store.attach(options())?;
+    let now = other.mutex("m")?.try_lock().await?.expect("free since the eviction");
+    store.faults().heal();
+    assert_eq!(late.arrives().await?, Place::Gone);
+    clock.pass(TTL).await;
+    assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
+    drop(held);
+    now.release().await?.confirmed()?;
+    assert!(other.inspect("m").await?.claims.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_late_copy_of_an_evicted_claims_join_neither_stands_nor_is_believed() -> Done {
+    for is_word_lost in [true, false] {
+        let clock = Clock::manual();
+        let store = Store::with_clock(&clock);
+        let late = Arc::new(Late::default());
+        let a = attach(&store, late.clone(), options())?;
+        let c = store.attach(options())?;
+        warm(&a).await?;
+        let held = held_by_a_repetition(&clock, &a).await?;
+        if is_word_lost {
+            store.faults().drop_signals();
+        }
+        assert!(c.evict("m", held.claim()).await?);
+        is_evicted_for_good(&clock, &store, &late, held).await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
     for is_word_lost in [true, false] {
         let clock = Clock::manual();
         let store = Store::with_clock(&clock);
-        let (late, operators) = (Late::new(&store), Late::new(&store));
+        let (late, operators) = (Arc::new(Late::default()), Arc::new(Late::default()));
         *operators.held_up() = HeldUp::Arrived;
-        let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
-        let operator = tidelock_core::backend::attach(Arc::new(operators.clone()), options())?;
-        let d = store.attach(options())?;
+        let a = attach(&store, late.clone(), options())?;
+        let operator = attach(&store, operators.clone(), options())?;
         warm(&a).await?;
         let held = held_by_a_repetition(&clock, &a).await?;
         if is_word_lost {
@@ -329,14 +257,7 @@ async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
         operators.loses_an_eviction.store(true, Ordering::SeqCst);
         assert_eq!(operator.evict("m", held.claim()).await.unwrap_err().kind(), ErrorKind::Timeout);
         assert!(!operator.evict("m", held.claim()).await?, "it was there no more");
-        let now = d.mutex("m")?.try_lock().await?.expect("free since the eviction");
-        store.faults().heal();
-        assert_eq!(late.arrives().await?, Place::Gone);
-        clock.pass(TTL).await;
-        assert_eq!((held.state(), now.state()), (State::Lost, State::Held));
-        drop(held);
-        now.release().await?.confirmed()?;
-        assert!(d.inspect("m").await?.claims.is_empty());
+        is_evicted_for_good(&clock, &store, &late, held).await?;
     }
     Ok(())
 }
@@ -347,8 +268,8 @@ async fn an_eviction_whose_answer_is_lost_is_one_for_good_too() -> Done {
 async fn a_hold_that_the_store_has_as_a_wait_is_lost_at_the_next_renewal() -> Done {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let late = Late::new(&store);
-    let a = tidelock_core::backend::attach(Arc::new(late.clone()), options())?;
+    let late = Arc::new(Late::default());
+    let a = attach(&store, late.clone(), options())?;
     let d = store.attach(options())?;
     warm(&a).await?;
     let held = held_by_a_repetition(&clock, &a).await?;

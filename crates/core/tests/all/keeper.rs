@@ -10,6 +10,7 @@ use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
 use crate::deaf::Deaf;
+use crate::line::{until_empty, until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -18,22 +19,6 @@ const TTL: Duration = Duration::from_secs(15);
 fn store() -> (Clock, Store) {
     let clock = Clock::manual();
     (clock.clone(), Store::with_clock(&clock))
-}
-
-/// Locks `name` in a task of its own.
-fn waiter(locks: &Arc<dyn Locks>, name: &str) -> tokio::task::JoinHandle<tidelock_core::Result<Guard>> {
-    let mutex = locks.mutex(name).expect("a good name");
-    tokio::spawn(async move { mutex.lock().await })
-}
-
-async fn until_waiting(locks: &Arc<dyn Locks>, name: &str, number: usize) {
-    until("they wait", async || locks.inspect(name).await.is_ok_and(|line| line.waiters().count() == number))
-        .await;
-}
-
-async fn until_empty(locks: &Arc<dyn Locks>, name: &str) {
-    until("the line is empty", async || locks.inspect(name).await.is_ok_and(|line| line.claims.is_empty()))
-        .await;
 }
 
 #[tokio::test]

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Clock, Session, Signals};
-use tidelock_core::{Error, ErrorKind, Options, SessionId};
+use tidelock_core::backend::{Backend, Layer, Layered, Session, Signals};
+use tidelock_core::{Error, ErrorKind, Locks, Options, SessionId};
 use tidelock_memory::Store;
 
 use crate::condition::until;
+use crate::layered;
+use crate::line::{until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -18,7 +20,6 @@ const OUTAGE: Duration = Duration::from_millis(300);
 /// A store that is away for a while, and counts the attempts to open a session.
 #[derive(Debug)]
 struct Away {
-    store: Store,
     back_at: Instant,
     kind: ErrorKind,
     opens: AtomicUsize,
@@ -26,23 +27,19 @@ struct Away {
 
 impl Away {
     fn new(outage: Duration, kind: ErrorKind) -> Arc<Self> {
-        let (store, back_at) = (Store::new(), Instant::now() + outage);
-        Arc::new(Self { store, back_at, kind, opens: AtomicUsize::new(0) })
+        Arc::new(Self { back_at: Instant::now() + outage, kind, opens: AtomicUsize::new(0) })
+    }
+
+    fn attach(self: &Arc<Self>, options: Options) -> tidelock_core::Result<Arc<dyn Locks>> {
+        layered::attach(&Store::new(), self.clone(), options)
     }
 }
 
 #[async_trait]
-impl Backend for Away {
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.store.clock()
-    }
-
-    fn store(&self) -> &str {
-        Backend::store(&self.store)
-    }
-
+impl Layer for Away {
     async fn open(
         &self,
+        to: &dyn Backend,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
@@ -50,7 +47,7 @@ impl Backend for Away {
         self.opens.fetch_add(1, Ordering::Relaxed);
         match Instant::now() < self.back_at {
             true => Err(Error::new(self.kind, "the store is away")),
-            false => self.store.open(id, options, signals).await,
+            false => to.open(id, options, signals).await,
         }
     }
 }
@@ -62,7 +59,7 @@ fn patient() -> Options {
 #[tokio::test]
 async fn who_acquires_outlasts_an_outage_before_its_first_session() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let locks = tidelock_core::backend::attach(away, patient())?;
+    let locks = away.attach(patient())?;
     locks.mutex("m")?.lock().await?.release().await?.confirmed()?;
     locks.close().await
 }
@@ -72,9 +69,8 @@ async fn who_waited_when_its_session_ended_outlasts_the_outage() -> Done {
     let store = Store::new();
     let (holds, waits) = (store.attach(patient())?, store.attach(patient().label("waits"))?);
     let held = holds.mutex("m")?.lock().await?;
-    let mutex = waits.mutex("m")?;
-    let waiter = tokio::spawn(async move { mutex.lock().await });
-    until("it waits", async || holds.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    let waiter = waiter(&waits, "m");
+    until_waiting(&holds, "m", 1).await;
     store.faults().refuse_all();
     store.faults().lose_sessions_of("waits");
     tokio::time::sleep(OUTAGE).await;
@@ -86,7 +82,7 @@ async fn who_waited_when_its_session_ended_outlasts_the_outage() -> Done {
 #[tokio::test]
 async fn a_crowd_opens_one_session_at_a_time_and_pauses_in_between() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let locks = tidelock_core::backend::attach(away.clone(), patient())?;
+    let locks = away.attach(patient())?;
     let mut crowd = tokio::task::JoinSet::new();
     for n in 0..1_000 {
         let mutex = locks.mutex(&format!("m{n}"))?;
@@ -109,7 +105,7 @@ async fn who_comes_when_the_store_is_back_waits_out_nobodys_rest() -> Done {
     for is_ping in [true, false] {
         let away = Away::new(OUTAGE, ErrorKind::Unavailable);
         let options = Options::new().command_deadline(OUTAGE / 6).back_off(rest, rest);
-        let locks = tidelock_core::backend::attach(away.clone(), options)?;
+        let locks = away.attach(options)?;
         while Instant::now() < away.back_at {
             let tried = locks.mutex("m")?.lock_within(OUTAGE * 10).await;
             assert!(tried.map_or_else(|error| error.kind() == ErrorKind::Unavailable, |got| got.is_some()));
@@ -132,7 +128,7 @@ async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() 
     let options = || Options::new().command_deadline(OUTAGE * 10).back_off(first, longest);
     // Earlier callers have asked, and ask no more.
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let locks = tidelock_core::backend::attach(away, options())?;
+    let locks = away.attach(options())?;
     for _ in 0..10 {
         locks.ping().await.unwrap_err();
     }
@@ -165,7 +161,7 @@ async fn an_acquire_outlasts_a_short_outage_whatever_others_have_asked_before() 
 #[tokio::test]
 async fn newcomers_by_the_thousand_have_a_breath_taken_between_two_tries() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let locks = tidelock_core::backend::attach(away.clone(), patient())?;
+    let locks = away.attach(patient())?;
     let patient = tokio::spawn({
         let mutex = locks.mutex("patient")?;
         async move { mutex.lock().await?.release().await?.confirmed() }
@@ -197,7 +193,7 @@ async fn a_client_that_is_dropped_while_it_rests_keeps_nothing_and_opens_nothing
     let rest = Duration::from_secs(60);
     for _ in 0..10 {
         let options = Options::new().command_deadline(OUTAGE / 10).back_off(rest, rest);
-        let locks = tidelock_core::backend::attach(away.clone(), options)?;
+        let locks = away.attach(options)?;
         locks.mutex("m")?.lock().await.unwrap_err();
     }
     let opens = away.opens.load(Ordering::Relaxed);
@@ -209,7 +205,7 @@ async fn a_client_that_is_dropped_while_it_rests_keeps_nothing_and_opens_nothing
 #[tokio::test]
 async fn an_outage_that_is_longer_than_a_command_is_told() -> Done {
     let away = Away::new(Duration::from_secs(60), ErrorKind::Unavailable);
-    let locks = tidelock_core::backend::attach(away, Options::new().command_deadline(OUTAGE))?;
+    let locks = away.attach(Options::new().command_deadline(OUTAGE))?;
     let began = Instant::now();
     let error = locks.mutex("m")?.lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "the reason, not that it took too long: {error}");
@@ -222,7 +218,7 @@ async fn an_outage_that_is_longer_than_a_command_is_told() -> Done {
 #[tokio::test]
 async fn what_no_pause_mends_is_told_at_once() -> Done {
     let away = Away::new(OUTAGE, ErrorKind::Denied);
-    let locks = tidelock_core::backend::attach(away.clone(), patient())?;
+    let locks = away.attach(patient())?;
     assert_eq!(locks.mutex("m")?.lock().await.unwrap_err().kind(), ErrorKind::Denied);
     assert_eq!(away.opens.load(Ordering::Relaxed), 1);
     Ok(())
@@ -231,6 +227,7 @@ async fn what_no_pause_mends_is_told_at_once() -> Done {
 #[tokio::test]
 async fn to_connect_is_asked_once() {
     let away = Away::new(OUTAGE, ErrorKind::Unavailable);
-    let error = tidelock_core::backend::connect(away.clone(), patient()).await.unwrap_err();
+    let layered = Layered::new(Arc::new(Store::new()), away.clone());
+    let error = tidelock_core::backend::connect(Arc::new(layered), patient()).await.unwrap_err();
     assert_eq!((error.kind(), away.opens.load(Ordering::Relaxed)), (ErrorKind::Unavailable, 1));
 }

@@ -13,6 +13,7 @@ use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Token, W
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
+use crate::line::waiter;
 
 type Done = tidelock_core::Result<()>;
 
@@ -365,8 +366,7 @@ async fn a_join_is_patient_beyond_its_ttl_with_a_store_that_is_away() -> Done {
     let (slow, locks) = Slow::locks(options, |_| {})?;
     lock(&slow, &locks, "other").await?.release().await?.confirmed()?;
     slow.store.faults().refuse_all();
-    let mutex = locks.mutex("m")?;
-    let locking = tokio::spawn(async move { mutex.lock().await });
+    let locking = waiter(&locks, "m");
     slow.pass(TTL * 2).await;
     assert!(!locking.is_finished());
     slow.store.faults().heal();
@@ -428,4 +428,14 @@ async fn a_store_that_is_away_is_not_asked_for_ever_at_the_first_pause() -> Done
     slow.store.faults().heal();
     lock(&slow, &locks, "m").await?.release().await?.confirmed()?;
     close(&slow, locks).await
+}
+
+#[tokio::test]
+async fn a_backend_without_a_ttl_stops_no_other_session() -> Done {
+    let (_slow, locks) = Slow::locks(Options::new(), |how| how.ttl = Duration::ZERO)?;
+    let _ = tokio::time::timeout(Duration::from_millis(100), locks.ping()).await;
+    let other = Store::new().attach(Options::new())?;
+    let opened = tokio::time::timeout(Duration::from_secs(5), other.ping()).await;
+    opened.expect("the keeper has time for it")?;
+    other.close().await
 }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{
-    Backend, Claim, Layer, Layered, Patience, Renewal, Session, Shard, Signals, Sleep, attach,
-};
+use tidelock_core::backend::{Backend, Claim, Layer, Patience, Renewal, Session, Shard, Signals, Sleep};
 use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
+use crate::layered::attach;
+use crate::line::{until_waiting, waiter};
 
 type Result<T = ()> = tidelock_core::Result<T>;
 
@@ -70,8 +70,7 @@ async fn stands_still_for(is_renewing: bool) -> Result<Duration> {
         is_slow: AtomicBool::new(is_renewing),
         is_renewing: AtomicBool::new(false),
     });
-    let ours =
-        attach(Arc::new(Layered::new(Arc::new(store.clone()), watched.clone())), Options::new().ttl(TTL))?;
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
     let holder = store.attach(Options::new().ttl(TTL))?;
     let other = ours.mutex("other")?.lock().await?;
     let held = holder.mutex("m")?.lock().await?;
@@ -86,10 +85,8 @@ async fn stands_still_for(is_renewing: bool) -> Result<Duration> {
     let id = ClaimId { session: other.claim().session, number: 1_000_001 };
     let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
     session.join(&stray, Patience::Wait).await?;
-    let mutex = ours.mutex("m")?;
-    let waits = tokio::spawn(async move { mutex.lock().await });
-    let waiting = async || holder.inspect("m").await.is_ok_and(|line| line.waiters().count() == 2);
-    until("a claim waits behind the stray", waiting).await;
+    let waits = waiter(&ours, "m");
+    until_waiting(&holder, "m", 2).await; // the stray, and a claim behind it
     let began = watched.clock.now();
     held.release().await?;
     until("it is granted", async || {

@@ -2,21 +2,23 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Backend, Claim, Clock, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
+    Backend, Claim, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Signals,
 };
 use tidelock_core::prelude::*;
-use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Weight};
+use tidelock_core::{ClaimId, ErrorKind, Name, Options, SessionId};
 use tidelock_memory::Store;
 use tokio::task::JoinHandle;
 
 use crate::condition::until;
+use crate::layered::attach;
+use crate::line::{until_empty, until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
 
@@ -26,8 +28,11 @@ struct Sick {
     store: Store,
     how: How,
     opens: AtomicUsize,
-    closes: Arc<AtomicUsize>,
+    leaves: AtomicUsize,
+    closes: AtomicUsize,
     gate: tokio::sync::Notify,
+    /// All that were opened.
+    sessions: Mutex<Vec<Weak<dyn Session>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,16 +48,7 @@ enum How {
     CloseHangs,
     CloseIsCounted,
     OpenWaitsForTheGateAndTheFirstCloseFails,
-    NoTtl,
     LeavePanics,
-}
-
-#[derive(Debug)]
-struct SickSession {
-    inner: Arc<dyn Session>,
-    how: How,
-    leaves: AtomicUsize,
-    closes: Arc<AtomicUsize>,
 }
 
 impl Sick {
@@ -61,25 +57,30 @@ impl Sick {
             store: Store::new(),
             how,
             opens: AtomicUsize::new(0),
-            closes: Arc::default(),
+            leaves: AtomicUsize::new(0),
+            closes: AtomicUsize::new(0),
             gate: tokio::sync::Notify::new(),
+            sessions: Mutex::default(),
         });
-        Ok((sick.clone(), tidelock_core::backend::attach(sick, options)?))
+        let locks = attach(&sick.store, sick.clone(), options)?;
+        Ok((sick, locks))
+    }
+
+    /// Waits until the first session is being opened.
+    async fn until_opening(&self) {
+        until("it is being opened", async || self.opens.load(Ordering::Relaxed) == 1).await;
+    }
+
+    fn keeps_a_session(&self) -> bool {
+        self.sessions.lock().expect("no panic").iter().any(|session| session.strong_count() > 0)
     }
 }
 
 #[async_trait]
-impl Backend for Sick {
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.store.clock()
-    }
-
-    fn store(&self) -> &str {
-        Backend::store(&self.store)
-    }
-
+impl Layer for Sick {
     async fn open(
         &self,
+        to: &dyn Backend,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
@@ -92,37 +93,27 @@ impl Backend for Sick {
             }
             _ => {}
         }
-        let inner = self.store.open(id, options, signals).await?;
-        let (leaves, closes) = (AtomicUsize::new(0), self.closes.clone());
-        Ok(Arc::new(SickSession { inner, how: self.how, leaves, closes }))
-    }
-}
-
-#[async_trait]
-impl Session for SickSession {
-    fn ttl(&self) -> Duration {
-        if self.how == How::NoTtl { Duration::ZERO } else { self.inner.ttl() }
+        let session = to.open(id, options, signals).await?;
+        self.sessions.lock().expect("no panic").push(Arc::downgrade(&session));
+        Ok(session)
     }
 
-    fn shard(&self, name: &Name) -> Shard {
-        self.inner.shard(name)
-    }
-
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
+    async fn join(
+        &self,
+        to: &Arc<dyn Session>,
+        claim: &Claim,
+        patience: Patience,
+    ) -> tidelock_core::Result<Place> {
         if self.how == How::ConflictOnJoin {
             return Err(tidelock_core::Error::new(ErrorKind::Conflict, "somebody else was quicker"));
         }
         if self.how == How::JoinHangs {
             std::future::pending::<()>().await;
         }
-        self.inner.join(claim, patience).await
+        to.join(claim, patience).await
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
-        self.inner.look(name, waiting).await
-    }
-
-    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
         assert_ne!(self.how, How::LeavePanics, "on purpose: a bug in the backend");
         let before = self.leaves.fetch_add(1, Ordering::Relaxed);
         if self.how == How::LeavesAreDeniedAtFirst && before < 3 {
@@ -139,33 +130,22 @@ impl Session for SickSession {
             });
         }
         if self.how == How::LeavesAreSlowAndTheirUsersOwn {
-            return Box::pin(users_own(self.inner.leave(name, id, how)));
+            return Box::pin(users_own(to.leave(name, id, how)));
         }
-        self.inner.leave(name, id, how)
+        to.leave(name, id, how)
     }
 
-    async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
-        self.inner.lighten(claim, weight).await
-    }
-
-    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Done {
-        self.inner.resize(name, from, to).await
-    }
-
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
+    async fn renew(
+        &self,
+        to: &Arc<dyn Session>,
+        shard: Shard,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> tidelock_core::Result<Renewal> {
         assert!(self.how != How::RenewPanics, "on purpose");
-        self.inner.renew(shard, standing).await
+        to.renew(shard, standing).await
     }
 
-    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
-        self.inner.line(name).await
-    }
-
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
-        self.inner.names(prefix, after).await
-    }
-
-    async fn close(&self) -> Done {
+    async fn close(&self, to: &Arc<dyn Session>) -> Done {
         if self.how == How::CloseHangs {
             std::future::pending::<()>().await;
         }
@@ -173,7 +153,7 @@ impl Session for SickSession {
         if self.how == How::OpenWaitsForTheGateAndTheFirstCloseFails && before == 0 {
             return Err(tidelock_core::Error::new(ErrorKind::Unavailable, "the store is away"));
         }
-        self.inner.close().await
+        to.close().await
     }
 }
 
@@ -310,27 +290,22 @@ async fn lock_all_takes_nothing_when_what_it_held_is_lost_meanwhile() -> Done {
         let locks = locks.clone();
         async move { locks.lock_all(&["a", "b"]).await }
     });
-    until("it waits for b", async || other.inspect("b").await.is_ok_and(|line| line.waiters().count() == 1))
-        .await;
+    until_waiting(&other, "b", 1).await;
     store.faults().lose_sessions_of("ours");
     assert_eq!(all.await.expect("no panic").unwrap_err().kind(), ErrorKind::Lost);
     b.release().await?.confirmed()?;
     for name in ["a", "b"] {
-        until("nothing is held", async || other.inspect(name).await.is_ok_and(|line| line.claims.is_empty()))
-            .await;
+        until_empty(&other, name).await;
     }
     locks.close().await?;
     other.close().await
 }
 
 /// Acquires m from a store that does not answer that.
-async fn asking_in_vain(
-    locks: &Arc<dyn Locks>,
-) -> tidelock_core::Result<JoinHandle<tidelock_core::Result<Guard>>> {
-    let mutex = locks.mutex("m")?;
-    let asking = tokio::spawn(async move { mutex.lock().await });
+async fn asking_in_vain(locks: &Arc<dyn Locks>) -> JoinHandle<tidelock_core::Result<Guard>> {
+    let asking = waiter(locks, "m");
     tokio::task::yield_now().await; // the request is under way
-    Ok(asking)
+    asking
 }
 
 async fn is_told_that_it_is_closed(asking: JoinHandle<tidelock_core::Result<Guard>>) {
@@ -342,7 +317,7 @@ async fn is_told_that_it_is_closed(asking: JoinHandle<tidelock_core::Result<Guar
 async fn a_caller_that_waits_for_an_answer_is_told_that_its_locks_is_closed() -> Done {
     let (_, locks) = Sick::locks(How::JoinHangs, Options::new().command_deadline(Duration::from_secs(60)))?;
     locks.ping().await?;
-    let asking = asking_in_vain(&locks).await?;
+    let asking = asking_in_vain(&locks).await;
     locks.close().await?;
     is_told_that_it_is_closed(asking).await;
     Ok(())
@@ -354,7 +329,7 @@ async fn a_caller_that_pauses_before_it_asks_again_is_told_that_its_locks_is_clo
     let locks = store.attach(Options::new().command_deadline(long * 2).back_off(long, long))?;
     locks.ping().await?;
     store.faults().refuse_next(1);
-    let asking = asking_in_vain(&locks).await?;
+    let asking = asking_in_vain(&locks).await;
     locks.close().await?;
     is_told_that_it_is_closed(asking).await;
     Ok(())
@@ -365,7 +340,7 @@ async fn a_caller_that_waits_for_an_answer_goes_on_as_soon_as_its_session_is_ove
     let (sick, locks) =
         Sick::locks(How::JoinHangs, Options::new().command_deadline(Duration::from_secs(60)))?;
     locks.ping().await?;
-    let asking = asking_in_vain(&locks).await?;
+    let asking = asking_in_vain(&locks).await;
     sick.store.faults().lose_sessions();
     until("it opens another", async || sick.opens.load(Ordering::Relaxed) == 2).await;
     locks.close().await?;
@@ -385,11 +360,8 @@ const SHORT: Duration = Duration::from_millis(100);
 #[tokio::test]
 async fn close_within_keeps_its_deadline_while_a_session_is_being_opened() -> Done {
     let (sick, locks) = Sick::locks(How::OpenHangs, Options::new())?;
-    let waiting = tokio::spawn({
-        let mutex = locks.mutex("m")?;
-        async move { mutex.lock().await.map(drop) }
-    });
-    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let waiting = waiter(&locks, "m");
+    sick.until_opening().await;
     let (in_time, closed) = close_within(&locks, SHORT).await;
     assert!(in_time);
     assert_eq!(
@@ -440,11 +412,8 @@ async fn a_close_has_its_own_time_behind_an_impatient_one() -> Done {
 #[tokio::test]
 async fn a_close_that_gave_up_an_opening_has_nothing_left_to_close() -> Done {
     let (sick, locks) = Sick::locks(How::OpenHangs, Options::new())?;
-    let waiting = tokio::spawn({
-        let mutex = locks.mutex("m")?;
-        async move { mutex.lock().await.map(drop) }
-    });
-    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let waiting = waiter(&locks, "m");
+    sick.until_opening().await;
     assert_eq!(locks.close_within(SHORT / 2).await.unwrap_err().kind(), ErrorKind::Timeout);
     assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
     locks.close().await
@@ -460,7 +429,7 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
             let mutex = mutex.clone();
             async move { mutex.lock().await?.release().await?.confirmed() }
         });
-        until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+        sick.until_opening().await;
         if is_open {
             asking.await.expect("no panic")?;
             locks.close().await?;
@@ -474,8 +443,7 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
             closing.await.expect("no panic")?;
             let _ = asking.await.expect("no panic");
         }
-        // A session is counted by what it shares with its backend.
-        until("the session has gone", async || Arc::strong_count(&sick.closes) == 1).await;
+        until("the session has gone", async || !sick.keeps_a_session()).await;
         drop((mutex, locks));
     }
     Ok(())
@@ -484,11 +452,8 @@ async fn a_closed_client_keeps_no_session_however_long_its_handles_live() -> Don
 #[tokio::test]
 async fn a_session_that_opens_while_it_is_closed_is_closed_before_that_returns() -> Done {
     let (sick, locks) = Sick::locks(How::OpenWaitsForTheGate, Options::new())?;
-    let waiting = tokio::spawn({
-        let mutex = locks.mutex("m")?;
-        async move { mutex.lock().await.map(drop) }
-    });
-    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let waiting = waiter(&locks, "m");
+    sick.until_opening().await;
     let closing = tokio::spawn(async move { locks.close().await });
     tokio::task::yield_now().await;
     sick.gate.notify_one();
@@ -578,9 +543,8 @@ async fn the_keeper_takes_no_leave_from_a_user_who_waits_for_it() -> Done {
 #[tokio::test]
 async fn a_close_that_failed_while_a_session_was_being_opened_can_be_asked_for_again() -> Done {
     let (sick, locks) = Sick::locks(How::OpenWaitsForTheGateAndTheFirstCloseFails, Options::new())?;
-    let mutex = locks.mutex("m")?;
-    let waiting = tokio::spawn(async move { mutex.lock().await.map(drop) });
-    until("it is being opened", async || sick.opens.load(Ordering::Relaxed) == 1).await;
+    let waiting = waiter(&locks, "m");
+    sick.until_opening().await;
     let closing = tokio::spawn({
         let locks = locks.clone();
         async move { locks.close().await }
@@ -592,16 +556,6 @@ async fn a_close_that_failed_while_a_session_was_being_opened_can_be_asked_for_a
     assert_eq!(sick.closes.load(Ordering::Relaxed), 2, "it was asked for again");
     assert_eq!(waiting.await.expect("no panic").unwrap_err().kind(), ErrorKind::Closed);
     Ok(())
-}
-
-#[tokio::test]
-async fn a_backend_without_a_ttl_stops_no_other_session() -> Done {
-    let (_, locks) = Sick::locks(How::NoTtl, Options::new())?;
-    let _ = tokio::time::timeout(SHORT, locks.ping()).await;
-    let other = Store::new().attach(Options::new())?;
-    let opened = tokio::time::timeout(Duration::from_secs(5), other.ping()).await;
-    opened.expect("the keeper has time for it")?;
-    other.close().await
 }
 
 #[tokio::test]

@@ -8,12 +8,14 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Clock, Session, Signals};
+use tidelock_core::backend::{Backend, Layer, Session, Signals};
 use tidelock_core::prelude::*;
 use tidelock_core::{Options, SessionId};
 use tidelock_memory::Store;
 
 use crate::condition::until;
+use crate::layered::attach;
+use crate::line::until_waiting;
 
 type Done = tidelock_core::Result<()>;
 
@@ -46,20 +48,25 @@ async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     done.unwrap_or_else(|_| panic!("{what}: not within 8 s"))
 }
 
-#[tokio::test]
-async fn a_waker_that_panics_stops_no_clock() -> Done {
+/// Another wait ends after a wait whose time is up has called `waker`, which panics.
+async fn stops_no_clock(waker: Waker, is_woken: impl Fn() -> bool) -> Done {
     let locks = tidelock_memory::connect();
     let mutex = locks.mutex("m")?;
     let held = mutex.lock().await?;
-    let panics = Arc::new(Panics::default());
     let mut waiting = mutex.lock_within(Duration::from_millis(20));
-    panics.poll(waiting.as_mut());
-    panics.until_woken().await;
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    until("its waker is called", async || is_woken()).await;
     let other = soon("another wait ends", mutex.lock_within(Duration::from_millis(20))).await?;
     assert!(other.is_none());
     drop(waiting);
     held.release().await?.confirmed()?;
     locks.close().await
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_stops_no_clock() -> Done {
+    let panics = Arc::new(Panics::default());
+    stops_no_clock(panics.clone().into(), || panics.0.load(Ordering::SeqCst) > 0).await
 }
 
 #[tokio::test]
@@ -72,7 +79,7 @@ async fn a_waker_that_panics_ends_no_session() -> Done {
     let mutex = a.mutex("m")?;
     let mut waiting = mutex.lock();
     panics.poll(waiting.as_mut());
-    until("it waits", async || b.inspect("m").await.is_ok_and(|line| line.waiters().count() == 1)).await;
+    until_waiting(&b, "m", 1).await;
     store.faults().drop_signals(); // so that it is the keeper that finds the grant
     ahead.release().await?.confirmed()?;
     panics.until_woken().await;
@@ -101,38 +108,28 @@ async fn a_waker_that_panics_keeps_no_other_listener_from_hearing_of_a_loss() ->
     locks.close().await
 }
 
-/// A store that opens no session until its gate is open.
-#[derive(Debug)]
-struct Gated {
-    store: Store,
-    gate: tokio::sync::Notify,
-}
+/// Opens no session until its gate is open.
+#[derive(Debug, Default)]
+struct Gated(tokio::sync::Notify);
 
 #[async_trait]
-impl Backend for Gated {
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.store.clock()
-    }
-
-    fn store(&self) -> &str {
-        Backend::store(&self.store)
-    }
-
+impl Layer for Gated {
     async fn open(
         &self,
+        to: &dyn Backend,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> tidelock_core::Result<Arc<dyn Session>> {
-        self.gate.notified().await;
-        self.store.open(id, options, signals).await
+        self.0.notified().await;
+        to.open(id, options, signals).await
     }
 }
 
 #[tokio::test]
 async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done {
-    let gated = Arc::new(Gated { store: Store::new(), gate: tokio::sync::Notify::new() });
-    let locks = tidelock_core::backend::attach(gated.clone(), Options::new())?;
+    let gated = Arc::new(Gated::default());
+    let locks = attach(&Store::new(), gated.clone(), Options::new())?;
     let (a, b) = (locks.mutex("a")?, locks.mutex("b")?);
     let panics = Arc::new(Panics::default());
     let (mut first, mut last) = (a.lock(), a.lock());
@@ -140,7 +137,7 @@ async fn a_waker_that_panics_keeps_no_other_from_a_session_that_opens() -> Done 
     let other = tokio::spawn(async move { b.lock().await?.release().await?.confirmed() });
     tokio::task::yield_now().await;
     panics.poll(last.as_mut());
-    gated.gate.notify_one();
+    gated.0.notify_one();
     soon("the other is served", other).await.expect("no panic")?;
     drop((first, last));
     locks.close().await
@@ -183,17 +180,6 @@ impl Wake for Bombs {
 
 #[tokio::test]
 async fn what_a_waker_panics_with_stops_no_clock_either() -> Done {
-    let locks = tidelock_memory::connect();
-    let mutex = locks.mutex("m")?;
-    let held = mutex.lock().await?;
     let bombs = Arc::new(Bombs::default());
-    let mut waiting = mutex.lock_within(Duration::from_millis(20));
-    let waker = Waker::from(bombs.clone());
-    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    until("its waker is called", async || bombs.0.load(Ordering::SeqCst) > 0).await;
-    let other = soon("another wait ends", mutex.lock_within(Duration::from_millis(20))).await?;
-    assert!(other.is_none());
-    drop(waiting);
-    held.release().await?.confirmed()?;
-    locks.close().await
+    stops_no_clock(bombs.clone().into(), || bombs.0.load(Ordering::SeqCst) > 0).await
 }

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Client, Connection, Value};
-use tidelock_redis::{Error, ErrorKind, Guard, Locks, Login, Options, State, Store};
+use tidelock_redis::{Error, ErrorKind, Locks, Login, Options, State, Store};
 use tokio::net::TcpStream;
 
 use crate::site;
 use crate::site::alone::Alone;
 use crate::site::cluster::{self, Cluster};
 use crate::site::wires::Wires;
-use crate::site::{replicated, url};
+use crate::site::{hold, replicated, url};
 
 fn options() -> Options {
     Options::new().connect_deadline(Duration::from_millis(500)).command_deadline(Duration::from_millis(500))
@@ -75,10 +75,6 @@ impl Operator {
             site::command(words).query::<Value>(server).unwrap_or_else(|error| panic!("{words}: {error}"));
         }
     }
-}
-
-async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
-    locks.mutex(name).unwrap().lock().await
 }
 
 /// Waits until a lock can be taken: the first request notices a connection that was ended.

@@ -6,27 +6,34 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{Connection, FromRedisValue};
-use tidelock_redis::{Error, Guard, Locks, Options, State, Store};
+use tidelock_redis::{Error, Locks, Options, State, Store};
 
 use crate::site;
 use crate::site::alone::Alone;
 use crate::site::cluster::{self, Cluster, ask, connect};
 use crate::site::replicated::{Frozen, Replicated};
 use crate::site::wires::{Fault, Wires};
-use crate::site::{command, fake, replicated};
+use crate::site::{command, fake, hold, replicated};
+
+/// The first and the last slot, and the master that has them.
+type Range = (u16, u16, (String, u16));
 
 impl Cluster {
     /// The master that has a name, and the name's slot.
     fn home(&self, name: &str) -> (String, u16) {
         let mut node = connect(&self.nodes[0]);
-        let slot: u16 = ask(&mut node, &format!("CLUSTER KEYSLOT tidelock:{{{name}}}:held"));
-        let ranges: Vec<(u16, u16, (String, u16))> = Self::ranges(&mut node);
+        let ranges = Self::ranges(&mut node);
+        Self::home_among(&ranges, &mut node, name)
+    }
+
+    fn home_among(ranges: &[Range], node: &mut Connection, name: &str) -> (String, u16) {
+        let slot: u16 = ask(node, &format!("CLUSTER KEYSLOT tidelock:{{{name}}}:held"));
         let (_, _, (host, port)) =
-            ranges.into_iter().find(|(first, last, _)| (*first..=*last).contains(&slot)).unwrap();
+            ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot)).unwrap();
         (format!("{host}:{port}"), slot)
     }
 
-    fn ranges(node: &mut Connection) -> Vec<(u16, u16, (String, u16))> {
+    fn ranges(node: &mut Connection) -> Vec<Range> {
         let said: Vec<redis::Value> = ask(node, "CLUSTER SLOTS");
         let range = |range: redis::Value| {
             let redis::Value::Array(parts) = range else { panic!("{range:?}") };
@@ -43,18 +50,26 @@ impl Cluster {
     fn names_on(&self, home: &str, count: usize) -> Vec<String> {
         let mut node = connect(&self.nodes[0]);
         let ranges = Self::ranges(&mut node);
-        let lies_there = |name: &String| {
-            let slot: u16 = ask(&mut node, &format!("CLUSTER KEYSLOT tidelock:{{{name}}}:held"));
-            let (_, _, (host, port)) =
-                ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot)).unwrap();
-            format!("{host}:{port}") == home
-        };
+        let lies_there = |name: &String| Self::home_among(&ranges, &mut node, name).0 == home;
         (0..).map(|number| format!("name-{number}")).filter(lies_there).take(count).collect()
+    }
+
+    fn replica_of(&self, master: &str) -> &str {
+        let port = format!("master_port:{}\r", master.rsplit_once(':').unwrap().1);
+        let is_its_replica = |node: &&String| {
+            let role = replication(node);
+            role.contains("role:slave") && role.contains(&port)
+        };
+        self.nodes.iter().find(is_its_replica).unwrap()
     }
 }
 
-async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard, Error> {
-    locks.mutex(name).unwrap().lock().await
+fn replication(node: &str) -> String {
+    ask(&mut connect(node), "INFO replication")
+}
+
+async fn take(locks: &Arc<dyn Locks>, name: &str) -> Result<(), Error> {
+    hold(locks, name).await?.release().await?.confirmed()
 }
 
 /// Stops one server until another is master. Returns how much later a name of that server can be locked. Locks that
@@ -120,21 +135,47 @@ async fn a_master_under_sentinels_that_hangs_costs_its_failover_and_no_more() {
     assert!(cost < Duration::from_millis(2_500), "{cost:?}");
 }
 
+/// A server and a replicated one, which a test calls the old and the new master.
+struct Masters {
+    old: String,
+    new: String,
+    replicated: Replicated,
+    _alone: Alone,
+}
+
+impl Masters {
+    async fn new() -> Self {
+        let (alone, mut replicated) = (Alone::new().await, Replicated::new().await);
+        let url = site::url();
+        let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
+        Self { old, new: replicated.addresses().remove(0), replicated, _alone: alone }
+    }
+}
+
 /// A fake sentinel that names the master a test sets.
 #[derive(Clone, Default)]
 struct Sentinel {
+    url: String,
     master: Arc<std::sync::Mutex<(String, u64)>>,
     asked: Arc<AtomicU32>,
 }
 
 impl Sentinel {
-    fn url(&self) -> String {
-        let sentinel = self.clone();
+    /// A new one that names this master, with that election number.
+    fn naming(address: &str, election: u64) -> Self {
+        let mut sentinel = Self::default();
+        sentinel.names(address, election);
+        let answering = sentinel.clone();
         let url = fake::redis(move |words| match words[0].as_str() {
-            "SENTINEL" => Some(sentinel.answer()),
+            "SENTINEL" => Some(answering.answer()),
             _ => fake::usual(words, ""),
         });
-        format!("redis-sentinel://{}#tidelock", url.rsplit_once('@').unwrap().1)
+        sentinel.url = format!("redis-sentinel://{}#tidelock", url.rsplit_once('@').unwrap().1);
+        sentinel
+    }
+
+    async fn connect(&self, options: Options) -> Arc<dyn Locks> {
+        Store::open(&self.url).unwrap().connect(options).await.unwrap()
     }
 
     /// Names this master from now on, with that election number.
@@ -155,18 +196,12 @@ impl Sentinel {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_master_that_was_replaced_and_lives_on_is_left() {
-    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
-    let url = site::url();
-    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
-    let new = site.addresses().remove(0);
-    let sentinel = Sentinel::default();
-    sentinel.names(&old, 7);
-    let url = sentinel.url();
-    let ttl = Duration::from_secs(3);
-    let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+    let masters = Masters::new().await;
+    let (sentinel, ttl) = (Sentinel::naming(&masters.old, 7), Duration::from_secs(3));
+    let connect = async || sentinel.connect(Options::new().ttl(ttl)).await;
     let (locks, waits) = (connect().await, connect().await);
     for _ in 0..40 {
-        hold(&locks, "other").await.unwrap().release().await.unwrap().confirmed().unwrap(); // often: then this runtime has a connection too
+        take(&locks, "other").await.unwrap(); // often: then this runtime has a connection too
     }
     let first = hold(&locks, "stock").await.unwrap();
     let waiting = tokio::spawn({
@@ -176,7 +211,7 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
     site::until("it waits", async || (locks.inspect("stock").await.unwrap().claims.len() == 2).then_some(()))
         .await;
 
-    sentinel.names(&new, 8);
+    sentinel.names(&masters.new, 8);
     let began = Instant::now();
     // The new master has received nothing from the old one.
     let elsewhere = connect().await;
@@ -188,7 +223,7 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
     assert!(locks.mutex("stock").unwrap().try_lock().await.unwrap().is_none(), "it uses the new master");
 
     // A sentinel that is behind leads nobody back, and no client asks more than once in a third of the ttl.
-    sentinel.names(&old, 7);
+    sentinel.names(&masters.old, 7);
     let (asked, since) = (sentinel.asked.load(Ordering::Relaxed), Instant::now());
     tokio::time::sleep(ttl).await;
     assert_eq!(second.state(), State::Held);
@@ -197,7 +232,6 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
     assert!(u128::from(asked) <= 3 * rounds, "asked {asked} times by three in {rounds} rounds");
     second.release().await.unwrap().confirmed().unwrap();
     drop(waiting.await.unwrap().unwrap());
-    drop((alone, site));
 }
 
 /// Sentinels that were set up anew count elections from 0: with the same master, which they replace later, or with
@@ -205,27 +239,22 @@ async fn a_master_that_was_replaced_and_lives_on_is_left() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn sentinels_that_count_elections_anew_are_believed() {
-    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
-    let url = site::url();
-    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
-    let new = site.addresses().remove(0);
+    let masters = Masters::new().await;
     let ttl = Duration::from_secs(3);
     for (name, is_seen_before, within) in [("seen", true, ttl), ("unseen", false, ttl * 2 + ttl / 2)] {
-        let sentinel = Sentinel::default();
-        sentinel.names(&old, 7);
-        let url = sentinel.url();
-        let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+        let sentinel = Sentinel::naming(&masters.old, 7);
+        let connect = async || sentinel.connect(Options::new().ttl(ttl)).await;
         let locks = connect().await;
         let first = hold(&locks, name).await.unwrap();
         if is_seen_before {
-            sentinel.names(&old, 0);
+            sentinel.names(&masters.old, 0);
             let asked = sentinel.asked.load(Ordering::Relaxed);
             site::until("they are asked", async || {
                 (sentinel.asked.load(Ordering::Relaxed) > asked + 1).then_some(())
             })
             .await;
         }
-        sentinel.names(&new, 1);
+        sentinel.names(&masters.new, 1);
         let began = Instant::now();
         let second = hold(&connect().await, name).await.unwrap();
         while first.state() != State::Lost {
@@ -234,21 +263,17 @@ async fn sentinels_that_count_elections_anew_are_believed() {
         }
         second.release().await.unwrap().confirmed().unwrap();
     }
-    drop((alone, site));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn sentinels_that_are_behind_lead_nobody_back_after_a_count_anew_either() {
-    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
-    let url = site::url();
-    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
-    let new = site.addresses().remove(0);
-    let (sentinel, ttl) = (Sentinel::default(), Duration::from_secs(3));
-    sentinel.names(&old, 7);
-    let locks = Store::open(&sentinel.url()).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+    let masters = Masters::new().await;
+    let (sentinel, ttl) = (Sentinel::naming(&masters.old, 7), Duration::from_secs(3));
+    let locks = sentinel.connect(Options::new().ttl(ttl)).await;
     let kept = hold(&locks, "kept").await.unwrap();
-    for (address, lasts) in [(&old, ttl), (&new, Duration::from_secs(2)), (&old, ttl)] {
+    for (address, lasts) in [(&masters.old, ttl), (&masters.new, Duration::from_secs(2)), (&masters.old, ttl)]
+    {
         sentinel.names(address, 0);
         let began = Instant::now();
         while began.elapsed() < lasts {
@@ -257,30 +282,26 @@ async fn sentinels_that_are_behind_lead_nobody_back_after_a_count_anew_either() 
         }
     }
     kept.release().await.unwrap().confirmed().unwrap();
-    drop((alone, site));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn sentinels_that_are_behind_lead_nobody_back_who_connects_anew_either() {
-    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
-    let url = site::url();
-    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
-    let new = site.addresses().remove(0);
-    let sentinel = Sentinel::default();
-    sentinel.names(&new, 8);
-    let locks = Store::open(&sentinel.url()).unwrap().connect(Options::new()).await.unwrap();
-    let other = tidelock_redis::connect(&format!("redis://{new}")).await.unwrap();
+    let mut masters = Masters::new().await;
+    let sentinel = Sentinel::naming(&masters.new, 8);
+    let locks = sentinel.connect(Options::new()).await;
+    let other = tidelock_redis::connect(&format!("redis://{}", masters.new)).await.unwrap();
     let kept = hold(&locks, "kept").await.unwrap();
     let stock = hold(&other, "stock").await.unwrap();
 
-    sentinel.names(&old, 7);
-    let _: redis::Value = command("CLIENT PAUSE 1500 WRITE").query(&mut site.master).unwrap();
+    sentinel.names(&masters.old, 7);
+    let _: redis::Value = command("CLIENT PAUSE 1500 WRITE").query(&mut masters.replicated.master).unwrap();
     let refused = locks.mutex("stock").unwrap().try_lock().await; // its connection looks silent meanwhile
     assert!(matches!(refused, Ok(None)), "{refused:?}, and {stock:?}");
 
     for kind in ["NORMAL", "PUBSUB"] {
-        let _: redis::Value = command(&format!("CLIENT KILL TYPE {kind}")).query(&mut site.master).unwrap();
+        let _: redis::Value =
+            command(&format!("CLIENT KILL TYPE {kind}")).query(&mut masters.replicated.master).unwrap();
     }
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(2) {
@@ -290,26 +311,19 @@ async fn sentinels_that_are_behind_lead_nobody_back_who_connects_anew_either() {
     }
     assert_ne!(kept.state(), State::Lost);
     kept.release().await.unwrap().confirmed().unwrap();
-    drop((alone, site));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
-    let (alone, mut site) = (Alone::new().await, Replicated::new().await);
-    let url = site::url();
-    let old = url.trim_start_matches("redis://").trim_end_matches('/').replace("localhost", "127.0.0.1");
-    let new = site.addresses().remove(0);
-    let sentinel = Sentinel::default();
-    sentinel.names(&old, 7);
-    let url = sentinel.url();
-    let ttl = Duration::from_secs(3);
-    let connect = async || Store::open(&url).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
+    let masters = Masters::new().await;
+    let (sentinel, ttl) = (Sentinel::naming(&masters.old, 7), Duration::from_secs(3));
+    let connect = async || sentinel.connect(Options::new().ttl(ttl)).await;
     let locks = connect().await;
     for _ in 0..40 {
-        hold(&locks, "stock").await.unwrap().release().await.unwrap().confirmed().unwrap(); // this runtime has its own connection
+        take(&locks, "stock").await.unwrap(); // this runtime has its own connection
     }
-    sentinel.names(&new, 8);
+    sentinel.names(&masters.new, 8);
     let (began, mut latest) = (Instant::now(), Duration::ZERO);
     let second = hold(&connect().await, "stock").await.unwrap();
     while began.elapsed() < 2 * ttl {
@@ -323,7 +337,6 @@ async fn short_holds_on_a_master_that_was_replaced_end_within_a_ttl_too() {
         tokio::time::sleep(Duration::from_millis(233)).await;
     }
     assert!(latest < ttl, "two held it {latest:?} after the sentinels had named another master");
-    drop((alone, site));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -369,12 +382,7 @@ async fn a_leave_that_a_failover_swallowed_does_not_look_like_a_loss() {
     })
     .await;
     // Its replica has received the leave, and takes over before the reply comes.
-    let replica = cluster.nodes.iter().find(|node| {
-        let role: String = ask(&mut connect(node), "INFO replication");
-        role.contains("role:slave") && role.contains(&format!("master_port:{}\r", port(&home)))
-    });
-    let replica = replica.unwrap();
-    take_over(replica).await;
+    take_over(cluster.replica_of(&home)).await;
     cluster.is_whole().await; // so every node reports its role
     wires.befall(Fault::Cut);
     leaving.await.unwrap().expect("the only error of a release is the loss of its lock");
@@ -394,11 +402,7 @@ async fn who_only_lists_names_hears_of_a_failover_too() {
     }
     assert_eq!(lists.names("listed-", None).await.unwrap().len(), 12);
     let (home, _) = cluster.home("stock");
-    let replica = cluster.nodes.iter().find(|node| {
-        let role: String = ask(&mut connect(node), "INFO replication");
-        role.contains("role:slave") && role.contains(&format!("master_port:{}\r", port(&home)))
-    });
-    take_over(replica.unwrap()).await;
+    take_over(cluster.replica_of(&home)).await;
     cluster.is_whole().await;
     assert_eq!(lists.names("listed-", None).await.unwrap().len(), 12);
     for guard in guards {
@@ -426,10 +430,6 @@ async fn take_over(replica: &str) {
     .await;
 }
 
-fn port(address: &str) -> &str {
-    address.rsplit_once(':').unwrap().1
-}
-
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn nodes_that_name_no_host_are_found_at_their_own() {
@@ -443,11 +443,8 @@ async fn nodes_that_name_no_host_are_found_at_their_own() {
     let wires = Wires::default();
     let locks = wires.store(&cluster::url()).connect(Options::new()).await.unwrap();
     let (from, slot) = cluster.home("moving");
-    let to = cluster.nodes.iter().find(|node| {
-        let role: String = ask(&mut connect(node), "INFO replication");
-        **node != from && role.contains("role:master")
-    });
-    let to = to.unwrap().clone();
+    let is_another_master = |node: &&String| **node != from && replication(node).contains("role:master");
+    let to = cluster.nodes.iter().find(is_another_master).unwrap().clone();
     let id = |node: &str| -> String { ask(&mut connect(node), "CLUSTER MYID") };
     let set = |node: &str, what: &str, of: &str| {
         let _: String = ask(&mut connect(node), &format!("CLUSTER SETSLOT {slot} {what} {of}"));
@@ -478,8 +475,4 @@ async fn nodes_that_name_no_host_are_found_at_their_own() {
         wires.addresses().into_iter().filter(|address| !cluster.nodes.contains(address)).collect();
     assert!(unknown.is_empty(), "there are no nodes at {unknown:?}");
     locks.close().await.unwrap();
-}
-
-async fn take(locks: &Arc<dyn Locks>, name: &str) -> Result<(), Error> {
-    hold(locks, name).await?.release().await?.confirmed()
 }

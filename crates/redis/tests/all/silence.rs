@@ -6,19 +6,15 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use tidelock_redis::backend::{Leave, Left, Patience, Place};
-use tidelock_redis::{ErrorKind, Guard, Locks, Name, Options, Released, State, Store};
+use tidelock_redis::{ErrorKind, Locks, Name, Options, Released, State, Store};
 
 use crate::site;
 use crate::site::alone::Alone;
 use crate::site::wires::{Fault, Wires};
-use crate::site::{Caller, name, url, url_of};
+use crate::site::{Caller, hold, name, url, url_of};
 
 /// Longer than any of these operations may take, and shorter than a lifetime.
 const SOON: Duration = Duration::from_millis(1_500);
-
-async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Guard {
-    locks.mutex(name).unwrap().lock().await.unwrap()
-}
 
 /// A client whose connections are on a separate runtime, like the keeper's.
 async fn kept_elsewhere(wires: &Wires) -> Caller {
@@ -64,7 +60,7 @@ async fn connections_that_fell_silent_cost_no_hold_whatever_its_ttl() {
     for seconds in [1, 2, 3, 5] {
         let (wires, ttl) = (Wires::default(), Duration::from_secs(seconds));
         let locks = wires.store(&url()).connect(Options::new().ttl(ttl)).await.unwrap();
-        let guard = hold(&locks, &format!("stock {seconds}")).await;
+        let guard = hold(&locks, &format!("stock {seconds}")).await.unwrap();
         wires.befall(Fault::Silent);
         holds.push((locks, guard));
     }
@@ -108,7 +104,7 @@ async fn long_pauses_between_tries_cost_no_hold() {
     let (wires, ttl) = (Wires::default(), Duration::from_secs(3));
     let options = Options::new().ttl(ttl).back_off(ttl * 2, ttl * 20);
     let locks = wires.store(&url()).connect(options).await.unwrap();
-    let guard = hold(&locks, "stock").await;
+    let guard = hold(&locks, "stock").await.unwrap();
     let server = wires.addresses().pop_first().unwrap();
     wires.kill(&server);
     let before = wires.tries();
@@ -139,8 +135,8 @@ async fn long_pauses_between_tries_hold_up_no_turn_and_no_leave() {
     let pauses = Options::new().ttl(ttl).back_off(ttl * 4, ttl * 20);
     let ours = wires.store(&url()).connect(pauses).await.unwrap();
     let others = Store::open(&url()).unwrap().connect(Options::new().ttl(ttl)).await.unwrap();
-    let (first, gives) = (hold(&others, "turn").await, hold(&ours, "leave").await);
-    let _kept = hold(&ours, "kept").await; // so there is something to renew
+    let (first, gives) = (hold(&others, "turn").await.unwrap(), hold(&ours, "leave").await.unwrap());
+    let _kept = hold(&ours, "kept").await.unwrap(); // so there is something to renew
     let (turn, leave) = (ours.mutex("turn").unwrap(), others.mutex("leave").unwrap());
     let turn = tokio::spawn(async move { turn.lock().await.unwrap() });
     let leave = tokio::spawn(async move { leave.lock().await.unwrap() });
@@ -186,7 +182,7 @@ async fn an_idle_connection_that_fell_silent_costs_the_next_lock_no_error() {
         let ways = if is_own { 3 } else { 2 };
         site::until("its connections stand", async || {
             if is_own {
-                hold(&locks, "often").await.release().await.unwrap().confirmed().unwrap();
+                hold(&locks, "often").await.unwrap().release().await.unwrap().confirmed().unwrap();
             }
             (wires.made() == ways).then_some(())
         })
@@ -227,13 +223,13 @@ async fn a_slow_server_loses_no_connection() {
     let mut alone = Alone::new().await;
     let wires = Wires::default();
     let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
-    let guard = hold(&locks, "stock").await;
+    let guard = hold(&locks, "stock").await.unwrap();
     let before = wires.made();
     alone.ask("CLIENT PAUSE 1200 ALL");
     guard.release().await.unwrap().confirmed().unwrap(); // takes more than a second, but the outcome is known
     site::until("nothing but what was there before stands", async || (wires.stand() == before).then_some(()))
         .await;
-    hold(&locks, "stock").await.release().await.unwrap().confirmed().unwrap();
+    hold(&locks, "stock").await.unwrap().release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
 
@@ -243,7 +239,7 @@ async fn a_server_that_holds_writes_up_loses_no_connection() {
     let mut alone = Alone::new().await;
     let wires = Wires::default();
     let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
-    let guard = hold(&locks, "stock").await;
+    let guard = hold(&locks, "stock").await.unwrap();
     let writing = locks.rwlock("shelf").unwrap().write().await.unwrap();
     let seats = locks.semaphore("seats", 3).unwrap();
     let (seat, other) = (seats.acquire(1).await.unwrap(), locks.mutex("other").unwrap());
@@ -267,7 +263,7 @@ async fn a_slow_server_that_takes_no_more_clients_loses_none() {
     let mut alone = Alone::new().await;
     let wires = Wires::default();
     let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
-    let guard = hold(&locks, "stock").await;
+    let guard = hold(&locks, "stock").await.unwrap();
     let before = wires.tries();
     alone.ask("CONFIG SET maxclients 1");
     alone.ask("CLIENT PAUSE 1000 WRITE");
@@ -284,12 +280,12 @@ async fn a_future_that_nobody_polls_costs_no_connection() {
     let wires = Wires::default();
     let locks = wires.store(&url()).connect(Options::new()).await.unwrap();
     site::until("this runtime has a connection of its own", async || {
-        hold(&locks, "often").await.release().await.unwrap().confirmed().unwrap();
+        hold(&locks, "often").await.unwrap().release().await.unwrap().confirmed().unwrap();
         (wires.made() == 3).then_some(())
     })
     .await;
     tokio::time::sleep(Duration::from_millis(100)).await; // until it is connected
-    let guard = hold(&locks, "stock").await;
+    let guard = hold(&locks, "stock").await.unwrap();
     wires.lag(Duration::from_millis(150));
     let (tries, other) = (wires.tries(), locks.mutex("left lying").unwrap());
     let mut lying = other.lock();
@@ -375,7 +371,7 @@ async fn a_guard_that_is_dropped_far_from_the_server_costs_one_script() {
     let busy: Vec<_> = (0..50).map(|number| format!("busy {number}")).collect();
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for name in &busy {
-        held.push(hold(&others, name).await);
+        held.push(hold(&others, name).await.unwrap());
         let mutex = locks.mutex(name).unwrap();
         waiting.push(tokio::spawn(async move { mutex.lock().await }));
     }
@@ -385,7 +381,7 @@ async fn a_guard_that_is_dropped_far_from_the_server_costs_one_script() {
     }
     let mut own = Vec::new();
     for number in 0..DROPPED {
-        own.push((format!("own {number}"), hold(&locks, &format!("own {number}")).await));
+        own.push((format!("own {number}"), hold(&locks, &format!("own {number}")).await.unwrap()));
     }
     assert_eq!(wires.made(), 3, "this runtime has a connection of its own");
     wires.lag(Duration::from_millis(150));
@@ -447,7 +443,7 @@ async fn who_gave_up_while_the_server_was_away_does_not_stand_in_line_for_long()
     let (wires, ttl) = (Wires::default(), Duration::from_secs(1));
     let there = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();
     let locks = wires.store(&url()).connect(Options::new().ttl(ttl).command_deadline(ttl)).await.unwrap();
-    let held = hold(&there, "stock").await;
+    let held = hold(&there, "stock").await.unwrap();
     let wait = || {
         let locks = locks.clone();
         tokio::spawn(async move { locks.mutex("stock").unwrap().lock().await })
@@ -490,7 +486,7 @@ async fn a_leave_that_is_denied_for_a_moment_is_repeated() {
     alone.ask("ACL SETUSER app on >sesame ~* &* +@all");
     let store = Store::open(&url_of("app", "sesame")).unwrap();
     let locks = store.connect(Options::new()).await.unwrap();
-    let guard = hold(&locks, "stock").await;
+    let guard = hold(&locks, "stock").await.unwrap();
     alone.ask("ACL SETUSER app -evalsha -eval");
     drop(guard);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -551,7 +547,7 @@ async fn a_permit_given_back_half_way_comes_back_within_a_ttl() {
 async fn a_server_with_too_many_clients_is_tried_again() {
     let mut alone = Alone::new().await;
     let locks = Store::open(&url()).unwrap().connect(Options::new()).await.unwrap();
-    let guard = hold(&locks, "stock").await;
+    let guard = hold(&locks, "stock").await.unwrap();
     alone.ask("CONFIG SET maxclients 1");
     for words in ["CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"] {
         alone.ask(words);

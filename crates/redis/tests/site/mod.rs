@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, FromRedisValue};
 use tidelock_redis::backend::{Backend, Claim, Grant, Session, Signals};
-use tidelock_redis::{ClaimId, Kind, Name, Options, Result, SessionId, Store, Weight};
+use tidelock_redis::{ClaimId, Guard, Kind, Locks, Name, Options, Result, SessionId, Store, Weight};
 use tokio::sync::Notify;
 
 /// Where the server is: standalone, without a password.
@@ -67,6 +67,11 @@ pub(crate) fn name(text: &str) -> Name {
 
 pub(crate) fn weight(n: u32) -> Weight {
     Weight::new(n).unwrap()
+}
+
+/// Takes the lock `name`.
+pub(crate) async fn hold(locks: &Arc<dyn Locks>, name: &str) -> Result<Guard> {
+    locks.mutex(name).unwrap().lock().await
 }
 
 /// One client at the seam, and the signals that it gets.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidelock_zookeeper::{Options, State, Store};
+use tidelock_zookeeper::{Options, State};
 use tokio::task::JoinSet;
 
 use crate::site;
@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(5);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn ten_thousand_joins_dropped_at_once_are_gone_soon_and_cost_nobody_a_lock() {
-    let store = Store::open(&site::url()).unwrap();
+    let store = site::store();
     let options = Options::new().ttl(Duration::from_secs(6)).namespace(&namespace("crowd"));
     let line = format!("/{}/hot", options.namespace);
     let [crowd, other] =

@@ -7,24 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidelock_zookeeper::backend::{Claim, Grant, Leave, Patience, Place};
-use tidelock_zookeeper::{ClaimId, ErrorKind, Kind, Name, Options, Store, Weight};
+use tidelock_zookeeper::{ClaimId, ErrorKind, Kind, Name, Options, Weight};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::site;
-use crate::site::{Caller, is_held, join, name, namespace, plain, weight};
+use crate::site::{Caller, is_held, join, name, namespace, options, plain, store, weight};
 
-/// So long that no client looks because of a timer.
-const LONG: Duration = Duration::from_secs(600);
 /// How long the test checks that no claim is held wrongly.
 const A_WHILE: Duration = Duration::from_millis(400);
-
-fn store() -> Store {
-    Store::open(&site::url()).unwrap()
-}
-
-fn options(what: &str) -> Options {
-    Options::new().ttl(LONG).namespace(&namespace(what))
-}
 
 /// A claim whose client was cut off as soon as it stood in line. It ends with its session.
 async fn stray(options: &Options, line: &str, node: &str) -> Client {
@@ -32,10 +22,6 @@ async fn stray(options: &Options, line: &str, node: &str) -> Client {
     let mode = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     client.create(&format!("/{}/{line}/{node}", options.namespace), b"", &mode).await.unwrap();
     client
-}
-
-fn permits(caller: &Caller, line: &Name, number: u64, permits: u32, of: u32) -> Claim {
-    Claim::new(caller.claim(number), line.clone(), Kind::Semaphore, weight(permits), weight(of))
 }
 
 /// The grant of this claim, by a look or by what its client was told.
@@ -145,12 +131,12 @@ async fn a_stray_of_another_size_changes_no_size_that_guards_were_told() {
         callers.push(Caller::open(&store(), id, &options).await);
     }
     let (line, guards, numbers) = (name("s"), Held::default(), AtomicU64::new(1));
-    let (first, grant) = held(&callers[0], permits(&callers[0], &line, 0, 1, 5), &numbers).await;
+    let (first, grant) = held(&callers[0], callers[0].permits(&line, 0, 1, 5), &numbers).await;
     guards.enter(&first, grant);
     let stray = stray(&options, "s", "s-00000000000000aa-1-1-10-").await;
     let wait = async |caller: &Caller, many, after, whiles| {
         tokio::time::sleep(A_WHILE * after).await;
-        let (claim, grant) = held(caller, permits(caller, &line, 0, many, 5), &numbers).await;
+        let (claim, grant) = held(caller, caller.permits(&line, 0, many, 5), &numbers).await;
         guards.enter(&claim, grant);
         tokio::time::sleep(A_WHILE * whiles).await; // so that it overlaps with other claims
         guards.leave(&claim);
@@ -182,7 +168,7 @@ async fn clients_that_declare_two_sizes_are_told_one_at_a_time() {
         let of = if caller.id.get().is_multiple_of(2) { 7 } else { 9 };
         for round in 0..HOLDS {
             let many = 1 + u32::try_from((round + caller.id.get()) % 2).unwrap();
-            let (claim, grant) = held(caller, permits(caller, &line, 0, many, of), &numbers).await;
+            let (claim, grant) = held(caller, caller.permits(&line, 0, many, of), &numbers).await;
             guards.enter(&claim, grant);
             tokio::time::sleep(Duration::from_millis(round % 2)).await;
             guards.leave(&claim);
@@ -211,7 +197,7 @@ async fn all_of(all: Vec<impl Future<Output = ()>>) {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_size_that_is_remembered_is_not_brought_back() {
     let options = options("remembered");
-    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let [a, b] = Caller::two(&options).await;
     let line = name("s");
     let size = async |place: Place| match place {
         Place::Held { grant, .. } => grant.capacity,
@@ -219,16 +205,16 @@ async fn a_size_that_is_remembered_is_not_brought_back() {
     };
     for round in 0..3 {
         let number = |nth: u64| 10 * round + nth;
-        assert_eq!(size(join(&a, &permits(&a, &line, number(1), 1, 3)).await).await, weight(3));
-        assert_eq!(size(join(&b, &permits(&b, &line, number(2), 1, 5)).await).await, weight(3));
-        assert_eq!(size(join(&b, &permits(&b, &line, number(3), 1, 5)).await).await, weight(3));
+        assert_eq!(size(join(&a, &a.permits(&line, number(1), 1, 3)).await).await, weight(3));
+        assert_eq!(size(join(&b, &b.permits(&line, number(2), 1, 5)).await).await, weight(3));
+        assert_eq!(size(join(&b, &b.permits(&line, number(3), 1, 5)).await).await, weight(3));
         a.session.leave(&line, a.claim(number(1)), Leave::Done).await.unwrap();
-        let late = size(join(&a, &permits(&a, &line, number(4), 1, 9)).await).await;
+        let late = size(join(&a, &a.permits(&line, number(4), 1, 9)).await).await;
         assert_eq!(late, weight(3), "it was never empty");
         for (caller, nth) in [(&b, 2), (&b, 3), (&a, 4)] {
             caller.session.leave(&line, caller.claim(number(nth)), Leave::Done).await.unwrap();
         }
-        assert_eq!(size(join(&b, &permits(&b, &line, number(5), 5, 5)).await).await, weight(5));
+        assert_eq!(size(join(&b, &b.permits(&line, number(5), 5, 5)).await).await, weight(5));
         b.session.leave(&line, b.claim(number(5)), Leave::Done).await.unwrap();
     }
 }

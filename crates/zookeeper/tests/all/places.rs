@@ -4,17 +4,12 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
 
 use tidelock_zookeeper::backend::{Claim, Leave, Place, Sight};
-use tidelock_zookeeper::{Kind, Name, Options, Result, Store};
+use tidelock_zookeeper::{Name, Result};
 use zookeeper_client::Client;
 
-use crate::site;
-use crate::site::{Caller, is_held, join, name, namespace, plain, until, weight};
-
-/// So long that no client looks because of a timer.
-const LONG: Duration = Duration::from_secs(600);
+use crate::site::{Caller, is_held, join, name, options, plain, store, until, weight};
 
 /// A line, three clients, and a connection that only counts nodes.
 struct Scene {
@@ -26,18 +21,17 @@ struct Scene {
 
 impl Scene {
     async fn set(what: &str) -> Self {
-        let options = Options::new().ttl(LONG).namespace(&namespace(what));
+        let options = options(what);
         let mut callers = Vec::new();
         for id in 1..=3 {
-            callers.push(Caller::open(&Store::open(&site::url()).unwrap(), id, &options).await);
+            callers.push(Caller::open(&store(), id, &options).await);
         }
         let path = format!("/{}/s", options.namespace);
         Self { callers, counter: plain().await, line: name("s"), path }
     }
 
     fn permits(&self, caller: usize, number: u64, permits: u32, of: u32) -> Claim {
-        let id = self.callers[caller].claim(number);
-        Claim::new(id, self.line.clone(), Kind::Semaphore, weight(permits), weight(of))
+        self.callers[caller].permits(&self.line, number, permits, of)
     }
 
     async fn join(&self, claim: &Claim) -> Place {

@@ -7,25 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use tidelock_zookeeper::backend::{Claim, Leave, Left, Patience, Shard};
-use tidelock_zookeeper::{ErrorKind, Kind, Locks, Name, Options, State, Store, Weight};
+use tidelock_zookeeper::backend::{Leave, Left, Patience, Shard};
+use tidelock_zookeeper::{ErrorKind, Locks, Name, Options, State, Store};
 use tokio::net::{TcpListener, TcpStream};
 use zookeeper_client::CreateMode;
 
 use crate::site;
 use crate::site::way::Way;
-use crate::site::{Caller, is_held, join, name, namespace, plain, turn, until, weight};
-
-/// So long that no timer sends anything while a test counts.
-const LONG: Duration = Duration::from_secs(600);
-
-fn store() -> Store {
-    Store::open(&site::url()).unwrap()
-}
-
-fn options(what: &str) -> Options {
-    Options::new().ttl(LONG).namespace(&namespace(what))
-}
+use crate::site::{Caller, is_held, join, name, namespace, options, plain, store, turn, until, weight};
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
@@ -72,8 +61,7 @@ async fn idle_names_vanish_and_their_tokens_go_on() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_session_that_nobody_renews_ends() {
     let options = Options::new().ttl(Duration::from_secs(2)).namespace(&namespace("orphan"));
-    let [orphan, next] =
-        [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let [orphan, next] = Caller::two(&options).await;
     let hold = name("m");
     assert!(is_held(join(&orphan, &orphan.mutex(&hold, 1)).await));
     assert!(!is_held(join(&next, &next.mutex(&hold, 1)).await));
@@ -96,7 +84,7 @@ async fn a_session_that_nobody_renews_ends() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn another_sessions_claim_of_the_same_number_is_not_ones_own() {
     let options = options("numbers");
-    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let [a, b] = Caller::two(&options).await;
     let line = name("m");
     assert!(is_held(join(&a, &a.mutex(&line, 7)).await));
     assert!(!is_held(join(&b, &b.mutex(&line, 7)).await));
@@ -204,11 +192,6 @@ async fn whose_node_may_not_be_read_is_heard_of_when_it_leaves() {
         .unwrap();
 }
 
-/// A claim on one of this many permits.
-fn permit(caller: &Caller, line: &Name, number: u64, of: u32) -> Claim {
-    Claim::new(caller.claim(number), line.clone(), Kind::Semaphore, Weight::ONE, weight(of))
-}
-
 async fn capacity(caller: &Caller, line: &Name) -> u32 {
     caller.session.line(line).await.unwrap().capacity.unwrap().get()
 }
@@ -217,9 +200,9 @@ async fn capacity(caller: &Caller, line: &Name) -> u32 {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn of_two_who_resize_at_once_one_is_told_of_the_other() {
     let options = options("resized");
-    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let [a, b] = Caller::two(&options).await;
     let line = name("s");
-    assert!(is_held(join(&a, &permit(&a, &line, 1, 3)).await));
+    assert!(is_held(join(&a, &a.permits(&line, 1, 1, 3)).await));
     let mut from = 3;
     for _ in 0..40 {
         let to = |more| weight(from + more);
@@ -242,15 +225,15 @@ async fn of_two_who_resize_at_once_one_is_told_of_the_other() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_claim_that_declares_another_capacity_takes_no_resize_back() {
     let options = options("declared");
-    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let [a, b] = Caller::two(&options).await;
     for round in 0..40_u64 {
         let line = name(&format!("s{round}"));
         let number = |nth: u64| 3 * round + nth;
-        assert!(is_held(join(&a, &permit(&a, &line, number(0), 3)).await));
+        assert!(is_held(join(&a, &a.permits(&line, number(0), 1, 3)).await));
         // So that the client knows the line, and joins as quickly as the resize.
-        assert!(is_held(join(&b, &permit(&b, &line, number(1), 3)).await));
+        assert!(is_held(join(&b, &b.permits(&line, number(1), 1, 3)).await));
         b.session.leave(&line, b.claim(number(1)), Leave::Done).await.unwrap();
-        let late = permit(&b, &line, number(2), 9);
+        let late = b.permits(&line, number(2), 1, 9);
         let (resized, place) = tokio::join!(
             a.session.resize(&line, weight(3), weight(5)),
             b.session.join(&late, Patience::Wait)
@@ -265,11 +248,11 @@ async fn a_claim_that_declares_another_capacity_takes_no_resize_back() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_mutex_of_the_same_name_takes_no_resize_back() {
     let options = options("mixed");
-    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let [a, b] = Caller::two(&options).await;
     let line = name("n");
     assert!(is_held(join(&a, &a.mutex(&line, 1)).await));
     a.session.leave(&line, a.claim(1), Leave::Done).await.unwrap(); // this client has used the name, and no other has
-    assert!(is_held(join(&b, &permit(&b, &line, 1, 3)).await));
+    assert!(is_held(join(&b, &b.permits(&line, 1, 1, 3)).await));
     b.session.resize(&line, weight(3), weight(5)).await.unwrap();
     let error = a.session.join(&a.mutex(&line, 2), Patience::Wait).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::KindMismatch);
@@ -291,7 +274,7 @@ async fn a_renewal_tells_what_stands_and_should_not_and_what_should_and_does_not
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn an_evicted_claim_is_not_next() {
     let options = options("evicted");
-    let [a, b] = [Caller::open(&store(), 1, &options).await, Caller::open(&store(), 2, &options).await];
+    let [a, b] = Caller::two(&options).await;
     let line = name("m");
     assert!(is_held(join(&a, &a.mutex(&line, 1)).await));
     for number in [2, 3] {

@@ -193,7 +193,7 @@ async fn everything_may_be_below_a_path() {
 async fn somebody_elses_nodes_in_the_way_are_said_so() {
     let options = options().namespace(&namespace("strangers"));
     let root = format!("/{}", options.namespace);
-    let caller = Caller::open(&Store::open(&site::url()).unwrap(), 1, &options).await;
+    let caller = Caller::open(&site::store(), 1, &options).await;
     let client = plain().await;
     let open = Acls::anyone_all();
     client.create(&format!("{root}/curator"), b"", &CreateMode::Persistent.with_acls(open)).await.unwrap();
@@ -213,7 +213,7 @@ async fn somebody_elses_nodes_in_the_way_are_said_so() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn nodes_may_be_the_users_alone() {
     let as_user = |who: &str| Store::open(&site::url().replacen("://", &format!("://{who}@"), 1)).unwrap();
-    let error = Store::open(&site::url()).unwrap().only_for_the_user().unwrap_err();
+    let error = site::store().only_for_the_user().unwrap_err();
     assert_says(&error, ErrorKind::InvalidOption, "USER:PASSWORD");
     let options = options().namespace(&namespace("private"));
     let locks = as_user("app:secret").only_for_the_user().unwrap().connect(options.clone()).await.unwrap();
@@ -221,7 +221,7 @@ async fn nodes_may_be_the_users_alone() {
     hold.release().await.unwrap().confirmed().unwrap();
     let same = as_user("app:secret").connect(options.clone()).await.unwrap();
     same.mutex("m").unwrap().lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
-    for other in [as_user("app:wrong-secret"), Store::open(&site::url()).unwrap()] {
+    for other in [as_user("app:wrong-secret"), site::store()] {
         let error = other.connect(options.clone()).await.unwrap_err();
         assert_says(&error, ErrorKind::Denied, "setAcl");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
@@ -252,7 +252,7 @@ async fn exactly_these_permissions_are_enough() {
         );
         client.set_acl(&format!("/{root}"), &acls, None).await.unwrap();
         let options = options().namespace(&root);
-        match (Store::open(&site::url()).unwrap().connect(options).await, missing) {
+        match (site::store().connect(options).await, missing) {
             (Ok(locks), None) => {
                 let hold = locks.rwlock("m").unwrap().write().await.unwrap();
                 hold.release().await.unwrap().confirmed().unwrap();
@@ -269,7 +269,7 @@ async fn exactly_these_permissions_are_enough() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_namespace_that_was_deleted_is_made_again() {
     let options = options().namespace(&namespace("deleted"));
-    let caller = Caller::open(&Store::open(&site::url()).unwrap(), 1, &options).await;
+    let caller = Caller::open(&site::store(), 1, &options).await;
     plain().await.delete(&format!("/{}", options.namespace), None).await.unwrap();
     let place = caller.session.join(&caller.mutex(&name("m"), 1), Patience::Wait).await.unwrap();
     assert!(matches!(place, Place::Held { .. }));

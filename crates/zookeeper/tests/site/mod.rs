@@ -35,6 +35,16 @@ pub(crate) fn namespace(what: &str) -> String {
     format!("{what} {:x}", since.as_micros())
 }
 
+/// The server, open to everyone.
+pub(crate) fn store() -> Store {
+    Store::open(&url()).unwrap()
+}
+
+/// A namespace of its own, and a ttl so long that no timer sends anything.
+pub(crate) fn options(what: &str) -> Options {
+    Options::new().ttl(Duration::from_secs(600)).namespace(&namespace(what))
+}
+
 /// Waits for a condition that takes the server or other tasks a moment.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -69,6 +79,11 @@ impl Caller {
         Self { id, session, heard }
     }
 
+    /// Two clients of the server.
+    pub(crate) async fn two(options: &Options) -> [Self; 2] {
+        [Self::open(&store(), 1, options).await, Self::open(&store(), 2, options).await]
+    }
+
     pub(crate) fn claim(&self, number: u64) -> ClaimId {
         ClaimId { session: self.id, number }
     }
@@ -76,6 +91,11 @@ impl Caller {
     /// A claim on a mutex.
     pub(crate) fn mutex(&self, name: &Name, number: u64) -> Claim {
         Claim::new(self.claim(number), name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE)
+    }
+
+    /// A claim on permits of a semaphore of this size.
+    pub(crate) fn permits(&self, name: &Name, number: u64, permits: u32, of: u32) -> Claim {
+        Claim::new(self.claim(number), name.clone(), Kind::Semaphore, weight(permits), weight(of))
     }
 }
 
