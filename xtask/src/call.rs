@@ -196,7 +196,12 @@ impl Outcome {
 
     /// The last lines of both outputs, indented, for a report.
     pub(crate) fn tail(&self, lines: usize) -> String {
-        let all: Vec<&str> = self.text.lines().collect();
+        self.tail_of(lines, |_| true)
+    }
+
+    /// The last of those lines for which the function is true.
+    pub(crate) fn tail_of(&self, lines: usize, is_wanted: impl Fn(&str) -> bool) -> String {
+        let all: Vec<&str> = self.text.lines().filter(|line| is_wanted(line)).collect();
         all[all.len().saturating_sub(lines)..].iter().map(|line| format!("      {line}\n")).collect()
     }
 

@@ -5,6 +5,7 @@
 //! the toolchain's, or another cargo may run.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tinyjson::JsonValue;
 
@@ -16,13 +17,16 @@ use crate::workspace::Package;
 /// features and are built again. The example, a small one, includes the dependencies of tests.
 pub(crate) const AMONG_ALL: &[&str] = &["--workspace", "--all-features", "--example", "first_lock"];
 
+/// How long a build may take: a new clone on a slow machine.
+const LIMIT: Duration = Duration::from_secs(3600);
+
 pub(crate) fn call(root: &Path) -> Call {
-    clean(Call::new("cargo")).dir(root)
+    clean(Call::new("cargo")).dir(root).limit(LIMIT)
 }
 
 /// The cargo of another toolchain.
 pub(crate) fn call_of(toolchain: &str, root: &Path) -> Call {
-    clean(Call::new("rustup")).args(["run", toolchain, "cargo"]).dir(root)
+    clean(Call::new("rustup")).args(["run", toolchain, "cargo"]).dir(root).limit(LIMIT)
 }
 
 fn clean(mut call: Call) -> Call {
@@ -89,7 +93,8 @@ pub(crate) fn build_unit_tests(call: Call, selection: &[&str], of: &[&Package]) 
     let call = call.args(["test", "--lib", "--no-run", "--message-format=json-render-diagnostics"]);
     let built = call.args(selection).run()?;
     if !built.success() {
-        return Err(format!("the unit tests do not build:\n{}", built.tail(40)).into());
+        let errors = built.tail_of(40, |line| !line.starts_with('{'));
+        return Err(format!("the unit tests do not build: {}\n{errors}", built.trouble()).into());
     }
     let found = artifacts(&built.stdout);
     let program = |package: &&Package| {

@@ -28,7 +28,7 @@ impl Meanwhile {
         let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
         let call = patient(&place::own_program()?.to_string_lossy()).arg("test").dir(&job.workspace.root);
         let call = names.iter().fold(call, |call, name| call.args(["--only", name]));
-        let call = if job.deep { call.arg("--deep") } else { call }.limit(job.limit(1800));
+        let call = if job.deep { call.arg("--deep") } else { call }.limit(job.limit(3600));
         println!("\n(meanwhile: {})", names.join(", "));
         Ok(Self { names: names.join(", "), run: thread::spawn(|| call.run()) })
     }

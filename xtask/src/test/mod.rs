@@ -103,7 +103,7 @@ impl Job {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
     Uses,
-    /// It mostly waits for leases to end, on servers of its own. Whatever it measures is told when the machine stood still.
+    /// It mostly waits for leases to end, and it knows when the machine itself stood still: it extends its bounds by that.
     Waits,
     /// It compiles, and no other step needs the result. It may run beside steps that wait.
     Compiles,
@@ -152,13 +152,13 @@ const STEPS: &[Step] = &[
         "conformance",
         "the contract on memory, and proof that the suite catches broken backends",
         conformance::run,
-    ),
-    step("servers", "the backends' own tests, on servers started for them", servers::run)
-        .with(&[Need::Servers])
-        .that(Load::Waits),
+    )
+    .that(Load::Waits),
     step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
         .with(&[Need::Servers])
         .that(Load::Waits),
+    step("servers", "the backends' own tests, on servers started for them", servers::run)
+        .with(&[Need::Servers]),
     step("storm", "half a minute of random load and faults on each deployment", storm::run).with(&[Need::Servers]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
     step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Servers]),
@@ -232,8 +232,8 @@ fn run(deep: bool, wanted: impl Fn(&str) -> bool, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// Runs these steps, and returns how long each took. The first that waits begins those that only compile, and the next
-/// that uses the processors waits for their end.
+/// Runs these steps, and returns how long each took. Those that only compile begin with the first that waits, and end
+/// before the next that uses the processors.
 fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(String, Duration)> {
     let is_idle = steps.iter().any(|step| step.load == Load::Waits);
     let is_beside = |step: &&Step| is_idle && step.load == Load::Compiles;
@@ -242,6 +242,8 @@ fn run_steps(job: &Job, steps: &[&Step], tally: &mut Tally) -> Vec<(String, Dura
     let mut times = Vec::new();
     for (number, step) in (1..).zip(&in_turn) {
         if step.load == Load::Waits && !beside.is_empty() {
+            // What the steps that wait use is built now: later they would wait for cargo's lock. They tell the errors.
+            let _ = job.suite();
             match Meanwhile::begin(job, &std::mem::take(&mut beside)) {
                 Ok(begun) => meanwhile = Some(begun),
                 Err(trouble) => tally.fail(trouble.to_string()),
