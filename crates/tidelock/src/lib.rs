@@ -1,8 +1,6 @@
 //! Distributed locks for async Rust: mutex, read-write lock and semaphore, one API over the store you have.
 //!
 //! ```
-//! use tidelock::prelude::*;
-//!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> tidelock::Result<()> {
 //!     let locks = tidelock::connect("memory://").await?; // or redis://…, zookeeper://…
