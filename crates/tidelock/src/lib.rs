@@ -11,6 +11,8 @@
 //! }
 //! ```
 //!
+//! No import is needed to call methods; the [`prelude`] has the types that programs name.
+//!
 //! # Backends
 //!
 //! Each backend is a feature of this crate. [`connect`] chooses by the URL, so a program can take its store from its
@@ -24,6 +26,9 @@
 //! | `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | `redis-tls` (and `redis-cluster`) | `tidelock-redis` |
 //! | `zookeeper://` | `zookeeper` | `tidelock-zookeeper` |
 //! | `zookeeper+tls://` | `zookeeper-tls` | `tidelock-zookeeper` |
+//!
+//! [`connect`] and [`connect_with`] ask the store at once, and fail if it is down. `attach_with` connects at first use,
+//! so a program can start before its store does.
 //!
 //! What only one store has (certificates, credentials that change, a test's clock) is in that backend's own crate, which
 //! is re-exported here as a module of its name. A program that uses one store may also depend on that crate alone: it
