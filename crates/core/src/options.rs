@@ -41,8 +41,7 @@ pub struct Options {
     /// look takes at most a third of the ttl.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub command_deadline: Duration,
-    /// How long connecting may take, if the store does not answer. A store that refuses the connection is an error at
-    /// once. Default 5 s.
+    /// How long connecting may take. Default 5 s.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub connect_deadline: Duration,
     /// The first pause before a retry. Each further pause is twice as long. Default 20 ms.

@@ -27,9 +27,6 @@
 //! | `zookeeper://` | `zookeeper` | `tidelock-zookeeper` |
 //! | `zookeeper+tls://` | `zookeeper-tls` | `tidelock-zookeeper` |
 //!
-//! [`connect`] and [`connect_with`] ask the store at once, and fail if it is down. `attach_with` connects at first use,
-//! so a program can start before its store does.
-//!
 //! What only one store has (certificates, credentials that change, a test's clock) is in that backend's own crate, which
 //! is re-exported here as a module of its name. A program that uses one store may also depend on that crate alone: it
 //! re-exports everything else. A library that is given its locks depends on this crate with `default-features = false`.
