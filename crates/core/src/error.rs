@@ -14,13 +14,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error, with a message that helps. Contention is never an error.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use tidelock_core::ErrorKind;
-/// let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// use tidelock::ErrorKind;
+/// let locks = tidelock::connect("memory://").await?;
 /// let error = locks.mutex("").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::InvalidName);
 /// assert!(!error.can_retry());
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Error(Box<Trouble>);

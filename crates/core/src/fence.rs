@@ -20,9 +20,9 @@ use crate::{Error, ErrorKind, Result, Token};
 /// | etcd     | a transaction that compares the fence key's value before it puts |
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// use tidelock_core::Fence;
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// use tidelock::Fence;
+/// # let locks = tidelock::connect("memory://").await?;
 /// let fence = Fence::new();
 /// let mutex = locks.mutex("ledger")?;
 /// let first = mutex.lock().await?;

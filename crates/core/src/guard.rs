@@ -20,9 +20,9 @@ use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
 /// [`state`](Guard::state) and [`lost`](Guard::lost) tell you if that fails.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// use tidelock_core::State;
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// use tidelock::State;
+/// # let locks = tidelock::connect("memory://").await?;
 /// let guard = locks.mutex("report")?.lock().await?;
 /// assert_eq!(guard.state(), State::Held);
 /// let rows = guard.run(async { 42 }).await?; // stops, with an error, when the guard is lost
@@ -112,10 +112,10 @@ impl Guard {
     /// lost. [`held`](Guard::held) tells when to go on. It may outlive the guard, and does not keep the lock.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-    /// use tidelock_core::{Guard, State};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+    /// use tidelock::{Guard, State};
     ///
-    /// async fn work_through(items: Vec<u32>, guard: &Guard) -> tidelock_core::Result<()> {
+    /// async fn work_through(items: Vec<u32>, guard: &Guard) -> tidelock::Result<()> {
     ///     for item in items {
     ///         if guard.held().await == State::Lost { // waits while the guard is in jeopardy
     ///             break;
@@ -125,7 +125,7 @@ impl Guard {
     ///     Ok(())
     /// }
     /// # async fn work(_: u32) {}
-    /// # let locks = tidelock_memory::connect();
+    /// # let locks = tidelock::connect("memory://").await?;
     /// # let guard = locks.mutex("items")?.lock().await?;
     /// # work_through(vec![1, 2, 3], &guard).await?;
     ///

@@ -26,10 +26,10 @@ use crate::{ClaimId, Error, ErrorKind, Guard, Lost, Mutex, Released, Result, Sta
 /// its own [`namespace`](crate::Options::namespace): otherwise only this process knows in which order to take them.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # let locks = tidelock::connect("memory://").await?;
 /// let accounts = [locks.mutex("account:7")?, locks.mutex("account:3")?];
-/// let both = tidelock_core::lock_all(&accounts).await?;
+/// let both = tidelock::lock_all(&accounts).await?;
 /// assert!(both.token("account:3").is_some());
 /// both.release().await?;
 /// locks.close().await?;

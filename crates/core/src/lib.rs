@@ -4,11 +4,9 @@
 //! one backend, for example `tidelock-memory`: both re-export everything here, and their `connect` gives you a [`Locks`].
 //!
 //! ```
-//! use tidelock_memory::prelude::*;
-//!
 //! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> tidelock_memory::Result<()> {
-//!     let locks = tidelock_memory::connect();
+//! async fn main() -> tidelock::Result<()> {
+//!     let locks = tidelock::connect("memory://").await?;
 //!     let mutex = locks.mutex("stock:42")?;
 //!     let guard = mutex.lock().await?; // waits its turn
 //!     println!("held under token {}", guard.token());
@@ -109,7 +107,10 @@ pub use semaphore::Semaphore;
 pub use striped::{StripeGuard, Striped};
 pub use tidelock_model::{ClaimId, Kind, SessionId, Token, Weight};
 
-/// What most programs need: `use tidelock::prelude::*`, or the prelude of a backend's crate.
+/// The types that most programs name, by one line: `use tidelock::prelude::*`. A program that only calls methods needs no
+/// import: those of `dyn Locks` and of the locks that it makes are always in scope.
+///
+/// Each backend's crate has the same prelude.
 pub mod prelude {
     pub use crate::{
         Error, ErrorKind, Guard, Guards, Locks, Mutex, Options, Released, RwLock, Semaphore, State, Token,

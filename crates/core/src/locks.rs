@@ -15,8 +15,8 @@ use crate::{ClaimId, Guards, Line, Mutex, Name, Result, RwLock, Semaphore};
 /// ends. So close the client before the runtime ends: then every lock is free at once and not a ttl later.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// let locks = tidelock::connect("memory://").await?;
 /// let guard = locks.mutex("stock:42")?.lock().await?;
 /// guard.release().await?;
 /// locks.close().await?; // gives back whatever is still held or on its way
@@ -106,8 +106,8 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     /// It waits for as long as a lock is held: [`drain_within`](Locks::drain_within) has a limit.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-    /// # let locks = tidelock_memory::connect();
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+    /// # let locks = tidelock::connect("memory://").await?;
     /// let guard = locks.mutex("stock:42")?.lock().await?;
     /// let worker = tokio::spawn(async move { guard.release().await });
     /// locks.drain().await?; // the worker finishes

@@ -16,8 +16,8 @@ use crate::{Guard, Line, Name, Result, Weight};
 /// lock protects, and the next holder has to check that data anyway.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # let locks = tidelock::connect("memory://").await?;
 /// let mutex = locks.mutex("stock:42")?;
 /// let guard = mutex.lock().await?;
 /// assert!(mutex.try_lock().await?.is_none(), "contention is a value, not an error");

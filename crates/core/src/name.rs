@@ -8,11 +8,11 @@ use std::sync::Arc;
 /// The name of a lock. Two names are the same lock if and only if their bytes are the same.
 ///
 /// ```
-/// use tidelock_core::Name;
+/// use tidelock::Name;
 /// let name = Name::new("stock/42 {eu} 🚂")?;
 /// assert_eq!(&*name, "stock/42 {eu} 🚂");
 /// assert!(Name::new("two\nlines").is_err());
-/// # Ok::<(), tidelock_core::Error>(())
+/// # Ok::<(), tidelock::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);

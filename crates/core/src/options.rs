@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidelock_core::Options;
+/// use tidelock::Options;
 ///
 /// let options = Options::new().ttl(Duration::from_secs(30)).label("checkout worker 7");
 /// assert_eq!(options.ttl, Duration::from_secs(30));

@@ -42,9 +42,9 @@ struct Cell {
 /// lock is free: for `command_deadline` or a ttl, whichever is less.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// use tidelock_core::{Owner, Reentrant};
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// use tidelock::{Owner, Reentrant};
+/// # let locks = tidelock::connect("memory://").await?;
 /// let mutex = Reentrant::new(locks.mutex("order:7")?);
 /// let me = Owner::new();
 /// let outer = mutex.lock(&me).await?;

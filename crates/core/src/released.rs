@@ -9,9 +9,9 @@ use crate::{Error, ErrorKind, Result};
 /// `guard.release().await?` and ignore the outcome.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// use tidelock_core::Released;
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// use tidelock::Released;
+/// # let locks = tidelock::connect("memory://").await?;
 /// let guard = locks.mutex("report")?.lock().await?;
 /// // … the work, and its commit …
 /// if let Released::OnItsWay(why) = guard.release().await? {

@@ -12,8 +12,8 @@ use crate::{Guard, Name, Result, Weight, WriteGuard};
 /// and readers that stand next to each other enter together.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # let locks = tidelock::connect("memory://").await?;
 /// let prices = locks.rwlock("prices")?;
 /// let writing = prices.write().await?;
 /// let reading = writing.downgrade().await?; // no other writer gets in between

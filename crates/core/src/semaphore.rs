@@ -17,8 +17,8 @@ use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
 /// [`size`](Semaphore::size) and from one warning, so that rolling out a new size is no outage.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// # let locks = tidelock::connect("memory://").await?;
 /// let calls = locks.semaphore("calls to the slow service", 3)?;
 /// let two = calls.acquire(2).await?;
 /// assert!(calls.try_acquire(2).await?.is_none());

@@ -18,9 +18,9 @@ const MOST_STRIPES: usize = 1 << 16;
 /// n mutexes named `name#0` to `name#n-1`.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
-/// use tidelock_core::Striped;
-/// # let locks = tidelock_memory::connect();
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
+/// use tidelock::Striped;
+/// # let locks = tidelock::connect("memory://").await?;
 /// let stock = Striped::new(&*locks, "stock:42", 8)?;
 /// let mut left = [3_u32; 8]; // one counter a stripe
 /// while let Some(stripe) = stock.any().await? {

@@ -5,8 +5,6 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
-//! use tidelock_memory::prelude::*;
-//!
 //! let locks = tidelock_memory::connect();
 //! let held = locks.mutex("stock:42")?.lock().await?;
 //! println!("the fence is {}", held.token());
@@ -23,7 +21,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
 //! use std::time::Duration;
-//! use tidelock_memory::{Clock, Options, State, Store, prelude::*};
+//! use tidelock_memory::{Clock, Options, State, Store};
 //!
 //! let clock = Clock::manual();
 //! let store = Store::with_clock(&clock);

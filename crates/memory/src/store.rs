@@ -16,7 +16,7 @@ use crate::{Clock, Faults, named};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
-/// use tidelock_memory::{Options, Store, prelude::*};
+/// use tidelock_memory::{Options, Store};
 ///
 /// let store = Store::new();
 /// let shop = store.connect(Options::new().label("shop")).await?;
@@ -54,7 +54,7 @@ impl Store {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_memory::Result<()> {
-    /// use tidelock_memory::{Options, Store, prelude::*};
+    /// use tidelock_memory::{Options, Store};
     ///
     /// let shop = Store::open("memory://shop")?.connect(Options::new()).await?;
     /// let depot = Store::open("memory://shop")?.connect(Options::new()).await?;

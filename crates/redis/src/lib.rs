@@ -2,8 +2,6 @@
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_redis::Result<()> {
-//! use tidelock_redis::prelude::*;
-//!
 //! let locks = tidelock_redis::connect("redis://127.0.0.1").await?;
 //! let guard = locks.mutex("stock:42")?.lock().await?; // waits its turn
 //! println!("the fence is {}", guard.token());

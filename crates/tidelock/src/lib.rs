@@ -1,8 +1,6 @@
 //! Distributed locks for async Rust: mutex, read-write lock and semaphore, one API over the store you have.
 //!
 //! ```
-//! use tidelock::prelude::*;
-//!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> tidelock::Result<()> {
 //!     let locks = tidelock::connect("memory://").await?; // or redis://…, zookeeper://…
@@ -12,6 +10,8 @@
 //!     locks.close().await // gives back what is still on its way
 //! }
 //! ```
+//!
+//! No import is needed to call methods; the [`prelude`] has the types that programs name.
 //!
 //! # Backends
 //!

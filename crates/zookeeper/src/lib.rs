@@ -3,8 +3,6 @@
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_zookeeper::Result<()> {
-//! use tidelock_zookeeper::prelude::*;
-//!
 //! let locks = tidelock_zookeeper::connect("zookeeper://127.0.0.1").await?;
 //! let guard = locks.mutex("stock:42")?.lock().await?; // waits its turn
 //! println!("the fence is {}", guard.token());
