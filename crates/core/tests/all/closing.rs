@@ -4,8 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidelock_core::backend::{Layered, attach};
 use tidelock_core::prelude::*;
 use tidelock_memory::{Clock, Store};
+
+use crate::keeps_only_claims::KeepsOnlyClaims;
 
 type Done = tidelock_core::Result<()>;
 
@@ -32,6 +35,39 @@ async fn a_close_ends_though_nobody_turns_the_clock() -> Done {
     store.faults().heal();
     ends_within(Options::new().command_deadline, locks.close()).await?;
     assert!(store.attach(Options::new())?.inspect("m").await?.claims.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_close_on_a_dead_store_fails_only_until_every_lease_has_ended() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let layered = || Layered::new(Arc::new(store.clone()), Arc::new(KeepsOnlyClaims));
+    for has_own_renewals in [true, false] {
+        let locks = match has_own_renewals {
+            true => store.attach(Options::new())?,
+            false => attach(Arc::new(layered()), Options::new())?,
+        };
+        let held = locks.mutex("m")?.lock().await?;
+        store.faults().refuse_all();
+        clock.pass(Options::new().ttl / 2).await;
+        let error = ends_within(Duration::ZERO, locks.close()).await.expect_err("its lease has not ended");
+        assert!(error.to_string().contains("they are free when their lease ends"), "{error}");
+        store.faults().heal();
+        drop(held);
+        locks.close().await?;
+
+        let locks = match has_own_renewals {
+            true => store.attach(Options::new())?,
+            false => attach(Arc::new(layered()), Options::new())?,
+        };
+        let held = locks.mutex("m")?.lock().await?;
+        store.faults().refuse_all();
+        clock.pass(Options::new().ttl * 3).await;
+        assert_eq!(held.state(), State::Lost);
+        ends_within(Duration::ZERO, locks.close()).await?;
+        store.faults().heal();
+    }
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! The tests of what users call, over the memory backend, in one program. Apart are those that change or need what a
-//! whole process has: its panic hook and its subscriber (`listeners`, `spans`), and its threads (`threads`).
+//! whole process has: its panic hook and its subscriber (`listeners`, `log`, `spans`), and its threads (`threads`).
 
 mod acquire;
 mod closing;
@@ -10,6 +10,7 @@ mod evictions;
 mod hung;
 mod jeopardy;
 mod keeper;
+mod keeps_only_claims;
 mod layers;
 mod outages;
 mod releases;
