@@ -3,6 +3,7 @@
 //! A session opens at first use, and again when the store has ended the last one. All callers that need it in the
 //! meantime share one opening. Once the client is closed no other session opens.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -14,22 +15,23 @@ use crate::deadline;
 use crate::limit::Limit;
 use crate::live_session::LiveSession;
 use crate::shared_task::SharedTask;
+use crate::size_warnings::SizeWarnings;
 use crate::{Error, ErrorKind, Line, Name, Options, Result, progress};
 
 /// After a failed opening, a new caller starts the next one after at most this pause.
 const NEWCOMER_PAUSE: Duration = Duration::from_millis(20);
 
 /// A cheap handle to one client. The session ends with the last handle.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Client(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     backend: Arc<dyn Backend>,
     options: Arc<Options>,
     slot: Mutex<Slot>,
     /// Whether it takes no more locks. Its session may still be open.
     is_draining: AtomicBool,
+    size_warnings: SizeWarnings,
 }
 
 /// The session of a client.
@@ -149,7 +151,14 @@ impl Client {
             options: Arc::new(options),
             slot: Mutex::default(),
             is_draining: AtomicBool::new(false),
+            size_warnings: SizeWarnings::default(),
         })))
+    }
+
+    /// Adds the store, the namespace and the label to what a handle shows of itself.
+    pub(crate) fn describe(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
+        let (store, namespace) = self.store();
+        shown.field("store", &store).field("namespace", &namespace).field("label", &self.options().label);
     }
 
     /// The store and the namespace, in the same words in every process.
@@ -369,6 +378,10 @@ impl Client {
 
     pub(crate) fn options(&self) -> &Options {
         &self.0.options
+    }
+
+    pub(crate) fn size_warnings(&self) -> &SizeWarnings {
+        &self.0.size_warnings
     }
 
     /// The line of a name at the moment.

@@ -1,6 +1,7 @@
 //! The factory of locks: a client as its users see it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +30,18 @@ pub fn attach(backend: Arc<dyn Backend>, options: Options) -> Result<Arc<dyn Loc
     Ok(Arc::new(Factory(Client::new(backend, options)?)))
 }
 
-#[derive(Debug)]
 struct Factory(Client);
+
+/// The operation that fails for a name that no lock can have.
+const OPEN: &str = "open a lock";
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Locks");
+        self.0.describe(&mut shown);
+        shown.finish()
+    }
+}
 
 #[async_trait]
 impl Locks for Factory {

@@ -88,6 +88,7 @@ mod shared_future;
 mod shared_leave;
 mod shared_task;
 mod shield;
+mod size_warnings;
 mod sleep;
 mod span;
 mod striped;

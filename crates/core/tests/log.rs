@@ -184,3 +184,30 @@ async fn a_failed_renewal_of_a_waiter_is_not_said_to_endanger_a_lock() -> Done {
     drop((held, locks));
     Ok(())
 }
+
+#[tokio::test]
+async fn another_size_is_one_warning_however_many_handles_there_are() -> Done {
+    let (_clock, store, locks) = on_a_manual_clock(Options::new())?;
+    let other = store.attach(Options::new())?;
+    let warned = |name: &str| told_of(&format!("semaphore {name:?} already exists with 5 permits"));
+
+    let held = other.semaphore("sized by a grant", 5)?.acquire(1).await?;
+    for _ in 0..3 {
+        locks.semaphore("sized by a grant", 8)?.acquire(1).await?.release().await?.confirmed()?;
+    }
+    assert_eq!(warned("sized by a grant").len(), 1);
+    held.release().await?.confirmed()?;
+
+    let held = other.semaphore("sized by size()", 5)?.acquire(5).await?;
+    assert!(locks.semaphore("sized by size()", 8)?.try_acquire(1).await?.is_none());
+    assert_eq!(locks.semaphore("sized by size()", 8)?.size().await?, 5);
+    assert_eq!(warned("sized by size()").len(), 1);
+    held.release().await?.confirmed()?;
+
+    let held = other.semaphore("sized by a refusal", 5)?.acquire(1).await?;
+    let error = locks.semaphore("sized by a refusal", 8)?.acquire(6).await.expect_err("there are 5");
+    assert_eq!(error.kind(), ErrorKind::InvalidPermits);
+    assert_eq!(warned("sized by a refusal").len(), 1);
+    held.release().await?.confirmed()?;
+    Ok(())
+}

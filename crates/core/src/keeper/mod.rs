@@ -111,7 +111,19 @@ impl Keeper {
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
         let (renewed_at, opened_at) = (asked, asked);
-        Self { session, registry, clock, options, tasks, shards, renew_at, renewed_at, opened_at, leaving, alarm }
+        Self {
+            session,
+            registry,
+            clock,
+            options,
+            tasks,
+            shards,
+            renew_at,
+            renewed_at,
+            opened_at,
+            leaving,
+            alarm,
+        }
     }
 
     /// Runs until the other side of `requests` is gone or a close is requested.

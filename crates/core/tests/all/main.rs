@@ -7,6 +7,7 @@ mod combinators;
 mod condition;
 mod deaf;
 mod evictions;
+mod handles;
 mod hung;
 mod jeopardy;
 mod keeper;
