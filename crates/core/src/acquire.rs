@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::backend::{Claim, Moment, Patience, Signals};
-use crate::client::{Client, closed};
+use crate::client::Client;
 use crate::declared_size::DeclaredSize;
 use crate::owned_claim::{Joined, OwnedClaim, Retries};
 use crate::registry::{Loss, Turn};
@@ -69,7 +69,7 @@ impl Client {
                 Outcome::Granted(guard) => return Ok(Some(guard)),
                 Outcome::NotGranted => return Ok(None),
                 Outcome::TooLate => continue,
-                Outcome::Gone { loss: Loss::Closed, .. } => return Err(closed()),
+                Outcome::Gone { loss: Loss::Closed, .. } => return Err(self.takes_no_locks()),
                 // The grant expired before its user looked: the runtime was busy, or max_hold is always too short.
                 Outcome::Gone { loss: Loss::MaxHold, .. } => {
                     (lost_in_a_row, retries) = (lost_in_a_row + 1, Retries::default());

@@ -193,7 +193,7 @@ impl Client {
     /// All acquires share the retries and the pauses between them.
     pub(crate) async fn live_session_after_outage(&self, by: Moment) -> Result<Arc<LiveSession>> {
         if self.0.is_draining.load(Ordering::Acquire) {
-            return Err(closed());
+            return Err(self.takes_no_locks());
         }
         match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
@@ -371,9 +371,14 @@ impl Client {
     pub(crate) fn sibling(&self, ttl: Duration) -> Result<Self> {
         match &*self.0.slot() {
             Slot::Closing(_) => Err(closed()),
-            _ if self.0.is_draining.load(Ordering::Acquire) => Err(closed()),
+            _ if self.0.is_draining.load(Ordering::Acquire) => Err(draining()),
             _ => Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl)),
         }
+    }
+
+    /// The error for a request for a lock after a drain or a close was begun.
+    pub(crate) fn takes_no_locks(&self) -> Error {
+        if self.0.is_closing() { closed() } else { draining() }
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -459,6 +464,11 @@ impl Drop for Shared {
 }
 
 /// The error for every request to a closed client.
-pub(crate) fn closed() -> Error {
+fn closed() -> Error {
     Error::new(ErrorKind::Closed, "this Locks was closed")
+}
+
+/// The error for a request for a lock while the holders of the others finish.
+fn draining() -> Error {
+    Error::new(ErrorKind::Closed, "this Locks is being drained; it takes no new locks")
 }

@@ -54,8 +54,10 @@ impl Locks for Factory {
     }
 
     fn semaphore(&self, name: &str, permits: u32) -> Result<Arc<dyn Semaphore>> {
-        let permits = crate::semaphore::permits(permits).map_err(|error| error.during("open a lock"))?;
-        Ok(self.line(name, Kind::Semaphore, permits)?)
+        let name = Name::new(name).map_err(|error| error.during(OPEN))?;
+        let permits = crate::semaphore::permits(permits);
+        let permits = permits.map_err(|error| error.during("open the semaphore").on(&name))?;
+        Ok(Arc::new(NamedLine::new(self.0.clone(), name, Kind::Semaphore, permits)))
     }
 
     async fn lock_all(&self, names: &[&str]) -> Result<Guards> {
@@ -111,7 +113,8 @@ impl Locks for Factory {
     }
 
     fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Locks>> {
-        Ok(Arc::new(Self(self.0.sibling(ttl)?)))
+        let sibling = self.0.sibling(ttl).map_err(|error| error.during("make a client with another ttl"))?;
+        Ok(Arc::new(Self(sibling)))
     }
 
     async fn ping(&self) -> Result<()> {
@@ -139,7 +142,7 @@ impl Locks for Factory {
 
 impl Factory {
     fn line(&self, name: &str, kind: Kind, capacity: Weight) -> Result<Arc<NamedLine>> {
-        let name = Name::new(name).map_err(|error| error.during("open a lock"))?;
+        let name = Name::new(name).map_err(|error| error.during(OPEN))?;
         Ok(Arc::new(NamedLine::new(self.0.clone(), name, kind, capacity)))
     }
 
