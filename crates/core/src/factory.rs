@@ -93,23 +93,29 @@ impl Locks for Factory {
                 // to use. A claim that is in line is made void in the same request as its leave, so that no repeated
                 // or late join makes it stand there anew. A later request could be too late: without an answer to the
                 // leave the caller may never call again.
-                let stands = session.line(&of).await?.claims.iter().any(|info| info.id == claim);
-                let how = if stands { Leave::Void } else { Leave::Done };
+                let found = session.line(&of).await?.claims.into_iter().find(|info| info.id == claim);
+                let how = if found.is_some() { Leave::Void } else { Leave::Done };
                 let left = session.leave(&of, claim, how).await?;
                 if how == Leave::Done && left != Left::Absent {
                     session.leave(&of, claim, Leave::Void).await?; // it joined in between
                 }
-                Ok(left)
+                Ok((left, found.map(|info| info.label)))
             });
-            let left = left.await?;
+            let (left, label) = left.await?;
             if left != Left::Absent {
                 live.registry.gone(claim); // if it was one of this client's own, its user learns at once
             }
-            Ok(left)
+            Ok((left, label))
         };
-        let left = evicted.await.map_err(|error: Error| error.during("evict from").on(&name))?;
-        unharmed(|| tracing::warn!(lock.name = %name, %claim, ?left, "an operator evicted a claim"));
-        Ok(left != Left::Absent)
+        let (left, label) = evicted.await.map_err(|error: Error| error.during("evict from").on(&name))?;
+        let what = match left {
+            Left::Absent => return Ok(false),
+            Left::Held => "holder",
+            Left::Waiting => "waiter",
+        };
+        let label = label.unwrap_or_default();
+        unharmed(|| tracing::warn!(lock.name = %name, %claim, label, "an operator evicted a {what}"));
+        Ok(true)
     }
 
     fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Locks>> {

@@ -211,3 +211,19 @@ async fn another_size_is_one_warning_however_many_handles_there_are() -> Done {
     held.release().await?.confirmed()?;
     Ok(())
 }
+
+#[tokio::test]
+async fn an_eviction_is_logged_with_the_label_of_its_victim() -> Done {
+    let (_clock, store, locks) = on_a_manual_clock(Options::new())?;
+    let other = store.attach(Options::new().label("victim 7"))?;
+    let held = other.mutex("evicted")?.lock().await?;
+    assert!(locks.evict("evicted", held.claim()).await?);
+    assert!(!locks.evict("evicted", held.claim()).await?, "it is gone already");
+    let claim = held.claim();
+    let told = told_of("an operator evicted");
+    assert_eq!(
+        told,
+        [format!("WARN an operator evicted a holder lock.name=evicted claim={claim} label=victim 7")]
+    );
+    Ok(())
+}
