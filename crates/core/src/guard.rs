@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::backend::{Clock, Grant};
 use crate::owned_claim::OwnedClaim;
-use crate::registry::{Entry, next_listener};
+use crate::registry::{Entry, Loss, next_listener};
 use crate::span::Span;
 use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
 
@@ -165,10 +165,8 @@ impl Guard {
             // Check for loss first: no step of the work may begin under a lock that is gone.
             let _ = lost.as_mut().poll(cx); // registers, so that a loss after the check below is not missed
             if let Some(loss) = self.owned.loss() {
-                let message = format!("the lock was lost: {}", loss.reason());
-                return Poll::Ready(Err(Error::new(ErrorKind::Lost, message)
-                    .during("work under")
-                    .on(self.name())));
+                let lost = loss.error("the lock was lost");
+                return Poll::Ready(Err(lost.during("work under").on(self.name())));
             }
             work.as_mut().poll(cx).map(Ok)
         })
@@ -224,15 +222,14 @@ impl WriteGuard {
     pub async fn downgrade(self) -> Result<Guard> {
         let guard = self.0;
         if let Some(loss) = guard.owned.loss() {
-            let lost = Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason()));
-            return Err(lost.during("downgrade").on(guard.name()));
+            return Err(loss.error("the lock was lost before").during("downgrade").on(guard.name()));
         }
         let claim = guard.owned.entry.claim.clone();
         let session = guard.owned.live.session.clone();
         let lightened = guard.owned.live.carry_out(async move { session.lighten(&claim, Weight::ONE).await });
         let lost = |error: Error| match error.kind() {
             // The store has nothing to lighten: the claim was lost in between.
-            ErrorKind::Conflict => Error::new(ErrorKind::Lost, "the lock was lost before").because(error),
+            ErrorKind::Conflict => Loss::NotInLine.error("the lock was lost before").because(error),
             _ => error,
         };
         lightened.await.map_err(|error| lost(error).during("downgrade").on(guard.name()))?;

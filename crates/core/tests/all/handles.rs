@@ -33,3 +33,18 @@ async fn a_semaphore_that_cannot_be_is_named_in_the_error() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn a_lost_guard_says_what_to_do() -> Done {
+    let store = Store::new();
+    let locks = store.connect(Options::new()).await?;
+    let (run, released) = (locks.mutex("a")?.lock().await?, locks.mutex("b")?.lock().await?);
+    assert!(locks.evict("a", run.claim()).await? && locks.evict("b", released.claim()).await?);
+    let text = "the store no longer has it: it was evicted, its lease ended there, or the server lost its data; lock it \
+                again and start over";
+    for error in [run.run(async {}).await.unwrap_err(), released.release().await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Lost);
+        assert!(error.to_string().ends_with(text), "{error}");
+    }
+    locks.close().await
+}
