@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tracing::field::Empty;
+
 use crate::backend::{Clock, Grant};
 use crate::owned_claim::OwnedClaim;
 use crate::registry::{Entry, Loss, next_listener};
@@ -58,7 +60,7 @@ impl Guard {
     /// that span, and the user's own, open for as long as the lock is held.
     pub(crate) fn begin_span(&mut self, acquire: &Span) {
         self.hold = Span::debug(
-            || tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get()),
+            || tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get(), loss = Empty),
         );
         self.hold.follows_from(acquire);
     }
@@ -186,11 +188,25 @@ impl Guard {
     /// The lock is given back in any case, also if the future is polled once and then neither polled nor dropped.
     pub async fn release(self) -> Result<Released> {
         let released = self.owned.release().await.map_err(|error| error.during("release").on(self.name()));
+        let is_news = self.owned.entry.loss() == Some(Loss::Left);
+        if is_news && released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost) {
+            self.hold.record("loss", Loss::NotInLine.reason());
+        }
         Released::of(released)
     }
 
     pub(crate) fn capacity(&self) -> Weight {
         self.grant.capacity
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let loss = if self.hold.is_disabled() { None } else { self.owned.loss() };
+        match loss {
+            None | Some(Loss::Left) => {}
+            Some(loss) => self.hold.record("loss", loss.reason()),
+        }
     }
 }
 

@@ -213,6 +213,35 @@ async fn another_size_is_one_warning_however_many_handles_there_are() -> Done {
 }
 
 #[tokio::test]
+async fn the_spans_tell_how_an_acquire_ended_and_why_a_hold_was_lost() -> Done {
+    let (clock, store, locks) = on_a_manual_clock(Options::new())?;
+    let held = locks.mutex("traced")?.lock().await?;
+    assert!(locks.mutex("traced")?.try_lock().await?.is_none());
+    let error = locks.semaphore("traced", 1)?.try_acquire(1).await.expect_err("it is a mutex");
+    store.faults().refuse_all();
+    pass(&clock, Options::new().ttl * 2).await;
+    drop(held);
+    store.faults().heal();
+    pass(&clock, Options::new().ttl).await;
+    locks.mutex("traced")?.lock().await?.release().await?.confirmed()?;
+
+    let told = told_of("traced");
+    let acquire = "acquire lock.name=traced lock.kind=";
+    let hold = "hold lock.name=traced token=";
+    let lost = "no renewal reached the store before its lease could end there";
+    let count = |begin: &str, end: &str| {
+        told.iter().filter(|line| line.starts_with(begin) && line.ends_with(end)).count()
+    };
+    assert_eq!(count(acquire, "mutex outcome=granted"), 2, "{told:#?}");
+    assert_eq!(count(acquire, "mutex outcome=none"), 1, "{told:#?}");
+    let refused = format!("semaphore outcome=error error.kind=KindMismatch error={error}");
+    assert_eq!(count(acquire, &refused), 1, "{told:#?}");
+    assert_eq!((count(hold, ""), count(hold, &format!(" loss={lost}"))), (2, 1), "{told:#?}");
+    assert_eq!(count("WARN the lock was lost lock.name=traced", &format!(" loss={lost}")), 1, "{told:#?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_eviction_is_logged_with_the_label_of_its_victim() -> Done {
     let (_clock, store, locks) = on_a_manual_clock(Options::new())?;
     let other = store.attach(Options::new().label("victim 7"))?;

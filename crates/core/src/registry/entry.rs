@@ -300,13 +300,11 @@ impl Entry {
 
     /// Logs every hold that ends against its user's will.
     fn tell(&self, stage: Stage, loss: Loss) {
-        let (name, reason) = (&self.claim.name, loss.reason());
-        match (stage, loss) {
-            (Stage::Held, Loss::Closed) => {
-                tracing::debug!(lock.name = %name, reason, "the lock was lost");
-            }
-            (Stage::Held, _) => tracing::warn!(lock.name = %name, reason, "the lock was lost"),
-            _ => tracing::debug!(lock.name = %name, reason, "the place in line was lost"),
+        let (name, is_held, why) = (&self.claim.name, stage == Stage::Held, loss.reason());
+        match loss {
+            Loss::Closed if is_held => tracing::debug!(lock.name = %name, loss = why, "the lock was lost"),
+            _ if is_held => tracing::warn!(lock.name = %name, loss = why, "the lock was lost"),
+            _ => tracing::debug!(lock.name = %name, loss = why, "the place in line was lost"),
         }
     }
 
