@@ -108,7 +108,7 @@ pub use released::Released;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use striped::{StripeGuard, Striped};
-pub use tidelock_model::{ClaimId, Kind, SessionId, Token, Weight};
+pub use tidelock_model::{ClaimId, Kind, NoClaimId, SessionId, Token, Weight};
 
 /// What most programs need: `use tidelock::prelude::*`, or the prelude of a backend's crate.
 pub mod prelude {
