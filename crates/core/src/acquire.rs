@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
+use tracing::field::{Empty, debug, display};
+
 use crate::backend::{Claim, Moment, Patience, Signals};
-use crate::client::{Client, closed};
+use crate::client::Client;
 use crate::declared_size::DeclaredSize;
 use crate::owned_claim::{Joined, OwnedClaim, Retries};
 use crate::registry::{Loss, Turn};
@@ -47,16 +49,27 @@ impl Client {
         patience: Patience,
         by: Moment,
     ) -> Result<Option<Guard>> {
-        let span =
-            Span::debug(|| tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind));
+        let span = Span::debug(
+            || tracing::debug_span!("acquire", lock.name = %want.name, lock.kind = %want.kind, outcome = Empty, error.kind = Empty, error = Empty),
+        );
         let mut acquired = match span.is_disabled() {
             true => self.stand_in_line(want, patience, by).await,
             false => span.around(self.stand_in_line(want, patience, by)).await,
         };
-        if let Ok(Some(guard)) = &mut acquired {
-            guard.begin_span(&span);
+        acquired = acquired.map_err(|error| error.during(verb(want)).on(want.name));
+        match &mut acquired {
+            Ok(Some(guard)) => {
+                span.record("outcome", "granted");
+                guard.begin_span(&span);
+            }
+            Ok(None) => span.record("outcome", "none"),
+            Err(error) => {
+                span.record("outcome", "error");
+                span.record("error.kind", debug(error.kind()));
+                span.record("error", display(error));
+            }
         }
-        acquired.map_err(|error| error.during(verb(want)).on(want.name))
+        acquired
     }
 
     async fn stand_in_line(&self, want: Want<'_>, patience: Patience, by: Moment) -> Result<Option<Guard>> {
@@ -69,7 +82,7 @@ impl Client {
                 Outcome::Granted(guard) => return Ok(Some(guard)),
                 Outcome::NotGranted => return Ok(None),
                 Outcome::TooLate => continue,
-                Outcome::Gone { loss: Loss::Closed, .. } => return Err(closed()),
+                Outcome::Gone { loss: Loss::Closed, .. } => return Err(self.takes_no_locks()),
                 // The grant expired before its user looked: the runtime was busy, or max_hold is always too short.
                 Outcome::Gone { loss: Loss::MaxHold, .. } => {
                     (lost_in_a_row, retries) = (lost_in_a_row + 1, Retries::default());

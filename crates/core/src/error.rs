@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-use tidelock_model::Refusal;
+use tidelock_model::{Refusal, Weight};
 
 use crate::name::Name;
 
@@ -32,6 +32,8 @@ struct Trouble {
     perhaps_done: bool,
     operation: Option<&'static str>,
     name: Option<Name>,
+    /// The size of the semaphore, if the request was for more.
+    size: Option<Weight>,
     message: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
@@ -92,6 +94,7 @@ impl Error {
             perhaps_done: false,
             operation: None,
             name: None,
+            size: None,
             message: message.into(),
             source: None,
         }))
@@ -130,6 +133,17 @@ impl Error {
     pub(crate) fn can_succeed_later(mut self) -> Self {
         self.0.retry = true;
         self
+    }
+
+    /// Notes the size of the semaphore that the request was too large for.
+    pub(crate) fn for_size(mut self, size: Weight) -> Self {
+        self.0.size = Some(size);
+        self
+    }
+
+    /// The size of the semaphore, if the request was for more permits than that.
+    pub(crate) fn size(&self) -> Option<Weight> {
+        self.0.size
     }
 
     pub(crate) fn is_perhaps_done(&self) -> bool {

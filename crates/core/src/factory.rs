@@ -1,6 +1,7 @@
 //! The factory of locks: a client as its users see it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +30,18 @@ pub fn attach(backend: Arc<dyn Backend>, options: Options) -> Result<Arc<dyn Loc
     Ok(Arc::new(Factory(Client::new(backend, options)?)))
 }
 
-#[derive(Debug)]
 struct Factory(Client);
+
+/// The operation that fails for a name that no lock can have.
+const OPEN: &str = "open a lock";
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Locks");
+        self.0.describe(&mut shown);
+        shown.finish()
+    }
+}
 
 #[async_trait]
 impl Locks for Factory {
@@ -43,8 +54,10 @@ impl Locks for Factory {
     }
 
     fn semaphore(&self, name: &str, permits: u32) -> Result<Arc<dyn Semaphore>> {
-        let permits = crate::semaphore::permits(permits).map_err(|error| error.during("open a lock"))?;
-        Ok(self.line(name, Kind::Semaphore, permits)?)
+        let name = Name::new(name).map_err(|error| error.during(OPEN))?;
+        let permits = crate::semaphore::permits(permits);
+        let permits = permits.map_err(|error| error.during("open the semaphore").on(&name))?;
+        Ok(Arc::new(NamedLine::new(self.0.clone(), name, Kind::Semaphore, permits)))
     }
 
     async fn lock_all(&self, names: &[&str]) -> Result<Guards> {
@@ -80,27 +93,34 @@ impl Locks for Factory {
                 // to use. A claim that is in line is made void in the same request as its leave, so that no repeated
                 // or late join makes it stand there anew. A later request could be too late: without an answer to the
                 // leave the caller may never call again.
-                let stands = session.line(&of).await?.claims.iter().any(|info| info.id == claim);
-                let how = if stands { Leave::Void } else { Leave::Done };
+                let found = session.line(&of).await?.claims.into_iter().find(|info| info.id == claim);
+                let how = if found.is_some() { Leave::Void } else { Leave::Done };
                 let left = session.leave(&of, claim, how).await?;
                 if how == Leave::Done && left != Left::Absent {
                     session.leave(&of, claim, Leave::Void).await?; // it joined in between
                 }
-                Ok(left)
+                Ok((left, found.map(|info| info.label)))
             });
-            let left = left.await?;
+            let (left, label) = left.await?;
             if left != Left::Absent {
                 live.registry.gone(claim); // if it was one of this client's own, its user learns at once
             }
-            Ok(left)
+            Ok((left, label))
         };
-        let left = evicted.await.map_err(|error: Error| error.during("evict from").on(&name))?;
-        unharmed(|| tracing::warn!(lock.name = %name, %claim, ?left, "an operator evicted a claim"));
-        Ok(left != Left::Absent)
+        let (left, label) = evicted.await.map_err(|error: Error| error.during("evict from").on(&name))?;
+        let what = match left {
+            Left::Absent => return Ok(false),
+            Left::Held => "holder",
+            Left::Waiting => "waiter",
+        };
+        let label = label.unwrap_or_default();
+        unharmed(|| tracing::warn!(lock.name = %name, %claim, label, "an operator evicted a {what}"));
+        Ok(true)
     }
 
     fn with_ttl(&self, ttl: Duration) -> Result<Arc<dyn Locks>> {
-        Ok(Arc::new(Self(self.0.sibling(ttl)?)))
+        let sibling = self.0.sibling(ttl).map_err(|error| error.during("make a client with another ttl"))?;
+        Ok(Arc::new(Self(sibling)))
     }
 
     async fn ping(&self) -> Result<()> {
@@ -128,7 +148,7 @@ impl Locks for Factory {
 
 impl Factory {
     fn line(&self, name: &str, kind: Kind, capacity: Weight) -> Result<Arc<NamedLine>> {
-        let name = Name::new(name).map_err(|error| error.during("open a lock"))?;
+        let name = Name::new(name).map_err(|error| error.during(OPEN))?;
         Ok(Arc::new(NamedLine::new(self.0.clone(), name, kind, capacity)))
     }
 

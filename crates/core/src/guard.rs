@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tracing::field::Empty;
+
 use crate::backend::{Clock, Grant};
 use crate::owned_claim::OwnedClaim;
-use crate::registry::{Entry, next_listener};
+use crate::registry::{Entry, Loss, next_listener};
 use crate::span::Span;
 use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
 
@@ -58,7 +60,7 @@ impl Guard {
     /// that span, and the user's own, open for as long as the lock is held.
     pub(crate) fn begin_span(&mut self, acquire: &Span) {
         self.hold = Span::debug(
-            || tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get()),
+            || tracing::debug_span!(parent: None, "hold", lock.name = %self.name(), token = self.token().get(), loss = Empty),
         );
         self.hold.follows_from(acquire);
     }
@@ -165,10 +167,8 @@ impl Guard {
             // Check for loss first: no step of the work may begin under a lock that is gone.
             let _ = lost.as_mut().poll(cx); // registers, so that a loss after the check below is not missed
             if let Some(loss) = self.owned.loss() {
-                let message = format!("the lock was lost: {}", loss.reason());
-                return Poll::Ready(Err(Error::new(ErrorKind::Lost, message)
-                    .during("work under")
-                    .on(self.name())));
+                let lost = loss.error("the lock was lost");
+                return Poll::Ready(Err(lost.during("work under").on(self.name())));
             }
             work.as_mut().poll(cx).map(Ok)
         })
@@ -188,11 +188,25 @@ impl Guard {
     /// The lock is given back in any case, also if the future is polled once and then neither polled nor dropped.
     pub async fn release(self) -> Result<Released> {
         let released = self.owned.release().await.map_err(|error| error.during("release").on(self.name()));
+        let is_news = self.owned.entry.loss() == Some(Loss::Left);
+        if is_news && released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost) {
+            self.hold.record("loss", Loss::NotInLine.reason());
+        }
         Released::of(released)
     }
 
     pub(crate) fn capacity(&self) -> Weight {
         self.grant.capacity
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let loss = if self.hold.is_disabled() { None } else { self.owned.loss() };
+        match loss {
+            None | Some(Loss::Left) => {}
+            Some(loss) => self.hold.record("loss", loss.reason()),
+        }
     }
 }
 
@@ -224,15 +238,14 @@ impl WriteGuard {
     pub async fn downgrade(self) -> Result<Guard> {
         let guard = self.0;
         if let Some(loss) = guard.owned.loss() {
-            let lost = Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason()));
-            return Err(lost.during("downgrade").on(guard.name()));
+            return Err(loss.error("the lock was lost before").during("downgrade").on(guard.name()));
         }
         let claim = guard.owned.entry.claim.clone();
         let session = guard.owned.live.session.clone();
         let lightened = guard.owned.live.carry_out(async move { session.lighten(&claim, Weight::ONE).await });
         let lost = |error: Error| match error.kind() {
             // The store has nothing to lighten: the claim was lost in between.
-            ErrorKind::Conflict => Error::new(ErrorKind::Lost, "the lock was lost before").because(error),
+            ErrorKind::Conflict => Loss::NotInLine.error("the lock was lost before").because(error),
             _ => error,
         };
         lightened.await.map_err(|error| lost(error).during("downgrade").on(guard.name()))?;

@@ -86,6 +86,7 @@ mod shared_future;
 mod shared_leave;
 mod shared_task;
 mod shield;
+mod size_warnings;
 mod sleep;
 mod span;
 mod striped;
@@ -105,7 +106,7 @@ pub use released::Released;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use striped::{StripeGuard, Striped};
-pub use tidelock_model::{ClaimId, Kind, SessionId, Token, Weight};
+pub use tidelock_model::{ClaimId, Kind, NoClaimId, SessionId, Token, Weight};
 
 /// The types that most programs name, by one line: `use tidelock::prelude::*`. A program that only calls methods needs no
 /// import: those of `dyn Locks` and of the locks that it makes are always in scope.

@@ -6,7 +6,11 @@ use std::time::Duration;
 use crate::{ClaimId, Kind, Token, Weight};
 
 /// The line of one name at one moment.
+///
+/// With the feature `serde` it can be written and read, for an operator's page: an id is a text, a token and a weight
+/// are numbers, and a time in line is a text like `"9s"`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
 #[non_exhaustive]
 pub struct Line {
     /// The kind of lock; `None` if no claim is in line.
@@ -17,8 +21,21 @@ pub struct Line {
     pub claims: Vec<ClaimInfo>,
 }
 
-/// One claim in a [`Line`].
+/// One claim in a [`Line`]. Its text is for operators:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+/// # use tidelock_memory::{Options, Store};
+/// # let locks = Store::new().connect(Options::new().label("checkout")).await?;
+/// let guard = locks.mutex("stock:42")?.lock().await?;
+/// let text = locks.inspect("stock:42").await?.claims[0].to_string();
+/// // 15f8c3a09be2d471-1 of "checkout" holds 1 under token 32, in line for 0ns
+/// assert!(text.contains("of \"checkout\" holds 1 under token"));
+/// # guard.release().await?;
+/// # locks.close().await }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
 #[non_exhaustive]
 pub struct ClaimInfo {
     /// The claim's id, for [`Locks::evict`](crate::Locks::evict).
@@ -30,6 +47,7 @@ pub struct ClaimInfo {
     /// The label of its client: see [`Options::label`](crate::Options::label).
     pub label: String,
     /// How long it has been in line, waiting included, by the store's clock; `None` if the store cannot tell.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration::optional"))]
     pub since: Option<Duration>,
 }
 
@@ -72,6 +90,12 @@ impl ClaimInfo {
 }
 
 impl fmt::Debug for ClaimInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ClaimInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, weight, token, label, since } = self;
         match token {

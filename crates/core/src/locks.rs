@@ -105,6 +105,11 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     ///
     /// It waits for as long as a lock is held: [`drain_within`](Locks::drain_within) has a limit.
     ///
+    /// A holder that takes another lock gets `Closed` too, and may then give up its work: it has given its lock back,
+    /// so the drain counts it as finished. If your work takes a lock while it holds another one, do not drain under
+    /// it: stop taking in work, wait until the work is done (an HTTP server's graceful shutdown does both), and then
+    /// drain.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
     /// # let locks = tidelock::connect("memory://").await?;
@@ -125,7 +130,8 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
 
     /// Like [`drain`](Locks::drain), but closes when `longest` is over, although locks are held: their guards are Lost
     /// then. The close itself can take the deadline of one command more. Returns whether all locks were given back
-    /// before.
+    /// before: `true` does not say that their holders could finish their work, because those that needed another lock
+    /// got [`Closed`](crate::ErrorKind::Closed), as [`drain`](Locks::drain) says.
     ///
     /// # Errors
     /// As for [`close`](Locks::close).
@@ -134,8 +140,8 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     /// As for [`drain`](Locks::drain).
     async fn drain_within(&self, longest: Duration) -> Result<bool>;
 
-    /// Gives back everything that this client holds or waits for. Returns when the store has confirmed it, or after
-    /// the deadline of one command. Remaining guards are Lost, and waiters get [`Closed`](crate::ErrorKind::Closed).
+    /// Gives back everything that this client holds or waits for. Returns when the store has confirmed it, or does not
+    /// but every lease of this client has ended, or after the deadline of one command. Remaining guards are Lost, and waiters get [`Closed`](crate::ErrorKind::Closed).
     /// Clients made by [`with_ttl`](Locks::with_ttl) have to be closed separately.
     ///
     /// # Errors

@@ -116,7 +116,7 @@ impl Mutex for NamedLine {
     }
 
     async fn line(&self) -> Result<Line> {
-        self.client.line(&self.name).await.map_err(|error| error.during("inspect").on(&self.name))
+        self.inspect().await
     }
 
     async fn lock(&self) -> Result<Guard> {

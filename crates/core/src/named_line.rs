@@ -7,29 +7,26 @@
 //! | write                      | MAX    | MAX      |
 //! | n permits of a semaphore   | n      | N        |
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::acquire::Want;
-use crate::backend::{Moment, Patience, unharmed};
+use crate::backend::{Moment, Patience};
 use crate::client::Client;
 use crate::declared_size::DeclaredSize;
-use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
+use crate::{Error, ErrorKind, Guard, Kind, Line, Name, Result, Weight};
 
-#[derive(Debug)]
 pub(crate) struct NamedLine {
     pub(crate) client: Client,
     pub(crate) name: Name,
     kind: Kind,
     pub(crate) declared: Arc<DeclaredSize>,
-    told_of_other_size: AtomicBool,
 }
 
 impl NamedLine {
     pub(crate) fn new(client: Client, name: Name, kind: Kind, capacity: Weight) -> Self {
-        let (declared, told_of_other_size) = (Arc::new(DeclaredSize::new(capacity)), AtomicBool::new(false));
-        Self { client, name, kind, declared, told_of_other_size }
+        Self { client, name, kind, declared: Arc::new(DeclaredSize::new(capacity)) }
     }
 
     /// Stands in line until its turn.
@@ -55,21 +52,38 @@ impl NamedLine {
 
     async fn acquire(&self, weight: Weight, patience: Patience, by: Moment) -> Result<Option<Guard>> {
         let want = Want { name: &self.name, kind: self.kind, weight, capacity: &self.declared };
-        let guard = self.client.acquire(want, patience, by).await?;
-        if let Some(guard) = &guard {
-            self.compare(guard.capacity());
+        let acquired = self.client.acquire(want, patience, by).await;
+        match &acquired {
+            Ok(Some(guard)) => self.compare(guard.capacity()),
+            Ok(None) => {} // the store does not say the size
+            Err(error) => error.size().into_iter().for_each(|size| self.compare(size)),
         }
-        Ok(guard)
+        acquired
     }
 
-    /// A line has one size, that of the first client in line. Another size is worth a warning, but must be no outage.
-    fn compare(&self, capacity: Weight) {
-        let own = self.declared.get();
-        if capacity != own && !self.told_of_other_size.swap(true, Ordering::AcqRel) {
-            let name = &self.name;
-            unharmed(
-                || tracing::warn!(lock.name = %name, %own, line = %capacity, "semaphore {name:?} already exists with {capacity} permits; this client asked for {own} and uses {capacity}"),
-            );
+    /// The line has this size: that of the first client in line.
+    pub(crate) fn compare(&self, size: Weight) {
+        self.client.size_warnings().compare(&self.name, self.declared.get(), size);
+    }
+
+    /// Its line at the moment.
+    pub(crate) async fn inspect(&self) -> Result<Line> {
+        self.client.line(&self.name).await.map_err(|error| error.during("inspect").on(&self.name))
+    }
+}
+
+impl fmt::Debug for NamedLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct(match self.kind {
+            Kind::RwLock => "RwLock",
+            Kind::Semaphore => "Semaphore",
+            _ => "Mutex",
+        });
+        shown.field("name", &self.name);
+        if self.kind == Kind::Semaphore {
+            shown.field("permits", &self.declared.get().get());
         }
+        self.client.describe(&mut shown);
+        shown.finish()
     }
 }

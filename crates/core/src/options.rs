@@ -170,7 +170,10 @@ impl Options {
     pub fn check(&self) -> Result<()> {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let between = |what: &str, value: Duration, least: Duration, most: Duration| {
-            let wrong = format!("{what} is {value:?}, but must be between {least:?} and {most:?}");
+            let wrong = match most {
+                Duration::MAX => format!("{what} is {value:?}, but must be at least {least:?}"),
+                most => format!("{what} is {value:?}, but must be between {least:?} and {most:?}"),
+            };
             if (least..=most).contains(&value) {
                 Ok(())
             } else {
@@ -268,5 +271,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidOption);
             assert!(error.to_string().starts_with(option), "{error}");
         }
+        let error = Options::new().max_hold(Duration::ZERO).check().unwrap_err();
+        assert_eq!(error.to_string(), "max_hold is 0ns, but must be at least 1ms");
     }
 }

@@ -251,8 +251,7 @@ impl OwnedClaim {
 
     /// Leaves, and waits for the store to confirm it.
     pub(crate) async fn release(&self) -> Result<()> {
-        let lost =
-            |loss: Loss| Error::new(ErrorKind::Lost, format!("the lock was lost before: {}", loss.reason()));
+        let lost = |loss: Loss| loss.error("the lock was lost before");
         let now = self.live.clock.now();
         self.lapse(now);
         if self.entry.lose(Loss::Left).is_none() {

@@ -55,7 +55,7 @@ impl Error {
     #[must_use]
     pub fn too_heavy(all: Weight) -> Self {
         let wrong = format!("the request is for more permits than there are: the semaphore has {all}");
-        Self::new(ErrorKind::InvalidPermits, wrong)
+        Self::new(ErrorKind::InvalidPermits, wrong).for_size(all)
     }
 
     /// The line no longer has the size that a resize was based on.

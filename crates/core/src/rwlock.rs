@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::named_line::NamedLine;
-use crate::{Guard, Name, Result, Weight, WriteGuard};
+use crate::{Guard, Line, Name, Result, Weight, WriteGuard};
 
 /// A distributed read-write lock. Readers and writers share one line: readers that come later never starve a writer,
 /// and readers that stand next to each other enter together.
@@ -26,6 +26,23 @@ use crate::{Guard, Name, Result, Weight, WriteGuard};
 pub trait RwLock: fmt::Debug + Send + Sync + 'static {
     /// The name of the lock.
     fn name(&self) -> &Name;
+
+    /// Its line at the moment, with readers, writers and waiters, as [`Locks::inspect`](crate::Locks::inspect) returns
+    /// it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+    /// # let locks = tidelock_memory::connect();
+    /// let prices = locks.rwlock("prices")?;
+    /// let reading = prices.read().await?;
+    /// assert_eq!(prices.line().await?.holders().count(), 1);
+    /// # reading.release().await?;
+    /// # locks.close().await }
+    /// ```
+    ///
+    /// # Errors
+    /// Trouble with the store.
+    async fn line(&self) -> Result<Line>;
 
     /// Waits its turn to read. Other readers may hold at the same time.
     ///
@@ -92,6 +109,10 @@ pub trait RwLock: fmt::Debug + Send + Sync + 'static {
 impl RwLock for NamedLine {
     fn name(&self) -> &Name {
         &self.name
+    }
+
+    async fn line(&self) -> Result<Line> {
+        self.inspect().await
     }
 
     async fn read(&self) -> Result<Guard> {

@@ -7,14 +7,15 @@ use async_trait::async_trait;
 
 use crate::backend::Moment;
 use crate::named_line::NamedLine;
-use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
+use crate::{Error, ErrorKind, Guard, Kind, Line, Name, Result, Weight};
 
 /// A distributed semaphore. Permits have an owner and a lease: those of a client that died come back. A request for
 /// many permits is not overtaken by smaller ones.
 ///
 /// The size belongs to the line: it is what the first client in line asked for, or what [`resize`](Semaphore::resize)
-/// made it. A client that opened the semaphore with another size uses the line's size. It learns that from
-/// [`size`](Semaphore::size) and from one warning, so that rolling out a new size is no outage.
+/// made it. A client that opened the semaphore with another size uses the line's size, so that rolling out a new size
+/// is no outage. It learns that from [`size`](Semaphore::size), and from one warning in its log: at the first grant,
+/// `size` or request for too many permits that shows it. A `None` does not show it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {
@@ -32,6 +33,23 @@ use crate::{Error, ErrorKind, Guard, Kind, Name, Result, Weight};
 pub trait Semaphore: fmt::Debug + Send + Sync + 'static {
     /// The name of the lock.
     fn name(&self) -> &Name;
+
+    /// Its line at the moment, with holders and waiters, as [`Locks::inspect`](crate::Locks::inspect) returns it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_core::Result<()> {
+    /// # let locks = tidelock_memory::connect();
+    /// let calls = locks.semaphore("calls to the slow service", 3)?;
+    /// let two = calls.acquire(2).await?;
+    /// let in_use: u32 = calls.line().await?.holders().map(|claim| claim.weight.get()).sum();
+    /// assert_eq!(in_use, 2);
+    /// # two.release().await?;
+    /// # locks.close().await }
+    /// ```
+    ///
+    /// # Errors
+    /// Trouble with the store.
+    async fn line(&self) -> Result<Line>;
 
     /// Waits its turn for `permits` permits. They are granted together and given back together.
     ///
@@ -101,6 +119,10 @@ impl Semaphore for NamedLine {
         &self.name
     }
 
+    async fn line(&self) -> Result<Line> {
+        self.inspect().await
+    }
+
     async fn acquire(&self, n: u32) -> Result<Guard> {
         self.wait(self.wanted(n)?).await
     }
@@ -114,7 +136,9 @@ impl Semaphore for NamedLine {
     }
 
     async fn size(&self) -> Result<u32> {
-        Ok(self.size_now().await.map_err(|error| error.during("see the size of").on(&self.name))?.get())
+        let size = self.size_now().await.map_err(|error| error.during("see the size of").on(&self.name))?;
+        self.compare(size);
+        Ok(size.get())
     }
 
     async fn resize(&self, n: u32) -> Result<()> {

@@ -30,6 +30,15 @@ impl Span {
         self.0.is_disabled()
     }
 
+    /// Sets a field that was left empty.
+    pub(crate) fn record(&self, field: &'static str, value: impl tracing::Value) {
+        if !self.is_disabled() {
+            unharmed(|| {
+                self.0.record(field, value);
+            });
+        }
+    }
+
     pub(crate) fn follows_from(&self, before: &Self) {
         if !self.is_disabled() {
             unharmed(|| {

@@ -1,9 +1,9 @@
-//! Options and tokens as serde reads and writes them.
+//! Options, tokens and lines as serde reads and writes them.
 
 use std::time::Duration;
 
 use serde_json::{Value, from_value, json, to_value};
-use tidelock_core::{Options, Token};
+use tidelock_core::{ClaimId, ClaimInfo, Kind, Line, Options, SessionId, Token, Weight};
 
 fn read(file: Value) -> Result<Options, String> {
     from_value(file).map_err(|error| error.to_string())
@@ -85,4 +85,30 @@ fn a_token_is_a_number() {
     let error = from_value::<Token>(json!(1_u64 << 53)).expect_err("too large");
     assert!(error.to_string().contains("below 2^53"), "{error}");
     assert!(from_value::<Token>(json!(-1)).is_err());
+}
+
+#[test]
+fn a_line_is_written_for_an_operators_page_and_read_again() {
+    let id = |number| ClaimId { session: SessionId::from_bits(0x15f8_c3a0_9be2_d471), number };
+    let two = Weight::new(2).expect("two");
+    let since = Some(Duration::from_secs(9));
+    let claims = vec![
+        ClaimInfo::new(id(43), two, Token::from_u64(64), "checkout".to_owned(), since),
+        ClaimInfo::new(id(44), Weight::ONE, None, "depot".to_owned(), None),
+    ];
+    let line = Line::new(Kind::Semaphore, two, claims);
+    let written = to_value(&line).expect("a line can be written");
+    let expected = json!({
+        "kind": "semaphore", "capacity": 2, "claims": [
+            { "id": "15f8c3a09be2d471-43", "weight": 2, "token": 64, "label": "checkout", "since": "9s" },
+            { "id": "15f8c3a09be2d471-44", "weight": 1, "token": null, "label": "depot", "since": null },
+        ],
+    });
+    assert_eq!(written, expected);
+    assert_eq!(from_value::<Line>(written).ok(), Some(line));
+    for wrong in [json!("15f8c3a09be2d471"), json!(43)] {
+        assert!(from_value::<ClaimId>(wrong).is_err());
+    }
+    assert!(from_value::<Weight>(json!(0)).is_err());
+    assert!(from_value::<Kind>(json!("latch")).is_err());
 }

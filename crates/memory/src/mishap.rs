@@ -34,7 +34,8 @@ pub(crate) struct Plan {
 /// What happens to one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mishap {
-    refuse: bool,
+    /// The fault that refuses it, if one does.
+    refuse: Option<&'static str>,
     lose_reply: bool,
     delay: Duration,
 }
@@ -69,8 +70,9 @@ impl Mishaps {
 impl Plan {
     fn next(&mut self) -> Mishap {
         let delay = self.delay;
-        let refuse = count_down(&mut self.refuse);
-        let lose_reply = !refuse && count_down(&mut self.lose_replies);
+        let by = if self.refuse == usize::MAX { "Faults::refuse_all" } else { "Faults::refuse_next" };
+        let refuse = count_down(&mut self.refuse).then_some(by);
+        let lose_reply = refuse.is_none() && count_down(&mut self.lose_replies);
         Mishap { refuse, lose_reply, delay }
     }
 }
@@ -100,8 +102,8 @@ impl Journey {
 
     /// The arrival, without the time on the way there.
     pub(crate) fn arrive(&self) -> Result<()> {
-        if self.mishap.refuse {
-            let refused = "a test made the store refuse this request (`Faults::refuse_next`)";
+        if let Some(by) = self.mishap.refuse {
+            let refused = format!("a test made the store refuse this request (`{by}`)");
             return Err(Error::new(ErrorKind::Unavailable, refused));
         }
         Ok(())

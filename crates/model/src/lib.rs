@@ -58,6 +58,8 @@ mod op;
 mod patience;
 mod place;
 mod refusal;
+#[cfg(feature = "serde")]
+mod serial;
 mod session;
 mod shown;
 mod token;
@@ -69,7 +71,7 @@ mod world;
 pub use claim::Claim;
 pub use dice::Dice;
 pub use event::Event;
-pub use id::{ClaimId, SessionId};
+pub use id::{ClaimId, NoClaimId, SessionId};
 pub use join::Join;
 pub use kind::Kind;
 pub use leave::Leave;

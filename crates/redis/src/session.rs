@@ -138,13 +138,14 @@ impl Session for RedisSession {
         let now = self.clock.now(); // before the first send
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
         let Some(server) = self.fleet.of_shard(shard) else {
-            let nothing =
-                Renewal { until: now + self.calls.ttl, gone: vec![], unsure: vec![], strays: vec![] };
             let gone = Error::new(ErrorKind::Unavailable, "the server of these locks has left the cluster");
-            return if standing.is_empty() { Ok(nothing) } else { Err(gone) };
+            return if standing.is_empty() { Ok(nothing()) } else { Err(gone) };
         };
         server.commands.beat();
         server.look_around(!standing.is_empty());
+        if standing.is_empty() {
+            return Ok(nothing());
+        }
         let time = (now, self.renew_within);
         Renewing::new(&self.calls, &*self.fleet, &self.clock, &server, time).renew(standing).await
     }
@@ -175,6 +176,11 @@ impl Session for RedisSession {
         }
         Ok(())
     }
+}
+
+/// The renewal of a session without claims, of which the server keeps nothing.
+fn nothing() -> Renewal {
+    Renewal { until: Moment::START, gone: vec![], unsure: vec![], strays: vec![] }
 }
 
 fn lock(leaving: &Leaving) -> MutexGuard<'_, HashMap<ClaimId, (Name, Moment)>> {

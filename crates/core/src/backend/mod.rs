@@ -268,7 +268,8 @@ impl Sight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
     /// Until when every claim that was found lives without further renewal; also the session, if it needs its own
-    /// renewals. It replaces all earlier reports, also if it is earlier than they were.
+    /// renewals. It replaces all earlier reports, also if it is earlier than they were. After a renewal without claims,
+    /// a store that keeps nothing of a session without claims says [`Moment::START`].
     pub until: Moment,
     /// Claims that core believes to stand and the store does not know.
     pub gone: Vec<ClaimId>,

@@ -5,6 +5,7 @@
 
 mod pause;
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -15,22 +16,23 @@ use crate::deadline;
 use crate::limit::Limit;
 use crate::live_session::LiveSession;
 use crate::shared_task::SharedTask;
+use crate::size_warnings::SizeWarnings;
 use crate::{Error, ErrorKind, Line, Name, Options, Result, progress};
 
 /// After a failed opening, a new caller starts the next one after at most this pause.
 const NEWCOMER_PAUSE: Duration = Duration::from_millis(20);
 
 /// A cheap handle to one client. The session ends with the last handle.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Client(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     backend: Arc<dyn Backend>,
     options: Arc<Options>,
     slot: Mutex<Slot>,
     /// Whether it takes no more locks. Its session may still be open.
     is_draining: AtomicBool,
+    size_warnings: SizeWarnings,
 }
 
 /// The session of a client.
@@ -98,7 +100,14 @@ impl Client {
             options: Arc::new(options),
             slot: Mutex::default(),
             is_draining: AtomicBool::new(false),
+            size_warnings: SizeWarnings::default(),
         })))
+    }
+
+    /// Adds the store, the namespace and the label to what a handle shows of itself.
+    pub(crate) fn describe(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
+        let (store, namespace) = self.store();
+        shown.field("store", &store).field("namespace", &namespace).field("label", &self.options().label);
     }
 
     /// The store and the namespace, in the same words in every process.
@@ -133,7 +142,7 @@ impl Client {
     /// All acquires share the retries and the pauses between them.
     pub(crate) async fn live_session_after_outage(&self, by: Moment) -> Result<Arc<LiveSession>> {
         if self.0.is_draining.load(Ordering::Acquire) {
-            return Err(closed());
+            return Err(self.takes_no_locks());
         }
         match self.current(Again::No)? {
             Current::Open(live) => Ok(live),
@@ -311,13 +320,22 @@ impl Client {
     pub(crate) fn sibling(&self, ttl: Duration) -> Result<Self> {
         match &*self.0.slot() {
             Slot::Closing(_) => Err(closed()),
-            _ if self.0.is_draining.load(Ordering::Acquire) => Err(closed()),
+            _ if self.0.is_draining.load(Ordering::Acquire) => Err(draining()),
             _ => Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl)),
         }
     }
 
+    /// The error for a request for a lock after a drain or a close was begun.
+    pub(crate) fn takes_no_locks(&self) -> Error {
+        if self.0.is_closing() { closed() } else { draining() }
+    }
+
     pub(crate) fn options(&self) -> &Options {
         &self.0.options
+    }
+
+    pub(crate) fn size_warnings(&self) -> &SizeWarnings {
+        &self.0.size_warnings
     }
 
     /// The line of a name at the moment.
@@ -395,6 +413,11 @@ impl Drop for Shared {
 }
 
 /// The error for every request to a closed client.
-pub(crate) fn closed() -> Error {
+fn closed() -> Error {
     Error::new(ErrorKind::Closed, "this Locks was closed")
+}
+
+/// The error for a request for a lock while the holders of the others finish.
+fn draining() -> Error {
+    Error::new(ErrorKind::Closed, "this Locks is being drained; it takes no new locks")
 }

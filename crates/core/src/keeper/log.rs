@@ -3,17 +3,22 @@
 use std::time::Duration;
 
 use crate::backend::Shard;
+use crate::registry::Standing;
 use crate::shield::unharmed;
-use crate::{ClaimId, Error, Line, Name, Result, SessionId};
+use crate::{Error, Line, Name, Result, SessionId};
 
 /// A renewal failed and is retried. The first failure is a warning.
-pub(super) fn renewal_failed(shard: Shard, asked: &[(Name, Vec<ClaimId>)], error: &Error, is_news: bool) {
-    unharmed(|| match is_news {
-        true => {
-            let locks = list(asked.iter().map(|(name, _)| name));
-            tracing::warn!(%locks, %error, "renewal failed, retrying; these locks are lost if no retry succeeds in time");
+pub(super) fn renewal_failed(shard: Shard, standing: &Standing<'_>, error: &Error, is_news: bool) {
+    unharmed(|| match (is_news, standing.held.is_empty()) {
+        (true, false) => {
+            let names = list(standing.held.iter().copied());
+            tracing::warn!(lock.names = %names, %error, "renewal failed, retrying; these locks are lost if no retry succeeds in time");
         }
-        false => tracing::debug!(shard = shard.0, %error, "renewal failed again, retrying"),
+        (true, true) => {
+            let names = list(standing.waiting.iter().copied());
+            tracing::warn!(lock.names = %names, %error, "renewal failed, retrying; the places in line for these locks are lost if no retry succeeds in time");
+        }
+        (false, _) => tracing::debug!(shard = shard.0, %error, "renewal failed again, retrying"),
     });
 }
 
@@ -28,11 +33,18 @@ pub(super) fn list<'a>(names: impl ExactSizeIterator<Item = &'a Name>) -> String
     shown.join(", ")
 }
 
-/// A renewal succeeded after others had failed.
-pub(super) fn renewed_again(asked: &[(Name, Vec<ClaimId>)]) {
-    unharmed(|| {
-        let locks = list(asked.iter().map(|(name, _)| name));
-        tracing::info!(%locks, "renewals succeed again; those of these locks that are still held are safe");
+/// A renewal was answered after others had failed.
+pub(super) fn renewed_again(standing: &Standing<'_>) {
+    unharmed(|| match (standing.held.as_slice(), standing.waiting.as_slice()) {
+        ([], []) => tracing::info!("renewals succeed again"),
+        ([], waiting) => {
+            let names = list(waiting.iter().copied());
+            tracing::info!(lock.names = %names, "renewals succeed again; the places in line for these locks are kept");
+        }
+        (held, _) => {
+            let names = list(held.iter().copied());
+            tracing::info!(lock.names = %names, "renewals succeed again; these locks are still held");
+        }
     });
 }
 

@@ -50,8 +50,10 @@ pub(crate) struct Keeper {
     /// When everything is to be renewed next, and when it was last.
     renew_at: Moment,
     renewed_at: Moment,
+    /// When the opening of the session was requested.
+    opened_at: Moment,
     /// Leaves that are not confirmed yet.
-    leaving: BTreeMap<ClaimId, Name>,
+    leaving: BTreeMap<ClaimId, Arc<Entry>>,
     /// The alarm that woke the keeper, or the first one that will. A test that turns the clock by hand waits
     /// until this alarm is dropped, as the sign that all work is done. So one exists from the beginning, and it is
     /// dropped only when the next one is set.
@@ -81,8 +83,20 @@ impl Keeper {
         registry.wake_ups.keeper_renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
-        let renewed_at = asked;
-        Self { session, registry, clock, options, tasks, shards, renew_at, renewed_at, leaving, alarm }
+        let (renewed_at, opened_at) = (asked, asked);
+        Self {
+            session,
+            registry,
+            clock,
+            options,
+            tasks,
+            shards,
+            renew_at,
+            renewed_at,
+            opened_at,
+            leaving,
+            alarm,
+        }
     }
 
     /// Runs until the other side of `requests` is gone or a close is requested.
@@ -230,7 +244,8 @@ impl Keeper {
 
     fn see_through(&mut self, entry: Arc<Entry>, reply: Option<Reply<Left>>) {
         let id = entry.claim.id;
-        self.leaving.insert(id, entry.claim.name.clone());
+        entry.leaves_by(entry.until().max(self.clock.now() + ttl_of(&*self.session)));
+        self.leaving.insert(id, entry.clone());
         let (session, registry) = (self.session.clone(), self.registry.clone());
         let (clock, options) = (self.clock.clone(), self.options.clone());
         self.start(async move {
@@ -287,25 +302,29 @@ impl Keeper {
                 // stumble over it each time.
                 let is_first_unsure =
                     |(_, ids): &(Name, Vec<ClaimId>)| ids.iter().any(|id| renewal.unsure.contains(id));
-                let is_enough = renewal.unsure.is_empty() && !self.registry.is_short(renewal.until);
+                let keeps_something = !asked.is_empty() || renewal.until > Moment::START;
+                let is_short = keeps_something && self.registry.is_short(renewal.until);
+                let is_enough = renewal.unsure.is_empty() && !is_short;
                 if is_enough || !(renewal.unsure.is_empty() || asked.first().is_some_and(is_first_unsure)) {
                     renewing.again = None;
                 }
                 if !is_enough {
                     renewing.ask_again(now, end(), &self.options, &*self.session);
                 }
-                if renewal.unsure.is_empty() && std::mem::take(&mut renewing.is_failing) {
-                    log::renewed_again(asked);
-                }
+                let works_again = renewal.unsure.is_empty() && std::mem::take(&mut renewing.is_failing);
                 self.registry.renewed(shard, asked, &renewal);
+                // Without claims perhaps nothing was sent.
+                if works_again && !asked.is_empty() {
+                    log::renewed_again(&self.registry.standing(asked));
+                }
                 self.compare(asked);
                 self.give_back(renewal.strays);
             }
             Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
             Err(error) => {
-                let is_news = !std::mem::replace(&mut renewing.is_failing, true) && !asked.is_empty();
+                let is_news = !asked.is_empty() && !std::mem::replace(&mut renewing.is_failing, true);
                 renewing.ask_again(now, end(), &self.options, &*self.session);
-                log::renewal_failed(shard, asked, &error, is_news);
+                log::renewal_failed(shard, &self.registry.standing(asked), &error, is_news);
                 self.registry.in_jeopardy(asked);
             }
         }
@@ -362,11 +381,28 @@ impl Keeper {
         let _ = leaves_by.of(&clock, leaves).await;
         let session = self.session.clone();
         let ended = by.of(&clock, session.close()).await;
-        let unconfirmed = std::mem::take(&mut self.leaving);
         if let Some(done) = done {
             // The caller may have stopped listening.
-            let _ = done.send(close_result(&unconfirmed, ended));
+            let _ = done.send(self.result_of_close(ended));
         }
+    }
+
+    fn result_of_close(&self, ended: Option<Result<()>>) -> Result<()> {
+        let kept = |entry: &&Arc<Entry>| self.is_perhaps_kept(entry);
+        let unconfirmed: Vec<_> = self.leaving.values().filter(kept).map(|entry| &entry.claim.name).collect();
+        close_result(ended, &unconfirmed, self.is_surely_over())
+    }
+
+    /// Whether the session's lease has ended in the store. Each of its claims has left or outlived its own.
+    fn is_surely_over(&self) -> bool {
+        let since_opened = self.opened_at + ttl_of(&*self.session);
+        self.clock.now() > self.registry.last_end().max(since_opened)
+    }
+
+    /// Whether the store may still have a claim that is leaving. Renewals of neighbouring claims may keep it alive.
+    fn is_perhaps_kept(&self, entry: &Entry) -> bool {
+        let kept_until = self.registry.kept_until(self.session.shard(&entry.claim.name));
+        self.clock.now() <= entry.gone_by().max(kept_until)
     }
 }
 

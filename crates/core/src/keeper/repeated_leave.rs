@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::log;
-use super::timing::{longest_pause, renewal_deadline, ttl_of};
+use super::timing::{longest_pause, renewal_deadline};
 use crate::backend::{Clock, Left, Reply, Session, Signals, Sleep};
 use crate::deadline;
 use crate::registry::Entry;
@@ -21,7 +21,6 @@ pub(super) async fn until_confirmed(
     mut reply: Option<Reply<Left>>,
 ) {
     let (name, id) = (&entry.claim.name, entry.claim.id);
-    let surely_over = entry.until().max(clock.now() + ttl_of(session));
     let longest = longest_pause(options, session);
     let (mut pause, mut was_told) = (options.first_pause.min(longest), false);
     let _seen_through = SeenThrough(&entry.leave);
@@ -41,7 +40,7 @@ pub(super) async fn until_confirmed(
             }
         }
         // Renewals of neighbouring claims may keep this one alive, so their deadline counts too.
-        if registry.is_over() || clock.now() > surely_over.max(registry.kept_until(session.shard(name))) {
+        if registry.is_over() || clock.now() > entry.gone_by().max(registry.kept_until(session.shard(name))) {
             return;
         }
         Sleep::until(clock, clock.now() + pause).await;

@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     /// Until when its user may hold it: `max_hold`.
     latest: AtomicU64,
     jeopardy: AtomicBool,
+    /// Once it leaves: when the store has surely forgotten it, whatever becomes of its leave.
+    gone_by: AtomicU64,
     /// When its user stops waiting for the answer to its join or its leave; 0 before the join is sent.
     over: AtomicU64,
     /// How many joins were sent, and how many of them were answered.
@@ -79,6 +81,7 @@ impl Entry {
             until: AtomicU64::new(0),
             latest: AtomicU64::new(u64::MAX),
             jeopardy: AtomicBool::new(false),
+            gone_by: AtomicU64::new(0),
             over: AtomicU64::new(0),
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
@@ -103,6 +106,16 @@ impl Entry {
     pub(crate) fn due(&self) -> Moment {
         let latest = Moment::from_nanos(self.latest.load(Ordering::Acquire));
         if self.kept_until() == Moment::START { latest } else { self.until() }
+    }
+
+    /// It leaves, and nothing renews it any more: the store forgets it by `moment` at the latest.
+    pub(crate) fn leaves_by(&self, moment: Moment) {
+        self.gone_by.fetch_max(moment.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// When the store has surely forgotten it, if it is leaving.
+    pub(crate) fn gone_by(&self) -> Moment {
+        Moment::from_nanos(self.gone_by.load(Ordering::Acquire))
     }
 
     /// Its join or its leave is being sent, and its user waits for the answer until `over`.
@@ -299,10 +312,10 @@ impl Entry {
         let (name, reason) = (&self.claim.name, loss.reason());
         match (stage, loss) {
             (Stage::Held, Loss::Closed) => {
-                tracing::debug!(lock.name = %name, reason, "the lock was lost");
+                tracing::debug!(lock.name = %name, loss = reason, "the lock was lost");
             }
-            (Stage::Held, _) => tracing::warn!(lock.name = %name, reason, "the lock was lost"),
-            _ => tracing::debug!(lock.name = %name, reason, "the place in line was lost"),
+            (Stage::Held, _) => tracing::warn!(lock.name = %name, loss = reason, "the lock was lost"),
+            _ => tracing::debug!(lock.name = %name, loss = reason, "the place in line was lost"),
         }
     }
 

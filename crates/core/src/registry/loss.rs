@@ -1,5 +1,7 @@
 //! Why a claim is no longer held or waiting.
 
+use crate::{Error, ErrorKind};
+
 /// Why a claim is no longer held or waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
@@ -22,11 +24,21 @@ impl Loss {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Left => "it was given back",
-            Self::NotInLine => "the store no longer has it: it was evicted, or its lease ended there",
+            Self::NotInLine => {
+                "the store no longer has it: it was evicted, its lease ended there, or the server lost its data"
+            }
             Self::Deadline => "no renewal reached the store before its lease could end there",
             Self::MaxHold => "it was held for longer than max_hold allows",
             Self::SessionOver => "the store ended the session it belonged to",
             Self::Closed => "its Locks was closed",
         }
+    }
+    /// The error of a guard that was lost, which says what to do: `lost` is the beginning of the sentence.
+    pub(crate) fn error(self, lost: &str) -> Error {
+        let next = match self {
+            Self::Left | Self::Closed => "",
+            _ => "; lock it again and start over",
+        };
+        Error::new(ErrorKind::Lost, format!("{lost}: {}{next}", self.reason()))
     }
 }

@@ -29,6 +29,7 @@ use tokio::sync::Notify;
 pub(crate) use self::entry::{Entry, LossListener, Stage, Turn, next_listener};
 use self::hints::Hints;
 pub(crate) use self::loss::Loss;
+pub(crate) use self::renewals::Standing;
 use self::strays::Strays;
 pub(crate) use self::table::DueLook;
 use self::table::Table;

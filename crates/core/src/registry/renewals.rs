@@ -11,6 +11,12 @@ use crate::{ClaimId, Name, Token};
 /// The claims that stand in line, by shard and by name.
 pub(crate) type ClaimsByShard = BTreeMap<Shard, Vec<(Name, Vec<ClaimId>)>>;
 
+/// The names of claims that stand.
+pub(crate) struct Standing<'a> {
+    pub(crate) held: Vec<&'a Name>,
+    pub(crate) waiting: Vec<&'a Name>,
+}
+
 impl Registry {
     /// All claims that are known to stand in the store, by the shard that each name is in at the moment. The claims
     /// whose time ends first come first. A store that cannot renew all of them in time leaves the rest for the next
@@ -38,7 +44,9 @@ impl Registry {
 
     /// Takes in the answer to a renewal of these claims.
     pub(crate) fn renewed(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], renewal: &Renewal) {
-        self.kept_until.lock().insert(shard, renewal.until);
+        if !asked.is_empty() || renewal.until > Moment::START {
+            self.kept_until.lock().insert(shard, renewal.until);
+        }
         let until = renewal.until - self.ttl.margin();
         let gone: BTreeSet<ClaimId> = renewal.gone.iter().copied().collect();
         let unsure: BTreeSet<ClaimId> = renewal.unsure.iter().copied().collect();
@@ -68,6 +76,12 @@ impl Registry {
         self.kept_until.lock().get(&shard).copied().unwrap_or(Moment::START)
     }
 
+    /// When the last lease ends that a renewal has extended, with a margin for clock drift.
+    pub(crate) fn last_end(&self) -> Moment {
+        let last = self.kept_until.lock().values().copied().max().unwrap_or(Moment::START);
+        last + self.ttl.margin()
+    }
+
     /// When the first of these claims ends that still stand; if none does, when the session ends.
     pub(crate) fn first_end(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)]) -> Moment {
         let entry = self.find_all(asked).into_iter().filter(|entry| entry.stage().is_some());
@@ -80,6 +94,23 @@ impl Registry {
             entry.set_jeopardy(true);
         }
         self.renewed.notify_waiters();
+    }
+
+    /// The names of these claims that still stand: where one of them holds, and where they only wait.
+    pub(crate) fn standing<'a>(&self, asked: &'a [(Name, Vec<ClaimId>)]) -> Standing<'a> {
+        let stages = |ids: &[ClaimId]| -> Vec<_> {
+            self.find(ids.iter()).iter().filter_map(|entry| entry.stage()).collect()
+        };
+        let (mut held, mut waiting) = (Vec::new(), Vec::new());
+        for (name, ids) in asked {
+            let stages = stages(ids);
+            if stages.contains(&Stage::Held) {
+                held.push(name);
+            } else if !stages.is_empty() {
+                waiting.push(name);
+            }
+        }
+        Standing { held, waiting }
     }
 
     /// Whether the last renewal of any of these claims failed or left it too little time.

@@ -4,8 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidelock_core::backend::{Layered, attach};
 use tidelock_core::prelude::*;
 use tidelock_memory::{Clock, Store};
+
+use crate::keeps_only_claims::KeepsOnlyClaims;
 
 type Done = tidelock_core::Result<()>;
 
@@ -32,6 +35,39 @@ async fn a_close_ends_though_nobody_turns_the_clock() -> Done {
     store.faults().heal();
     ends_within(Options::new().command_deadline, locks.close()).await?;
     assert!(store.attach(Options::new())?.inspect("m").await?.claims.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_close_on_a_dead_store_fails_only_until_every_lease_has_ended() -> Done {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let layered = || Layered::new(Arc::new(store.clone()), Arc::new(KeepsOnlyClaims));
+    for has_own_renewals in [true, false] {
+        let locks = match has_own_renewals {
+            true => store.attach(Options::new())?,
+            false => attach(Arc::new(layered()), Options::new())?,
+        };
+        let held = locks.mutex("m")?.lock().await?;
+        store.faults().refuse_all();
+        clock.pass(Options::new().ttl / 2).await;
+        let error = ends_within(Duration::ZERO, locks.close()).await.expect_err("its lease has not ended");
+        assert!(error.to_string().contains("they are free when their lease ends"), "{error}");
+        store.faults().heal();
+        drop(held);
+        locks.close().await?;
+
+        let locks = match has_own_renewals {
+            true => store.attach(Options::new())?,
+            false => attach(Arc::new(layered()), Options::new())?,
+        };
+        let held = locks.mutex("m")?.lock().await?;
+        store.faults().refuse_all();
+        clock.pass(Options::new().ttl * 3).await;
+        assert_eq!(held.state(), State::Lost);
+        ends_within(Duration::ZERO, locks.close()).await?;
+        store.faults().heal();
+    }
     Ok(())
 }
 
@@ -84,18 +120,23 @@ async fn a_drain_lets_holders_finish_and_turns_everyone_else_away() -> Done {
     });
     settle().await;
     assert_eq!(other.inspect("elsewhere").await?.waiters().count(), 1);
-    let draining = tokio::spawn({
+    let drained = tokio::spawn({
         let locks = locks.clone();
         async move { locks.drain().await }
     });
     settle().await;
     let told = ends_within(Duration::ZERO, waiting).await.expect("no panic").unwrap_err();
     assert_eq!(told.kind(), ErrorKind::Closed);
+    let draining = "this Locks is being drained; it takes no new locks";
+    assert!(told.to_string().ends_with(draining), "{told}");
     for _ in 0..2 {
         let refused = locks.mutex("new")?.try_lock().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Closed);
+        assert_eq!(refused.to_string(), format!("cannot lock \"new\": {draining}"));
     }
-    assert_eq!(locks.with_ttl(Duration::from_secs(5)).unwrap_err().kind(), ErrorKind::Closed);
+    let refused = locks.with_ttl(Duration::from_secs(5)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed);
+    assert_eq!(refused.to_string(), format!("cannot make a client with another ttl: {draining}"));
     ends_within(Duration::from_secs(5), async {
         while other.inspect("elsewhere").await?.claims.len() > 1 {
             tokio::task::yield_now().await; // the place in line is given up at once
@@ -106,12 +147,14 @@ async fn a_drain_lets_holders_finish_and_turns_everyone_else_away() -> Done {
     // It is renewed for as long as it is held.
     clock.pass(Options::new().ttl * 3).await;
     assert_eq!(held.state(), State::Held);
-    assert!(!draining.is_finished());
+    assert!(!drained.is_finished());
     locks.ping().await?;
     held.release().await?.confirmed()?;
-    ends_within(Duration::ZERO, draining).await.expect("no panic")?;
+    ends_within(Duration::ZERO, drained).await.expect("no panic")?;
     assert!(other.inspect("held").await?.claims.is_empty());
     assert_eq!(locks.ping().await.unwrap_err().kind(), ErrorKind::Closed);
+    let refused = locks.mutex("new")?.try_lock().await.unwrap_err();
+    assert_eq!(refused.to_string(), "cannot lock \"new\": this Locks was closed");
     elsewhere.release().await?.confirmed()?;
     other.close().await
 }

@@ -1,5 +1,5 @@
 //! The tests of what users call, over the memory backend, in one program. Apart are those that change or need what a
-//! whole process has: its panic hook and its subscriber (`listeners`, `spans`), and its threads (`threads`).
+//! whole process has: its panic hook and its subscriber (`listeners`, `log`, `spans`), and its threads (`threads`).
 
 mod acquire;
 mod closing;
@@ -7,9 +7,11 @@ mod combinators;
 mod condition;
 mod deaf;
 mod evictions;
+mod handles;
 mod hung;
 mod jeopardy;
 mod keeper;
+mod keeps_only_claims;
 mod layered;
 mod line;
 mod outages;

@@ -22,7 +22,9 @@ fn a_refused_request_does_nothing_and_then_the_store_serves_again() {
     client.hold(&claim);
 
     store.faults().refuse_all();
-    assert!(client.renew(&[]).unwrap_err().can_retry());
+    let error = client.renew(&[]).unwrap_err();
+    assert!(error.can_retry());
+    assert!(error.to_string().contains("Faults::refuse_all"), "{error}");
     assert!(client.renew(&[]).is_err());
     store.faults().heal();
     client.renew(&[]).unwrap();
