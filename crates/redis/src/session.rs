@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use crate::calls::Calls;
 use crate::fleet::Fleet;
 use crate::link::WhenDropped;
-use crate::renewing::{LOOKS, Renewing};
+use crate::renewing::{LOOKS, Renewing, nothing};
 use crate::seen_through::SeenThrough;
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
@@ -138,10 +138,8 @@ impl Session for RedisSession {
         let now = self.clock.now(); // before the first send
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
         let Some(server) = self.fleet.of_shard(shard) else {
-            let nothing =
-                Renewal { until: now + self.calls.ttl, gone: vec![], unsure: vec![], strays: vec![] };
             let gone = Error::new(ErrorKind::Unavailable, "the server of these locks has left the cluster");
-            return if standing.is_empty() { Ok(nothing) } else { Err(gone) };
+            return if standing.is_empty() { Ok(nothing(now + self.calls.ttl)) } else { Err(gone) };
         };
         server.commands.beat();
         server.look_around(!standing.is_empty());

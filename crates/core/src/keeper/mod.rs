@@ -87,7 +87,7 @@ struct Again {
 
 /// The outcome of one of the keeper's tasks.
 enum Done {
-    Renewed { shard: Shard, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
+    Renewed { shard: Shard, round: u64, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
     Looked { name: Name, answer: Result<Sight> },
     Compared { answer: Result<Vec<ClaimId>> },
     Left(ClaimId),
@@ -196,6 +196,7 @@ impl Keeper {
 
     /// Renews the shards that `which` picks, except those with a renewal under way.
     fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
+        let round = self.registry.begin_round();
         let mut by_shard = self.registry.claims_by_shard(|name| self.session.shard(name));
         // A session that needs its own renewals is renewed with nobody in line too.
         by_shard.entry(Shard(0)).or_default();
@@ -218,7 +219,7 @@ impl Keeper {
             let within = renewal_deadline(&self.options, &*session);
             self.start(async move {
                 let answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
-                Done::Renewed { shard, asked, answer }
+                Done::Renewed { shard, round, asked, answer }
             });
         }
     }
@@ -278,7 +279,7 @@ impl Keeper {
     /// Takes in the outcome of a task. Returns whether that may have changed what is due.
     fn note(&mut self, done: Done) -> bool {
         match done {
-            Done::Renewed { shard, asked, answer } => self.renewed(shard, &asked, answer),
+            Done::Renewed { shard, round, asked, answer } => self.renewed(shard, round, &asked, answer),
             Done::Looked { answer: Err(error), .. } | Done::Compared { answer: Err(error) }
                 if error.kind() == ErrorKind::Lost =>
             {
@@ -301,7 +302,7 @@ impl Keeper {
         true
     }
 
-    fn renewed(&mut self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], answer: Result<Renewal>) {
+    fn renewed(&mut self, shard: Shard, round: u64, asked: &[(Name, Vec<ClaimId>)], answer: Result<Renewal>) {
         let now = self.clock.now();
         self.note_ttl(now);
         let renewing = self.shards.entry(shard).or_default();
@@ -324,6 +325,8 @@ impl Keeper {
                 if renewal.unsure.is_empty() && std::mem::take(&mut renewing.is_failing) {
                     log::renewed_again(asked);
                 }
+                // First, so that the renewal does not extend them.
+                self.lose_unheld(&self.registry.held_before(round, &renewal.waiting));
                 self.registry.renewed(shard, asked, &renewal);
                 self.compare(asked);
                 self.give_back(renewal.strays);
@@ -346,7 +349,7 @@ impl Keeper {
     /// A claim that the store does not have as believed is lost. Whatever stands there instead is given back.
     fn lose_unheld(&mut self, claims: &[ClaimId]) {
         for entry in self.registry.find(claims.iter()) {
-            if entry.lose(Loss::NotInLine).is_some() {
+            if entry.lose(Loss::NotHeld).is_some() {
                 self.see_through(entry, None);
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Registry;
 use super::entry::{Entry, Stage};
@@ -12,6 +13,11 @@ use crate::{ClaimId, Name, Token};
 pub(crate) type ClaimsByShard = BTreeMap<Shard, Vec<(Name, Vec<ClaimId>)>>;
 
 impl Registry {
+    /// A round of renewals is about to be sent. Returns its number.
+    pub(crate) fn begin_round(&self) -> u64 {
+        self.rounds.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
     /// All claims that are known to stand in the store, by the shard that each name is in at the moment. The claims
     /// whose time ends first come first. A store that cannot renew all of them in time leaves the rest for the next
     /// round, and by then a name that it fails at each time has come to the front.
@@ -61,6 +67,13 @@ impl Registry {
             self.wake_ups.next_check(until);
         }
         self.renewed.notify_waiters();
+    }
+
+    /// Those of these claims, which wait in the store, that were known to hold before the renewals of this round were
+    /// sent. The others may have been granted after the store answered.
+    pub(crate) fn held_before(&self, round: u64, waiting: &[ClaimId]) -> Vec<ClaimId> {
+        let held = self.find(waiting.iter()).into_iter().filter(|entry| entry.held_before(round));
+        held.map(|entry| entry.claim.id).collect()
     }
 
     /// Until when the last renewal of this shard keeps the claims in it.

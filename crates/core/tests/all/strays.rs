@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Backend, Claim, Layer, Layered, Patience, Renewal, Session, Shard, Signals, Sleep, attach,
+    Backend, Claim, Grant, Layer, Layered, Patience, Renewal, Session, Shard, Signals, Sleep, attach,
 };
 use tidelock_core::prelude::*;
-use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
+use tidelock_core::{ClaimId, ErrorKind, Kind, Name, SessionId, Token, Weight};
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
@@ -26,8 +26,27 @@ const SLOW: Duration = Duration::from_millis(1_500);
 struct Watched {
     clock: Arc<dyn tidelock_core::backend::Clock>,
     session: Mutex<Option<Arc<dyn Session>>>,
+    signals: Mutex<Option<Arc<dyn Signals>>>,
     is_slow: AtomicBool,
     is_renewing: AtomicBool,
+}
+
+impl Watched {
+    fn new(store: &Store) -> Self {
+        Self {
+            clock: Backend::clock(store),
+            session: Mutex::default(),
+            signals: Mutex::default(),
+            is_slow: AtomicBool::new(false),
+            is_renewing: AtomicBool::new(false),
+        }
+    }
+
+    /// Tells the client that a claim is granted, which may be news to the store.
+    fn tell_held(&self, id: ClaimId, token: u64) {
+        let grant = Grant { token: Token::from_order(token).expect("small"), capacity: Weight::ONE };
+        self.signals.lock().expect("no panic").as_ref().expect("it is open").held(id, grant);
+    }
 }
 
 #[async_trait]
@@ -39,6 +58,7 @@ impl Layer for Watched {
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
+        *self.signals.lock().expect("no panic") = Some(signals.clone());
         let session = to.open(id, options, signals).await?;
         *self.session.lock().expect("no panic") = Some(session.clone());
         Ok(session)
@@ -64,12 +84,8 @@ impl Layer for Watched {
 async fn stands_still_for(is_renewing: bool) -> Result<Duration> {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let watched = Arc::new(Watched {
-        clock: Backend::clock(&store),
-        session: Mutex::default(),
-        is_slow: AtomicBool::new(is_renewing),
-        is_renewing: AtomicBool::new(false),
-    });
+    let watched = Arc::new(Watched::new(&store));
+    watched.is_slow.store(is_renewing, Ordering::SeqCst);
     let ours =
         attach(Arc::new(Layered::new(Arc::new(store.clone()), watched.clone())), Options::new().ttl(TTL))?;
     let holder = store.attach(Options::new().ttl(TTL))?;
@@ -117,5 +133,75 @@ async fn a_stray_that_is_granted_is_given_back_at_once() -> Result {
 async fn a_stray_that_is_granted_during_a_renewal_is_found_by_the_next_which_follows_at_once() -> Result {
     let stood_still = stands_still_for(true).await?;
     assert!(stood_still < SLOW * 2 + Duration::from_secs(1), "{stood_still:?}");
+    Ok(())
+}
+
+/// A client whose claim waits behind another client's, and the claim.
+async fn waits_behind(
+    store: &Store,
+    watched: &Arc<Watched>,
+) -> Result<(Guard, tokio::task::JoinHandle<Result<Guard>>, ClaimId)> {
+    let ours =
+        attach(Arc::new(Layered::new(Arc::new(store.clone()), watched.clone())), Options::new().ttl(TTL))?;
+    let held = store.attach(Options::new().ttl(TTL))?.mutex("m")?.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    let look = store.attach(Options::new().ttl(TTL))?;
+    let waiters = async || look.inspect("m").await.map_or(0, |line| line.waiters().count());
+    until("it waits", async || waiters().await == 1).await;
+    let id = look.inspect("m").await?.waiters().next().expect("it waits").id;
+    Ok((held, waits, id))
+}
+
+/// The master that granted it is gone, and the one that answers now has it waiting.
+#[tokio::test]
+async fn a_hold_that_the_store_has_waiting_is_lost_by_the_next_renewal_and_leaves() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let (theirs, waits, id) = waits_behind(&store, &watched).await?;
+    watched.tell_held(id, 1_000);
+    let ours = waits.await.expect("no panic")?;
+    assert_eq!(ours.state(), State::Held);
+    clock.pass(TTL / 3 + Duration::from_secs(1)).await;
+    assert_eq!((theirs.state(), ours.state()), (State::Held, State::Lost));
+    let line = store.attach(Options::new())?.inspect("m").await?;
+    assert_eq!((line.holders().count(), line.waiters().count()), (1, 0));
+    let error = ours.release().await.expect_err("it was lost");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    theirs.release().await.map(drop)
+}
+
+/// The store answers that it waits, and then grants it. The grant overtakes the answer.
+#[tokio::test]
+async fn a_hold_that_was_granted_during_a_renewal_outlives_the_renewals_answer() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let (theirs, waits, _) = waits_behind(&store, &watched).await?;
+    watched.is_slow.store(true, Ordering::SeqCst);
+    until("a renewal is under way", async || {
+        clock.pass(Duration::from_millis(100)).await;
+        watched.is_renewing.load(Ordering::SeqCst)
+    })
+    .await;
+    theirs.release().await?;
+    let ours = waits.await.expect("no panic")?;
+    assert!(watched.is_renewing.load(Ordering::SeqCst), "its answer comes later");
+    clock.pass(TTL * 2).await;
+    assert_eq!(ours.state(), State::Held);
+    ours.release().await.map(drop)
+}
+
+/// A hold stays where it is while its semaphore shrinks.
+#[tokio::test]
+async fn a_hold_of_a_shrunk_semaphore_is_no_claim_that_waits() -> Result {
+    let clock = Clock::manual();
+    let locks = Store::with_clock(&clock).attach(Options::new().ttl(TTL))?;
+    let semaphore = locks.semaphore("s", 3)?;
+    let (_one, holds) = (semaphore.acquire(1).await?, semaphore.acquire(2).await?);
+    semaphore.resize(1).await?;
+    clock.pass(TTL * 2).await;
+    assert_eq!(holds.state(), State::Held);
     Ok(())
 }
