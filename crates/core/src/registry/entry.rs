@@ -163,8 +163,13 @@ impl Entry {
     }
 
     /// Whether the store has ever said that it waits.
-    pub(crate) fn has_waited(&self) -> bool {
+    fn has_waited(&self) -> bool {
         self.since() != Moment::START
+    }
+
+    /// Whether a grant of it may come although it has left: it has waited, or may have waited when its user gave up.
+    pub(crate) fn may_be_granted(&self) -> bool {
+        self.has_waited() || self.how_to_leave() == Leave::Void
     }
 
     /// When it began to wait.

@@ -126,7 +126,7 @@ impl Table {
     pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Entry>> {
         self.stop_waiting(number);
         let entry = self.entries.remove(&number)?;
-        if entry.has_waited() {
+        if entry.may_be_granted() {
             self.departed.add(number, entry.claim.name.clone());
         }
         Some(entry)

@@ -33,6 +33,19 @@ fn a_grant_to_a_claim_that_has_waited_and_left_has_it_given_back_and_renews_noth
     assert_eq!(registry.wake_ups.take_early_renewal(), None);
 }
 
+/// Its join may have been answered after its caller had given up.
+#[test]
+fn a_grant_to_a_claim_whose_join_was_dropped_has_it_given_back_too() {
+    let (registry, entry) = entered();
+    let (name, id) = (entry.claim.name.clone(), entry.claim.id);
+    entry.ask();
+    entry.lose(Loss::Left);
+    registry.remove(id.number);
+    registry.held(id, grant(32));
+    assert!(!registry.strays.take_unknown());
+    assert_eq!(registry.strays.take(), [(name, id)]);
+}
+
 #[test]
 fn a_stray_that_nobody_remembers_is_left_to_a_renewal() {
     let (registry, _standing) = entered();
