@@ -68,6 +68,14 @@ struct Renewing {
 }
 
 impl Renewing {
+    /// Its renewal begins. What it was due for is no reason to renew it once more.
+    fn begin(&mut self) {
+        self.under_way = true;
+        if let Some(again) = &mut self.again {
+            again.at = Moment::NEVER; // the answer says when it is due again
+        }
+    }
+
     /// Schedules a retry after a pause that grows each time, and is shorter when little is left until `end`. If
     /// `end` has passed there is no hurry.
     fn ask_again(&mut self, now: Moment, end: Moment, options: &Options, session: &dyn Session) {
@@ -214,7 +222,7 @@ impl Keeper {
             if !(which(renewing) || needs_it()) {
                 continue;
             }
-            renewing.under_way = true;
+            renewing.begin();
             let (session, clock) = (self.session.clone(), self.clock.clone());
             let within = renewal_deadline(&self.options, &*session);
             self.start(async move {

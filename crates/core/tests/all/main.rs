@@ -14,6 +14,7 @@ mod layers;
 mod outages;
 mod releases;
 mod renewals;
+mod shards;
 mod strays;
 mod trouble;
 mod wakers;
