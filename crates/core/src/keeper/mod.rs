@@ -389,11 +389,20 @@ impl Keeper {
             self.see_through(entry, None);
         }
         let leaves = async {
-            while !self.leaving.is_empty() {
-                match self.tasks.join_next().await {
-                    Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
-                    Some(_) => {}
-                    None => break,
+            loop {
+                let strays = self.registry.strays.take(); // this client stops to renew, but others wait behind them
+                self.give_back(strays);
+                if self.leaving.is_empty() {
+                    break;
+                }
+                tokio::select! {
+                    done = self.tasks.join_next() => match done {
+                        Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
+                        Some(Ok(Done::Renewed { answer: Ok(renewal), .. })) => self.give_back(renewal.strays),
+                        Some(_) => {}
+                        None => break,
+                    },
+                    () = self.registry.wake_ups.nudged() => {}
                 }
             }
         };

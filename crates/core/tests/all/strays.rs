@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Backend, Claim, Grant, Layer, Layered, Patience, Renewal, Session, Shard, Signals, Sleep, attach,
+    Backend, Claim, Grant, Layer, Layered, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard,
+    Signals, Sleep, attach,
 };
 use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name, SessionId, Token, Weight};
 use tidelock_memory::{Clock, Store};
+use tokio::sync::Notify;
 
 use crate::condition::until;
 
@@ -29,6 +31,9 @@ struct Watched {
     signals: Mutex<Option<Arc<dyn Signals>>>,
     is_slow: AtomicBool,
     is_renewing: AtomicBool,
+    /// The name of a lock that cannot be given back until it is healed.
+    stuck: Mutex<Option<&'static str>>,
+    healed: Arc<Notify>,
 }
 
 impl Watched {
@@ -39,6 +44,8 @@ impl Watched {
             signals: Mutex::default(),
             is_slow: AtomicBool::new(false),
             is_renewing: AtomicBool::new(false),
+            stuck: Mutex::default(),
+            healed: Arc::default(),
         }
     }
 
@@ -62,6 +69,17 @@ impl Layer for Watched {
         let session = to.open(id, options, signals).await?;
         *self.session.lock().expect("no panic") = Some(session.clone());
         Ok(session)
+    }
+
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let is_stuck = *self.stuck.lock().expect("no panic") == Some(name.as_str());
+        let (to, name) = (to.clone(), name.clone());
+        Box::pin(async move {
+            if is_stuck {
+                self.healed.notified().await;
+            }
+            to.leave(&name, id, how).await
+        })
     }
 
     async fn renew(
@@ -204,4 +222,30 @@ async fn a_hold_of_a_shrunk_semaphore_is_no_claim_that_waits() -> Result {
     clock.pass(TTL * 2).await;
     assert_eq!(holds.state(), State::Held);
     Ok(())
+}
+
+#[tokio::test]
+async fn a_stray_that_is_granted_during_a_close_is_given_back() -> Result {
+    let store = Store::new();
+    let watched = Arc::new(Watched::new(&store));
+    let ours =
+        attach(Arc::new(Layered::new(Arc::new(store.clone()), watched.clone())), Options::new().ttl(TTL))?;
+    let holder = store.attach(Options::new().ttl(TTL))?;
+    let (kept, held) = (ours.mutex("kept")?.lock().await?, holder.mutex("m")?.lock().await?);
+    assert!(ours.mutex("m")?.lock_within(Duration::from_millis(50)).await?.is_none());
+    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
+    let id = ClaimId { session: kept.claim().session, number: kept.claim().number + 1 };
+    until("it has left", async || holder.inspect("m").await.is_ok_and(|line| line.claims.len() == 1)).await;
+    let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+    let place = session.join(&stray, Patience::Wait).await?; // the store has missed its leave
+    assert!(matches!(place, Place::Waiting { .. }), "{place:?}");
+    *watched.stuck.lock().expect("no panic") = Some("kept");
+    let closing = tokio::spawn(async move { ours.close_within(TTL * 2).await });
+    until("it is being closed", async || kept.state() == State::Lost).await;
+    held.release().await?;
+    until("the stray has left", async || holder.inspect("m").await.is_ok_and(|line| line.claims.is_empty()))
+        .await;
+    assert!(!closing.is_finished(), "its end takes all claims with it");
+    watched.healed.notify_waiters();
+    closing.await.expect("no panic")
 }
