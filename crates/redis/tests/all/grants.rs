@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use crate::site;
 
 const TTL: Duration = Duration::from_secs(3);
+const WITHIN: Duration = Duration::from_millis(200);
 
 /// A client that holds a lock, and one that waits for it.
 struct Missed {
@@ -70,5 +71,20 @@ async fn a_hold_by_a_grant_that_the_server_never_made_ends_with_the_next_renewal
     assert_eq!(missed.held.state(), State::Held);
     let nobody = async || missed.waiting().await.is_empty().then_some(());
     site::until("its claim has left", nobody).await;
+    missed.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_whose_grant_the_server_never_made_keeps_its_place_where_replicas_are_asked() {
+    let missed = Missed::new(Options::new().namespace("replicated-grants").replicas(1, WITHIN)).await;
+    let before = missed.waiting().await;
+    missed.publish_a_grant().await;
+    tokio::time::sleep(WITHIN * 3).await;
+    assert_eq!(missed.waiting().await, before, "it kept its place");
+    missed.waits.abort();
+    let began = std::time::Instant::now();
+    site::until("it has left", async || missed.waiting().await.is_empty().then_some(())).await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     missed.close().await;
 }
