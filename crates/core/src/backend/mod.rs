@@ -174,8 +174,8 @@ pub trait Signals: fmt::Debug + Send + Sync + 'static {
     /// This claim has been granted. If it has left before, it is a [`stray`](Signals::stray).
     fn held(&self, id: ClaimId, grant: Grant);
     /// This claim of the session stands in line, or holds, although it has left: a store that takes over from another
-    /// may not know that. Core gives it back at once if it remembers the claim's line; otherwise a renewal of all
-    /// lines finds it soon.
+    /// may not know that. Core gives it back at once if it remembers the claim's line. Otherwise a renewal finds it
+    /// soon, once it holds, if other claims of the session stand in its line or have left it lately.
     fn stray(&self, id: ClaimId);
     /// This claim, held or waiting, is no longer in line.
     fn gone(&self, id: ClaimId);

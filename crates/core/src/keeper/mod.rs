@@ -49,6 +49,8 @@ pub(crate) struct Keeper {
     /// When everything is to be renewed next, and when it was last.
     renew_at: Moment,
     renewed_at: Moment,
+    /// Until when renewals also ask about lines that claims have left lately: an unknown stray may stand there.
+    seeks_strays_until: Moment,
     /// Leaves that are not confirmed yet.
     leaving: BTreeMap<ClaimId, Name>,
     /// The alarm that woke the keeper, or the first one that will. A test that turns the clock by hand waits
@@ -116,8 +118,20 @@ impl Keeper {
         registry.wake_ups.keeper_renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
-        let renewed_at = asked;
-        Self { session, registry, clock, options, tasks, shards, renew_at, renewed_at, leaving, alarm }
+        let (renewed_at, seeks_strays_until) = (asked, Moment::START);
+        Self {
+            session,
+            registry,
+            clock,
+            options,
+            tasks,
+            shards,
+            renew_at,
+            renewed_at,
+            seeks_strays_until,
+            leaving,
+            alarm,
+        }
     }
 
     /// Runs until the other side of `requests` is gone or a close is requested.
@@ -165,6 +179,7 @@ impl Keeper {
         let strays = self.registry.strays.take();
         self.give_back(strays);
         if self.registry.strays.take_unknown() {
+            self.seeks_strays_until = now + ttl_of(&*self.session) / 3; // a renewal under way is no hindrance
             // A renewal asks about all claims, so there is a pause between two for the sake of strays.
             self.renew_at = self.renew_at.min(self.renewed_at + ttl_of(&*self.session) / 192).max(now);
         }
@@ -206,11 +221,14 @@ impl Keeper {
     fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
         let round = self.registry.begin_round();
         let mut by_shard = self.registry.claims_by_shard(|name| self.session.shard(name));
+        if self.clock.now() < self.seeks_strays_until {
+            self.registry.add_departed_lines(&mut by_shard, |name| self.session.shard(name));
+        }
         // A session that needs its own renewals is renewed with nobody in line too.
         by_shard.entry(Shard(0)).or_default();
         // A shard without claims has nothing to retry.
         self.shards.retain(|shard, renewing| renewing.under_way || by_shard.contains_key(shard));
-        for (shard, asked) in by_shard {
+        for (shard, mut asked) in by_shard {
             let renewing = self.shards.entry(shard).or_default();
             // The claim's deadline was learnt late, or it was in another shard when its renewal failed
             // and has moved here.
@@ -227,6 +245,7 @@ impl Keeper {
             let within = renewal_deadline(&self.options, &*session);
             self.start(async move {
                 let answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
+                asked.retain(|(_, ids)| !ids.is_empty());
                 Done::Renewed { shard, round, asked, answer }
             });
         }

@@ -1,6 +1,6 @@
 //! What a renewal asks about, and what its answer changes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -40,6 +40,15 @@ impl Registry {
             by_shard.entry(shard_of(&name)).or_default().push((name, ids));
         }
         by_shard
+    }
+
+    /// Adds the lines that claims have left lately, where strays may stand, and in which no claim is known to stand.
+    pub(crate) fn add_departed_lines(&self, to: &mut ClaimsByShard, shard_of: impl Fn(&Name) -> Shard) {
+        let lines: Vec<Name> = self.table.lock().departed.lines().cloned().collect();
+        let known: HashSet<Name> = to.values().flatten().map(|(name, _)| name.clone()).collect();
+        for name in lines.into_iter().filter(|name| !known.contains(name)) {
+            to.entry(shard_of(&name)).or_default().push((name, Vec::new()));
+        }
     }
 
     /// Takes in the answer to a renewal of these claims.

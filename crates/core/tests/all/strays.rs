@@ -88,7 +88,11 @@ impl Layer for Watched {
         shard: Shard,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
-        let renewal = to.renew(shard, standing).await;
+        let mut renewal = to.renew(shard, standing).await;
+        let is_asked = |name: &Name| standing.iter().any(|(asked, _)| asked == name);
+        if let Ok(renewal) = &mut renewal {
+            renewal.strays.retain(|(name, _)| is_asked(name)); // as on Redis
+        }
         if self.is_slow.load(Ordering::SeqCst) {
             self.is_renewing.store(true, Ordering::SeqCst);
             Sleep::until(&self.clock, self.clock.now() + SLOW).await;
@@ -152,6 +156,41 @@ async fn a_stray_that_is_granted_during_a_renewal_is_found_by_the_next_which_fol
     let stood_still = stands_still_for(true).await?;
     assert!(stood_still < SLOW * 2 + Duration::from_secs(1), "{stood_still:?}");
     Ok(())
+}
+
+/// So many claims have left since that this one is forgotten, but not its line.
+#[tokio::test]
+async fn a_stray_in_a_line_where_nobody_of_ours_stands_is_found_too() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let ours =
+        attach(Arc::new(Layered::new(Arc::new(store.clone()), watched.clone())), Options::new().ttl(TTL))?;
+    let (theirs, next) = (store.attach(Options::new().ttl(TTL))?, store.attach(Options::new().ttl(TTL))?);
+    let (other, held) = (ours.mutex("other")?.lock().await?, theirs.mutex("m")?.lock().await?);
+    let mutex = ours.mutex("m")?;
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    let standing = async |count| theirs.inspect("m").await.is_ok_and(|line| line.claims.len() == count);
+    until("it waits", async || standing(2).await).await;
+    waits.abort();
+    until("it has left", async || standing(1).await).await;
+    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
+    let id = ClaimId { session: other.claim().session, number: 1_000_001 };
+    let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+    session.join(&stray, Patience::Wait).await?;
+    let mutex = next.mutex("m")?;
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    until("a claim waits behind the stray", async || standing(3).await).await;
+    let began = watched.clock.now();
+    held.release().await?;
+    until("it is granted", async || {
+        clock.pass(Duration::from_millis(100)).await;
+        waits.is_finished()
+    })
+    .await;
+    let stood_still = watched.clock.now().since(began);
+    assert!(stood_still < Duration::from_secs(1), "{stood_still:?}");
+    waits.await.expect("no panic")?.release().await.map(drop)
 }
 
 /// A client whose claim waits behind another client's, and the claim.
