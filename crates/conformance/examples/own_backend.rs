@@ -255,17 +255,20 @@ impl Session for OwnSession {
             return Err(over());
         };
         let asked: Vec<ClaimId> = standing.iter().flat_map(|(_, ids)| ids).copied().collect();
-        let known: Vec<(Name, ClaimId)> = self.with(|kept| {
-            let mine = |id: &ClaimId| id.session == self.id;
-            let claims = kept
-                .world
-                .lines()
-                .flat_map(|((_, name), line)| line.claims.iter().map(|claim| (name.clone(), claim.id)));
-            claims.filter(|(_, id)| mine(id)).collect()
+        let known: Vec<(Name, ClaimId, bool)> = self.with(|kept| {
+            let lines = kept.world.lines();
+            let claims =
+                lines.flat_map(|((_, name), line)| line.claims.iter().map(move |claim| (name, claim)));
+            let mine = claims.filter(|(_, claim)| claim.id.session == self.id);
+            mine.map(|(name, claim)| (name.clone(), claim.id, claim.token.is_none())).collect()
         });
-        let gone = asked.iter().filter(|id| !known.iter().any(|(_, known)| known == *id)).copied().collect();
-        let strays = known.into_iter().filter(|(_, id)| !asked.contains(id)).collect();
-        Ok(Renewal { until: Moment::from_nanos(until), gone, unsure: Vec::new(), strays })
+        let stands = |id: &ClaimId| known.iter().any(|(_, known, _)| known == id);
+        let gone = asked.iter().filter(|id| !stands(id)).copied().collect();
+        let waits = |id: &ClaimId| known.iter().any(|(_, known, waits)| known == id && *waits);
+        let waiting = asked.iter().filter(|id| waits(id)).copied().collect();
+        let strays = known.iter().filter(|(_, id, _)| !asked.contains(id));
+        let strays = strays.map(|(name, id, _)| (name.clone(), *id)).collect();
+        Ok(Renewal { until: Moment::from_nanos(until), gone, unsure: Vec::new(), waiting, strays })
     }
 
     async fn line(&self, name: &Name) -> Result<Line> {

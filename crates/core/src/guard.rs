@@ -3,14 +3,15 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tracing::field::Empty;
 
 use crate::backend::{Clock, Grant};
-use crate::owned_claim::OwnedClaim;
+use crate::live_session::LiveSession;
+use crate::owned_claim::{self, OwnedClaim};
 use crate::registry::{Entry, Loss, next_listener};
 use crate::span::Span;
 use crate::{ClaimId, Error, ErrorKind, Name, Released, Result, Token, Weight};
@@ -86,9 +87,10 @@ impl Guard {
     /// How long the guard can still be trusted if no renewal succeeds. Zero once it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.owned.loss() {
+        let now = self.owned.live.clock.now();
+        match self.owned.loss_at(now) {
             Some(_) => Duration::ZERO,
-            None => self.owned.entry.until().since(self.owned.live.clock.now()),
+            None => self.owned.entry.until().since(now),
         }
     }
 
@@ -150,8 +152,8 @@ impl Guard {
     }
 
     fn until(&self, state: State) -> Until {
-        let clock = self.owned.live.clock.clone();
-        Until { entry: self.owned.entry.clone(), clock, state, listener: next_listener() }
+        let (entry, live) = (self.owned.entry.clone(), Arc::downgrade(&self.owned.live));
+        Until { entry, live, clock: self.owned.live.clock.clone(), state, listener: next_listener() }
     }
 
     /// Runs `work` until it is done or the guard is lost. When the guard is lost, `work` is dropped where it is.
@@ -306,6 +308,7 @@ impl fmt::Debug for Lost {
 #[must_use = "futures do nothing unless polled"]
 pub struct Until {
     entry: Arc<Entry>,
+    live: Weak<LiveSession>,
     clock: Arc<dyn Clock>,
     state: State,
     listener: u64,
@@ -314,12 +317,24 @@ pub struct Until {
 impl Future for Until {
     type Output = State;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<State> {
-        // The keeper may not have noticed yet that its time is over.
-        if self.entry.poll_changed(self.listener, cx).is_ready() || self.entry.until() <= self.clock.now() {
+        if self.entry.poll_changed(self.listener, cx).is_ready() || self.is_over() {
             return Poll::Ready(State::Lost);
         }
         let now = if self.entry.is_in_jeopardy() { State::Jeopardy } else { State::Held };
         if now == self.state { Poll::Ready(now) } else { Poll::Pending }
+    }
+}
+
+impl Until {
+    /// Whether its time is over, which the keeper may not have noticed yet. Then the claim is lost from here on: the
+    /// answer to a renewal may come later, and must not make it held again.
+    fn is_over(&self) -> bool {
+        let now = self.clock.now();
+        if now < self.entry.until() {
+            return false;
+        }
+        let live = self.live.upgrade(); // if there is none, the guard is gone too
+        live.is_none_or(|live| owned_claim::loss_at(&live, &self.entry, now).is_some())
     }
 }
 

@@ -245,15 +245,18 @@ impl OwnedClaim {
 
     /// Why it cannot be trusted any more, if so. A claim that is lost by the clock stays lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        self.lapse(self.live.clock.now());
-        self.entry.loss()
+        self.loss_at(self.live.clock.now())
+    }
+
+    pub(crate) fn loss_at(&self, now: Moment) -> Option<Loss> {
+        loss_at(&self.live, &self.entry, now)
     }
 
     /// Leaves, and waits for the store to confirm it.
     pub(crate) async fn release(&self) -> Result<()> {
         let lost = |loss: Loss| loss.error("the lock was lost before");
         let now = self.live.clock.now();
-        self.lapse(now);
+        self.loss_at(now);
         if self.entry.lose(Loss::Left).is_none() {
             return Err(lost(self.entry.loss().unwrap_or(Loss::NotInLine)));
         }
@@ -267,13 +270,6 @@ impl OwnedClaim {
         match left {
             Left::Held => Ok(()),
             Left::Waiting | Left::Absent => Err(lost(Loss::NotInLine)),
-        }
-    }
-
-    /// If the claim's time is over at `now`, it is lost and given back.
-    fn lapse(&self, now: Moment) {
-        if self.entry.until() <= now && self.entry.lose(self.entry.why_overdue(now)).is_some() {
-            drop(Leaving::start(&self.live, &self.entry));
         }
     }
 
@@ -327,6 +323,14 @@ impl Drop for OwnedClaim {
             None => {}
         }
     }
+}
+
+/// Why the claim cannot be trusted any more at `now`, if so. If its time is over, it is lost and given back.
+pub(crate) fn loss_at(live: &LiveSession, entry: &Arc<Entry>, now: Moment) -> Option<Loss> {
+    if entry.until() <= now && entry.lose(entry.why_overdue(now)).is_some() {
+        drop(Leaving::start(live, entry));
+    }
+    entry.loss()
 }
 
 /// Whether the store may have carried out the request.

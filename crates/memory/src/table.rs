@@ -127,10 +127,13 @@ impl Table {
         let now = self.now;
         self.leases.get_mut(&id).ok_or_else(Error::session_over)?.forget_void(now);
         let lease = self.lease(id)?;
-        let (mut gone, mut known) = (Vec::new(), BTreeSet::new());
+        let (mut gone, mut waiting, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
         for (name, claim) in standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name, id))) {
             match self.find(lease, name, claim.number) {
-                Some(_) => drop(known.insert(claim.number)),
+                Some((_, standing)) => {
+                    known.insert(claim.number);
+                    waiting.extend(standing.token.is_none().then_some(*claim));
+                }
                 None => gone.push(*claim),
             }
         }
@@ -140,7 +143,7 @@ impl Table {
             let number = *number;
             Some((name, ClaimId { session: id, number }))
         });
-        Ok(Renewal { until: lease.until, gone, unsure: Vec::new(), strays: strays.collect() })
+        Ok(Renewal { until: lease.until, gone, unsure: Vec::new(), waiting, strays: strays.collect() })
     }
 
     pub(crate) fn join(&mut self, claim: &Claim, patience: Patience) -> Result<Place> {

@@ -73,7 +73,7 @@ impl<'a> Renewing<'a> {
         (now, within): (Moment, Duration),
     ) -> Self {
         let until = now + calls.ttl;
-        let renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
+        let renewal = nothing(until);
         let (late, over, in_one_go) = (now + within / 8 * 5, now + within / 8 * 7, within / 8);
         Self { calls, fleet, clock, server, late, over, in_one_go, renewal }
     }
@@ -148,11 +148,12 @@ impl<'a> Renewing<'a> {
         pieces
     }
 
-    /// Looks for these pieces, notes the results, and counts the holders. Returns whether there was any reply.
+    /// Looks for these pieces, notes who is gone and who waits, and counts the holders. Returns whether there was any
+    /// reply.
     async fn look_for(&mut self, some: &[Piece], held: &mut [Option<(u64, u64)>]) -> bool {
         let command = |piece: &Piece| {
             let (name, claims) = &piece.stand;
-            self.calls.look(name, claims, if piece.is_all { "1" } else { "sum" })
+            self.calls.look(name, claims, if piece.is_all { "1" } else { "0" })
         };
         let asked = self.ask_each(some.iter().map(|piece| (&piece.stand.0, command(piece))).collect()).await;
         let cost = some.iter().map(Piece::cost).sum();
@@ -166,11 +167,15 @@ impl<'a> Renewing<'a> {
         for (piece, looked) in some.iter().zip(looked) {
             match looked.and_then(|reply| reply::compared(&reply, self.calls.session)) {
                 Ok(seen) => {
+                    if let Some((of_all, of_numbers)) = &mut held[piece.of] {
+                        let (count, numbers) = sum(&seen.held);
+                        (*of_all, *of_numbers) = (*of_all + count, *of_numbers + numbers);
+                    }
+                    let waits_not: HashSet<ClaimId> = seen.held.iter().chain(&seen.gone).copied().collect();
+                    let waiting = piece.stand.1.iter().filter(|id| !waits_not.contains(id));
+                    self.renewal.waiting.extend(waiting);
                     self.renewal.gone.extend(seen.gone);
                     self.stray(&piece.stand.0, seen.strays);
-                    if let Some((count, sum)) = &mut held[piece.of] {
-                        (*count, *sum) = (*count + seen.holding.0, *sum + seen.holding.1);
-                    }
                 }
                 Err(error) => {
                     self.unsure(&piece.stand, &error);
@@ -272,6 +277,11 @@ impl Piece {
     fn cost(&self) -> usize {
         self.stand.1.len() + SCRIPT
     }
+}
+
+/// A renewal of no claims. Of a session without claims the server keeps nothing.
+pub(crate) fn nothing(until: Moment) -> Renewal {
+    Renewal { until, gone: Vec::new(), unsure: Vec::new(), waiting: Vec::new(), strays: Vec::new() }
 }
 
 /// The count of these claims, and the sum of their numbers.

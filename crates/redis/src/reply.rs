@@ -101,9 +101,7 @@ pub(crate) fn seen(reply: &Value, session: SessionId) -> Result<Seen> {
 /// What a `look` of a renewal saw.
 #[derive(Debug)]
 pub(crate) struct Compared {
-    /// How many of the claims that were asked about hold, and the sum of their numbers; set if the look was to count
-    /// them and not to list them.
-    pub(crate) holding: (u64, u64),
+    pub(crate) held: Vec<ClaimId>,
     pub(crate) gone: Vec<ClaimId>,
     /// Held claims of the caller that the look did not ask about.
     pub(crate) strays: Vec<ClaimId>,
@@ -113,12 +111,10 @@ pub(crate) fn compared(reply: &Value, session: SessionId) -> Result<Compared> {
     let [_, _, _, Value::Array(held), Value::Array(gone), Value::Array(strays), ..] = parts(reply) else {
         return Err(strange(reply));
     };
-    let (count, sum) = match held[..] {
-        [Value::Int(count), Value::Int(sum)] => (count, sum),
-        _ => (0, 0),
-    };
     let ids = |some: &[Value]| some.iter().filter_map(|number| claim(number, session)).collect();
-    Ok(Compared { holding: (count.unsigned_abs(), sum.unsigned_abs()), gone: ids(gone), strays: ids(strays) })
+    // Behind each number comes the claim's token.
+    let held = held.chunks(2).filter_map(|pair| claim(pair.first()?, session)).collect();
+    Ok(Compared { held, gone: ids(gone), strays: ids(strays) })
 }
 
 /// A grant, from the numbers in the scripts' replies. Their tokens are the store's order.

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use crate::calls::Calls;
 use crate::fleet::Fleet;
 use crate::link::WhenDropped;
-use crate::renewing::{LOOKS, Renewing};
+use crate::renewing::{LOOKS, Renewing, nothing};
 use crate::seen_through::SeenThrough;
 use crate::server::Server;
 use crate::{inspection, reply, trouble};
@@ -139,12 +139,12 @@ impl Session for RedisSession {
         lock(&self.leaving).retain(|_, (_, surely_over)| *surely_over > now);
         let Some(server) = self.fleet.of_shard(shard) else {
             let gone = Error::new(ErrorKind::Unavailable, "the server of these locks has left the cluster");
-            return if standing.is_empty() { Ok(nothing()) } else { Err(gone) };
+            return if standing.is_empty() { Ok(nothing(Moment::START)) } else { Err(gone) };
         };
         server.commands.beat();
         server.look_around(!standing.is_empty());
         if standing.is_empty() {
-            return Ok(nothing());
+            return Ok(nothing(Moment::START));
         }
         let time = (now, self.renew_within);
         Renewing::new(&self.calls, &*self.fleet, &self.clock, &server, time).renew(standing).await
@@ -176,11 +176,6 @@ impl Session for RedisSession {
         }
         Ok(())
     }
-}
-
-/// The renewal of a session without claims, of which the server keeps nothing.
-fn nothing() -> Renewal {
-    Renewal { until: Moment::START, gone: vec![], unsure: vec![], strays: vec![] }
 }
 
 fn lock(leaving: &Leaving) -> MutexGuard<'_, HashMap<ClaimId, (Name, Moment)>> {

@@ -29,7 +29,13 @@ impl Layer for LostOnTheFirstFailure {
             Ok(renewal) => Ok(renewal),
             Err(_) => {
                 let gone = standing.iter().flat_map(|(_, ids)| ids).copied().collect();
-                Ok(Renewal { until: self.0.now() + to.ttl(), gone, unsure: Vec::new(), strays: Vec::new() })
+                Ok(Renewal {
+                    until: self.0.now() + to.ttl(),
+                    gone,
+                    unsure: Vec::new(),
+                    waiting: Vec::new(),
+                    strays: Vec::new(),
+                })
             }
         }
     }

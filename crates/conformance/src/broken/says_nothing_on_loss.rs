@@ -44,6 +44,12 @@ impl Layer for SaysNothingOnLoss {
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
         let _ = to.renew(shard, standing).await; // the answer is ignored
-        Ok(Renewal { until: Moment::NEVER, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() })
+        Ok(Renewal {
+            until: Moment::NEVER,
+            gone: Vec::new(),
+            unsure: Vec::new(),
+            waiting: Vec::new(),
+            strays: Vec::new(),
+        })
     }
 }

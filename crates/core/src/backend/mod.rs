@@ -57,6 +57,9 @@
 //! - Tokens of conflicting grants of a name grow, whatever happens to claims, lines, processes and the server.
 //! - A claim that a renewal does not report as gone or unsure is renewed. A claim that could not be asked about is
 //!   unsure. A claim is gone only if the store says so.
+//! - A renewal reports each claim that waits. Core may know the claim to hold, by a grant of another server that this
+//!   one does not know of; then the claim is lost. Without the report it would be renewed without end, beside the
+//!   holder that this server knows.
 //! - Repeating a request of the same claim is harmless: join reports where the claim stands, leave reports `Absent`.
 //!   Only core repeats a leave: if a backend did so after an unknown outcome, its own success would look like a loss.
 
@@ -171,8 +174,8 @@ pub trait Signals: fmt::Debug + Send + Sync + 'static {
     /// This claim has been granted. If it has left before, it is a [`stray`](Signals::stray).
     fn held(&self, id: ClaimId, grant: Grant);
     /// This claim of the session stands in line, or holds, although it has left: a store that takes over from another
-    /// may not know that. Core gives it back at once if it remembers the claim's line; otherwise a renewal of all
-    /// lines finds it soon.
+    /// may not know that. Core gives it back at once if it remembers the claim's line. Otherwise a renewal finds it
+    /// soon, once it holds, if other claims of the session stand in its line or have left it lately.
     fn stray(&self, id: ClaimId);
     /// This claim, held or waiting, is no longer in line.
     fn gone(&self, id: ClaimId);
@@ -276,6 +279,11 @@ pub struct Renewal {
     /// Claims about which this renewal learnt nothing, because the store failed at their name alone. Their old
     /// deadline stands.
     pub unsure: Vec<ClaimId>,
+    /// Those of the claims that core named that stand in line and do not hold. If core knew such a claim to hold before
+    /// it asked, the claim is lost: another server granted it, and this one does not know that. A claim that holds in
+    /// spite of a smaller semaphore is none of them. Leave this empty if each client finds out by itself, from the
+    /// line, which of its claims hold.
+    pub waiting: Vec<ClaimId>,
     /// Claims of this session that the store knows and core did not name.
     pub strays: Vec<(Name, ClaimId)>,
 }

@@ -52,6 +52,8 @@ pub(crate) struct Keeper {
     renewed_at: Moment,
     /// When the opening of the session was requested.
     opened_at: Moment,
+    /// Until when renewals also ask about lines that claims have left lately: an unknown stray may stand there.
+    seeks_strays_until: Moment,
     /// Leaves that are not confirmed yet.
     leaving: BTreeMap<ClaimId, Arc<Entry>>,
     /// The alarm that woke the keeper, or the first one that will. A test that turns the clock by hand waits
@@ -62,7 +64,7 @@ pub(crate) struct Keeper {
 
 /// The outcome of one of the keeper's tasks.
 enum Done {
-    Renewed { shard: Shard, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
+    Renewed { shard: Shard, round: u64, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
     Looked { name: Name, answer: Result<Sight> },
     Compared { answer: Result<Vec<ClaimId>> },
     Left(ClaimId),
@@ -83,7 +85,7 @@ impl Keeper {
         registry.wake_ups.keeper_renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
-        let (renewed_at, opened_at) = (asked, asked);
+        let (renewed_at, opened_at, seeks_strays_until) = (asked, asked, Moment::START);
         Self {
             session,
             registry,
@@ -94,6 +96,7 @@ impl Keeper {
             renew_at,
             renewed_at,
             opened_at,
+            seeks_strays_until,
             leaving,
             alarm,
         }
@@ -144,6 +147,7 @@ impl Keeper {
         let strays = self.registry.strays.take();
         self.give_back(strays);
         if self.registry.strays.take_unknown() {
+            self.seeks_strays_until = now + ttl_of(&*self.session) / 3; // a renewal under way is no hindrance
             // A renewal asks about all claims, so there is a pause between two for the sake of strays.
             self.renew_at = self.renew_at.min(self.renewed_at + ttl_of(&*self.session) / 192).max(now);
         }
@@ -183,12 +187,16 @@ impl Keeper {
 
     /// Renews the shards that `which` picks, except those with a renewal under way.
     fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
+        let round = self.registry.begin_round();
         let mut by_shard = self.registry.claims_by_shard(|name| self.session.shard(name));
+        if self.clock.now() < self.seeks_strays_until {
+            self.registry.add_departed_lines(&mut by_shard, |name| self.session.shard(name));
+        }
         // A session that needs its own renewals is renewed with nobody in line too.
         by_shard.entry(Shard(0)).or_default();
         // A shard without claims has nothing to retry.
         self.shards.retain(|shard, renewing| renewing.under_way || by_shard.contains_key(shard));
-        for (shard, asked) in by_shard {
+        for (shard, mut asked) in by_shard {
             let renewing = self.shards.entry(shard).or_default();
             // The claim's deadline was learnt late, or it was in another shard when its renewal failed
             // and has moved here.
@@ -200,12 +208,13 @@ impl Keeper {
             if !(which(renewing) || needs_it()) {
                 continue;
             }
-            renewing.under_way = true;
+            renewing.begin();
             let (session, clock) = (self.session.clone(), self.clock.clone());
             let within = renewal_deadline(&self.options, &*session);
             self.start(async move {
                 let answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
-                Done::Renewed { shard, asked, answer }
+                asked.retain(|(_, ids)| !ids.is_empty());
+                Done::Renewed { shard, round, asked, answer }
             });
         }
     }
@@ -266,7 +275,7 @@ impl Keeper {
     /// Takes in the outcome of a task. Returns whether that may have changed what is due.
     fn note(&mut self, done: Done) -> bool {
         match done {
-            Done::Renewed { shard, asked, answer } => self.renewed(shard, &asked, answer),
+            Done::Renewed { shard, round, asked, answer } => self.renewed(shard, round, &asked, answer),
             Done::Looked { answer: Err(error), .. } | Done::Compared { answer: Err(error) }
                 if error.kind() == ErrorKind::Lost =>
             {
@@ -289,7 +298,7 @@ impl Keeper {
         true
     }
 
-    fn renewed(&mut self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], answer: Result<Renewal>) {
+    fn renewed(&mut self, shard: Shard, round: u64, asked: &[(Name, Vec<ClaimId>)], answer: Result<Renewal>) {
         let now = self.clock.now();
         self.note_ttl(now);
         let renewing = self.shards.entry(shard).or_default();
@@ -312,6 +321,8 @@ impl Keeper {
                     renewing.ask_again(now, end(), &self.options, &*self.session);
                 }
                 let works_again = renewal.unsure.is_empty() && std::mem::take(&mut renewing.is_failing);
+                // First, so that the renewal does not extend them.
+                self.lose_unheld(&self.registry.held_before(round, &renewal.waiting));
                 self.registry.renewed(shard, asked, &renewal);
                 // Without claims perhaps nothing was sent.
                 if works_again && !asked.is_empty() {
@@ -338,7 +349,7 @@ impl Keeper {
     /// A claim that the store does not have as believed is lost. Whatever stands there instead is given back.
     fn lose_unheld(&mut self, claims: &[ClaimId]) {
         for entry in self.registry.find(claims.iter()) {
-            if entry.lose(Loss::NotInLine).is_some() {
+            if entry.lose(Loss::NotHeld).is_some() {
                 self.see_through(entry, None);
             }
         }
@@ -370,11 +381,20 @@ impl Keeper {
             self.see_through(entry, None);
         }
         let leaves = async {
-            while !self.leaving.is_empty() {
-                match self.tasks.join_next().await {
-                    Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
-                    Some(_) => {}
-                    None => break,
+            loop {
+                let strays = self.registry.strays.take(); // this client stops to renew, but others wait behind them
+                self.give_back(strays);
+                if self.leaving.is_empty() {
+                    break;
+                }
+                tokio::select! {
+                    done = self.tasks.join_next() => match done {
+                        Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
+                        Some(Ok(Done::Renewed { answer: Ok(renewal), .. })) => self.give_back(renewal.strays),
+                        Some(_) => {}
+                        None => break,
+                    },
+                    () = self.registry.wake_ups.nudged() => {}
                 }
             }
         };

@@ -16,6 +16,14 @@ pub(super) struct Renewing {
 }
 
 impl Renewing {
+    /// Its renewal begins. What it was due for is no reason to renew it once more.
+    pub(super) fn begin(&mut self) {
+        self.under_way = true;
+        if let Some(again) = &mut self.again {
+            again.at = Moment::NEVER; // the answer says when it is due again
+        }
+    }
+
     /// Schedules a retry after a pause that grows each time, and is shorter when little is left until `end`. If
     /// `end` has passed there is no hurry.
     pub(super) fn ask_again(&mut self, now: Moment, end: Moment, options: &Options, session: &dyn Session) {

@@ -2,24 +2,29 @@
 //!
 //! A store can grant such a claim all the same. Mostly its grant was on the way while it left. But a store that took
 //! over from another may not know that it has left: then it stands in everyone's way until it leaves again, and only
-//! this memory has the name of its line.
+//! this memory has the name of its line. If the claim itself is forgotten, its line may still be among the latest.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::Name;
 
-/// How many are remembered.
+/// How many claims are remembered, and how many lines. All these lines are asked about at once.
 const MOST: usize = 1024;
+const MOST_LINES: usize = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     names: HashMap<u64, Name>,
     /// Their numbers, the earliest first.
     order: VecDeque<u64>,
+    /// The lines, each with the claim that left it last; and the same by claim.
+    lines: HashMap<Name, u64>,
+    latest: BTreeMap<u64, Name>,
 }
 
 impl Departed {
     pub(super) fn add(&mut self, number: u64, name: Name) {
+        self.add_line(number, &name);
         if self.names.insert(number, name).is_some() {
             return;
         }
@@ -29,6 +34,23 @@ impl Departed {
         {
             self.names.remove(&earliest);
         }
+    }
+
+    fn add_line(&mut self, number: u64, name: &Name) {
+        if let Some(before) = self.lines.insert(name.clone(), number) {
+            self.latest.remove(&before);
+        }
+        self.latest.insert(number, name.clone());
+        if self.latest.len() > MOST_LINES
+            && let Some((_, earliest)) = self.latest.pop_first()
+        {
+            self.lines.remove(&earliest);
+        }
+    }
+
+    /// The lines that claims have left lately.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &Name> {
+        self.lines.keys()
     }
 
     /// The line that the claim has left.
@@ -54,5 +76,10 @@ mod tests {
         assert_eq!(departed.line_of(1), Some(name(1)));
         assert_eq!(departed.line_of(most), Some(name(most)));
         assert_eq!((departed.names.len(), departed.order.len()), (MOST, MOST));
+        assert_eq!((departed.lines.len(), departed.latest.len()), (MOST_LINES, MOST_LINES));
+        for number in most + 1..most * 2 {
+            departed.add(number, name(most));
+        }
+        assert_eq!(departed.lines().count(), MOST_LINES, "a busy line makes no other one forgotten");
     }
 }

@@ -44,7 +44,12 @@ pub(crate) struct Entry {
 enum Life {
     Joining(Option<Waker>),
     Waiting(Option<Waker>),
-    Held { grant: Grant, listeners: BTreeMap<u64, (Hears, Waker)> },
+    /// `round` is the last round of renewals that had begun when the grant came.
+    Held {
+        grant: Grant,
+        round: u64,
+        listeners: BTreeMap<u64, (Hears, Waker)>,
+    },
     Gone(Loss),
 }
 
@@ -180,8 +185,13 @@ impl Entry {
     }
 
     /// Whether the store has ever said that it waits.
-    pub(crate) fn has_waited(&self) -> bool {
+    fn has_waited(&self) -> bool {
         self.since() != Moment::START
+    }
+
+    /// Whether a grant of it may come although it has left: it has waited, or may have waited when its user gave up.
+    pub(crate) fn may_be_granted(&self) -> bool {
+        self.has_waited() || self.how_to_leave() == Leave::Void
     }
 
     /// When it began to wait.
@@ -247,8 +257,9 @@ impl Entry {
         }
     }
 
-    /// It has its turn, and may be held until `latest`. Returns why it is gone, if it is.
-    pub(crate) fn hold(&self, grant: Grant, latest: Moment) -> Option<Loss> {
+    /// It has its turn, and may be held until `latest`. The grant came before the renewals of all rounds after this
+    /// one were sent. Returns why it is gone, if it is.
+    pub(crate) fn hold(&self, grant: Grant, latest: Moment, round: u64) -> Option<Loss> {
         let mut life = self.life.lock();
         if seeded!("a_late_grant_revives") && matches!(&*life, Life::Gone(_)) {
             *life = Life::Waiting(None);
@@ -259,12 +270,17 @@ impl Entry {
             Life::Gone(loss) => return Some(*loss),
         };
         self.latest.store(latest.as_nanos(), Ordering::Release);
-        *life = Life::Held { grant, listeners: BTreeMap::new() };
+        *life = Life::Held { grant, round, listeners: BTreeMap::new() };
         drop(life); // a waker may run anything
         if !seeded!("a_grant_wakes_nobody") {
             waker.into_iter().for_each(shield::wake);
         }
         None
+    }
+
+    /// Whether it holds, and was known to hold before the renewals of this round were sent.
+    pub(crate) fn held_before(&self, round: u64) -> bool {
+        matches!(&*self.life.lock(), Life::Held { round: granted, .. } if *granted < round)
     }
 
     /// It is over. Returns what it was before, unless it was over already.

@@ -9,6 +9,8 @@ pub(crate) enum Loss {
     Left,
     /// The store does not know it any more.
     NotInLine,
+    /// It does not hold in the store, or not by the grant that its user was told of.
+    NotHeld,
     /// No renewal reached the store in time.
     Deadline,
     /// It was held for longer than `max_hold`.
@@ -27,6 +29,7 @@ impl Loss {
             Self::NotInLine => {
                 "the store no longer has it: it was evicted, its lease ended there, or the server lost its data"
             }
+            Self::NotHeld => "the store that answers now does not have its grant, as after a failover",
             Self::Deadline => "no renewal reached the store before its lease could end there",
             Self::MaxHold => "it was held for longer than max_hold allows",
             Self::SessionOver => "the store ended the session it belonged to",

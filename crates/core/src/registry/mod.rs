@@ -47,6 +47,8 @@ pub(crate) struct Registry {
     warn_after: Duration,
     table: Mutex<Table>,
     kept_until: Mutex<BTreeMap<Shard, Moment>>,
+    /// How many rounds of renewals have begun.
+    rounds: std::sync::atomic::AtomicU64,
     next_number: AtomicU64,
     /// Whether it is being closed, and whether it has ended.
     closing: AtomicBool,
@@ -70,6 +72,7 @@ impl Registry {
             warn_after: options.warn_after,
             table: Mutex::new(Table::default()),
             kept_until: Mutex::new(BTreeMap::new()),
+            rounds: std::sync::atomic::AtomicU64::new(0),
             next_number: AtomicU64::new(1),
             closing: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -190,7 +193,7 @@ impl Registry {
     /// A claim is held, by the answer to its join, a push or a look. Returns why not, if it is gone.
     pub(crate) fn hold(&self, entry: &Entry, grant: Grant) -> Option<Loss> {
         let latest = self.max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
-        let loss = entry.hold(grant, latest);
+        let loss = entry.hold(grant, latest, self.rounds.load(Ordering::Acquire));
         if !seeded!("a_hold_nudges_nobody") {
             self.wake_keeper_for(entry);
         }

@@ -1,7 +1,8 @@
 //! What a renewal asks about, and what its answer changes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Registry;
 use super::entry::{Entry, Stage};
@@ -18,6 +19,11 @@ pub(crate) struct Standing<'a> {
 }
 
 impl Registry {
+    /// A round of renewals is about to be sent. Returns its number.
+    pub(crate) fn begin_round(&self) -> u64 {
+        self.rounds.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
     /// All claims that are known to stand in the store, by the shard that each name is in at the moment. The claims
     /// whose time ends first come first. A store that cannot renew all of them in time leaves the rest for the next
     /// round, and by then a name that it fails at each time has come to the front.
@@ -40,6 +46,15 @@ impl Registry {
             by_shard.entry(shard_of(&name)).or_default().push((name, ids));
         }
         by_shard
+    }
+
+    /// Adds the lines that claims have left lately, where strays may stand, and in which no claim is known to stand.
+    pub(crate) fn add_departed_lines(&self, to: &mut ClaimsByShard, shard_of: impl Fn(&Name) -> Shard) {
+        let lines: Vec<Name> = self.table.lock().departed.lines().cloned().collect();
+        let known: HashSet<Name> = to.values().flatten().map(|(name, _)| name.clone()).collect();
+        for name in lines.into_iter().filter(|name| !known.contains(name)) {
+            to.entry(shard_of(&name)).or_default().push((name, Vec::new()));
+        }
     }
 
     /// Takes in the answer to a renewal of these claims.
@@ -69,6 +84,13 @@ impl Registry {
             self.wake_ups.next_check(until);
         }
         self.renewed.notify_waiters();
+    }
+
+    /// Those of these claims, which wait in the store, that were known to hold before the renewals of this round were
+    /// sent. The others may have been granted after the store answered.
+    pub(crate) fn held_before(&self, round: u64, waiting: &[ClaimId]) -> Vec<ClaimId> {
+        let held = self.find(waiting.iter()).into_iter().filter(|entry| entry.held_before(round));
+        held.map(|entry| entry.claim.id).collect()
     }
 
     /// Until when the last renewal of this shard keeps the claims in it.

@@ -119,17 +119,23 @@ impl Table {
     pub(super) fn clear(&mut self) -> Vec<Arc<Entry>> {
         self.waiting.clear();
         self.due.clear();
-        self.entries.drain().map(|(_, entry)| entry).collect()
+        let all: Vec<Arc<Entry>> = self.entries.drain().map(|(_, entry)| entry).collect();
+        all.iter().for_each(|entry| self.departs(entry));
+        all
     }
 
     /// Removes a claim.
     pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Entry>> {
         self.stop_waiting(number);
         let entry = self.entries.remove(&number)?;
-        if entry.has_waited() {
-            self.departed.add(number, entry.claim.name.clone());
-        }
+        self.departs(&entry);
         Some(entry)
+    }
+
+    fn departs(&mut self, entry: &Entry) {
+        if entry.may_be_granted() {
+            self.departed.add(entry.claim.id.number, entry.claim.name.clone());
+        }
     }
 
     /// A claim no longer waits, because it is held or gone.

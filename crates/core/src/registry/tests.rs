@@ -33,6 +33,19 @@ fn a_grant_to_a_claim_that_has_waited_and_left_has_it_given_back_and_renews_noth
     assert_eq!(registry.wake_ups.take_early_renewal(), None);
 }
 
+/// Its join may have been answered after its caller had given up.
+#[test]
+fn a_grant_to_a_claim_whose_join_was_dropped_has_it_given_back_too() {
+    let (registry, entry) = entered();
+    let (name, id) = (entry.claim.name.clone(), entry.claim.id);
+    entry.ask();
+    entry.lose(Loss::Left);
+    registry.remove(id.number);
+    registry.held(id, grant(32));
+    assert!(!registry.strays.take_unknown());
+    assert_eq!(registry.strays.take(), [(name, id)]);
+}
+
 #[test]
 fn a_stray_that_nobody_remembers_is_left_to_a_renewal() {
     let (registry, _standing) = entered();
@@ -144,7 +157,8 @@ fn what_a_late_join_may_have_stand_anew_is_not_renewed() {
         registry.wait(&entry, Duration::from_secs(15));
         let asked = [(entry.claim.name.clone(), vec![entry.claim.id])];
         let until = registry.now() + Duration::from_secs(15);
-        let renewal = Renewal { until, gone: Vec::new(), unsure: Vec::new(), strays: Vec::new() };
+        let renewal =
+            Renewal { until, gone: Vec::new(), unsure: Vec::new(), waiting: Vec::new(), strays: Vec::new() };
         registry.renewed(Shard(0), &asked, &renewal);
         assert_eq!(registry.overdue(registry.now()).is_empty(), is_answered);
     }

@@ -127,6 +127,21 @@ async fn a_guard_whose_time_is_over_is_not_called_held() -> Done {
     stage.locks.close().await
 }
 
+/// A renewal's answer may come later, and must not make it held again.
+#[tokio::test]
+async fn a_guard_that_is_called_lost_is_lost_for_everyone() -> Done {
+    for asks in [Guard::held, Guard::jeopardy] {
+        let stage = Stage::new().await?;
+        let guard = stage.locks.mutex("m")?.lock().await?;
+        stage.clock.advance(TTL * 2);
+        let (asked, lost) = (asks(&guard), guard.lost());
+        assert_eq!(now(asked), Poll::Ready(State::Lost));
+        assert_eq!(now(lost), Poll::Ready(()));
+        stage.locks.close().await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn jeopardy_wakes_nobody_who_waits_for_the_loss() -> Done {
     let stage = Stage::new().await?;

@@ -19,7 +19,13 @@ impl Layer for KeepsOnlyClaims {
         standing: &[(Name, Vec<ClaimId>)],
     ) -> tidelock_core::Result<Renewal> {
         match standing {
-            [] => Ok(Renewal { until: Moment::START, gone: vec![], unsure: vec![], strays: vec![] }),
+            [] => Ok(Renewal {
+                until: Moment::START,
+                gone: vec![],
+                unsure: vec![],
+                waiting: vec![],
+                strays: vec![],
+            }),
             standing => to.renew(shard, standing).await,
         }
     }

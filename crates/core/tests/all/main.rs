@@ -18,6 +18,7 @@ mod outages;
 mod pass_through;
 mod releases;
 mod renewals;
+mod shards;
 mod strays;
 mod trouble;
 mod wakers;

@@ -6,10 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Claim, Layer, Patience, Renewal, Session, Shard, Signals, Sleep};
+use tidelock_core::backend::{
+    Backend, Claim, Grant, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Signals,
+    Sleep,
+};
 use tidelock_core::prelude::*;
-use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
+use tidelock_core::{ClaimId, ErrorKind, Kind, Name, SessionId, Token, Weight};
 use tidelock_memory::{Clock, Store};
+use tokio::sync::Notify;
 
 use crate::condition::until;
 use crate::layered::attach;
@@ -26,8 +30,32 @@ const SLOW: Duration = Duration::from_millis(1_500);
 struct Watched {
     clock: Arc<dyn tidelock_core::backend::Clock>,
     session: Mutex<Option<Arc<dyn Session>>>,
+    signals: Mutex<Option<Arc<dyn Signals>>>,
     is_slow: AtomicBool,
     is_renewing: AtomicBool,
+    /// The name of a lock that cannot be given back until it is healed.
+    stuck: Mutex<Option<&'static str>>,
+    healed: Arc<Notify>,
+}
+
+impl Watched {
+    fn new(store: &Store) -> Self {
+        Self {
+            clock: Backend::clock(store),
+            session: Mutex::default(),
+            signals: Mutex::default(),
+            is_slow: AtomicBool::new(false),
+            is_renewing: AtomicBool::new(false),
+            stuck: Mutex::default(),
+            healed: Arc::default(),
+        }
+    }
+
+    /// Tells the client that a claim is granted, which may be news to the store.
+    fn tell_held(&self, id: ClaimId, token: u64) {
+        let grant = Grant { token: Token::from_order(token).expect("small"), capacity: Weight::ONE };
+        self.signals.lock().expect("no panic").as_ref().expect("it is open").held(id, grant);
+    }
 }
 
 #[async_trait]
@@ -39,9 +67,21 @@ impl Layer for Watched {
         options: &Options,
         signals: Arc<dyn Signals>,
     ) -> Result<Arc<dyn Session>> {
+        *self.signals.lock().expect("no panic") = Some(signals.clone());
         let session = to.open(id, options, signals).await?;
         *self.session.lock().expect("no panic") = Some(session.clone());
         Ok(session)
+    }
+
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let is_stuck = *self.stuck.lock().expect("no panic") == Some(name.as_str());
+        let (to, name) = (to.clone(), name.clone());
+        Box::pin(async move {
+            if is_stuck {
+                self.healed.notified().await;
+            }
+            to.leave(&name, id, how).await
+        })
     }
 
     async fn renew(
@@ -50,7 +90,11 @@ impl Layer for Watched {
         shard: Shard,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
-        let renewal = to.renew(shard, standing).await;
+        let mut renewal = to.renew(shard, standing).await;
+        let is_asked = |name: &Name| standing.iter().any(|(asked, _)| asked == name);
+        if let Ok(renewal) = &mut renewal {
+            renewal.strays.retain(|(name, _)| is_asked(name)); // as on Redis
+        }
         if self.is_slow.load(Ordering::SeqCst) {
             self.is_renewing.store(true, Ordering::SeqCst);
             Sleep::until(&self.clock, self.clock.now() + SLOW).await;
@@ -64,12 +108,8 @@ impl Layer for Watched {
 async fn stands_still_for(is_renewing: bool) -> Result<Duration> {
     let clock = Clock::manual();
     let store = Store::with_clock(&clock);
-    let watched = Arc::new(Watched {
-        clock: Backend::clock(&store),
-        session: Mutex::default(),
-        is_slow: AtomicBool::new(is_renewing),
-        is_renewing: AtomicBool::new(false),
-    });
+    let watched = Arc::new(Watched::new(&store));
+    watched.is_slow.store(is_renewing, Ordering::SeqCst);
     let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
     let holder = store.attach(Options::new().ttl(TTL))?;
     let other = ours.mutex("other")?.lock().await?;
@@ -115,4 +155,132 @@ async fn a_stray_that_is_granted_during_a_renewal_is_found_by_the_next_which_fol
     let stood_still = stands_still_for(true).await?;
     assert!(stood_still < SLOW * 2 + Duration::from_secs(1), "{stood_still:?}");
     Ok(())
+}
+
+/// So many claims have left since that this one is forgotten, but not its line.
+#[tokio::test]
+async fn a_stray_in_a_line_where_nobody_of_ours_stands_is_found_too() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
+    let (theirs, next) = (store.attach(Options::new().ttl(TTL))?, store.attach(Options::new().ttl(TTL))?);
+    let (other, held) = (ours.mutex("other")?.lock().await?, theirs.mutex("m")?.lock().await?);
+    let mutex = ours.mutex("m")?;
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    let standing = async |count| theirs.inspect("m").await.is_ok_and(|line| line.claims.len() == count);
+    until("it waits", async || standing(2).await).await;
+    waits.abort();
+    until("it has left", async || standing(1).await).await;
+    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
+    let id = ClaimId { session: other.claim().session, number: 1_000_001 };
+    let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+    session.join(&stray, Patience::Wait).await?;
+    let mutex = next.mutex("m")?;
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    until("a claim waits behind the stray", async || standing(3).await).await;
+    let began = watched.clock.now();
+    held.release().await?;
+    until("it is granted", async || {
+        clock.pass(Duration::from_millis(100)).await;
+        waits.is_finished()
+    })
+    .await;
+    let stood_still = watched.clock.now().since(began);
+    assert!(stood_still < Duration::from_secs(1), "{stood_still:?}");
+    waits.await.expect("no panic")?.release().await.map(drop)
+}
+
+/// A client whose claim waits behind another client's, and the claim.
+async fn waits_behind(
+    store: &Store,
+    watched: &Arc<Watched>,
+) -> Result<(Guard, tokio::task::JoinHandle<Result<Guard>>, ClaimId)> {
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
+    let held = store.attach(Options::new().ttl(TTL))?.mutex("m")?.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    let look = store.attach(Options::new().ttl(TTL))?;
+    let waiters = async || look.inspect("m").await.map_or(0, |line| line.waiters().count());
+    until("it waits", async || waiters().await == 1).await;
+    let id = look.inspect("m").await?.waiters().next().expect("it waits").id;
+    Ok((held, waits, id))
+}
+
+/// The master that granted it is gone, and the one that answers now has it waiting.
+#[tokio::test]
+async fn a_hold_that_the_store_has_waiting_is_lost_by_the_next_renewal_and_leaves() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let (theirs, waits, id) = waits_behind(&store, &watched).await?;
+    watched.tell_held(id, 1_000);
+    let ours = waits.await.expect("no panic")?;
+    assert_eq!(ours.state(), State::Held);
+    clock.pass(TTL / 3 + Duration::from_secs(1)).await;
+    assert_eq!((theirs.state(), ours.state()), (State::Held, State::Lost));
+    let line = store.attach(Options::new())?.inspect("m").await?;
+    assert_eq!((line.holders().count(), line.waiters().count()), (1, 0));
+    let error = ours.release().await.expect_err("it was lost");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    theirs.release().await.map(drop)
+}
+
+/// The store answers that it waits, and then grants it. The grant overtakes the answer.
+#[tokio::test]
+async fn a_hold_that_was_granted_during_a_renewal_outlives_the_renewals_answer() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let (theirs, waits, _) = waits_behind(&store, &watched).await?;
+    watched.is_slow.store(true, Ordering::SeqCst);
+    until("a renewal is under way", async || {
+        clock.pass(Duration::from_millis(100)).await;
+        watched.is_renewing.load(Ordering::SeqCst)
+    })
+    .await;
+    theirs.release().await?;
+    let ours = waits.await.expect("no panic")?;
+    assert!(watched.is_renewing.load(Ordering::SeqCst), "its answer comes later");
+    clock.pass(TTL * 2).await;
+    assert_eq!(ours.state(), State::Held);
+    ours.release().await.map(drop)
+}
+
+/// A hold stays where it is while its semaphore shrinks.
+#[tokio::test]
+async fn a_hold_of_a_shrunk_semaphore_is_no_claim_that_waits() -> Result {
+    let clock = Clock::manual();
+    let locks = Store::with_clock(&clock).attach(Options::new().ttl(TTL))?;
+    let semaphore = locks.semaphore("s", 3)?;
+    let (_one, holds) = (semaphore.acquire(1).await?, semaphore.acquire(2).await?);
+    semaphore.resize(1).await?;
+    clock.pass(TTL * 2).await;
+    assert_eq!(holds.state(), State::Held);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stray_that_is_granted_during_a_close_is_given_back() -> Result {
+    let store = Store::new();
+    let watched = Arc::new(Watched::new(&store));
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
+    let holder = store.attach(Options::new().ttl(TTL))?;
+    let (kept, held) = (ours.mutex("kept")?.lock().await?, holder.mutex("m")?.lock().await?);
+    assert!(ours.mutex("m")?.lock_within(Duration::from_millis(50)).await?.is_none());
+    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
+    let id = ClaimId { session: kept.claim().session, number: kept.claim().number + 1 };
+    until("it has left", async || holder.inspect("m").await.is_ok_and(|line| line.claims.len() == 1)).await;
+    let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+    let place = session.join(&stray, Patience::Wait).await?; // the store has missed its leave
+    assert!(matches!(place, Place::Waiting { .. }), "{place:?}");
+    *watched.stuck.lock().expect("no panic") = Some("kept");
+    let closing = tokio::spawn(async move { ours.close_within(TTL * 2).await });
+    until("it is being closed", async || kept.state() == State::Lost).await;
+    held.release().await?;
+    until("the stray has left", async || holder.inspect("m").await.is_ok_and(|line| line.claims.is_empty()))
+        .await;
+    assert!(!closing.is_finished(), "its end takes all claims with it");
+    watched.healed.notify_waiters();
+    closing.await.expect("no panic")
 }

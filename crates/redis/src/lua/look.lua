@@ -5,11 +5,9 @@
 -- `strays` is one of these:
 --   0              do not look for strays
 --   1              look for strays
---   "sum"          do not look for strays; the held are only counted: {how many, the sum of their numbers}
---   "COUNT SUM"    look for strays; the held are only counted. The caller asked about COUNT holders in other looks,
---                  with that sum of numbers; the strays may include those holders.
-local ttl, strays = tonumber(ARGV[2]), ARGV[3] ~= '0' and ARGV[3] ~= 'sum'
-local counts = ARGV[3] ~= '0' and ARGV[3] ~= '1'
+--   "COUNT SUM"    look for strays. The caller asked about COUNT holders in other looks, with that sum of numbers; the
+--                  strays may include those holders.
+local ttl, strays = tonumber(ARGV[2]), ARGV[3] ~= '0'
 
 at.must = true -- a look must not be refused
 read()
@@ -68,10 +66,8 @@ local function look(from, to)
     local number = tonumber(ARGV[from + i - 1])
     if entry then
       held_count, held_sum = held_count + 1, held_sum + number
-      if not counts then
-        are_held[#are_held + 1] = number
-        are_held[#are_held + 1] = tonumber(string.match(entry, '^%d+ (%d+)'))
-      end
+      are_held[#are_held + 1] = number
+      are_held[#are_held + 1] = tonumber(string.match(entry, '^%d+ (%d+)'))
     elseif not waits(claims[i]) then
       are_gone[#are_gone + 1] = number
     end
@@ -122,8 +118,5 @@ end
 
 if strays then
   find_strays()
-end
-if counts then
-  are_held = { held_count, held_sum }
 end
 return { is_in_use and 1 or 0, soon, size, are_held, are_gone, are_strays, own }

@@ -32,6 +32,8 @@ pub(crate) struct Ask {
 struct Known {
     name: Name,
     stage: Stage,
+    /// The last grant that counted. Core knows the claim to hold, also while replicas are asked about a newer grant.
+    counted: Option<Grant>,
 }
 
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub(super) enum Worth {
     All,
     /// The outcome comes later: to core, or here to a join without patience.
     Later(oneshot::Receiver<Result<()>>),
+    /// It is older than the one that counts or that replicas are asked about: a master that is no more granted it.
+    Older,
     /// Its claim is leaving.
     Nothing,
     /// Its claim has left.
@@ -69,8 +73,7 @@ impl Gate {
     /// could arrive after it.
     pub(super) fn enter(&self, id: ClaimId, name: &Name) -> bool {
         let mut known = self.known();
-        let known =
-            known.entry(id.number).or_insert_with(|| Known { name: name.clone(), stage: Stage::NotGranted });
+        let known = known.entry(id.number).or_insert_with(|| Known::new(name));
         !matches!(known.stage, Stage::Leaving)
     }
 
@@ -93,18 +96,21 @@ impl Gate {
             Stage::Counts(counts) if counts.token == grant.token => return Worth::All,
             Stage::Leaving => return Worth::Nothing,
             Stage::Asked(asked, first) if asked.token == grant.token => *first = joiner.or(first.take()),
+            Stage::Asked(newer, _) | Stage::Counts(newer) if newer.token > grant.token => {
+                return Worth::Older;
+            }
             Stage::Asked(_, first) => {
                 let joiner = joiner.or(first.take());
-                self.ask(id, known, grant, joiner);
+                self.ask(id, known, grant, (joiner, 0));
             }
-            Stage::NotGranted | Stage::Counts(_) => self.ask(id, known, grant, joiner),
+            Stage::NotGranted | Stage::Counts(_) => self.ask(id, known, grant, (joiner, 0)),
         }
         Worth::Later(outcome)
     }
 
-    fn ask(&self, id: ClaimId, known: &mut Known, grant: Grant, joiner: Option<Joiner>) {
+    fn ask(&self, id: ClaimId, known: &mut Known, grant: Grant, (joiner, failures): (Option<Joiner>, u32)) {
         known.stage = Stage::Asked(grant, joiner);
-        let ask = Ask { id, name: known.name.clone(), grant, failures: 0 };
+        let ask = Ask { id, name: known.name.clone(), grant, failures };
         let _ = self.asks.send(ask); // unless the session is closed
     }
 
@@ -118,7 +124,10 @@ impl Gate {
         let joiner = {
             let mut known = self.known();
             match known.get_mut(&ask.id.number).filter(|known| known.is_asked(ask.grant.token)) {
-                Some(known) => known.settle(Stage::Counts(ask.grant)),
+                Some(known) => {
+                    known.counted = Some(ask.grant);
+                    known.settle(Stage::Counts(ask.grant))
+                }
                 None => return, // it has left meanwhile
             }
         };
@@ -127,7 +136,30 @@ impl Gate {
         }
     }
 
-    /// Notes that the server no longer has the grant.
+    /// Notes that the server has the claim in line without this grant: it holds by the given one, or waits. The grant
+    /// was that of a master that is no more. Returns whether the claim has to leave.
+    pub(super) fn stands(&self, ask: &Ask, instead: Option<Grant>) -> bool {
+        let mut all = self.known();
+        let known = all.get_mut(&ask.id.number).filter(|known| known.is_asked(ask.grant.token));
+        let Some(known) = known else { return false };
+        match instead {
+            // Its join, which has no patience, brought a grant that is none.
+            _ if known.has_joiner() => return true,
+            Some(grant) if known.counted.is_some_and(|counted| counted.token == grant.token) => {
+                known.stage = Stage::Counts(grant);
+            }
+            Some(grant) => self.ask(ask.id, known, grant, (None, ask.failures + 1)),
+            None if known.counted.is_some() => return true, // its user believes to hold
+            None => {
+                known.stage = Stage::NotGranted;
+                drop(all);
+                self.core.look(&ask.name); // its grant may have come meanwhile, and passed for an older one
+            }
+        }
+        false
+    }
+
+    /// Notes that the server no longer has the claim.
     pub(super) fn is_gone(&self, ask: &Ask) {
         let is_ours = {
             let mut known = self.known();
@@ -153,6 +185,14 @@ impl Gate {
 }
 
 impl Known {
+    fn new(name: &Name) -> Self {
+        Self { name: name.clone(), stage: Stage::NotGranted, counted: None }
+    }
+
+    fn has_joiner(&self) -> bool {
+        matches!(self.stage, Stage::Asked(_, Some(_)))
+    }
+
     fn is_asked(&self, token: Token) -> bool {
         matches!(&self.stage, Stage::Asked(grant, _) if grant.token == token)
     }
@@ -198,7 +238,7 @@ impl Signals for Gate {
         match self.granted(id, grant, true) {
             Worth::All => self.core.held(id, grant),
             Worth::Unknown => self.core.stray(id),
-            Worth::Later(_) | Worth::Nothing => {}
+            Worth::Later(_) | Worth::Older | Worth::Nothing => {}
         }
     }
 
@@ -234,6 +274,8 @@ mod tests {
     struct Heard {
         held: Mutex<Vec<ClaimId>>,
         strays: Mutex<Vec<ClaimId>>,
+        gone: Mutex<Vec<ClaimId>>,
+        looks: Mutex<Vec<Name>>,
     }
 
     impl Signals for Heard {
@@ -245,25 +287,117 @@ mod tests {
             self.strays.lock().expect("no panic").push(id);
         }
 
-        fn gone(&self, _: ClaimId) {}
-        fn look(&self, _: &Name) {}
+        fn gone(&self, id: ClaimId) {
+            self.gone.lock().expect("no panic").push(id);
+        }
+
+        fn look(&self, name: &Name) {
+            self.looks.lock().expect("no panic").push(name.clone());
+        }
+
         fn look_everywhere(&self) {}
         fn over(&self) {}
     }
 
+    fn gate() -> (Arc<Gate>, UnboundedReceiver<Ask>, Arc<Heard>, ClaimId) {
+        let (core, session) = (Arc::new(Heard::default()), SessionId::from_bits(7));
+        let (gate, asks) = Gate::new(session, core.clone());
+        let id = ClaimId { session, number: 1 };
+        gate.enter(id, &Name::new("stock").expect("a name"));
+        (gate, asks, core, id)
+    }
+
+    fn grant(token: u64) -> Grant {
+        Grant { token: Token::from_u64(token).expect("a token"), capacity: Weight::ONE }
+    }
+
     #[test]
     fn a_grant_to_a_claim_that_has_left_is_no_hold_but_a_stray() {
-        let (core, session) = (Arc::new(Heard::default()), SessionId::from_bits(7));
-        let (gate, _asks) = Gate::new(session, core.clone());
-        let id = ClaimId { session, number: 1 };
-        let grant = Grant { token: Token::from_u64(32).expect("a token"), capacity: Weight::ONE };
+        let (gate, _asks, core, id) = gate();
         let strays = || core.strays.lock().expect("no panic").len();
-        gate.enter(id, &Name::new("stock").expect("a name"));
-        gate.held(id, grant);
+        gate.held(id, grant(32));
         assert_eq!(strays(), 0, "replicas are asked about it");
         gate.forget(id);
-        gate.held(id, grant);
+        gate.held(id, grant(32));
         assert_eq!(strays(), 1);
         assert!(core.held.lock().expect("no panic").is_empty(), "no replica has it");
+    }
+
+    /// A failover: what the old master sent is read after the new master's grant.
+    #[test]
+    fn an_older_grant_changes_nothing_about_a_newer_one() {
+        for counts in [true, false] {
+            let (gate, mut asks, core, id) = gate();
+            gate.held(id, grant(64));
+            let ask = asks.try_recv().expect("replicas are asked");
+            if counts {
+                gate.counts(&ask);
+            }
+            gate.held(id, grant(32));
+            assert!(matches!(gate.granted(id, grant(32), true), Worth::Older));
+            assert!(asks.try_recv().is_err(), "nobody is asked about the older one");
+            gate.counts(&ask);
+            assert_eq!(*core.held.lock().expect("no panic"), [id]);
+            assert!(matches!(gate.granted(id, grant(64), true), Worth::All));
+        }
+    }
+
+    #[test]
+    fn a_newer_grant_that_the_server_does_not_have_takes_no_hold_away() {
+        let (gate, mut asks, core, id) = gate();
+        gate.held(id, grant(64));
+        gate.counts(&asks.try_recv().expect("replicas are asked"));
+        gate.held(id, grant(96));
+        let ask = asks.try_recv().expect("replicas are asked");
+        assert!(!gate.stands(&ask, Some(grant(64))), "it holds as before");
+        assert!(matches!(gate.granted(id, grant(64), true), Worth::All));
+        assert!(core.gone.lock().expect("no panic").is_empty());
+    }
+
+    #[test]
+    fn a_claim_that_waits_in_spite_of_its_grant_keeps_its_place() {
+        let (gate, mut asks, core, id) = gate();
+        gate.held(id, grant(96));
+        let ask = asks.try_recv().expect("replicas are asked");
+        gate.held(id, grant(64)); // the true one, but of an earlier time
+        assert!(!gate.stands(&ask, None));
+        assert!(core.gone.lock().expect("no panic").is_empty());
+        assert_eq!(core.looks.lock().expect("no panic").len(), 1, "the true grant may have come meanwhile");
+        gate.held(id, grant(64));
+        gate.counts(&asks.try_recv().expect("replicas are asked"));
+        assert_eq!(*core.held.lock().expect("no panic"), [id]);
+    }
+
+    #[test]
+    fn the_grant_that_the_server_has_instead_is_asked_about() {
+        let (gate, mut asks, core, id) = gate();
+        gate.held(id, grant(96));
+        let ask = asks.try_recv().expect("replicas are asked");
+        assert!(!gate.stands(&ask, Some(grant(64))));
+        let instead = asks.try_recv().expect("replicas are asked");
+        assert_eq!((instead.grant.token, instead.failures), (grant(64).token, 1));
+        gate.counts(&instead);
+        assert_eq!(*core.held.lock().expect("no panic"), [id]);
+    }
+
+    #[test]
+    fn a_claim_that_waits_while_its_user_holds_has_to_leave() {
+        let (gate, mut asks, _, id) = gate();
+        gate.held(id, grant(32));
+        gate.counts(&asks.try_recv().expect("replicas are asked"));
+        gate.held(id, grant(64));
+        assert!(gate.stands(&asks.try_recv().expect("replicas are asked"), None));
+    }
+
+    #[test]
+    fn a_join_without_patience_is_told_that_its_grant_is_none() {
+        let (gate, mut asks, _, id) = gate();
+        let Worth::Later(mut outcome) = gate.granted(id, grant(32), false) else { panic!("too early") };
+        let ask = asks.try_recv().expect("replicas are asked");
+        assert!(gate.stands(&ask, None));
+        let mut refused = gate.begin_leaving(&ask).expect("it has not left");
+        assert!(!refused.has_patience());
+        refused.tell(Error::new(tidelock_core::ErrorKind::Unavailable, "none"));
+        assert!(outcome.try_recv().expect("it is told").is_err());
     }
 }

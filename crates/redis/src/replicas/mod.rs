@@ -58,13 +58,17 @@ impl ReplicatedSession {
         match self.gate.granted(claim.id, grant, patience == Patience::Wait) {
             Worth::All => Ok(place),
             // Core renews the claim from here on, and gets the outcome by a signal.
-            Worth::Later(_) if patience == Patience::Wait => {
+            Worth::Later(_) | Worth::Older if patience == Patience::Wait => {
                 Ok(Place::Waiting { until, look_in: self.inner.calls.ttl })
             }
             Worth::Later(outcome) => match outcome.await {
                 Ok(counts) => counts.map(|()| place),
                 Err(_) => Ok(Place::Gone),
             },
+            Worth::Older => {
+                drop(self.leave(&claim.name, claim.id, Leave::Void));
+                Ok(Place::Gone)
+            }
             Worth::Nothing | Worth::Unknown => {
                 drop(self.inner.leave(&claim.name, claim.id, Leave::Void)); // nothing else gives it back
                 Ok(Place::Gone)

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidelock_core::backend::{Leave, Moment, Session, Shard, Sleep, unharmed};
+use tidelock_core::backend::{Leave, Moment, Session, Shard, Sight, Sleep, unharmed};
 use tidelock_core::{Error, ErrorKind, Options, Replicas, Result};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
@@ -50,6 +50,8 @@ enum Done {
     Asked(Shard, Vec<Ask>, Result<Vec<Value>>),
     /// Asked through the fleet, which follows redirections, so the name's server is known now.
     Followed(Ask, Result<Value>),
+    /// The server does not have the grant, and was asked what it has instead.
+    Looked(Ask, Result<Sight>),
     Left,
 }
 
@@ -133,6 +135,8 @@ impl Rounds {
             }
             Done::Followed(ask, Ok(_)) => self.line_up(ask),
             Done::Followed(ask, Err(error)) => self.refuse(ask, Duration::ZERO, error),
+            Done::Looked(ask, Ok(sight)) => self.looked(ask, &sight),
+            Done::Looked(ask, Err(error)) => self.ask_again(ask, error),
             Done::Left => {}
         }
     }
@@ -162,7 +166,7 @@ impl Rounds {
             match reply {
                 Value::Int(1) if enough => self.gate.counts(&ask),
                 Value::Int(1) => self.refuse(ask, self.rest(shard), self.too_few(known)),
-                Value::Int(_) => self.gate.is_gone(&ask),
+                Value::Int(_) => self.look(ask),
                 reply => {
                     let strange = trouble::checked(reply, &place).map(|reply| trouble::strange(&reply));
                     self.ask_again(ask, strange.unwrap_or_else(|error| error));
@@ -181,6 +185,29 @@ impl Rounds {
         }
         let reply = self.session.fleet.ask(&ask.name, self.confirm(&ask), WhenDropped::Forget);
         self.tasks.spawn(async move { Done::Followed(ask, reply.await) });
+    }
+
+    /// Finds out what the server has instead of a grant.
+    fn look(&mut self, ask: Ask) {
+        let session = self.session.clone();
+        self.tasks.spawn(async move {
+            let sight = session.look(&ask.name, &[ask.id]).await;
+            Done::Looked(ask, sight)
+        });
+    }
+
+    fn looked(&mut self, ask: Ask, sight: &Sight) {
+        let elsewhere =
+            || Error::new(ErrorKind::Unavailable, "the grant was that of a server that is no more");
+        match sight.held.first() {
+            Some((_, grant)) if grant.token == ask.grant.token => self.ask_again(ask, elsewhere()),
+            None if !sight.gone.is_empty() => self.gate.is_gone(&ask),
+            held => {
+                if self.gate.stands(&ask, held.map(|(_, grant)| *grant)) {
+                    self.refuse(ask, Duration::ZERO, elsewhere());
+                }
+            }
+        }
     }
 
     /// Gives a grant back that does not count.

@@ -4,6 +4,7 @@
 
 mod connections;
 mod failovers;
+mod grants;
 mod late;
 mod lines;
 mod permissions;

@@ -170,6 +170,31 @@ async fn a_renewal_that_finds_everything_is_one_command_for_each_name() {
     );
 }
 
+/// Core may know them to hold, by a grant of a master that is no more.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_renewal_says_which_claims_wait() {
+    let [one, _] = callers().await;
+    for (text, last) in [("few", 5), ("a crowd", 2_500)] {
+        let name = name(text);
+        for number in 1..=last {
+            let seat = Claim::new(one.claim(number), name.clone(), Kind::Semaphore, weight(1), weight(2));
+            one.session.join(&seat, Patience::Wait).await.unwrap();
+        }
+        let standing = [(name.clone(), (1..=last).map(|number| one.claim(number)).collect())];
+        let mut renewal = one.session.renew(Shard(0), &standing).await.unwrap();
+        while !renewal.unsure.is_empty() {
+            renewal = one.session.renew(Shard(0), &standing).await.unwrap(); // it had no time for all of them
+        }
+        renewal.waiting.sort_unstable();
+        assert_eq!(renewal.waiting, (3..=last).map(|number| one.claim(number)).collect::<Vec<_>>());
+        assert_eq!((renewal.gone, renewal.strays), (vec![], vec![]));
+        for number in 1..=last {
+            one.session.leave(&name, one.claim(number), Leave::Done).await.unwrap();
+        }
+    }
+}
+
 /// A line of a mutex with claims of two clients in turn.
 struct Long<'a> {
     callers: &'a [Caller; 2],
