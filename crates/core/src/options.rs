@@ -41,7 +41,8 @@ pub struct Options {
     /// look takes at most a third of the ttl.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub command_deadline: Duration,
-    /// How long connecting may take. Default 5 s.
+    /// How long connecting may take. Default 5 s. A server that refuses the connection at once is not asked again: to
+    /// start while the store is down, attach instead of connecting.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub connect_deadline: Duration,
     /// The first pause before a retry. Each further pause is twice as long. Default 20 ms.

@@ -140,8 +140,9 @@ async fn renewals_are_not_said_to_succeed_while_nothing_is_renewed() -> Done {
     assert_eq!(held.state(), State::Lost);
     let warned = told_of("renewal failed, retrying");
     assert!(warned.iter().any(|line| line.contains("the dead store's")), "{warned:?}");
-    assert_eq!(told_of("succeed again lock.names=\"\""), Vec::<String>::new());
-    assert_eq!(told_of("succeed again locks="), Vec::<String>::new());
+    // The lines of another test, which runs beside this one, name its lock.
+    let told = told_of("renewals succeed again");
+    assert!(told.iter().all(|line| line.contains("kept through an outage")), "{told:?}");
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! Parses URLs: one server, sentinels, or a cluster.
-//!
-//! The library's error for a bad URL may quote the URL with its password, so that error is never passed on.
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
 use tidelock_core::{Error, ErrorKind, Result};
+
+use crate::server_url;
 
 /// Where the servers are.
 #[derive(Clone, Debug)]
@@ -91,11 +91,8 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Address> {
         return Err(wrong("a sentinel URL needs at least one sentinel: redis-sentinel://HOST:PORT#NAME"));
     };
     let server = server(&format!("{scheme}://{user}{first}/{database}"))?;
-    let one = |host: &&str| {
-        let info = format!("{scheme}://{login}{host}").into_connection_info();
-        info.map_err(|_| wrong(NO_URL))
-    };
-    let sentinels = hosts.iter().map(one).collect::<Result<_>>()?;
+    let sentinels = hosts.iter().map(|host| server_url::read(&format!("{scheme}://{login}{host}")));
+    let sentinels = sentinels.collect::<Result<_>>()?;
     Ok(Address::Sentinels { sentinels, master: master.to_owned(), server })
 }
 
@@ -109,14 +106,24 @@ fn sentinels_login(query: &str) -> Result<String> {
             _ => return Err(wrong("a sentinel URL takes only ?sentinel_user=USER&sentinel_pass=PASSWORD")),
         }
     }
-    Ok(password.map_or_else(String::new, |password| format!("{user}:{password}@")))
+    match password {
+        Some(password) => Ok(format!("{user}:{password}@")),
+        None if user.is_empty() => Ok(String::new()),
+        None => Err(wrong("a sentinel URL with ?sentinel_user=USER needs &sentinel_pass=PASSWORD too")),
+    }
 }
 
 /// `[USER[:PASSWORD]@]HOST:PORT,HOST:PORT`.
 #[cfg(feature = "cluster")]
 fn cluster(scheme: &str, rest: &str) -> Result<Address> {
     let (user, rest) = user(rest);
-    let hosts = hosts(rest.trim_end_matches('/'));
+    let (places, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if !matches!(rest, "" | "/" | "/0") {
+        return Err(wrong(
+            "a cluster URL ends with its nodes: redis-cluster://HOST:PORT,HOST:PORT; a cluster has only database 0",
+        ));
+    }
+    let hosts = hosts(places);
     let nodes = hosts.iter().map(|host| server(&format!("{scheme}://{user}{host}")));
     let nodes: Vec<_> = nodes.collect::<Result<_>>()?;
     match nodes.is_empty() {
@@ -140,19 +147,8 @@ fn hosts(places: &str) -> Vec<&str> {
 }
 
 fn server(url: &str) -> Result<ConnectionInfo> {
-    let feature = "TLS needs the feature `tls` of tidelock-redis";
-    let info = url.into_connection_info();
-    match info {
-        Ok(info) if !info.addr().is_supported() => Err(Error::new(ErrorKind::Unsupported, feature)),
-        Ok(info) => Ok(tuned(info)),
-        Err(_) if url.starts_with("rediss://") && !cfg!(feature = "tls") => {
-            Err(Error::new(ErrorKind::Unsupported, feature))
-        }
-        Err(_) => Err(wrong(NO_URL)),
-    }
+    server_url::read(url).map(tuned)
 }
-
-const NO_URL: &str = "this is not a Redis URL; use redis://USER:PASSWORD@HOST:PORT/DATABASE";
 
 fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidOption, what)
@@ -205,9 +201,16 @@ mod tests {
             "redis-sentinel://a:1",
             "redis-sentinel://#m",
             "redis-sentinel://a:1?password=secret#m",
+            "redis-sentinel://a:1?sentinel_user=secret#m",
+            "redis-sentinel://a:1,b:x#m",
+            "redis-sentinel://a:1/secret#m",
+            "redis-cluster://a:1,b:2/3",
+            "redis-cluster://a:1?db=3",
         ] {
             let error = Address::parse(url).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
+            let is_left_out = url.starts_with("redis-cluster") && !cfg!(feature = "cluster");
+            let kind = if is_left_out { ErrorKind::Unsupported } else { ErrorKind::InvalidOption };
+            assert_eq!(error.kind(), kind, "{url}");
             assert!(!format!("{error:?}").contains("secret"), "{error:?}");
         }
     }

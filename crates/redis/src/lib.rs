@@ -47,6 +47,7 @@ mod script;
 mod seen_through;
 mod sentinels;
 mod server;
+mod server_url;
 mod session;
 mod store;
 mod strangers;
@@ -66,5 +67,5 @@ pub use tidelock_core::*;
 /// # Errors
 /// When `url` is not a Redis URL, or the server there cannot serve: see [`Store::open`] and [`Store::connect`].
 pub async fn connect(url: &str) -> Result<Arc<dyn Locks>> {
-    Store::open(url)?.connect(Options::new()).await
+    Store::open(url).map_err(|error| error.during("connect"))?.connect(Options::new()).await
 }

@@ -31,7 +31,10 @@ pub(crate) async fn explain(error: Error, targets: Vec<Target>) -> Error {
     found.sort_unstable();
     match found.is_empty() {
         true => error,
-        false => Error::new(ErrorKind::Protocol, found.join("; ")).because(error),
+        false => {
+            let wrong = format!("{}; check the host and the port in the URL", found.join(", "));
+            Error::new(ErrorKind::Protocol, wrong).because(error)
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
 use tidelock_core::{Error, ErrorKind, Result};
 
+const REFUSED_LOGIN: &str =
+    "refused the user name or the password; check the URL, or what Store::credentials gives";
+
 /// Our error for an error of the library, with the place where it happened: `Redis at 127.0.0.1:6379`.
 pub(crate) fn from(error: RedisError, place: &str) -> Error {
     use redis::ErrorKind as Said;
@@ -17,7 +20,7 @@ pub(crate) fn from(error: RedisError, place: &str) -> Error {
     let (kind, message) = match error.kind() {
         Said::Server(kind) => said(kind, &code, &detail),
         Said::Extension => extension(&code, &detail),
-        Said::AuthenticationFailed => (ErrorKind::Denied, "refused the user name or the password".into()),
+        Said::AuthenticationFailed => (ErrorKind::Denied, REFUSED_LOGIN.into()),
         Said::Io => (ErrorKind::Unavailable, format!("cannot be reached: {error}")),
         Said::RESP3NotSupported => (ErrorKind::Unsupported, "is older than Redis 6.2".into()),
         Said::InvalidClientConfig => {
@@ -105,6 +108,11 @@ fn said(kind: ServerErrorKind, code: &str, detail: &str) -> (ErrorKind, String) 
         ServerErrorKind::ResponseError if detail.contains("max number of clients") => {
             (ErrorKind::Unavailable, format!("accepts no more connections (maxclients is reached): {detail}"))
         }
+        ServerErrorKind::ResponseError if detail.contains("DB index is out of range") => {
+            let wrong = "has no database of that number; choose a smaller one in the URL (redis://HOST:PORT/0), or \
+                         raise `databases` in its configuration";
+            (ErrorKind::InvalidOption, wrong.into())
+        }
         // A refused handshake, or a command that a script is not permitted to run.
         ServerErrorKind::ResponseError if is_denied(detail) => (ErrorKind::Denied, denied(detail)),
         _ => (ErrorKind::Protocol, format!("answered with an error: {code} {detail}")),
@@ -132,14 +140,20 @@ fn denied(detail: &str) -> String {
 
 fn extension(code: &str, detail: &str) -> (ErrorKind, String) {
     match code {
-        "NOAUTH" => (ErrorKind::Denied, "requires a password".into()),
-        "WRONGPASS" => (ErrorKind::Denied, "refused the user name or the password".into()),
+        "NOAUTH" => {
+            let wrong = "requires a password; give it in the URL (redis://:PASSWORD@HOST:PORT) or to Store::credentials";
+            (ErrorKind::Denied, wrong.into())
+        }
+        "WRONGPASS" => (ErrorKind::Denied, REFUSED_LOGIN.into()),
         "WRONGTYPE" => {
             let wrong =
                 "has a key of another type in place of this lock's: another program uses the namespace";
             (ErrorKind::Protocol, wrong.into())
         }
-        "OOM" => (ErrorKind::Unavailable, "has no memory left (maxmemory)".into()),
+        "OOM" => {
+            let wrong = "has no memory left (maxmemory); raise that limit, or delete other data";
+            (ErrorKind::Unavailable, wrong.into())
+        }
         "MISCONF" | "BUSY" | "NOREPLICAS" | "UNBLOCKED" => {
             (ErrorKind::Unavailable, format!("refuses writes now: {code} {detail}"))
         }
@@ -176,6 +190,25 @@ mod tests {
         }
         let type_error = checked(wrapped("WRONGTYPE Operation against a key"), "Redis at here").unwrap_err();
         assert!(type_error.to_string().contains("another type"), "{type_error}");
+    }
+
+    #[test]
+    fn what_the_user_can_change_is_told_with_what_to_do() {
+        for (error, kind, next) in [
+            ("-ERR DB index is out of range", ErrorKind::InvalidOption, "choose a smaller one"),
+            (
+                "-OOM command not allowed when used memory > 'maxmemory'.",
+                ErrorKind::Unavailable,
+                "raise that limit",
+            ),
+            ("-NOAUTH Authentication required.", ErrorKind::Denied, "give it in the URL"),
+            ("-WRONGPASS invalid username-password pair", ErrorKind::Denied, "check the URL"),
+        ] {
+            let said = redis::parse_redis_value(format!("{error}\r\n").as_bytes()).unwrap();
+            let told = checked(said, "Redis at here").unwrap_err();
+            assert_eq!(told.kind(), kind, "{told}");
+            assert!(told.to_string().contains(next), "{told}");
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidelock_core::{Error, Locks, Options, Result};
+use tidelock_core::backend::Backend;
+use tidelock_core::{Locks, Options, Result};
 
 use crate::scheme::Store;
 
@@ -43,18 +44,45 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Locks>> {
 ///
 /// # Cancel safety
 /// Dropping the future leaves no session and no connection.
-#[cfg_attr(not(any(feature = "memory", feature = "redis", feature = "zookeeper")), allow(unused_variables))]
 pub async fn connect_with(url: &str, options: Options) -> Result<Arc<dyn Locks>> {
-    let connected = match Store::of(url) {
-        #[cfg(feature = "memory")]
-        Ok(Store::Memory) => tidelock_memory::Store::open(url)?.connect(options).await,
-        #[cfg(feature = "redis")]
-        Ok(Store::Redis) => tidelock_redis::Store::open(url)?.connect(options).await,
-        #[cfg(feature = "zookeeper")]
-        Ok(Store::ZooKeeper) => tidelock_zookeeper::Store::open(url)?.connect(options).await,
-        #[allow(unreachable_patterns)] // with every backend built in there is no other
-        Ok(_) => unreachable!("a scheme whose feature is off is an error"),
+    let connected = match backend(url) {
+        Ok(backend) => tidelock_core::backend::connect(backend, options).await,
         Err(error) => Err(error),
     };
-    connected.map_err(|error: Error| error.during("connect"))
+    connected.map_err(|error| error.during("connect"))
+}
+
+/// Locks in the store at `url`, whose session is opened at first use: a program can start while the store is down.
+/// Nothing is sent now. An acquire tries to open the session for as long as one command may take
+/// ([`Options::command_deadline`]); after that it fails, and the next one tries again.
+///
+/// ```
+/// # fn main() -> tidelock::Result<()> {
+/// use tidelock::Options;
+///
+/// let locks = tidelock::attach_with("memory://shop", Options::new().label("checkout"))?;
+/// let mutex = locks.mutex("stock:42")?; // lock it when the store is there
+/// # drop(mutex); Ok(()) }
+/// ```
+///
+/// # Errors
+/// [`InvalidOption`](crate::ErrorKind::InvalidOption) and [`Unsupported`](crate::ErrorKind::Unsupported) as of
+/// [`connect_with`]. What is wrong with the server is told by the first request.
+pub fn attach_with(url: &str, options: Options) -> Result<Arc<dyn Locks>> {
+    let attached = backend(url).and_then(|backend| tidelock_core::backend::attach(backend, options));
+    attached.map_err(|error| error.during("connect"))
+}
+
+/// The backend that the URL names.
+fn backend(url: &str) -> Result<Arc<dyn Backend>> {
+    match Store::of(url)? {
+        #[cfg(feature = "memory")]
+        Store::Memory => Ok(Arc::new(tidelock_memory::Store::open(url)?)),
+        #[cfg(feature = "redis")]
+        Store::Redis => Ok(Arc::new(tidelock_redis::Store::open(url)?)),
+        #[cfg(feature = "zookeeper")]
+        Store::ZooKeeper => Ok(Arc::new(tidelock_zookeeper::Store::open(url)?)),
+        #[allow(unreachable_patterns)] // with every backend built in there is no other
+        _ => unreachable!("a scheme whose feature is off is an error"),
+    }
 }

@@ -16,7 +16,7 @@
 //! # Backends
 //!
 //! Each backend is a feature of this crate. [`connect`] chooses by the URL, so a program can take its store from its
-//! configuration:
+//! configuration. So does [`attach_with`], for a program that has to start while its store is down.
 //!
 //! | URL | feature | crate |
 //! |---|---|---|
@@ -44,7 +44,7 @@
 mod connect;
 mod scheme;
 
-pub use connect::{connect, connect_with};
+pub use connect::{attach_with, connect, connect_with};
 pub use tidelock_core::*;
 
 #[cfg(feature = "memory")]

@@ -56,7 +56,7 @@ impl Store {
     pub(crate) fn of(url: &str) -> Result<Self> {
         let name = url.split_once("://").map(|(name, _)| name);
         let Some(scheme) = SCHEMES.iter().find(|scheme| Some(scheme.name) == name) else {
-            return Err(unknown());
+            return Err(unknown(name.unwrap_or(url)));
         };
         if scheme.features.iter().all(|feature| feature.is_on) {
             Ok(scheme.store)
@@ -80,9 +80,19 @@ impl Scheme {
     }
 }
 
-fn unknown() -> Error {
+/// The error for a URL that begins like this. It repeats the beginning only if that can be the name of a scheme.
+fn unknown(name: &str) -> Error {
+    const LONGEST: usize = 20;
+    let is_scheme = |letter: char| letter.is_ascii_alphabetic() || letter == '+' || letter == '-';
     let known: Vec<_> = SCHEMES.iter().map(|scheme| format!("{}://", scheme.name)).collect();
-    let wrong = format!("unknown store: the URL has to begin with one of {}", known.join(", "));
+    let known = known.join(", ");
+    let wrong = match name {
+        "" => format!("the URL of the store is empty; it must begin with one of {known}"),
+        name if name.len() <= LONGEST && name.chars().all(is_scheme) => {
+            format!("unknown store {name:?}: the URL must begin with one of {known}")
+        }
+        _ => format!("unknown store: the URL must begin with one of {known}"),
+    };
     Error::new(ErrorKind::InvalidOption, wrong)
 }
 
@@ -99,6 +109,14 @@ mod tests {
             assert!(text.contains("memory://") && text.contains("zookeeper://"), "{text}");
             assert!(!text.contains("secret"), "{text}");
         }
+    }
+
+    #[test]
+    fn the_scheme_that_is_unknown_is_repeated_and_an_empty_url_is_called_empty() {
+        let said = |url: &str| Store::of(url).unwrap_err().to_string();
+        assert!(said("redsi://me:secret@host").starts_with("unknown store \"redsi\":"));
+        assert!(said("").starts_with("the URL of the store is empty"));
+        assert!(said("127.0.0.1:6379").starts_with("unknown store: "));
     }
 
     #[test]

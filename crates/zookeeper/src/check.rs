@@ -156,7 +156,9 @@ pub(crate) fn what_is_wrong(found: &[(String, Condition)]) -> Option<Error> {
 /// Describes the servers if none of them is a ZooKeeper.
 fn others(found: &[(String, Condition)]) -> Option<String> {
     let of = |(host, condition): &(String, Condition)| match condition {
-        Condition::Other(Some(what)) => Some(format!("{host} is {what}, not a ZooKeeper")),
+        Condition::Other(Some(what)) => {
+            Some(format!("{host} is {what}, not a ZooKeeper; check the URL's host and port"))
+        }
         Condition::Other(None) => Some(format!("{host} does not answer like a ZooKeeper; is it one?")),
         Condition::Nobody => Some(format!("no server answers at {host}")),
         _ => None,

@@ -71,5 +71,5 @@ pub use tls::{ClientTlsConfig, TlsCertificates};
 /// When the URL is not one of a ZooKeeper, or the server there cannot be used: see [`Store::open`] and
 /// [`Store::connect`].
 pub async fn connect(url: &str) -> Result<Arc<dyn Locks>> {
-    Store::open(url)?.connect(Options::new()).await
+    Store::open(url).map_err(|error| error.during("connect"))?.connect(Options::new()).await
 }

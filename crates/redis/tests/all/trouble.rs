@@ -60,7 +60,8 @@ async fn a_web_server_is_no_redis() {
         let _ = stream.read(&mut [0; 512]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     });
-    assert_says(&refused(&url).await, ErrorKind::Protocol, &["127.0.0.1:", "is a web server, not a Redis"]);
+    let said = ["127.0.0.1:", "is a web server, not a Redis; check the host and the port in the URL"];
+    assert_says(&refused(&url).await, ErrorKind::Protocol, &said);
 }
 
 /// A server that hangs up on any request that it does not know.
