@@ -37,15 +37,12 @@ pub(crate) struct Call {
     command: Command,
     limit: Duration,
     show: Show,
-    /// Whether a line is the last that is wanted.
-    is_enough: fn(&str) -> bool,
 }
 
 /// How a call ended.
 pub(crate) struct Outcome {
-    /// None: it was ended, at its time limit or after the last line that was wanted.
+    /// None: it reached its time limit.
     status: Option<ExitStatus>,
-    timed_out: bool,
     /// Its stdout alone.
     pub(crate) stdout: String,
     /// Both outputs, in the order of their lines.
@@ -59,19 +56,11 @@ struct Line {
     stdout: bool,
 }
 
-/// What ended a program.
-enum End {
-    Itself(ExitStatus),
-    /// It printed the last line that is wanted.
-    Enough,
-    Limit,
-}
-
 impl Call {
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self { command, limit: Duration::from_secs(600), show: Show::Nothing, is_enough: |_| false }
+        Self { command, limit: Duration::from_secs(600), show: Show::Nothing }
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -109,12 +98,6 @@ impl Call {
         self
     }
 
-    /// Ends the program after the first line for which the function is true.
-    pub(crate) fn until(mut self, is_enough: fn(&str) -> bool) -> Self {
-        self.is_enough = is_enough;
-        self
-    }
-
     /// Gives the program our own terminal: to ask the user (sudo's password), or for output of its own.
     pub(crate) fn interactive(self) -> Result<bool> {
         self.interactive_code().map(|code| code == Some(0))
@@ -136,22 +119,15 @@ impl Call {
 
         let mut outcome = Outcome {
             status: None,
-            timed_out: false,
             stdout: String::new(),
             text: String::new(),
             shown: shown(&self.command),
             limit: self.limit,
         };
-        let end = follow(&mut child, &lines, self.limit, |line| {
+        outcome.status = follow(&mut child, &lines, self.limit, |line| {
             outcome.take(&line, self.show);
-            (self.is_enough)(&line.text)
         })
         .when(|| format!("wait for {}", shown(&self.command)))?;
-        (outcome.status, outcome.timed_out) = match end {
-            End::Itself(status) => (Some(status), false),
-            End::Enough => (None, false),
-            End::Limit => (None, true),
-        };
         progress::clear();
         Ok(outcome)
     }
@@ -174,7 +150,7 @@ impl Outcome {
     }
 
     pub(crate) fn timed_out(&self) -> bool {
-        self.timed_out
+        self.status.is_none()
     }
 
     /// Success, or a sentence about the failure.
@@ -185,10 +161,7 @@ impl Outcome {
     /// A sentence about the failure.
     pub(crate) fn trouble(&self) -> Trouble {
         match self.status {
-            None if self.timed_out => {
-                format!("{} was ended: it ran longer than {} s", self.shown, self.limit.as_secs())
-            }
-            None => format!("{} was ended after the last line that was wanted", self.shown),
+            None => format!("{} was ended: it ran longer than {} s", self.shown, self.limit.as_secs()),
             Some(status) => format!("{} failed ({status})", self.shown),
         }
         .into()
@@ -219,25 +192,19 @@ impl Outcome {
     }
 }
 
-/// Passes on every line until the program has ended; ends the program at its time limit, or when `take` says that this
-/// line is enough.
+/// Passes on every line until the program has ended; ends the program at its time limit.
 fn follow(
     child: &mut Child,
     lines: &Receiver<Line>,
     limit: Duration,
-    mut take: impl FnMut(Line) -> bool,
-) -> std::io::Result<End> {
+    mut take: impl FnMut(Line),
+) -> std::io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     let mut ended: Option<Instant> = None;
     loop {
         progress::tick();
         match lines.recv_timeout(GLANCE) {
-            Ok(line) => {
-                if take(line) {
-                    end_tree(child);
-                    return Ok(End::Enough);
-                }
-            }
+            Ok(line) => take(line),
             Err(RecvTimeoutError::Disconnected) if ended.is_some() => break,
             Err(RecvTimeoutError::Disconnected) => thread::sleep(GLANCE),
             Err(RecvTimeoutError::Timeout) => {}
@@ -250,10 +217,10 @@ fn follow(
         }
         if ended.is_none() && start.elapsed() > limit {
             end_tree(child);
-            return Ok(End::Limit);
+            return Ok(None);
         }
     }
-    child.wait().map(End::Itself)
+    child.wait().map(Some)
 }
 
 fn read(pipe: Option<impl Read + Send + 'static>, stdout: bool, to: Sender<Line>) {
@@ -344,17 +311,6 @@ mod tests {
         let outcome = call.limit(Duration::from_millis(200)).run().unwrap();
         assert!(outcome.timed_out());
         assert_eq!(outcome.stdout, "first\n");
-        assert!(started.elapsed() < Duration::from_secs(30));
-    }
-
-    #[test]
-    #[cfg(unix)]
-    fn a_program_is_ended_after_the_line_that_is_enough() {
-        let started = Instant::now();
-        let call = Call::new("sh").args(["-c", "echo a; echo b; sleep 60; echo c"]);
-        let outcome = call.until(|line| line == "b").run().unwrap();
-        assert!(!outcome.success() && !outcome.timed_out());
-        assert_eq!(outcome.stdout, "a\nb\n");
         assert!(started.elapsed() < Duration::from_secs(30));
     }
 
