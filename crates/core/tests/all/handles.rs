@@ -27,7 +27,7 @@ async fn a_semaphore_that_cannot_be_is_named_in_the_error() {
     let locks = tidelock_memory::connect();
     let error = locks.semaphore("calls", 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidPermits);
-    assert_eq!(error.name().map(|name| name.as_str()), Some("calls"));
+    assert_eq!(error.name().map(tidelock_core::Name::as_str), Some("calls"));
     assert!(
         error.to_string().starts_with("cannot open the semaphore \"calls\": the number of permits"),
         "{error}"

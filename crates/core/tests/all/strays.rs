@@ -196,7 +196,7 @@ async fn waits_behind(
     store: &Store,
     watched: &Arc<Watched>,
 ) -> Result<(Guard, tokio::task::JoinHandle<Result<Guard>>, ClaimId)> {
-    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
+    let ours = attach(store, watched.clone(), Options::new().ttl(TTL))?;
     let held = store.attach(Options::new().ttl(TTL))?.mutex("m")?.lock().await?;
     let mutex = ours.mutex("m")?;
     let waits = tokio::spawn(async move { mutex.lock().await });
