@@ -23,6 +23,7 @@ Usage: cargo xtask setup [PART…]
 
 Parts:
   rust       targets for checks of other platforms, and the oldest promised Rust
+  processes  ps and kill
   redis      redis-server and redis-cli (to step a server's clock, `servers` uses the C compiler that Rust links with)
   zookeeper  ZooKeeper and the Java it runs on
   mariadb    mariadbd and its client

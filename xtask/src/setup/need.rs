@@ -13,6 +13,8 @@ use crate::workspace::Workspace;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Rust(RustPart),
+    /// The programs that find processes and send them signals.
+    Processes,
     /// The servers of every backend.
     Servers,
 }
@@ -27,12 +29,13 @@ pub(crate) fn prepare(workspace: &Workspace, steps: &[(&'static str, &[Need])]) 
             rust_parts.push(part);
         }
     }
-    let users = users(Need::Servers, steps);
-    let missing = match users.is_empty() {
-        true => Vec::new(),
-        false => packages::missing(is_of_a_backend),
+    let of_part = |part: &str| match part {
+        packages::PROCESSES => users(Need::Processes, steps),
+        part if is_of_a_backend(part) => users(Need::Servers, steps),
+        _ => Vec::new(),
     };
-    absent.extend(missing.iter().map(|part| (part.name.to_owned(), users.clone())));
+    let missing = packages::missing(|part| !of_part(part).is_empty());
+    absent.extend(missing.iter().map(|part| (part.name.to_owned(), of_part(part.name))));
     for (name, users) in &absent {
         println!("missing: {name}, for: {}", users.join(", "));
     }

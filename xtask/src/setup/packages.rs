@@ -20,6 +20,8 @@ pub(crate) struct Part {
 }
 
 pub(crate) const PARTS: &[Part] = &[
+    // The smallest images of Debian leave these out. macOS has them.
+    Part { name: PROCESSES, programs: &["ps", "kill"], debian: &["procps"], brew: "" },
     Part {
         name: "redis",
         programs: &["redis-server", "redis-cli"],
@@ -42,6 +44,9 @@ pub(crate) const PARTS: &[Part] = &[
         brew: "--cask chromium chromedriver",
     },
 ];
+
+/// The part that finds processes and sends them signals.
+pub(crate) const PROCESSES: &str = "processes";
 
 /// Where packages put servers that are not on every user's PATH.
 const ASIDE: &[&str] = &[

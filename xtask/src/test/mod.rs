@@ -140,7 +140,8 @@ const STEPS: &[Step] = &[
     step("invariants", "promises of docs/ARCHITECTURE.md that the source text can show", invariants::run),
     step("lints", "clippy over all targets and features, with warnings as errors", lints::run)
         .with(&[Need::Rust(RustPart::Component("clippy"))]),
-    Step { is_gate: true, ..step("tests", "unit, integration and doc tests", unit::run) },
+    Step { is_gate: true, ..step("tests", "unit, integration and doc tests", unit::run) }
+        .with(&[Need::Processes]),
     step("rustdoc", "the documentation builds without a warning", rustdoc::run),
     step(
         "rule-faults",
@@ -153,15 +154,16 @@ const STEPS: &[Step] = &[
         "the contract on memory, and proof that the suite catches broken backends",
         conformance::run,
     )
+    .with(&[Need::Processes])
     .that(Load::Waits),
     step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
-        .with(&[Need::Servers])
+        .with(&[Need::Processes, Need::Servers])
         .that(Load::Waits),
     step("servers", "the backends' own tests, on servers started for them", servers::run)
-        .with(&[Need::Servers]),
-    step("storm", "half a minute of random load and faults on each deployment", storm::run).with(&[Need::Servers]),
+        .with(&[Need::Processes, Need::Servers]),
+    step("storm", "half a minute of random load and faults on each deployment", storm::run).with(&[Need::Processes, Need::Servers]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
-    step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Servers]),
+    step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Processes, Need::Servers]),
     // First what has a target folder of its own: the others would block the steps beside them.
     step(
         "package",
