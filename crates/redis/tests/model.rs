@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use redis::aio::MultiplexedConnection;
 use site::{Caller, Told, name};
 use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
-use tidelock_redis::backend::{Claim, Leave, Left, Place, Shard, boot_clock, escape};
+use tidelock_redis::backend::{Claim, Leave, Left, Moment, Place, Shard, boot_clock, escape};
 use tidelock_redis::{ClaimId, ErrorKind, Kind, Line, Name, Options, SessionId, Store, Token, Weight};
 use tokio::task::JoinSet;
 
@@ -375,7 +375,8 @@ impl<'a> Pair<'a> {
 
     /// One client renews the claims that it believes it has; it may be wrong.
     async fn renew_one(&mut self, session: SessionId) {
-        let (mut standing, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
+        let [mut gone, mut waiting] = [Vec::new(), Vec::new()];
+        let (mut standing, mut strays) = (Vec::new(), Vec::new());
         for name in self.wishes.names().to_vec() {
             let Some(line) = self.world.line(&name) else { continue };
             let mine = line.claims.iter().filter(|claim| claim.id.session == session);
@@ -383,6 +384,7 @@ impl<'a> Pair<'a> {
             for claim in mine {
                 if !self.wishes.dice().one_in(6) {
                     named.push(claim.id);
+                    waiting.extend(claim.token.is_none().then_some(claim.id));
                 } else if claim.token.is_some() {
                     strays.push((name.clone(), claim.id));
                 }
@@ -398,10 +400,17 @@ impl<'a> Pair<'a> {
         self.touched.extend(standing.iter().map(|(name, _)| name.clone()));
         let before = boot_clock().now();
         let mut renewal = self.crew.caller(session).session.renew(Shard(0), &standing).await.unwrap();
-        assert!(before + TTL <= renewal.until && renewal.until <= boot_clock().now() + TTL);
+        if standing.is_empty() {
+            assert_eq!(renewal.until, Moment::START, "the server keeps nothing of a session without claims");
+        } else {
+            assert!(before + TTL <= renewal.until && renewal.until <= boot_clock().now() + TTL);
+        }
         renewal.strays.sort();
         strays.sort();
-        assert_eq!((renewal.gone, renewal.unsure, renewal.strays), (gone, vec![], strays));
+        renewal.waiting.sort();
+        waiting.sort();
+        assert_eq!((renewal.gone, renewal.unsure), (gone, vec![]));
+        assert_eq!((renewal.waiting, renewal.strays), (waiting, strays));
     }
 
     /// Sets the newest token ahead of the server's clock, as if the clock had been set back.
