@@ -138,7 +138,12 @@ pub(crate) fn what_is_wrong(found: &[(String, Condition)]) -> Option<Error> {
         let wrong = format!("zookeeper at {host} is read-only: it is cut off from its ensemble");
         (ErrorKind::Unavailable, wrong)
     } else if let Some((host, why)) = mistrusted {
-        (ErrorKind::Denied, format!("TLS with {host} failed: {why}"))
+        (
+            ErrorKind::Denied,
+            format!(
+                "TLS with {host} failed: {why}; check that each side trusts the certificate of the other"
+            ),
+        )
     } else if all(Condition::NoTls) {
         (ErrorKind::Protocol, format!("{} does not speak TLS; is this its secureClientPort?", hosts()))
     } else if all(Condition::Closed) {
