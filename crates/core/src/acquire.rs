@@ -162,7 +162,7 @@ impl Client {
 fn forgets_at_once() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "the store ends every session or forgets every claim at once; see its own log",
+        "every session, or every claim in it, was lost as soon as the store had it; see the store's own log",
     )
 }
 

@@ -244,6 +244,7 @@ impl WriteGuard {
         }
         let claim = guard.owned.entry.claim.clone();
         let session = guard.owned.live.session.clone();
+        guard.owned.entry.lighten();
         let lightened = guard.owned.live.carry_out(async move { session.lighten(&claim, Weight::ONE).await });
         let lost = |error: Error| match error.kind() {
             // The store has nothing to lighten: the claim was lost in between.

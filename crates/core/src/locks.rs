@@ -141,7 +141,9 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     async fn drain_within(&self, longest: Duration) -> Result<bool>;
 
     /// Gives back everything that this client holds or waits for. Returns when the store has confirmed it, or does not
-    /// but every lease of this client has ended, or after the deadline of one command. Remaining guards are Lost, and waiters get [`Closed`](crate::ErrorKind::Closed).
+    /// but every lease of this client has ended, or after the deadline of one command. Remaining guards are Lost, and
+    /// waiters get [`Closed`](crate::ErrorKind::Closed). While a session is still being opened there is nothing to give
+    /// back, so it returns at once; if the session opens after all, it is closed in the background.
     /// Clients made by [`with_ttl`](Locks::with_ttl) have to be closed separately.
     ///
     /// # Errors
@@ -151,9 +153,8 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
     async fn close(&self) -> Result<()>;
 
     /// Like [`close`](Locks::close), with its own deadline, which it keeps whatever the store does, and also in real
-    /// time if the store's clock is turned by hand and stands still. A session that is still being opened is then
-    /// given up. Another caller that closes with a longer or a shorter deadline does not
-    /// change this one.
+    /// time if the store's clock is turned by hand and stands still. Another caller that closes with a longer or a
+    /// shorter deadline does not change this one.
     ///
     /// # Errors
     /// The message says what the store did not confirm; that ends with its lease.

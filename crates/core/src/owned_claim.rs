@@ -260,12 +260,20 @@ impl OwnedClaim {
         if self.entry.lose(Loss::Left).is_none() {
             return Err(lost(self.entry.loss().unwrap_or(Loss::NotInLine)));
         }
+        let kept_until = self.entry.kept_until(); // nothing renews it from now on
         self.entry.is_over_at(now + self.live.claim_deadline());
         let mut leaving = Leaving::start(&self.live, &self.entry);
         let left = match leaving.answer_at_once() {
             Some(left) => left,
             // Boxed, so that a release that is answered at once does not pay for it.
-            None => Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await?,
+            None => {
+                let answer =
+                    Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await;
+                if self.live.clock.now() >= kept_until && is_not_there(&answer) {
+                    return Err(ended_on_the_way()); // no loss: it was held when the release began
+                }
+                answer?
+            }
         };
         match left {
             Left::Held => Ok(()),
@@ -331,6 +339,18 @@ pub(crate) fn loss_at(live: &LiveSession, entry: &Arc<Entry>, now: Moment) -> Op
         drop(Leaving::start(live, entry));
     }
     entry.loss()
+}
+
+/// Whether the store does not have the claim any more, or the session is over.
+fn is_not_there(left: &Result<Left>) -> bool {
+    match left {
+        Ok(left) => *left == Left::Absent,
+        Err(error) => error.kind() == ErrorKind::Lost,
+    }
+}
+
+fn ended_on_the_way() -> Error {
+    Error::new(ErrorKind::Unavailable, "the lease ended while the release was on its way")
 }
 
 /// Whether the store may have carried out the request.

@@ -4,9 +4,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// The outcome of a release: of [`Guard::release`](crate::Guard::release) and its like.
 ///
-/// The work that the lock protected is done, and the lock was held until the release began: that is true of both
-/// outcomes. They differ in whether the next holder can already have the lock. So most programs write
-/// `guard.release().await?` and ignore the outcome.
+/// The work that the lock protected is done, and as far as this client can know, the lock was held until the release
+/// began. The outcomes differ in whether the store has said so, and whether the next holder can already have the lock.
+/// Only an operator's eviction, or a failover, of which the client has not heard yet can be hidden by the second outcome;
+/// a [fence](crate::Fence) sees these. So most programs write `guard.release().await?` and ignore the outcome.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock::Result<()> {

@@ -42,11 +42,6 @@ impl<T: Clone + Send + Sync + 'static> SharedTask<T> {
         }
     }
 
-    /// The result, if it is there and not an error.
-    pub(crate) fn outcome(&self) -> Option<T> {
-        self.reported.borrow().clone()?.ok()
-    }
-
     /// Whether it is still under way.
     pub(crate) fn is_under_way(&self) -> bool {
         self.reported.borrow().is_none() && self.reported.has_changed().is_ok()

@@ -32,6 +32,16 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         to.open(id, options, signals).await
     }
 
+    /// See [`Session::ttl`].
+    fn ttl(&self, to: &Arc<dyn Session>) -> Duration {
+        to.ttl()
+    }
+
+    /// See [`Session::shard`].
+    fn shard(&self, to: &Arc<dyn Session>, name: &Name) -> Shard {
+        to.shard(name)
+    }
+
     /// See [`Session::join`].
     async fn join(&self, to: &Arc<dyn Session>, claim: &Claim, patience: Patience) -> Result<Place> {
         to.join(claim, patience).await
@@ -139,11 +149,11 @@ struct LayeredSession {
 #[async_trait]
 impl Session for LayeredSession {
     fn ttl(&self) -> Duration {
-        self.inner.ttl()
+        self.layer.ttl(&self.inner)
     }
 
     fn shard(&self, name: &Name) -> Shard {
-        self.inner.shard(name)
+        self.layer.shard(&self.inner, name)
     }
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {

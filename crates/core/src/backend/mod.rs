@@ -129,8 +129,10 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Looks once for all of this session's waiting claims on one name. It never creates anything.
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight>;
 
-    /// Those of these claims of this session that do not hold there, or not under these tokens. The default does a
-    /// look; override it if the store knows by itself.
+    /// Those of these claims of this session that do not hold there, or not under these tokens. Core asks where a
+    /// renewal cannot tell: after [`look_everywhere`](Signals::look_everywhere) about several claims that hold on one
+    /// name, and about a claim of which a join may still be on its way. The default does a look; override it if the
+    /// store knows by itself.
     async fn not_held(&self, name: &Name, believed: &[(ClaimId, Token)]) -> Result<Vec<ClaimId>> {
         let claims: Vec<ClaimId> = believed.iter().map(|(id, _)| *id).collect();
         Ok(self.look(name, &claims).await?.not_held(believed))
@@ -142,8 +144,9 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// or dropped anywhere, and needs no runtime.
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left>;
 
-    /// Reduces the weight of a held claim to `weight`. The claim keeps its place and its token. If the claim is not
-    /// there, the error is [`Conflict`](crate::ErrorKind::Conflict).
+    /// Reduces the weight of a held claim to `weight`. The claim keeps its place and its token. Core asks again after
+    /// [`look_everywhere`](Signals::look_everywhere): if the weight is `weight` already, nothing happens. If the claim is
+    /// not there, the error is [`Conflict`](crate::ErrorKind::Conflict).
     async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()>;
 
     /// Changes the capacity of a semaphore's line that is in use, if it still is `from`; otherwise the error is
@@ -286,6 +289,13 @@ pub struct Renewal {
     pub waiting: Vec<ClaimId>,
     /// Claims of this session that the store knows and core did not name.
     pub strays: Vec<(Name, ClaimId)>,
+}
+
+impl Renewal {
+    /// Whether there is anything whose end `until` tells, after these claims were renewed.
+    pub(crate) fn keeps_anything(&self, standing: &[(Name, Vec<ClaimId>)]) -> bool {
+        !standing.is_empty() || self.until > Moment::START
+    }
 }
 
 /// A part of a store that stalls as a whole.

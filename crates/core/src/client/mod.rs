@@ -1,7 +1,8 @@
 //! The client behind every `Locks`: one session at a time over one backend.
 //!
-//! A session opens at first use, and again when the store has ended the last one. All callers that need it in the
-//! meantime share one opening. Once the client is closed no other session opens.
+//! A session opens at first use, and again when the last one is over. All callers that need it in the meantime share
+//! one opening. Once the client is closed no other session opens, and one that is being opened then is closed as soon as
+//! it is open: no lock is in it, so nobody waits for that.
 
 mod pause;
 
@@ -13,9 +14,10 @@ use std::time::Duration;
 use self::pause::{CurrentPause, Pause};
 use crate::backend::{Backend, Clock, Moment};
 use crate::deadline;
+use crate::keeper;
 use crate::limit::Limit;
 use crate::live_session::LiveSession;
-use crate::shared_task::SharedTask;
+use crate::shared_task::{SharedTask, failed_inside};
 use crate::size_warnings::SizeWarnings;
 use crate::{Error, ErrorKind, Line, Name, Options, Result, progress};
 
@@ -53,22 +55,17 @@ struct Opening {
     current_pause: Arc<CurrentPause>,
 }
 
-/// The end of a session. It keeps the session, once open, until the store has confirmed the end.
+/// The end of a session. It keeps the session until the store has confirmed the end.
 #[derive(Clone, Debug)]
 struct Closing {
     end: SharedTask<()>,
-    of: Option<SharedTask<Arc<LiveSession>>>,
+    of: Option<Arc<LiveSession>>,
 }
 
 impl Closing {
     /// There is no session to end.
     fn done() -> Self {
         Self { end: SharedTask::done(()), of: None }
-    }
-
-    /// The session that is to be ended. `None` if its opening was given up.
-    fn has_left_open(&self) -> Option<Arc<LiveSession>> {
-        self.of.as_ref()?.outcome()
     }
 }
 
@@ -261,23 +258,21 @@ impl Client {
                 *slot = Slot::Closing(closing);
                 return Ok((end, BegunBy::Another));
             }
-            Slot::Closing(closing) => match closing.has_left_open() {
+            Slot::Closing(closing) => match closing.of {
                 // Try again: the store may be back.
-                Some(live) => Closing { end: self.begin_end(async move { live.end(by).await })?, ..closing },
+                Some(live) => {
+                    let session = live.clone();
+                    Closing { end: self.begin_end(async move { session.end(by).await })?, of: Some(live) }
+                }
                 None => Closing::done(),
             },
             Slot::Open(live) => {
                 let session = live.clone();
-                let of = Some(SharedTask::done(live));
-                Closing { end: self.begin_end(async move { session.close(by).await })?, of }
+                Closing { end: self.begin_end(async move { session.close(by).await })?, of: Some(live) }
             }
-            Slot::Opening(opening) if !opening.current_pause.is_over() => {
-                opening.task.cancel(); // no request is sent yet
+            Slot::Opening(opening) => {
+                opening.task.cancel(); // those that wait for it hear at once that the client is closed
                 Closing::done()
-            }
-            Slot::Opening(Opening { task, .. }) => {
-                let end = self.begin_end(Self::close_opening(self.clock(), task.clone(), by))?;
-                Closing { end, of: Some(task) }
             }
         };
         let end = closing.end.clone();
@@ -296,24 +291,6 @@ impl Client {
             }
             ended
         })
-    }
-
-    /// Closes the session that is being opened as soon as it is open. If that takes too long, gives the opening up.
-    async fn close_opening(
-        clock: Arc<dyn Clock>,
-        opening: SharedTask<Arc<LiveSession>>,
-        by: Limit,
-    ) -> Result<()> {
-        match by.of(&clock, opening.clone().result()).await {
-            Some(Ok(live)) => live.close(by).await,
-            Some(Err(_)) => Ok(()), // there is no session to close
-            None => {
-                opening.cancel();
-                let wrong = "the session was still being opened, and is given up; no lock was taken in it, and if the \
-                             store has it, it ends with its lease";
-                Err(Error::new(ErrorKind::Timeout, wrong))
-            }
-        }
     }
 
     /// Another client of the same store, with its own session.
@@ -358,9 +335,8 @@ impl Shared {
             current_pause.until(&clock, pause, least).await;
         }
         let shared = shared.upgrade().ok_or_else(closed)?;
-        match &*shared.slot() {
-            Slot::Closing(_) => return Err(closed()),
-            _ => current_pause.end(),
+        if shared.is_closing() {
+            return Err(closed());
         }
         // For a new caller the pauses begin with the shortest one again, whatever earlier callers met: it may have
         // little time left.
@@ -375,9 +351,13 @@ impl Shared {
     /// Opens a session and puts it where all callers find it; after a failure, the next pause instead.
     async fn open(shared: &Arc<Self>, next: impl FnOnce(Moment) -> Pause) -> Result<Arc<LiveSession>> {
         let clock = shared.backend.clock();
-        let opened = LiveSession::open(shared.backend.clone(), shared.options.clone()).await;
+        // In a task of its own: if a close cancels this one, the session that the store may have by then is dropped as
+        // soon as it is open, and its keeper closes it.
+        let opening =
+            keeper::handle()?.spawn(LiveSession::open(shared.backend.clone(), shared.options.clone()));
+        let opened = opening.await.unwrap_or_else(|_| Err(failed_inside()));
         match (&mut *shared.slot(), &opened) {
-            (Slot::Closing(_), Ok(live)) => live.registry.begin_closing(), // the caller of close waits for it
+            (Slot::Closing(_), Ok(live)) => live.registry.begin_closing(),
             (Slot::Closing(_), Err(_)) => {}
             (slot, Ok(live)) => *slot = Slot::Open(live.clone()),
             (slot, Err(_)) => *slot = Slot::Failed(next(clock.now())),

@@ -28,18 +28,13 @@ impl Pause {
 /// met.
 #[derive(Debug)]
 pub(super) struct CurrentPause {
-    is_over: AtomicBool,
     newcomer: Notify,
     has_newcomer: AtomicBool,
 }
 
 impl CurrentPause {
     pub(super) fn before(pause: Option<Pause>) -> Self {
-        Self {
-            is_over: AtomicBool::new(pause.is_none()),
-            newcomer: Notify::new(),
-            has_newcomer: AtomicBool::new(pause.is_none()),
-        }
+        Self { newcomer: Notify::new(), has_newcomer: AtomicBool::new(pause.is_none()) }
     }
 
     /// A new caller needs the session.
@@ -64,14 +59,5 @@ impl CurrentPause {
 
     pub(super) fn has_newcomer(&self) -> bool {
         self.has_newcomer.load(Ordering::Acquire)
-    }
-
-    /// The opening begins.
-    pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
     }
 }

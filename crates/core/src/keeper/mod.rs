@@ -9,12 +9,14 @@
 //! are gone.
 
 mod close_result;
+mod closing;
 mod leaving;
 mod log;
 mod renewing;
 mod repeated_leave;
 mod request;
 mod runtime;
+mod strays;
 mod timing;
 
 use std::collections::BTreeMap;
@@ -23,7 +25,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 pub(crate) use leaving::Leaving;
@@ -31,14 +32,13 @@ pub(crate) use request::Request;
 pub(crate) use runtime::handle;
 pub(crate) use timing::{renewal_deadline, ttl_of};
 
-use self::close_result::close_result;
 use self::renewing::{Again, Renewing};
 use crate::at_once::at_once;
 use crate::backend::{Clock, Left, Moment, Renewal, Reply, Session, Shard, Sight, Signals, Sleep};
 use crate::deadline;
 use crate::limit::Limit;
 use crate::registry::{DueLook, EarlyRenewal, Entry, Loss, Registry};
-use crate::{ClaimId, ErrorKind, Name, Options, Result};
+use crate::{ClaimId, ErrorKind, Name, Options, Result, Weight};
 
 pub(crate) struct Keeper {
     session: Arc<dyn Session>,
@@ -52,8 +52,12 @@ pub(crate) struct Keeper {
     renewed_at: Moment,
     /// When the opening of the session was requested.
     opened_at: Moment,
-    /// Until when renewals also ask about lines that claims have left lately: an unknown stray may stand there.
-    seeks_strays_until: Moment,
+    /// How often there was a reason to ask about lines that claims have left lately, where an unknown stray may stand.
+    /// For each shard, which of these an answered renewal has dealt with.
+    seeks: u64,
+    sought: BTreeMap<Shard, u64>,
+    /// The line in which a renewal has found strays last.
+    strayed_last: Option<Name>,
     /// Leaves that are not confirmed yet.
     leaving: BTreeMap<ClaimId, Arc<Entry>>,
     /// The alarm that woke the keeper, or the first one that will. A test that turns the clock by hand waits
@@ -64,11 +68,21 @@ pub(crate) struct Keeper {
 
 /// The outcome of one of the keeper's tasks.
 enum Done {
-    Renewed { shard: Shard, round: u64, asked: Vec<(Name, Vec<ClaimId>)>, answer: Result<Renewal> },
+    Renewed(Renewed),
     Looked { name: Name, answer: Result<Sight> },
     Compared { answer: Result<Vec<ClaimId>> },
     Left(ClaimId),
     Logged,
+}
+
+/// The outcome of a renewal.
+struct Renewed {
+    shard: Shard,
+    round: u64,
+    asked: Vec<(Name, Vec<ClaimId>)>,
+    /// The reasons to seek strays that it has dealt with.
+    sought: u64,
+    answer: Result<Renewal>,
 }
 
 impl Keeper {
@@ -85,7 +99,7 @@ impl Keeper {
         registry.wake_ups.keeper_renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
-        let (renewed_at, opened_at, seeks_strays_until) = (asked, asked, Moment::START);
+        let (renewed_at, opened_at) = (asked, asked);
         Self {
             session,
             registry,
@@ -96,7 +110,9 @@ impl Keeper {
             renew_at,
             renewed_at,
             opened_at,
-            seeks_strays_until,
+            seeks: 0,
+            sought: BTreeMap::new(),
+            strayed_last: None,
             leaving,
             alarm,
         }
@@ -128,7 +144,7 @@ impl Keeper {
             if let Some((by, done)) = closing {
                 // Nobody deals with it any more, and a test that turns the clock by hand must not wait for it.
                 drop(sleep);
-                return self.close(by, done).await;
+                return self.close(by, done, requests).await;
             }
             self.alarm = Some(sleep);
         }
@@ -144,14 +160,13 @@ impl Keeper {
         for entry in self.registry.overdue(now) {
             self.lose(entry, now);
         }
-        let strays = self.registry.strays.take();
-        self.give_back(strays);
-        if self.registry.strays.take_unknown() {
-            self.seeks_strays_until = now + ttl_of(&*self.session) / 3; // a renewal under way is no hindrance
-            // A renewal asks about all claims, so there is a pause between two for the sake of strays.
-            self.renew_at = self.renew_at.min(self.renewed_at + ttl_of(&*self.session) / 192).max(now);
-        }
+        self.give_back_granted();
+        self.seek_unknown_strays(now);
         let early = self.registry.wake_ups.take_early_renewal();
+        if early == Some(EarlyRenewal::All) {
+            self.seeks += 1; // the news of their grants may be among the signals that were missed
+            self.registry.doubt_all();
+        }
         if now >= self.renew_at || early == Some(EarlyRenewal::All) {
             self.renew_at = now + ttl_of(&*self.session) / 3;
             self.renewed_at = now;
@@ -163,6 +178,7 @@ impl Keeper {
                 self.see_through(entry, Some(leave));
             }
             self.renew(|_| true);
+            self.lighten_again();
         } else if self.again_at() <= now || early.is_some() {
             self.renew(|shard| shard.again.as_ref().is_some_and(|again| again.at <= now));
         }
@@ -189,9 +205,7 @@ impl Keeper {
     fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
         let round = self.registry.begin_round();
         let mut by_shard = self.registry.claims_by_shard(|name| self.session.shard(name));
-        if self.clock.now() < self.seeks_strays_until {
-            self.registry.add_departed_lines(&mut by_shard, |name| self.session.shard(name));
-        }
+        self.add_departed_lines(&mut by_shard);
         // A session that needs its own renewals is renewed with nobody in line too.
         by_shard.entry(Shard(0)).or_default();
         // A shard without claims has nothing to retry.
@@ -202,19 +216,21 @@ impl Keeper {
             // and has moved here.
             let needs_it = || renewing.again.is_none() && self.registry.is_any_in_need(&asked);
             if renewing.under_way {
-                renewing.once_more |= which(renewing);
+                let all = which(renewing).then_some(EarlyRenewal::All);
+                renewing.missed = renewing.missed.max(all).max(Some(EarlyRenewal::Short));
                 continue;
             }
             if !(which(renewing) || needs_it()) {
                 continue;
             }
             renewing.begin();
+            let sought = self.seeks;
             let (session, clock) = (self.session.clone(), self.clock.clone());
             let within = renewal_deadline(&self.options, &*session);
             self.start(async move {
                 let answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
                 asked.retain(|(_, ids)| !ids.is_empty());
-                Done::Renewed { shard, round, asked, answer }
+                Done::Renewed(Renewed { shard, round, asked, sought, answer })
             });
         }
     }
@@ -238,22 +254,45 @@ impl Keeper {
         });
     }
 
-    /// Asks whether these claims hold in the store as this client believes. A late join may have arrived after
-    /// the store forgot the claim; the claim then stands there anew, and a renewal cannot tell the difference.
+    /// A server that takes over from another may not know that these claims were made lighter.
+    fn lighten_again(&mut self) {
+        for entry in self.registry.perhaps_heavy() {
+            let (session, clock) = (self.session.clone(), self.clock.clone());
+            let within = renewal_deadline(&self.options, &*session);
+            entry.lighten(); // what comes from now on is a new reason
+            self.start(async move {
+                let lightened = session.lighten(&entry.claim, Weight::ONE);
+                if deadline::answer_within(&clock, within, lightened).await.is_err() {
+                    entry.stays_heavy(); // the next round of renewals tries again
+                }
+                Done::Logged
+            });
+        }
+    }
+
+    /// Asks whether these claims hold in the store as this client believes, where a renewal cannot tell. A late join
+    /// may have arrived after the store forgot the claim, which then stands there anew. Or another server answers, in
+    /// which other claims hold that have the same sum of numbers.
     fn compare(&mut self, asked: &[(Name, Vec<ClaimId>)]) {
         for (name, doubtful) in self.registry.doubtful(asked) {
             let (session, clock) = (self.session.clone(), self.clock.clone());
             let within = renewal_deadline(&self.options, &*session);
+            let claims = self.registry.find(doubtful.iter().map(|(id, _)| id));
+            claims.iter().for_each(|entry| entry.believe()); // what comes from now on is a new reason to doubt
             self.start(async move {
                 let not_held = session.not_held(&name, &doubtful);
-                Done::Compared { answer: deadline::answer_within(&clock, within, not_held).await }
+                let answer = deadline::answer_within(&clock, within, not_held).await;
+                if answer.is_err() {
+                    claims.iter().for_each(|entry| entry.doubt(true)); // compared after the next renewal
+                }
+                Done::Compared { answer }
             });
         }
     }
 
     fn see_through(&mut self, entry: Arc<Entry>, reply: Option<Reply<Left>>) {
         let id = entry.claim.id;
-        entry.leaves_by(entry.until().max(self.clock.now() + ttl_of(&*self.session)));
+        self.leaves(&entry);
         self.leaving.insert(id, entry.clone());
         let (session, registry) = (self.session.clone(), self.registry.clone());
         let (clock, options) = (self.clock.clone(), self.options.clone());
@@ -261,6 +300,11 @@ impl Keeper {
             repeated_leave::until_confirmed(&*session, &registry, &clock, &options, &entry, reply).await;
             Done::Left(id)
         });
+    }
+
+    /// A claim is on its way out, and nothing renews it any more.
+    fn leaves(&self, entry: &Entry) {
+        entry.leaves_by(entry.until().max(self.clock.now() + ttl_of(&*self.session)));
     }
 
     /// Polls the work once and spawns a task only if it waits: most in-memory stores answer at once.
@@ -275,7 +319,7 @@ impl Keeper {
     /// Takes in the outcome of a task. Returns whether that may have changed what is due.
     fn note(&mut self, done: Done) -> bool {
         match done {
-            Done::Renewed { shard, round, asked, answer } => self.renewed(shard, round, &asked, answer),
+            Done::Renewed(renewed) => self.renewed(renewed),
             Done::Looked { answer: Err(error), .. } | Done::Compared { answer: Err(error) }
                 if error.kind() == ErrorKind::Lost =>
             {
@@ -286,11 +330,9 @@ impl Keeper {
                     || Sight { held: Vec::new(), gone: Vec::new(), look_in: self.options.longest_pause };
                 self.registry.saw(&name, answer.unwrap_or_else(|_| soon()));
             }
-            // After an error these claims are compared after the next renewal.
             Done::Compared { answer } => self.lose_unheld(&answer.unwrap_or_default()),
             Done::Left(id) => {
-                self.leaving.remove(&id);
-                self.registry.remove(id.number);
+                self.left(id);
                 return false;
             }
             Done::Logged => return false,
@@ -298,9 +340,20 @@ impl Keeper {
         true
     }
 
-    fn renewed(&mut self, shard: Shard, round: u64, asked: &[(Name, Vec<ClaimId>)], answer: Result<Renewal>) {
-        let now = self.clock.now();
+    /// The leave of a claim was seen through.
+    fn left(&mut self, id: ClaimId) {
+        self.registry.remove(id.number);
+        if let Some(entry) = self.leaving.remove(&id) {
+            self.registry.has_left(&entry);
+        }
+    }
+
+    fn renewed(&mut self, Renewed { shard, round, asked, sought, answer }: Renewed) {
+        let (now, asked) = (self.clock.now(), asked.as_slice());
         self.note_ttl(now);
+        if answer.as_ref().is_ok_and(|renewal| renewal.unsure.is_empty()) {
+            self.sought.insert(shard, sought); // otherwise it may not have got to the lines of strays
+        }
         let renewing = self.shards.entry(shard).or_default();
         renewing.under_way = false;
         let end = || self.registry.first_end(shard, asked);
@@ -311,8 +364,7 @@ impl Keeper {
                 // stumble over it each time.
                 let is_first_unsure =
                     |(_, ids): &(Name, Vec<ClaimId>)| ids.iter().any(|id| renewal.unsure.contains(id));
-                let keeps_something = !asked.is_empty() || renewal.until > Moment::START;
-                let is_short = keeps_something && self.registry.is_short(renewal.until);
+                let is_short = renewal.keeps_anything(asked) && self.registry.is_short(renewal.until);
                 let is_enough = renewal.unsure.is_empty() && !is_short;
                 if is_enough || !(renewal.unsure.is_empty() || asked.first().is_some_and(is_first_unsure)) {
                     renewing.again = None;
@@ -329,6 +381,9 @@ impl Keeper {
                     log::renewed_again(&self.registry.standing(asked));
                 }
                 self.compare(asked);
+                if let Some((line, _)) = renewal.strays.last() {
+                    self.strayed_last = Some(line.clone());
+                }
                 self.give_back(renewal.strays);
             }
             Err(error) if error.kind() == ErrorKind::Lost => self.registry.over(),
@@ -340,9 +395,13 @@ impl Keeper {
             }
         }
         let renewing = self.shards.entry(shard).or_default();
-        // After a failure it is renewed again anyway, after a pause.
-        if std::mem::take(&mut renewing.once_more) && renewing.again.is_none() {
-            renewing.again = Some(Again { at: now, pause: self.options.first_pause });
+        match renewing.missed.take() {
+            // After a failure it is renewed again anyway, after a pause.
+            Some(EarlyRenewal::All) if renewing.again.is_none() => {
+                renewing.again = Some(Again { at: now, pause: self.options.first_pause });
+            }
+            Some(EarlyRenewal::Short) => self.registry.wake_ups.renew_early(EarlyRenewal::Short),
+            _ => {}
         }
     }
 
@@ -361,68 +420,6 @@ impl Keeper {
         self.registry.set_ttl(ttl);
         self.renew_at = self.renew_at.min(now + ttl / 3);
         self.registry.wake_ups.keeper_renews_at(self.renew_at);
-    }
-
-    /// Gives back claims of this session that the store has and this client does not know.
-    fn give_back(&mut self, strays: Vec<(Name, ClaimId)>) {
-        for (name, id) in strays {
-            if !self.registry.knows(id) && !self.leaving.contains_key(&id) {
-                self.see_through(Arc::new(Entry::stray(id, name)), None);
-            }
-        }
-    }
-
-    /// Gives everything back, waits for the store to confirm it, and ends the session.
-    async fn close(mut self, by: Limit, done: Option<oneshot::Sender<Result<()>>>) {
-        let clock = self.clock.clone();
-        let leaves_by = by.halved(&clock); // the rest is for the end of the session
-        self.registry.begin_closing();
-        for entry in self.registry.lose_all(Loss::Closed) {
-            self.see_through(entry, None);
-        }
-        let leaves = async {
-            loop {
-                let strays = self.registry.strays.take(); // this client stops to renew, but others wait behind them
-                self.give_back(strays);
-                if self.leaving.is_empty() {
-                    break;
-                }
-                tokio::select! {
-                    done = self.tasks.join_next() => match done {
-                        Some(Ok(Done::Left(id))) => drop(self.leaving.remove(&id)),
-                        Some(Ok(Done::Renewed { answer: Ok(renewal), .. })) => self.give_back(renewal.strays),
-                        Some(_) => {}
-                        None => break,
-                    },
-                    () = self.registry.wake_ups.nudged() => {}
-                }
-            }
-        };
-        let _ = leaves_by.of(&clock, leaves).await;
-        let session = self.session.clone();
-        let ended = by.of(&clock, session.close()).await;
-        if let Some(done) = done {
-            // The caller may have stopped listening.
-            let _ = done.send(self.result_of_close(ended));
-        }
-    }
-
-    fn result_of_close(&self, ended: Option<Result<()>>) -> Result<()> {
-        let kept = |entry: &&Arc<Entry>| self.is_perhaps_kept(entry);
-        let unconfirmed: Vec<_> = self.leaving.values().filter(kept).map(|entry| &entry.claim.name).collect();
-        close_result(ended, &unconfirmed, self.is_surely_over())
-    }
-
-    /// Whether the session's lease has ended in the store. Each of its claims has left or outlived its own.
-    fn is_surely_over(&self) -> bool {
-        let since_opened = self.opened_at + ttl_of(&*self.session);
-        self.clock.now() > self.registry.last_end().max(since_opened)
-    }
-
-    /// Whether the store may still have a claim that is leaving. Renewals of neighbouring claims may keep it alive.
-    fn is_perhaps_kept(&self, entry: &Entry) -> bool {
-        let kept_until = self.registry.kept_until(self.session.shard(&entry.claim.name));
-        self.clock.now() <= entry.gone_by().max(kept_until)
     }
 }
 

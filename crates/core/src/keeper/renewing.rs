@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::timing::longest_pause;
 use crate::Options;
 use crate::backend::{Moment, Session};
+use crate::registry::EarlyRenewal;
 
 #[derive(Default)]
 pub(super) struct Renewing {
@@ -12,7 +13,7 @@ pub(super) struct Renewing {
     pub(super) is_failing: bool,
     pub(super) again: Option<Again>,
     /// It was to be renewed while a renewal was under way, which may have passed the reason by.
-    pub(super) once_more: bool,
+    pub(super) missed: Option<EarlyRenewal>,
 }
 
 impl Renewing {

@@ -17,14 +17,15 @@ pub(super) struct Departed {
     names: HashMap<u64, Name>,
     /// Their numbers, the earliest first.
     order: VecDeque<u64>,
-    /// The lines, each with the claim that left it last; and the same by claim.
+    /// How many claims have left. The lines, each with this number when it was left last; and the same by number.
+    count: u64,
     lines: HashMap<Name, u64>,
     latest: BTreeMap<u64, Name>,
 }
 
 impl Departed {
     pub(super) fn add(&mut self, number: u64, name: Name) {
-        self.add_line(number, &name);
+        self.add_line(&name);
         if self.names.insert(number, name).is_some() {
             return;
         }
@@ -36,11 +37,12 @@ impl Departed {
         }
     }
 
-    fn add_line(&mut self, number: u64, name: &Name) {
-        if let Some(before) = self.lines.insert(name.clone(), number) {
+    fn add_line(&mut self, name: &Name) {
+        self.count += 1;
+        if let Some(before) = self.lines.insert(name.clone(), self.count) {
             self.latest.remove(&before);
         }
-        self.latest.insert(number, name.clone());
+        self.latest.insert(self.count, name.clone());
         if self.latest.len() > MOST_LINES
             && let Some((_, earliest)) = self.latest.pop_first()
         {
@@ -81,5 +83,8 @@ mod tests {
             departed.add(number, name(most));
         }
         assert_eq!(departed.lines().count(), MOST_LINES, "a busy line makes no other one forgotten");
+        let left_last = name(most * 3);
+        departed.add(0, left_last.clone());
+        assert!(departed.lines().any(|line| *line == left_last), "however early the claim came");
     }
 }

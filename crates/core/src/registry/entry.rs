@@ -35,6 +35,13 @@ pub(crate) struct Entry {
     answered: AtomicU32,
     /// It was lost while a join was being sent or about to be sent.
     lost_joining: AtomicBool,
+    /// The store has told of a grant after it was gone.
+    granted_late: AtomicBool,
+    /// The server that answers from now on may not know of its grant.
+    doubted: AtomicBool,
+    /// It was made lighter, and the server that answers from now on may not know that.
+    lightened: AtomicBool,
+    perhaps_heavy: AtomicBool,
     life: Mutex<Life>,
     /// Its leave, while its user waits for the answer.
     pub(crate) leave: SharedLeave,
@@ -91,6 +98,10 @@ impl Entry {
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
             lost_joining: AtomicBool::new(false),
+            granted_late: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
+            lightened: AtomicBool::new(false),
+            perhaps_heavy: AtomicBool::new(false),
             life: Mutex::new(Life::Joining(None)),
             leave: SharedLeave::new(),
         }
@@ -128,9 +139,25 @@ impl Entry {
         self.over.store(over.as_nanos(), Ordering::Release);
     }
 
-    /// The time for its join is over, and its user has not noticed: its future is not polled.
+    /// The time for its join is over, and its user has not noticed: its future is not polled. Its grant may have been
+    /// told in the meantime.
     pub(crate) fn is_join_abandoned(&self, now: Moment) -> bool {
-        self.is_given_up(now) && self.stage() == Some(Stage::Joining)
+        self.is_given_up(now)
+            && match self.stage() {
+                Some(Stage::Joining) => true,
+                Some(Stage::Held) => self.answered.load(Ordering::Relaxed) == 0,
+                Some(Stage::Waiting) | None => false,
+            }
+    }
+
+    /// The store has told of a grant, although it is gone.
+    pub(crate) fn granted_late(&self) {
+        self.granted_late.store(true, Ordering::Release);
+    }
+
+    /// Whether the store has told of a grant after it was gone; each such grant counts once.
+    pub(crate) fn take_late_grant(&self) -> bool {
+        self.granted_late.swap(false, Ordering::AcqRel)
     }
 
     /// Takes its leave, if its user would have given up by now and has not come back. Before that the user may just
@@ -170,14 +197,16 @@ impl Entry {
         if self.jeopardy.swap(jeopardy, Ordering::AcqRel) == jeopardy {
             return; // the usual case: nothing has changed
         }
-        let wakers: Vec<Waker> = match &*self.life.lock() {
+        let told = match &mut *self.life.lock() {
             Life::Held { listeners, .. } => {
-                let meant = listeners.values().filter(|(hears, _)| *hears == Hears::Change);
-                meant.map(|(_, waker)| waker.clone()).collect()
+                let all = std::mem::take(listeners).into_iter();
+                let (told, rest) = all.partition(|(_, (hears, _))| *hears == Hears::Change);
+                *listeners = rest; // those that are told come back with their next poll
+                told
             }
-            _ => Vec::new(),
+            _ => BTreeMap::new(),
         };
-        wakers.into_iter().for_each(shield::wake); // without the lock: a waker may run anything
+        told.into_values().for_each(|(_, waker)| shield::wake(waker)); // without the lock: a waker may run anything
     }
 
     pub(crate) fn is_in_jeopardy(&self) -> bool {
@@ -219,13 +248,43 @@ impl Entry {
         !self.is_all_answered() && Moment::START < until && until <= now
     }
 
-    /// Its token, if it holds and an older join of it may still be on its way. If the store has forgotten the claim,
-    /// that join makes it stand there anew, where it does not hold, or holds under another token.
+    /// Its token, if it holds and the store has to be asked whether it does. Another server may answer from now on. Or
+    /// an older join of it may still be on its way: if the store has forgotten the claim, that join makes it stand
+    /// there anew, where it does not hold, or holds under another token.
     pub(crate) fn doubtful(&self) -> Option<Token> {
         match &*self.life.lock() {
-            Life::Held { grant, .. } if !self.is_all_answered() => Some(grant.token),
+            Life::Held { grant, .. } if self.doubted.load(Ordering::Acquire) || !self.is_all_answered() => {
+                Some(grant.token)
+            }
             _ => None,
         }
+    }
+
+    /// Another server may answer from now on: one that does not know of its grant, or of its lighter weight.
+    pub(crate) fn doubt(&self, is_one_of_many: bool) {
+        self.doubted.fetch_or(is_one_of_many, Ordering::AcqRel);
+        self.perhaps_heavy.fetch_or(self.lightened.load(Ordering::Acquire), Ordering::AcqRel);
+    }
+
+    /// The store is being asked whether it holds.
+    pub(crate) fn believe(&self) {
+        self.doubted.store(false, Ordering::Release);
+    }
+
+    /// The store is being asked to make it lighter.
+    pub(crate) fn lighten(&self) {
+        self.lightened.store(true, Ordering::Release);
+        self.perhaps_heavy.store(false, Ordering::Release);
+    }
+
+    /// The store may not have made it lighter.
+    pub(crate) fn stays_heavy(&self) {
+        self.perhaps_heavy.store(true, Ordering::Release);
+    }
+
+    /// Whether a server may answer that does not know that it was made lighter.
+    pub(crate) fn is_perhaps_heavy(&self) -> bool {
+        self.perhaps_heavy.load(Ordering::Acquire) && self.stage() == Some(Stage::Held)
     }
 
     /// How it has to leave. While one of its joins may still be on its way, only a void leave prevents that join from

@@ -32,7 +32,7 @@ impl Loss {
             Self::NotHeld => "the store that answers now does not have its grant, as after a failover",
             Self::Deadline => "no renewal reached the store before its lease could end there",
             Self::MaxHold => "it was held for longer than max_hold allows",
-            Self::SessionOver => "the store ended the session it belonged to",
+            Self::SessionOver => "its session was not renewed in time, or the store ended it",
             Self::Closed => "its Locks was closed",
         }
     }

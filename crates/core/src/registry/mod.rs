@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 pub(crate) use self::entry::{Entry, LossListener, Stage, Turn, next_listener};
 use self::hints::Hints;
 pub(crate) use self::loss::Loss;
-pub(crate) use self::renewals::Standing;
+pub(crate) use self::renewals::{ClaimsByShard, Standing};
 use self::strays::Strays;
 pub(crate) use self::table::DueLook;
 use self::table::Table;
@@ -53,6 +53,7 @@ pub(crate) struct Registry {
     /// Whether it is being closed, and whether it has ended.
     closing: AtomicBool,
     over: AtomicBool,
+    surely_over_at: std::sync::atomic::AtomicU64,
     /// Notified of every renewal that was answered or failed.
     renewed: Notify,
     /// Notified of every claim that is removed while no more are entered.
@@ -76,6 +77,7 @@ impl Registry {
             next_number: AtomicU64::new(1),
             closing: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            surely_over_at: std::sync::atomic::AtomicU64::new(u64::MAX),
             renewed: Notify::new(),
             removed: Notify::new(),
             hints: Hints::new(),
@@ -137,8 +139,18 @@ impl Registry {
     /// Removes a claim: nothing renews it or looks for it from now on.
     pub(crate) fn remove(&self, number: u64) -> Option<Arc<Entry>> {
         let removed = self.table.lock().remove(number);
+        removed.iter().for_each(|entry| self.has_left(entry));
         self.tell_of_removals();
         removed
+    }
+
+    /// The leave of a claim is confirmed, or given up. If it was granted meanwhile, the grant may be another server's,
+    /// which does not know of the leave: the claim leaves once more.
+    pub(crate) fn has_left(&self, entry: &Entry) {
+        if entry.take_late_grant() {
+            self.strays.add(entry.claim.id, Some(entry.claim.name.clone()));
+            self.wake_ups.nudge();
+        }
     }
 
     fn tell_of_removals(&self) {
@@ -222,7 +234,9 @@ impl Registry {
     /// A claim is held. Returns whether the claim is known.
     fn is_held(&self, id: ClaimId, grant: Grant) -> bool {
         let Some(entry) = self.table.lock().entries.get(&id.number).cloned() else { return false };
-        self.hold(&entry, grant);
+        if self.hold(&entry, grant).is_some() {
+            entry.granted_late();
+        }
         // In this order: a concurrent `wait` enters the claim among the waiters unless it sees that it is held.
         self.table.lock().stop_waiting(id.number);
         true
@@ -306,24 +320,42 @@ impl Registry {
         (turned_away, holding)
     }
 
-    /// Ready when every claim has left and its leave is confirmed. Call it only while no more are entered.
+    /// Ready at the next removal of a claim. Call it only while no more are entered.
+    pub(crate) fn next_removal(&self) -> impl Future<Output = ()> {
+        self.removed.notified()
+    }
+
+    /// Ready when every claim has left and its leave is confirmed, or the session is over. Call it only while no more
+    /// are entered.
     pub(crate) async fn emptied(&self) {
         loop {
             let removed = self.removed.notified(); // listens from now on
-            if self.table.lock().entries.is_empty() {
+            if self.is_over() || self.table.lock().entries.is_empty() {
                 return;
             }
             removed.await;
         }
     }
 
-    /// Everything is over. Returns the claims that the store may still have.
-    pub(crate) fn lose_all(&self, loss: Loss) -> Vec<Arc<Entry>> {
-        let all = self.table.lock().clear();
-        let lost = all.into_iter().filter(|entry| entry.lose(loss).is_some()).collect();
+    /// Everything is over. Returns the claims that are lost by that, and those that are leaving already, which stay
+    /// known until they have left. The store may have either.
+    pub(crate) fn lose_all(&self, loss: Loss) -> (Vec<Arc<Entry>>, Vec<Arc<Entry>>) {
+        let all: Vec<Arc<Entry>> = self.table.lock().entries.values().cloned().collect();
+        let (lost, leaving): (Vec<_>, Vec<_>) = all.into_iter().partition(|entry| entry.lose(loss).is_some());
+        self.table.lock().clear(&lost);
         self.renewed.notify_waiters(); // no renewal will come
         self.tell_of_removals();
-        lost
+        (lost, leaving)
+    }
+
+    /// Nothing of the session is left in the store after this moment, although its end was not confirmed.
+    pub(crate) fn is_surely_over_at(&self, moment: Moment) {
+        self.surely_over_at.store(moment.as_nanos(), Ordering::Release);
+    }
+
+    /// Whether nothing of the session is left in the store. Known once its keeper has given it up.
+    pub(crate) fn is_surely_over(&self) -> bool {
+        self.now().as_nanos() > self.surely_over_at.load(Ordering::Acquire)
     }
 
     /// The keeper will wake by itself at `at`, or earlier for the first look or deadline that is due.

@@ -49,17 +49,24 @@ impl Registry {
     }
 
     /// Adds the lines that claims have left lately, where strays may stand, and in which no claim is known to stand.
-    pub(crate) fn add_departed_lines(&self, to: &mut ClaimsByShard, shard_of: impl Fn(&Name) -> Shard) {
+    /// `shard_of` gives none for those that are not of interest.
+    pub(crate) fn add_departed_lines(
+        &self,
+        to: &mut ClaimsByShard,
+        shard_of: impl Fn(&Name) -> Option<Shard>,
+    ) {
         let lines: Vec<Name> = self.table.lock().departed.lines().cloned().collect();
         let known: HashSet<Name> = to.values().flatten().map(|(name, _)| name.clone()).collect();
         for name in lines.into_iter().filter(|name| !known.contains(name)) {
-            to.entry(shard_of(&name)).or_default().push((name, Vec::new()));
+            if let Some(shard) = shard_of(&name) {
+                to.entry(shard).or_default().push((name, Vec::new()));
+            }
         }
     }
 
     /// Takes in the answer to a renewal of these claims.
     pub(crate) fn renewed(&self, shard: Shard, asked: &[(Name, Vec<ClaimId>)], renewal: &Renewal) {
-        if !asked.is_empty() || renewal.until > Moment::START {
+        if renewal.keeps_anything(asked) {
             self.kept_until.lock().insert(shard, renewal.until);
         }
         let until = renewal.until - self.ttl.margin();
@@ -140,8 +147,27 @@ impl Registry {
         self.find_all(asked).iter().any(|entry| entry.is_in_jeopardy() || self.is_too_short(entry))
     }
 
-    /// Those of these claims that hold, with their tokens, if an older join may have made them stand in the store
-    /// anew.
+    /// Another server may answer from now on. A renewal may compare no more than the count of the claims that hold on a
+    /// name, and the sum of their numbers: with one claim that is exact.
+    pub(crate) fn doubt_all(&self) {
+        let table = self.table.lock();
+        let holding = || table.entries.values().filter(|entry| entry.stage() == Some(Stage::Held));
+        let mut by_name: HashMap<&Name, u32> = HashMap::new();
+        for entry in holding() {
+            *by_name.entry(&entry.claim.name).or_default() += 1;
+        }
+        for entry in holding() {
+            entry.doubt(by_name[&entry.claim.name] > 1);
+        }
+    }
+
+    /// Those of the claims that hold and were made lighter of which a server may not know that.
+    pub(crate) fn perhaps_heavy(&self) -> Vec<Arc<Entry>> {
+        let table = self.table.lock();
+        table.entries.values().filter(|entry| entry.is_perhaps_heavy()).cloned().collect()
+    }
+
+    /// Those of these claims that hold, with their tokens, if the store has to be asked whether they do.
     pub(crate) fn doubtful(&self, asked: &[(Name, Vec<ClaimId>)]) -> HashMap<Name, Vec<(ClaimId, Token)>> {
         let mut by_name: HashMap<Name, Vec<(ClaimId, Token)>> = HashMap::new();
         for entry in self.find_all(asked) {

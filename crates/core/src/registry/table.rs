@@ -115,13 +115,14 @@ impl Table {
         }
     }
 
-    /// Removes all claims.
-    pub(super) fn clear(&mut self) -> Vec<Arc<Entry>> {
+    /// Removes these claims. No other one waits.
+    pub(super) fn clear(&mut self, lost: &[Arc<Entry>]) {
         self.waiting.clear();
         self.due.clear();
-        let all: Vec<Arc<Entry>> = self.entries.drain().map(|(_, entry)| entry).collect();
-        all.iter().for_each(|entry| self.departs(entry));
-        all
+        for entry in lost {
+            self.entries.remove(&entry.claim.id.number);
+            self.departs(entry);
+        }
     }
 
     /// Removes a claim.

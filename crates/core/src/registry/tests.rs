@@ -42,16 +42,17 @@ fn a_grant_to_a_claim_whose_join_was_dropped_has_it_given_back_too() {
     entry.lose(Loss::Left);
     registry.remove(id.number);
     registry.held(id, grant(32));
-    assert!(!registry.strays.take_unknown());
+    assert!(registry.strays.take_unknown().is_empty());
     assert_eq!(registry.strays.take(), [(name, id)]);
 }
 
 #[test]
 fn a_stray_that_nobody_remembers_is_left_to_a_renewal() {
     let (registry, _standing) = entered();
-    registry.held(ClaimId { session: registry.session, number: 1_000 }, grant(32));
-    assert!(registry.strays.take_unknown() && registry.strays.take().is_empty());
-    assert!(!registry.strays.take_unknown());
+    let id = ClaimId { session: registry.session, number: 1_000 };
+    registry.held(id, grant(32));
+    assert_eq!(registry.strays.take_unknown(), [id]);
+    assert!(registry.strays.take_unknown().is_empty() && registry.strays.take().is_empty());
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn a_name_is_looked_at_once_at_a_time_while_waiters_come_and_go() {
 fn a_claim_that_enters_while_the_session_is_closed_is_refused() {
     let (registry, entry) = entered();
     registry.begin_closing();
-    assert_eq!(registry.lose_all(Loss::Closed).len(), 1);
+    assert_eq!(registry.lose_all(Loss::Closed).0.len(), 1);
     let claim = Claim { id: registry.next_id(), ..entry.claim.clone() };
     assert_eq!(registry.enter(claim).err(), Some(Loss::Closed));
 }

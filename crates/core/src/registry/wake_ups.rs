@@ -22,7 +22,7 @@ pub(crate) struct WakeUps {
 }
 
 /// What the keeper is to renew ahead of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EarlyRenewal {
     /// All claims that have too little time left.
     Short = 1,

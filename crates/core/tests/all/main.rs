@@ -2,6 +2,7 @@
 //! whole process has: its panic hook and its subscriber (`listeners`, `log`, `spans`), and its threads (`threads`).
 
 mod acquire;
+mod beside_others;
 mod closing;
 mod combinators;
 mod condition;
@@ -12,6 +13,7 @@ mod hung;
 mod jeopardy;
 mod keeper;
 mod keeps_only_claims;
+mod late_answers;
 mod layered;
 mod line;
 mod outages;

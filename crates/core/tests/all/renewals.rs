@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Backend, Claim, Grant, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Backend, Claim, Grant, Layer, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard,
     Signals, Sleep,
 };
 use tidelock_core::prelude::*;
-use tidelock_core::{ClaimId, ErrorKind, Line, Name, Options, SessionId, Token, Weight};
+use tidelock_core::{ClaimId, ErrorKind, Name, Options, SessionId, Token, Weight};
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
+use crate::layered::attach;
 use crate::line::waiter;
 
 type Done = tidelock_core::Result<()>;
@@ -25,6 +26,7 @@ struct Slow {
     clock: Clock,
     store: Store,
     how: Arc<Mutex<How>>,
+    lease: Arc<Mutex<Lease>>,
 }
 
 #[derive(Clone, Debug)]
@@ -40,13 +42,6 @@ struct How {
     /// How many grants are pushed before their joins are answered, and how long before.
     told_early: (usize, Duration),
     renewals: usize,
-}
-
-#[derive(Debug)]
-struct SlowSession {
-    slow: Slow,
-    inner: Arc<dyn Session>,
-    lease: Mutex<Lease>,
 }
 
 #[derive(Debug)]
@@ -68,19 +63,44 @@ impl Slow {
         let mut how =
             How { open_takes, join_takes, ttl, is_proved_late, joined, left, signals, told_early, renewals };
         change(&mut how);
-        let slow = Self { store: Store::with_clock(&clock), clock, how: Arc::new(Mutex::new(how)) };
-        Ok((slow.clone(), tidelock_core::backend::attach(Arc::new(slow), options)?))
+        let store = Store::with_clock(&clock);
+        let (known, heard) = (clock.now(), clock.now());
+        let lease = Arc::new(Mutex::new(Lease { known, heard }));
+        let slow = Self { clock, store, how: Arc::new(Mutex::new(how)), lease };
+        Ok((slow.clone(), attach(&slow.store, Arc::new(slow.clone()), options)?))
     }
 
     fn how(&self) -> MutexGuard<'_, How> {
         self.how.lock().expect("no panic")
     }
 
+    fn lease(&self) -> MutexGuard<'_, Lease> {
+        self.lease.lock().expect("no panic")
+    }
+
     async fn sleep(&self, how_long: Duration) {
         if !how_long.is_zero() {
-            let clock = Backend::clock(self);
+            let clock = Backend::clock(&self.store);
             Sleep::until(&clock, clock.now() + how_long).await;
         }
+    }
+
+    fn tell_early(&self, id: ClaimId, grant: Grant) {
+        let (signals, early) = {
+            let mut how = self.how();
+            let Some(left) = how.told_early.0.checked_sub(1) else { return };
+            how.told_early.0 = left;
+            (how.signals.clone(), how.told_early.1)
+        };
+        signals.expect("it is open").held(id, grant);
+        self.clock.advance(early);
+    }
+
+    /// Until when the lease lives if a request was sent then.
+    fn until(&self, sent: Moment) -> Moment {
+        let how = self.how();
+        let from = if how.is_proved_late { self.lease().known } else { sent };
+        from + how.ttl
     }
 
     /// Lets this much time pass, in small steps, so that every task that is woken in between runs.
@@ -94,17 +114,15 @@ impl Slow {
 }
 
 #[async_trait]
-impl Backend for Slow {
-    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
-        Backend::clock(&self.store)
-    }
-
-    fn store(&self) -> &str {
-        Backend::store(&self.store)
+impl Layer for Slow {
+    fn signals(self: Arc<Self>, to: Arc<dyn Signals>) -> Arc<dyn Signals> {
+        self.how().signals = Some(to.clone());
+        to
     }
 
     async fn open(
         &self,
+        to: &dyn Backend,
         id: SessionId,
         options: &Options,
         signals: Arc<dyn Signals>,
@@ -112,51 +130,24 @@ impl Backend for Slow {
         let asked = self.clock.now();
         let takes = self.how().open_takes;
         self.sleep(takes).await;
-        self.how().signals = Some(signals.clone());
-        let inner = self.store.open(id, options, signals).await?;
-        let lease = Mutex::new(Lease { known: asked, heard: asked });
-        Ok(Arc::new(SlowSession { slow: self.clone(), inner, lease }))
-    }
-}
-
-impl SlowSession {
-    fn lease(&self) -> MutexGuard<'_, Lease> {
-        self.lease.lock().expect("no panic")
+        *self.lease() = Lease { known: asked, heard: asked };
+        to.open(id, options, signals).await
     }
 
-    fn tell_early(&self, id: ClaimId, grant: Grant) {
-        let (signals, early) = {
-            let mut how = self.slow.how();
-            let Some(left) = how.told_early.0.checked_sub(1) else { return };
-            how.told_early.0 = left;
-            (how.signals.clone(), how.told_early.1)
-        };
-        signals.expect("it is open").held(id, grant);
-        self.slow.clock.advance(early);
+    fn ttl(&self, _: &Arc<dyn Session>) -> Duration {
+        self.how().ttl
     }
 
-    /// Until when the lease lives if a request was sent then.
-    fn until(&self, sent: Moment) -> Moment {
-        let from = if self.slow.how().is_proved_late { self.lease().known } else { sent };
-        from + self.ttl()
-    }
-}
-
-#[async_trait]
-impl Session for SlowSession {
-    fn ttl(&self) -> Duration {
-        self.slow.how().ttl
-    }
-
-    fn shard(&self, name: &Name) -> Shard {
-        self.inner.shard(name)
-    }
-
-    async fn join(&self, claim: &Claim, patience: Patience) -> tidelock_core::Result<Place> {
-        let (sent, takes) = (self.slow.clock.now(), self.slow.how().join_takes);
-        self.slow.how().joined.push(claim.id);
-        let place = self.inner.join(claim, patience).await?;
-        self.slow.sleep(takes).await;
+    async fn join(
+        &self,
+        to: &Arc<dyn Session>,
+        claim: &Claim,
+        patience: Patience,
+    ) -> tidelock_core::Result<Place> {
+        let (sent, takes) = (self.clock.now(), self.how().join_takes);
+        self.how().joined.push(claim.id);
+        let place = to.join(claim, patience).await?;
+        self.sleep(takes).await;
         if let Place::Held { grant, .. } = place {
             self.tell_early(claim.id, grant);
         }
@@ -168,42 +159,23 @@ impl Session for SlowSession {
         })
     }
 
-    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> tidelock_core::Result<Sight> {
-        self.inner.look(name, waiting).await
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        self.how().left.push((id, how));
+        to.leave(name, id, how)
     }
 
-    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        self.slow.how().left.push((id, how));
-        self.inner.leave(name, id, how)
-    }
-
-    async fn lighten(&self, claim: &Claim, weight: Weight) -> Done {
-        self.inner.lighten(claim, weight).await
-    }
-
-    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Done {
-        self.inner.resize(name, from, to).await
-    }
-
-    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> tidelock_core::Result<Renewal> {
-        let sent = self.slow.clock.now();
-        self.slow.how().renewals += 1;
-        let renewal = self.inner.renew(shard, standing).await?;
+    async fn renew(
+        &self,
+        to: &Arc<dyn Session>,
+        shard: Shard,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> tidelock_core::Result<Renewal> {
+        let sent = self.clock.now();
+        self.how().renewals += 1;
+        let renewal = to.renew(shard, standing).await?;
         let before = std::mem::replace(&mut self.lease().heard, sent);
         self.lease().known = before;
         Ok(Renewal { until: self.until(sent), ..renewal })
-    }
-
-    async fn line(&self, name: &Name) -> tidelock_core::Result<Line> {
-        self.inner.line(name).await
-    }
-
-    async fn names(&self, prefix: &str, after: Option<&Name>) -> tidelock_core::Result<Vec<Name>> {
-        self.inner.names(prefix, after).await
-    }
-
-    async fn close(&self) -> Done {
-        self.inner.close().await
     }
 }
 
@@ -320,7 +292,7 @@ async fn a_join_whose_answer_comes_too_late_is_asked_again_under_another_id() ->
     let clock = slow.clone();
     // The first join is sent at 0, and its answer would come at 3 ttl. From 1 ttl on the store is quick again.
     let quick = tokio::spawn(async move {
-        let clock_of_store = Backend::clock(&clock);
+        let clock_of_store = Backend::clock(&clock.store);
         Sleep::until(&clock_of_store, clock.clock.now() + TTL / 2).await;
         clock.how().join_takes = Duration::ZERO;
     });

@@ -14,6 +14,7 @@ use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name, SessionId, Token, Weight};
 use tidelock_memory::{Clock, Store};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use crate::condition::until;
 use crate::layered::attach;
@@ -35,6 +36,8 @@ struct Watched {
     is_renewing: AtomicBool,
     /// The name of a lock that cannot be given back until it is healed.
     stuck: Mutex<Option<&'static str>>,
+    /// Whether the answers to leaves are held up.
+    stuck_answer: Mutex<bool>,
     healed: Arc<Notify>,
 }
 
@@ -47,8 +50,17 @@ impl Watched {
             is_slow: AtomicBool::new(false),
             is_renewing: AtomicBool::new(false),
             stuck: Mutex::default(),
+            stuck_answer: Mutex::default(),
             healed: Arc::default(),
         }
+    }
+
+    /// Puts a claim of this client into a line, of which the client does not know.
+    async fn strand(&self, client: SessionId, name: &str) -> Result {
+        let session = self.session.lock().expect("no panic").clone().expect("it is open");
+        let id = ClaimId { session: client, number: 1_000_001 };
+        let stray = Claim::new(id, Name::new(name)?, Kind::Mutex, Weight::ONE, Weight::ONE);
+        session.join(&stray, Patience::Wait).await.map(drop)
     }
 
     /// Tells the client that a claim is granted, which may be news to the store.
@@ -80,7 +92,11 @@ impl Layer for Watched {
             if is_stuck {
                 self.healed.notified().await;
             }
-            to.leave(&name, id, how).await
+            let left = to.leave(&name, id, how).await;
+            if *self.stuck_answer.lock().expect("no panic") {
+                self.healed.notified().await;
+            }
+            left
         })
     }
 
@@ -104,6 +120,18 @@ impl Layer for Watched {
     }
 }
 
+/// For how long a line stands still after its holder has left, until this waiter is granted.
+async fn stands_still<T>(clock: &Clock, held: Guard, waits: &JoinHandle<T>) -> Result<Duration> {
+    let began = clock.now();
+    held.release().await?;
+    until("it is granted", async || {
+        clock.pass(Duration::from_millis(100)).await;
+        waits.is_finished()
+    })
+    .await;
+    Ok(clock.now().since(began))
+}
+
 /// For how long the line of a mutex stands still after its holder has left, if a stray is next.
 async fn stands_still_for(is_renewing: bool) -> Result<Duration> {
     let clock = Clock::manual();
@@ -121,20 +149,10 @@ async fn stands_still_for(is_renewing: bool) -> Result<Duration> {
         })
         .await;
     }
-    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
-    let id = ClaimId { session: other.claim().session, number: 1_000_001 };
-    let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
-    session.join(&stray, Patience::Wait).await?;
+    watched.strand(other.claim().session, "m").await?;
     let waits = waiter(&ours, "m");
     until_waiting(&holder, "m", 2).await; // the stray, and a claim behind it
-    let began = watched.clock.now();
-    held.release().await?;
-    until("it is granted", async || {
-        clock.pass(Duration::from_millis(100)).await;
-        waits.is_finished()
-    })
-    .await;
-    let stood_still = watched.clock.now().since(began);
+    let stood_still = stands_still(&clock, held, &waits).await?;
     drop(waits.await.expect("no panic")?);
     drop(other);
     ours.close().await?;
@@ -172,21 +190,11 @@ async fn a_stray_in_a_line_where_nobody_of_ours_stands_is_found_too() -> Result 
     until("it waits", async || standing(2).await).await;
     waits.abort();
     until("it has left", async || standing(1).await).await;
-    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
-    let id = ClaimId { session: other.claim().session, number: 1_000_001 };
-    let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
-    session.join(&stray, Patience::Wait).await?;
+    watched.strand(other.claim().session, "m").await?;
     let mutex = next.mutex("m")?;
     let waits = tokio::spawn(async move { mutex.lock().await });
     until("a claim waits behind the stray", async || standing(3).await).await;
-    let began = watched.clock.now();
-    held.release().await?;
-    until("it is granted", async || {
-        clock.pass(Duration::from_millis(100)).await;
-        waits.is_finished()
-    })
-    .await;
-    let stood_still = watched.clock.now().since(began);
+    let stood_still = stands_still(&clock, held, &waits).await?;
     assert!(stood_still < Duration::from_secs(1), "{stood_still:?}");
     waits.await.expect("no panic")?.release().await.map(drop)
 }
@@ -195,7 +203,7 @@ async fn a_stray_in_a_line_where_nobody_of_ours_stands_is_found_too() -> Result 
 async fn waits_behind(
     store: &Store,
     watched: &Arc<Watched>,
-) -> Result<(Guard, tokio::task::JoinHandle<Result<Guard>>, ClaimId)> {
+) -> Result<(Guard, JoinHandle<Result<Guard>>, ClaimId)> {
     let ours = attach(store, watched.clone(), Options::new().ttl(TTL))?;
     let held = store.attach(Options::new().ttl(TTL))?.mutex("m")?.lock().await?;
     let mutex = ours.mutex("m")?;
@@ -283,4 +291,69 @@ async fn a_stray_that_is_granted_during_a_close_is_given_back() -> Result {
     assert!(!closing.is_finished(), "its end takes all claims with it");
     watched.healed.notify_waiters();
     closing.await.expect("no panic")
+}
+
+/// A release was carried out by the old master, and its answer lies unread (its runtime is
+/// busy). The new master has the claim waiting, and grants it. The news comes before the answer is read.
+#[tokio::test]
+async fn a_stray_that_is_granted_before_the_answer_to_its_leave_is_read_is_given_back() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
+    let (theirs, next) = (store.attach(Options::new().ttl(TTL))?, store.attach(Options::new().ttl(TTL))?);
+    let first = theirs.mutex("m")?.lock().await?;
+    let waits = waiter(&ours, "m");
+    until_waiting(&theirs, "m", 1).await;
+    first.release().await?;
+    let held = waits.await.expect("no panic")?;
+    let id = held.claim();
+    // It is given back: the store carries that out, and the answer is on its way.
+    *watched.stuck_answer.lock().expect("no panic") = true;
+    let releasing = tokio::spawn(held.release());
+    until("it has left", async || theirs.inspect("m").await.is_ok_and(|line| line.claims.is_empty())).await;
+    // A failover: in the new master's line another client's claim holds, and ours waits.
+    let second = theirs.mutex("m")?.lock().await?;
+    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
+    let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+    session.join(&stray, Patience::Wait).await?;
+    let waits = waiter(&next, "m");
+    until_waiting(&theirs, "m", 2).await;
+    second.release().await?; // the store grants the stray, and says so
+    tokio::task::yield_now().await;
+    *watched.stuck_answer.lock().expect("no panic") = false;
+    watched.healed.notify_waiters(); // now the answer is read
+    releasing.await.expect("no panic")?;
+    let began = clock.now();
+    until("the next is granted", async || {
+        clock.pass(Duration::from_millis(100)).await;
+        waits.is_finished()
+    })
+    .await;
+    let stood_still = clock.now().since(began);
+    assert!(stood_still < Duration::from_secs(1), "the line stood still for {stood_still:?}");
+    Ok(())
+}
+
+/// A renewal may find only the stray that holds, and each renewal keeps the others alive.
+#[tokio::test]
+async fn unknown_strays_delay_a_line_for_a_ttl_at_most() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
+    let holder = store.attach(Options::new().ttl(TTL))?;
+    let other = ours.mutex("other")?.lock().await?;
+    let held = holder.mutex("m")?.lock().await?;
+    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
+    for number in 0..400 {
+        let id = ClaimId { session: other.claim().session, number: 1_000_001 + number };
+        let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+        session.join(&stray, Patience::Wait).await?;
+    }
+    let waits = waiter(&ours, "m");
+    until_waiting(&holder, "m", 401).await;
+    let stood_still = stands_still(&clock, held, &waits).await?;
+    assert!(stood_still < TTL + TTL / 10, "{stood_still:?}");
+    waits.await.expect("no panic")?.release().await.map(drop)
 }
