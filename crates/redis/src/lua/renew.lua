@@ -1,7 +1,8 @@
 -- renew: renews one client's lifetime on one name, however many claims it has there.
 -- KEYS held line wait    ARGV session ttl, of eleven digits
 -- replies "claims sum waits": how many claims the session holds, the sum of their numbers, and 0 if none of its claims
--- can be waiting. If count and sum are what the client expects, it has lost nothing and forgotten nothing.
+-- can be waiting. If count and sum are what the client expects, it has lost nothing and forgotten nothing; of several
+-- claims others can have the same sum, so core asks for these by a look when another server may answer.
 -- A claim whose lifetime is over stays dead, whether it holds or waits.
 local held, line, wait, session, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local time = redis.call('TIME')

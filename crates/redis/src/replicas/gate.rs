@@ -93,8 +93,9 @@ impl Gate {
             return Worth::Unknown;
         };
         match &mut known.stage {
-            Stage::Counts(counts) if counts.token == grant.token => return Worth::All,
             Stage::Leaving => return Worth::Nothing,
+            // Also while replicas are asked about a newer grant: that may be of a master that is no more.
+            _ if known.counted.is_some_and(|counts| counts.token == grant.token) => return Worth::All,
             Stage::Asked(asked, first) if asked.token == grant.token => *first = joiner.or(first.take()),
             Stage::Asked(newer, _) | Stage::Counts(newer) if newer.token > grant.token => {
                 return Worth::Older;
@@ -399,5 +400,18 @@ mod tests {
         assert!(!refused.has_patience());
         refused.tell(Error::new(tidelock_core::ErrorKind::Unavailable, "none"));
         assert!(outcome.try_recv().expect("it is told").is_err());
+    }
+
+    /// Core asks by a look whether a hold is still held. What a look does not show as held, core takes for lost.
+    #[test]
+    fn a_look_shows_a_hold_that_counts_while_replicas_are_asked_about_another_masters_grant() {
+        let (gate, mut asks, _core, id) = gate();
+        gate.held(id, grant(64));
+        gate.counts(&asks.try_recv().expect("replicas are asked"));
+        gate.held(id, grant(96)); // of a master that is no more, read late
+        assert!(
+            matches!(gate.granted(id, grant(64), true), Worth::All),
+            "the server has the grant that counts"
+        );
     }
 }

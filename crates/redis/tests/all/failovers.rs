@@ -476,3 +476,128 @@ async fn nodes_that_name_no_host_are_found_at_their_own() {
     assert!(unknown.is_empty(), "there are no nodes at {unknown:?}");
     locks.close().await.unwrap();
 }
+
+/// decisions/0043 says that two who hold after a failover do so until the next renewal. A
+/// renewal compares the count of the claims that hold, and the sum of their numbers. Here the new master has claims 1
+/// and 4 of a client, which have left, and not 2 and 3, which hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_hold_that_a_failover_lost_ends_with_the_next_renewal_whatever_the_numbers() {
+    let masters = Masters::new().await;
+    let (sentinel, ttl) = (Sentinel::naming(&masters.old, 7), Duration::from_secs(3));
+    let options = Options::new().ttl(ttl);
+    let locks = sentinel.connect(options.clone()).await;
+    let permits = locks.semaphore("permits", 10).unwrap();
+    let one = permits.acquire(1).await.unwrap();
+    let (two, three) = (permits.acquire(4).await.unwrap(), permits.acquire(4).await.unwrap());
+    let four = permits.acquire(1).await.unwrap();
+    let numbers = [&one, &two, &three, &four].map(|guard| guard.claim().number);
+    assert_eq!(numbers[0] + numbers[3], numbers[1] + numbers[2]);
+    let session = one.claim().session;
+    one.release().await.unwrap().confirmed().unwrap();
+    four.release().await.unwrap().confirmed().unwrap();
+
+    // The new master's state: the joins of 2 and 3 came after those of 1 and 4 (a second try, say), and are lost.
+    let new = Store::open(&format!("redis://{}", masters.new)).unwrap();
+    let twin = site::Caller::open(&new, session.get(), &options).await;
+    for number in [numbers[0], numbers[3]] {
+        let (id, name) = (twin.claim(number), site::name("permits"));
+        let claim = tidelock_redis::backend::Claim::new(
+            id,
+            name,
+            tidelock_redis::Kind::Semaphore,
+            site::weight(1),
+            site::weight(10),
+        );
+        twin.session.join(&claim, tidelock_redis::backend::Patience::Wait).await.unwrap();
+    }
+    sentinel.names(&masters.new, 8);
+    let others = new.connect(options).await.unwrap();
+    let theirs = others.semaphore("permits", 10).unwrap().acquire(8).await.unwrap();
+    let began = Instant::now();
+    while began.elapsed() < ttl * 4 {
+        if two.state() == State::Lost && three.state() == State::Lost {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let states = (two.state(), three.state(), theirs.state());
+    println!("after {:?}: {states:?}, {:?}", began.elapsed(), others.inspect("permits").await.unwrap());
+    assert_eq!((two.state(), three.state()), (State::Lost, State::Lost), "16 permits of 10 are held");
+}
+
+/// A failover loses a downgrade that the old master had confirmed. No renewal tells, so it is asked for again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_downgrade_that_a_failover_lost_keeps_readers_out_for_a_ttl_at_most() {
+    let masters = Masters::new().await;
+    let (sentinel, ttl) = (Sentinel::naming(&masters.old, 7), Duration::from_secs(3));
+    let options = Options::new().ttl(ttl);
+    let locks = sentinel.connect(options.clone()).await;
+    let writer = locks.rwlock("page").unwrap().write().await.unwrap();
+    let id = writer.claim();
+    let reader = writer.downgrade().await.unwrap();
+
+    // The new master has the grant, and not the downgrade.
+    let new = Store::open(&format!("redis://{}", masters.new)).unwrap();
+    let twin = site::Caller::open(&new, id.session.get(), &options).await;
+    let claim = tidelock_redis::backend::Claim::new(
+        id,
+        site::name("page"),
+        tidelock_redis::Kind::RwLock,
+        tidelock_redis::Weight::MAX,
+        tidelock_redis::Weight::MAX,
+    );
+    twin.session.join(&claim, tidelock_redis::backend::Patience::Wait).await.unwrap();
+    sentinel.names(&masters.new, 8);
+    let others = new.connect(options).await.unwrap();
+    let began = Instant::now();
+    let read = others.rwlock("page").unwrap().read_within(ttl * 5).await.unwrap();
+    println!(
+        "after {:?}: ours {:?}, theirs {read:?}, {:?}",
+        began.elapsed(),
+        reader.state(),
+        others.inspect("page").await
+    );
+    assert!(read.is_some(), "a reader keeps a reader out");
+}
+
+/// As in an ordinary failover, clients find the new master one after the other. There the
+/// claim of a caller that had given up stands again. It is granted before its client has come: nobody hears the message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_that_has_left_and_is_granted_before_its_client_comes_is_given_back_when_it_comes() {
+    let masters = Masters::new().await;
+    let (sentinel, ttl) = (Sentinel::naming(&masters.old, 7), Duration::from_secs(9));
+    let options = Options::new().ttl(ttl);
+    let locks = sentinel.connect(options.clone()).await;
+    let kept = hold(&locks, "kept").await.unwrap();
+    let busy = hold(&sentinel.connect(options.clone()).await, "stock").await.unwrap();
+    assert!(locks.mutex("stock").unwrap().lock_within(Duration::from_millis(50)).await.unwrap().is_none());
+    let session = kept.claim().session;
+
+    let new = Store::open(&format!("redis://{}", masters.new)).unwrap();
+    let (quick, next) =
+        (new.connect(options.clone()).await.unwrap(), new.connect(options.clone()).await.unwrap());
+    let first = hold(&quick, "stock").await.unwrap();
+    {
+        let twin = site::Caller::open(&new, session.get(), &options).await;
+        for (name, number) in [("kept", kept.claim().number), ("stock", kept.claim().number + 1)] {
+            let claim = twin.mutex(&site::name(name), number);
+            twin.session.join(&claim, tidelock_redis::backend::Patience::Wait).await.unwrap();
+        }
+    }
+    let waiting = tokio::spawn(async move { hold(&next, "stock").await });
+    site::until("it waits", async || (quick.inspect("stock").await.unwrap().claims.len() == 3).then_some(()))
+        .await;
+    first.release().await.unwrap().confirmed().unwrap();
+    sentinel.names(&masters.new, 8);
+    let began = Instant::now();
+    drop(waiting.await.unwrap().unwrap());
+    let stood_still = began.elapsed();
+    println!("the line stood still for {stood_still:?} of a ttl of {ttl:?}; {:?}", kept.state());
+    drop(busy);
+    assert_eq!(kept.state(), State::Held);
+    // It asks its sentinels every third of the ttl, and then has a third to find its stray.
+    assert!(stood_still < ttl * 2 / 3 + Duration::from_secs(1), "{stood_still:?}");
+}

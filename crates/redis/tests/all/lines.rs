@@ -641,3 +641,85 @@ async fn claims_that_have_left_and_stand_there_all_the_same_delay_nobody_for_lon
     guard.unwrap().unwrap().release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
 }
+
+/// As above, with 300 of them, which every renewal keeps alive: docs/guide/redis.md promises a ttl at most.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn claims_that_have_left_and_stand_there_delay_nobody_for_longer_than_a_ttl() {
+    const TTL: Duration = Duration::from_secs(15);
+    let _alone = Alone::new().await;
+    let store = Store::open(&url()).unwrap();
+    let options = Options::new().ttl(TTL);
+    let locks = store.connect(options.clone()).await.unwrap();
+    let (stock, holder) = (name("stock"), caller(1, TTL).await);
+    join(&holder, &holder.mutex(&stock, 1)).await;
+    let client = locks.mutex("another").unwrap().lock().await.unwrap().claim().session;
+    let twin = Caller::open(&store, client.get(), &options).await;
+    for number in 1_001..=1_300 {
+        join(&twin, &twin.mutex(&stock, number)).await;
+    }
+    let mutex = locks.mutex("stock").unwrap();
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    until("it stands in line", async || {
+        (locks.inspect("stock").await.unwrap().claims.len() == 302).then_some(())
+    })
+    .await;
+    holder.session.leave(&stock, holder.claim(1), Leave::Done).await.unwrap();
+    let began = Instant::now();
+    let guard = tokio::time::timeout(TTL * 4, waits).await.expect("four ttls");
+    println!("the line stood still for {:?}", began.elapsed());
+    assert!(began.elapsed() < TTL + TTL / 10, "{:?}", began.elapsed());
+    guard.unwrap().unwrap().release().await.unwrap().confirmed().unwrap();
+    locks.close().await.unwrap();
+}
+
+/// As after a failover: the new master has not received a leave, and grants the claim. For how long does its line stand
+/// still, if the client is `away` (connects to the new master a moment later), so that nobody hears the message?
+async fn stands_still_behind_a_claim_that_has_left(away: bool) -> Duration {
+    const TTL: Duration = Duration::from_secs(9);
+    let _alone = Alone::new().await;
+    let (wires, options) = (Wires::default(), Options::new().ttl(TTL));
+    let locks = wires.store(&url()).connect(options.clone()).await.unwrap();
+    let others = Store::open(&url()).unwrap().connect(options.clone()).await.unwrap();
+    let (stock, holder) = (name("stock"), caller(1, HOUR).await);
+    join(&holder, &holder.mutex(&stock, 1)).await;
+    let kept = locks.mutex("another").unwrap().lock().await.unwrap();
+    assert!(locks.mutex("stock").unwrap().lock_within(Duration::from_millis(50)).await.unwrap().is_none());
+    let standing = async |count| (others.inspect("stock").await.unwrap().claims.len() == count).then_some(());
+    until("it has left", async || standing(1).await).await;
+    let twin = Caller::open(&Store::open(&url()).unwrap(), kept.claim().session.get(), &options).await;
+    join(&twin, &twin.mutex(&stock, kept.claim().number + 1)).await;
+    let mutex = others.mutex("stock").unwrap();
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    until("another client waits behind it", async || standing(3).await).await;
+    let address = url().trim_start_matches("redis://").trim_end_matches('/').to_owned();
+    if away {
+        wires.kill(&address);
+    }
+    holder.session.leave(&stock, holder.claim(1), Leave::Done).await.unwrap();
+    let began = Instant::now();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    wires.revive(&address);
+    let guard = tokio::time::timeout(TTL * 4, waits).await.expect("four ttls").unwrap().unwrap();
+    let stood_still = began.elapsed();
+    assert_eq!(kept.state(), tidelock_redis::State::Held);
+    println!("away: {away}; the line stood still for {stood_still:?} of a ttl of {TTL:?}");
+    guard.release().await.unwrap().confirmed().unwrap();
+    stood_still
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_that_has_left_and_is_granted_delays_its_line_for_a_moment() {
+    let stood_still = stands_still_behind_a_claim_that_has_left(false).await;
+    assert!(stood_still < Duration::from_secs(1), "{stood_still:?}");
+}
+
+/// Promise 8, messages are only hints: the renewal that follows the new connection asks about the line.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_that_has_left_and_is_granted_while_its_client_is_away_delays_its_line_for_a_third_of_the_ttl()
+ {
+    let stood_still = stands_still_behind_a_claim_that_has_left(true).await;
+    assert!(stood_still < Duration::from_secs(4), "{stood_still:?}");
+}
