@@ -55,12 +55,12 @@ async fn serve(mut library: Library, states: StateWatcher, wire: Arc<Wire>) {
         _ => Poll::Ready(states.peek_state()),
     });
     let ending = Ending(wire);
-    let state = tokio::select! {
-        state = serving => state,
-        () = ending.0.cut.notified() => SessionState::Closed,
+    let end = tokio::select! {
+        state = serving => End::from(state),
+        () = ending.0.cut.notified() => End::Stopped,
     };
     *ending.0.library.lock().unwrap_or_else(PoisonError::into_inner) = Some(library);
-    ending.0.end(state);
+    ending.0.end(end);
 }
 
 /// If the library panics, the connection is lost like any other.
@@ -68,14 +68,35 @@ struct Ending(Arc<Wire>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.end(SessionState::Disconnected);
+        self.0.end(End::Lost);
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The session may be resumed on another one.
+    Lost,
+    /// The server has confirmed the close of the session.
+    Closed,
+    /// It is not used any more. The server may still have the session.
+    Stopped,
+}
+
+impl From<SessionState> for End {
+    fn from(state: SessionState) -> Self {
+        match state {
+            SessionState::Disconnected => Self::Lost,
+            SessionState::Closed => Self::Closed,
+            _ => Self::Stopped, // the library says "expired" by its own clock too
+        }
     }
 }
 
 /// Whether a connection has ended, and how.
 #[derive(Default)]
 pub(crate) struct Wire {
-    end: watch::Sender<Option<SessionState>>,
+    end: watch::Sender<Option<End>>,
     cut: Notify,
     pub(crate) missing: Arc<MissingReplies>,
     /// The library's task, after the connection has ended. A watcher of the library panics when this task is dropped,
@@ -84,10 +105,10 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Waits until the connection has ended: it is lost, or the session is over.
-    pub(crate) async fn ended(&self) -> SessionState {
+    /// Waits until the connection has ended.
+    pub(crate) async fn ended(&self) -> End {
         let mut end = self.end.subscribe();
-        end.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(SessionState::Closed)
+        end.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(End::Stopped)
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -101,15 +122,15 @@ impl Wire {
 
     /// Treats the connection as lost: requests do not wait for replies any more.
     pub(crate) fn give_up(&self) {
-        self.end(SessionState::Disconnected);
+        self.end(End::Lost);
         self.cut();
     }
 
     /// Only the first call counts.
-    fn end(&self, state: SessionState) {
+    fn end(&self, how: End) {
         self.end.send_if_modified(|end| {
             let is_first = end.is_none();
-            end.get_or_insert(state);
+            end.get_or_insert(how);
             is_first
         });
     }

@@ -22,7 +22,7 @@ use zookeeper_client::{Client, Error as Said, SessionInfo};
 
 use crate::address::Address;
 use crate::check::{self, PATIENT, Survey};
-use crate::connection::Connection;
+use crate::connection::{Connection, End};
 use crate::tls::Tls;
 use crate::trouble;
 
@@ -117,15 +117,29 @@ impl Dial {
         }
     }
 
-    /// Ends a session that is no longer used: dropping its last client ends it.
-    pub(crate) async fn end(&self, ttl: Duration, session: &SessionInfo) {
+    /// Ends a session that is no longer used. False: no server has confirmed it.
+    ///
+    /// A server gives a session its whole time again when the session is shown to it. So it is shown only to a server
+    /// whose answers arrive: otherwise these attempts would keep it alive.
+    pub(crate) async fn end(&self, ttl: Duration, session: &SessionInfo) -> bool {
         let mut servers = Servers::of(self);
         while let Some(host) = servers.next().await {
-            let Err(error) = self.connect_to(&host, ttl, Some(session)).await else { return };
-            if servers.failed(error).is_err() {
-                return; // it has ended
+            if !self.answers(&host).await {
+                continue;
+            }
+            match self.connect_to(&host, ttl, Some(session)).await {
+                Ok(connection) => {
+                    let wire = connection.wire.clone();
+                    drop(connection); // the last client: this closes the session
+                    if wire.ended().await == End::Closed {
+                        return true;
+                    }
+                }
+                Err(Said::SessionExpired) => return true,
+                Err(_) => {}
             }
         }
+        false
     }
 
     /// Half a tick of that server, or more: the shortest session gets at least two ticks. None: the server is too busy

@@ -27,6 +27,7 @@ mod check;
 mod connection;
 mod dial;
 mod gathering;
+mod given_up;
 mod inspection;
 mod joining;
 mod lease;

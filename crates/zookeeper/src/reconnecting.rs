@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tidelock_core::ErrorKind;
 use tidelock_core::backend::{Sleep, unharmed};
-use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo, SessionState};
+use zookeeper_client::{Error as Said, MultiWriteError, SessionInfo};
 
-use crate::connection::{Connection, Wire};
+use crate::connection::{Connection, End, Wire};
 use crate::dial::{Dial, Dialled, Refused};
+use crate::given_up::{GivenUp, OldSession};
 use crate::link;
 use crate::open_session::OpenSession;
 use crate::silence::Doubt;
@@ -26,25 +27,49 @@ pub(crate) struct Ticket {
     pub(crate) wire: Arc<Wire>,
     pub(crate) host: String,
     pub(crate) doubt: Doubt,
+    pub(crate) given_up: Arc<GivenUp>,
+}
+
+/// The session at the server. Dropped without `is_over`, it is given up: its guards are Lost from then on, and it is
+/// ended at the server as soon as possible.
+struct AtServer {
+    session: Arc<OpenSession>,
+    dial: Dial,
+    info: SessionInfo,
+    given_up: Arc<GivenUp>,
+    is_over: bool,
+}
+
+impl Drop for AtServer {
+    fn drop(&mut self) {
+        let Self { session, dial, info, .. } = self;
+        if !self.is_over {
+            session.signals.over(); // before anything is sent: nobody may trust what is ended
+            let (dial, info) = (dial.clone(), info.clone());
+            let old = OldSession { id: session.id, dial, ttl: session.lease.ttl, info };
+            self.given_up.add(old, &session.runtime);
+        }
+    }
 }
 
 /// The result of reconnecting.
 enum Again {
     Connected(Dialled),
-    /// The session would not last as long as callers were told.
-    Shorter,
-    /// The session is over, or will be before there is a connection.
+    /// There was no connection in time, or the session would not last as long as callers were told.
+    GivenUp,
+    /// A server said that the session is over.
     Over,
 }
 
 impl OpenSession {
     /// Reconnects whenever the connection is lost, until the session is over or closed.
     pub(crate) async fn stay(self: Arc<Self>, ticket: Ticket) {
-        let Ticket { dial, mut session, mut wire, mut host, mut doubt } = ticket;
-        let mut is_believed = true;
+        let Ticket { dial, session, mut wire, mut host, mut doubt, given_up } = ticket;
+        let mut at_server =
+            AtServer { session: self.clone(), dial: dial.clone(), info: session, given_up, is_over: false };
         loop {
-            let state = tokio::select! {
-                state = wire.ended() => state,
+            let end = tokio::select! {
+                end = wire.ended() => end,
                 () = doubt.is_justified(&self.link, &dial, &host, &wire.missing) => {
                     doubt.gave_up();
                     wire.give_up();
@@ -52,32 +77,28 @@ impl OpenSession {
                 }
                 never = self.learn_the_tick(&dial, &host) => match never {},
             };
-            if state != SessionState::Disconnected || !self.link.lose() {
+            at_server.is_over = end == End::Closed;
+            if end != End::Lost || !self.link.lose() {
                 break;
             }
             drop(wire);
             unharmed(|| tracing::info!(session = %self.id, "lost the connection to ZooKeeper; reconnecting"));
-            match self.connect_again(&dial, &session).await {
+            match self.connect_again(&dial, &at_server.info).await {
                 Again::Connected(dialled) => {
-                    session = dialled.connection.client.session().clone();
+                    at_server.info = dialled.connection.client.session().clone();
                     wire = dialled.connection.wire.clone();
                     host = dialled.host;
                     self.take_up(dialled.connection);
                 }
-                Again::Shorter => {
-                    is_believed = false;
+                Again::GivenUp => break,
+                Again::Over => {
+                    at_server.is_over = true;
                     break;
                 }
-                Again::Over => break,
             }
         }
         self.signals.over();
         self.link.cut();
-        if !is_believed {
-            // So that other clients need not wait for its claims to expire.
-            let ttl = self.lease.ttl;
-            self.runtime.spawn(async move { dial.end(ttl, &session).await });
-        }
     }
 
     async fn connect_again(&self, dial: &Dial, session: &SessionInfo) -> Again {
@@ -85,8 +106,8 @@ impl OpenSession {
         loop {
             let until = self.lease.until();
             let connected = tokio::select! {
-                () = self.link.over() => return Again::Over,
-                () = Sleep::until(&self.clock, until) => return Again::Over,
+                () = self.link.over() => return Again::GivenUp,
+                () = Sleep::until(&self.clock, until) => return Again::GivenUp,
                 connected = dial.resume(self.lease.ttl, session) => connected,
             };
             match connected {
@@ -96,10 +117,10 @@ impl OpenSession {
                     unharmed(|| {
                         tracing::warn!(
                             session = %self.id, before = ?self.lease.ttl, now = ?offered,
-                            "a server shortened this session's timeout; the session ends, and its locks are lost"
+                            "a server shortened this session's timeout; this client gives the session up, and its locks are lost"
                         );
                     });
-                    return Again::Shorter;
+                    return Again::GivenUp;
                 }
                 Err(Refused::Failed(error)) if error.kind() == ErrorKind::Lost => return Again::Over,
                 Err(Refused::Failed(error)) => {

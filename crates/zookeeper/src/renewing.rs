@@ -90,7 +90,7 @@ pub(crate) async fn mind(session: Arc<OpenSession>) {
         }
     }
     unharmed(
-        || tracing::warn!(session = %session.id, "session expired: no renewal in time; its locks are lost"),
+        || tracing::warn!(session = %session.id, "no renewal was confirmed in time; this client gives the session up, and its locks are lost"),
     );
     let ended = session.end();
     let late = session.clock.now() + session.lease.ttl / 8;

@@ -12,7 +12,9 @@ use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as Said};
 
 use crate::address::{Address, SERVERS_OWN};
+use crate::check::PATIENT;
 use crate::dial::{Dial, Dialled};
+use crate::given_up::GivenUp;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::nodes::Nodes;
@@ -46,6 +48,7 @@ pub struct Store {
     tls: Option<Tls>,
     /// Whether this store has ever opened a session.
     has_served: Arc<AtomicBool>,
+    given_up: Arc<GivenUp>,
 }
 
 impl Store {
@@ -60,7 +63,14 @@ impl Store {
     pub fn open(url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let name = address.name().into();
-        Ok(Self { address, name, is_only_the_creators: false, tls: None, has_served: Arc::default() })
+        Ok(Self {
+            address,
+            name,
+            is_only_the_creators: false,
+            tls: None,
+            has_served: Arc::default(),
+            given_up: Arc::default(),
+        })
     }
 
     /// Gives only the user in the URL access to the nodes that this store creates from now on. By default everyone has
@@ -198,10 +208,12 @@ impl Backend for Store {
         let clock = boot_clock();
         let nodes = Nodes::of(&options.namespace).below(&self.address.chroot);
         let Dialled { connection, host } = self.dial_patiently(options).await?;
+        self.given_up.end_now(PATIENT.min(options.connect_deadline / 8)).await;
         let (session, wire) = (connection.client.session().clone(), connection.wire.clone());
         let lease = Lease::new(connection.client.session_timeout(), connection.asked);
         let doubt = Doubt::new(options.command_deadline, lease.ttl);
-        let ticket = Ticket { dial: self.dial(), session, wire, host, doubt };
+        let given_up = self.given_up.clone();
+        let ticket = Ticket { dial: self.dial(), session, wire, host, doubt, given_up };
         let link = Link::new(connection, self.acls(), self.name.clone());
         let server_time = tokio::select! {
             checked = check::permissions(&link, &nodes, id, &*clock) => checked?,

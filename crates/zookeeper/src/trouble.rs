@@ -10,8 +10,13 @@ pub(crate) fn from(error: &Said, place: &str) -> Error {
     if matches!(error, Said::Timeout) {
         return Error::no_answer(place).because(error.clone());
     }
+    if matches!(error, Said::SessionExpired | Said::ClientClosed) {
+        // The library says both by its own clock too, so the server may still have the session.
+        let lost =
+            format!("this client's session at {place} is lost: it was not renewed in time, or was closed");
+        return Error::new(ErrorKind::Lost, lost);
+    }
     let (kind, message) = match error {
-        Said::SessionExpired | Said::ClientClosed => (ErrorKind::Lost, "has ended the session"),
         Said::AuthFailed => (ErrorKind::Denied, "refused the user name or the password"),
         Said::NoAuth => (ErrorKind::Denied, DENIED),
         Said::InvalidAcl => (

@@ -78,6 +78,10 @@ async fn a_session_that_nobody_renews_ends() {
     }
     let error = orphan.session.line(&hold).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
+    // The client knows what it has done itself, and not what the server did.
+    let said =
+        format!("this client's session at zookeeper {} is lost: it was not renewed in time", site::host());
+    assert!(error.to_string().starts_with(&said), "{error}");
 }
 
 #[tokio::test]

@@ -189,3 +189,56 @@ async fn what_is_asked_without_a_connection_is_sent_on_the_next() {
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert_eq!([next.state(), wanted.state()], [State::Held, State::Held]);
 }
+
+/// What a client gave up by its own clock may live on at the server: the claims are in its own way then, and in that of
+/// others.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_session_that_was_given_up_is_in_nobodys_way_once_the_server_answers() {
+    let options = Options::new()
+        .ttl(Duration::from_secs(8))
+        .command_deadline(Duration::from_secs(2))
+        .namespace(&namespace("given up"));
+    let way = Way::open().await;
+    let (a, b) = (connect(&way.url(), &options).await, connect(&site::url(), &options).await);
+    let [own, wanted, tried] = ["own", "wanted", "tried"].map(|name| a.mutex(name).unwrap());
+    let held = [own.lock().await.unwrap(), wanted.lock().await.unwrap(), tried.lock().await.unwrap()];
+    let next = b.mutex("wanted").unwrap();
+    let next = tokio::spawn(async move { next.lock().await.unwrap() });
+    way.mute(true);
+    until("its session is given up", async || {
+        held.iter().all(|held| held.state() == State::Lost).then_some(())
+    })
+    .await;
+    assert!(!next.is_finished(), "the server keeps its session");
+    assert!(a.mutex("other").unwrap().try_lock().await.is_err(), "the server does not answer");
+    assert_eq!(way.returns(), 0, "the session was shown to the server, which gives it its whole time again");
+    let again = Instant::now();
+    way.mute(false);
+    assert!(tried.try_lock().await.unwrap().is_some(), "its own dead claim was in the way");
+    let own = own.lock().await.unwrap();
+    let next = next.await.unwrap();
+    assert!(again.elapsed() < Duration::from_secs(3), "{:?}", again.elapsed());
+    assert!(own.token() > held[0].token() && next.token() > held[1].token());
+}
+
+/// As above: its session ends when a server can be reached, not when its ttl is over.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_client_that_could_not_close_is_in_nobodys_way_once_the_server_answers() {
+    let options = Options::new().ttl(Duration::from_secs(60)).namespace(&namespace("unclosed"));
+    let way = Way::open().await;
+    let (a, b) = (connect(&way.url(), &options).await, connect(&site::url(), &options).await);
+    let held = a.mutex("m").unwrap().lock().await.unwrap();
+    let next = b.mutex("m").unwrap();
+    let next = tokio::spawn(async move { next.lock().await.unwrap() });
+    way.close();
+    assert!(a.close_within(Duration::from_millis(300)).await.is_err(), "the server is away");
+    assert_eq!(held.state(), State::Lost);
+    drop((held, a));
+    let again = Instant::now();
+    way.reopen();
+    let next = next.await.unwrap();
+    assert!(again.elapsed() < Duration::from_secs(5), "{:?}", again.elapsed());
+    next.release().await.unwrap().confirmed().unwrap();
+}

@@ -1,4 +1,4 @@
-//! A proxy to the server that a test can cut, hush, deafen or hold up, or that shortens the session timeout a client
+//! A proxy to the server that a test can cut, hush, deafen, mute or hold up, or that shortens the session timeout a client
 //! asks for.
 
 use std::io;
@@ -35,6 +35,7 @@ struct State {
     /// Changes when the current connections fall silent.
     silences: watch::Sender<u64>,
     is_held_up: watch::Sender<bool>,
+    is_mute: watch::Sender<bool>,
     is_closed: AtomicBool,
     is_deaf: AtomicBool,
     /// Whether the connection of the next new session is cut as soon as it asks for one.
@@ -75,6 +76,13 @@ impl Way {
     /// Holds up what clients send, or lets it pass.
     pub(crate) fn hold_up(&self, is_held_up: bool) {
         self.state.is_held_up.send_replace(is_held_up);
+    }
+
+    /// Holds up what the server says, or lets it pass. What clients send arrives, and their sessions stay alive even
+    /// when they have closed their connections: as with a server that stands still, and gives each session its whole
+    /// time again when it goes on.
+    pub(crate) fn mute(&self, is_mute: bool) {
+        self.state.is_mute.send_replace(is_mute);
     }
 
     /// Cuts every connection, and lets none through until `reopen`.
@@ -130,9 +138,9 @@ async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Resul
     let (mut client_says, mut to_client) = client.into_split();
     let (mut server_says, mut to_server) = server.into_split();
     let mut first = frame(&mut client_says).await?;
-    if first.starts_with(b"srvr") {
+    if TEXTS.contains(&first.as_slice()) {
         to_server.write_all(&first).await?;
-        return copy(&mut server_says, &mut to_client).await;
+        return state.pass_back(&mut server_says, &mut to_client).await;
     }
     if state.is_deaf.load(Ordering::Acquire) {
         return std::future::pending().await;
@@ -149,9 +157,10 @@ async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Resul
         return Ok(());
     }
     state.returns.fetch_add(usize::from(is_return), Ordering::AcqRel);
-    state.goes_on().await;
+    passes(&state.is_held_up).await;
     to_server.write_all(&first).await?;
     let answer = frame(&mut server_says).await?;
+    passes(&state.is_mute).await;
     to_client.write_all(&answer).await?;
     state.answered.fetch_add(usize::from(is_return), Ordering::AcqRel);
     if is_return && shortened.is_some() {
@@ -159,40 +168,63 @@ async fn carry(client: TcpStream, server: TcpStream, state: &State) -> io::Resul
         return std::future::pending().await;
     }
     tokio::select! {
-        done = state.pass_on(&mut client_says, &mut to_server) => done,
-        done = copy(&mut server_says, &mut to_client) => done,
+        done = state.pass_on(&mut client_says, &mut to_server) => {
+            done?;
+            state.keep_alive(&mut to_server).await
+        }
+        done = state.pass_back(&mut server_says, &mut to_client) => done,
         _ = silences.changed() => std::future::pending().await,
     }
 }
 
 impl State {
     async fn pass_on(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> io::Result<()> {
-        let mut said = [0; 4_096];
-        loop {
-            let length = from.read(&mut said).await?;
-            self.goes_on().await;
-            match said[..length] {
-                [] => return Ok(()),
-                ref said => to.write_all(said).await?,
-            }
+        pass(from, to, &self.is_held_up).await
+    }
+
+    async fn pass_back(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> io::Result<()> {
+        pass(from, to, &self.is_mute).await
+    }
+
+    async fn keep_alive(&self, to: &mut OwnedWriteHalf) -> io::Result<()> {
+        const PING: [u8; 12] = [0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11];
+        while *self.is_mute.borrow() {
+            to.write_all(&PING).await?;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+}
+
+/// Carries everything, but nothing while `is_stopped`.
+async fn pass(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    is_stopped: &watch::Sender<bool>,
+) -> io::Result<()> {
+    let mut said = [0; 4_096];
+    loop {
+        let length = from.read(&mut said).await?;
+        passes(is_stopped).await;
+        match said[..length] {
+            [] => return Ok(()),
+            ref said => to.write_all(said).await?,
         }
     }
-
-    async fn goes_on(&self) {
-        let mut is_held_up = self.is_held_up.subscribe();
-        is_held_up.wait_for(|is_held_up| !is_held_up).await.unwrap();
-    }
 }
 
-async fn copy(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> io::Result<()> {
-    tokio::io::copy(from, to).await.map(drop)
+async fn passes(is_stopped: &watch::Sender<bool>) {
+    is_stopped.subscribe().wait_for(|is_stopped| !is_stopped).await.unwrap();
 }
 
-/// A length and as many bytes; or the four-letter command that asks for the server's state.
+/// How a request begins that asks which server this is, and in which state.
+const TEXTS: [&[u8]; 2] = [b"srvr", b"GET "];
+
+/// A length and as many bytes; or the beginning of such a text.
 async fn frame(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     let mut read = vec![0; 4];
     from.read_exact(&mut read).await?;
-    if read != b"srvr" {
+    if !TEXTS.contains(&read.as_slice()) {
         let length = u32::from_be_bytes(read[..4].try_into().unwrap());
         read.resize(4 + usize::try_from(length).unwrap(), 0);
         from.read_exact(&mut read[4..]).await?;
