@@ -1,0 +1,2 @@
+//! Probe.
+fn main() {}

@@ -1,0 +1,28 @@
+//! The playground: locks being fought for, in the browser.
+//!
+//! A [`Run`] is a function of its [`Settings`]: the same link shows the same events, here and in the page. Tidelock's
+//! line in it is the model's `World`; every naive policy is the playground's own. A [`Search`] tries every order of a
+//! few clients' operations. `shell` is what the page calls.
+
+mod client;
+mod draw;
+mod machine;
+mod policy;
+mod program;
+mod record;
+mod resource;
+mod run;
+mod search;
+mod server;
+mod settings;
+
+pub use client::{Client, Doing};
+pub use machine::{Counters, Machine, Message};
+pub use policy::{POLICIES, Policy};
+pub use program::{Do, Op, Program};
+pub use record::{Event, Kind, NONE, Record, Shade, Span};
+pub use resource::{Resource, Verdict};
+pub use run::{Figures, Run};
+pub use search::{Allowed, Promise, Search};
+pub use server::{Key, Server};
+pub use settings::{ACTS, Act, Action, Choice, Flavour, Settings, VERSION, Work};

@@ -1,0 +1,144 @@
+//! What is done to a run: faults, and the choices of a schedule that are not a client's own step.
+
+use tidelock_model::Op as Step;
+
+use super::server_side::owner;
+use super::{FIRST, Item, Machine};
+use crate::client::Doing;
+use crate::record::{Kind, Record};
+use crate::settings::Act;
+
+impl Machine {
+    pub(super) fn act(&mut self, number: u16, record: &mut Record) {
+        let action = self.settings.actions[usize::from(number)];
+        let by = action.by;
+        let is_of_server = matches!(action.act, Act::Restart | Act::Failover | Act::Jump);
+        let server = usize::from(action.who);
+        if is_of_server && server >= self.servers.len() {
+            return;
+        }
+        let who = action.who.min(self.settings.clients - 1);
+        let event = self.note(Kind::Act, action.who, action.act as u32, by, FIRST, record);
+        match action.act {
+            Act::Pause => self.pause(who, by, event, record),
+            Act::Kill => self.kill_because(who, event, record),
+            Act::Partition => self.client_mut(who).cut_until = self.now + by,
+            Act::LoseReply => self.client_mut(who).loses_reply = true,
+            Act::Cancel => self.cancel(who, event, record),
+            Act::Slow => self.client_mut(who).slow = by.min(1000),
+            Act::Restart => {
+                self.servers[server].restart();
+                self.servers[server].down_until = self.now + by;
+            }
+            Act::Failover => self.servers[server].fail_over(),
+            Act::Jump => {
+                self.servers[server].ahead += by;
+                self.ends(server as u8, record);
+            }
+        }
+        self.shade_all(record);
+    }
+
+    fn pause(&mut self, who: u16, by: u32, event: u32, record: &mut Record) {
+        if self.client(who).is_over() {
+            return;
+        }
+        let until = self.now + by;
+        self.client_mut(who).paused_until = until;
+        self.push(until, who, Item::Resume(event));
+        self.shade(who, record);
+    }
+
+    pub(super) fn kill(&mut self, who: u16, record: &mut Record) {
+        let event = self.note(Kind::Act, who, Act::Kill as u32, 0, FIRST, record);
+        self.kill_because(who, event, record);
+    }
+
+    fn kill_because(&mut self, who: u16, event: u32, record: &mut Record) {
+        if self.client(who).doing == Doing::Ended {
+            return;
+        }
+        let client = self.client_mut(who);
+        client.doing = Doing::Dead;
+        client.because = event;
+        client.holds = [None; 2];
+        client.turn += 1;
+        self.shade(who, record);
+    }
+
+    /// A waiter changes its mind: Tidelock's claim leaves, a naive one gives back what it may have.
+    fn cancel(&mut self, who: u16, event: u32, record: &mut Record) {
+        let client = self.client(who);
+        if client.waits_since.is_none() || client.is_over() {
+            return;
+        }
+        let give_back = self.program(who).give_back;
+        let client = self.client_mut(who);
+        client.waits_since = None;
+        client.because = event;
+        client.is_last = true;
+        client.pc = give_back;
+        client.turn += 1;
+        let turn = client.turn;
+        self.push(self.now, who, Item::Run(turn));
+        self.shade(who, record);
+    }
+
+    pub(super) fn fail_over(&mut self, server: usize, record: &mut Record) {
+        self.note(Kind::Act, 0, Act::Failover as u32, 0, FIRST, record);
+        self.servers[server].fail_over();
+        self.shade_all(record);
+    }
+
+    /// A choice: this client stands still until its lease is over. All others live and renew meanwhile.
+    pub(super) fn lapse(&mut self, who: u16, record: &mut Record) {
+        let event = self.note(Kind::Act, who, Act::Pause as u32, self.settings.ttl, FIRST, record);
+        self.client_mut(who).because = event;
+        self.client_mut(who).paused_until = self.now + self.settings.ttl;
+        self.shade(who, record);
+        self.now += self.settings.ttl;
+        for server in 0..self.servers.len() {
+            self.lapse_in_line(who, server, event, record);
+            self.lapse_at_key(who, server, event, record);
+        }
+        let has_lost_place = self.client(who).doing == Doing::InLine && {
+            let (name, id) = (self.name(who, self.slot(who)), self.claim(who, self.slot(who)));
+            self.servers[0].world.line(&name).is_none_or(|line| line.claim(id).is_none())
+        };
+        if has_lost_place {
+            self.client_mut(who).session += 1;
+            self.stands_again(who, event, record);
+        }
+        self.shade(who, record);
+    }
+
+    fn lapse_in_line(&mut self, who: u16, server: usize, event: u32, record: &mut Record) {
+        let half = u64::from(self.settings.ttl).div_ceil(2);
+        let sessions: Vec<_> = self.servers[server].world.sessions().map(|(id, _)| id).collect();
+        for part in [half, half + 1] {
+            let events = self.servers[server].step(Step::Pass(part));
+            self.tell(&events, event, record);
+            for session in &sessions {
+                let other = owner(*session);
+                if other != who && self.client(other).doing != Doing::Dead {
+                    self.servers[server].step(Step::Renew(*session));
+                }
+            }
+        }
+    }
+
+    fn lapse_at_key(&mut self, who: u16, server: usize, event: u32, record: &mut Record) {
+        let (renews, mine, now) = (self.settings.renew, self.owner(who), self.servers[server].now());
+        let Some(key_owner) = self.servers[server].key.owner else { return };
+        if self.servers[server].key.until.is_none() {
+            return;
+        }
+        let its = self.clients.get(usize::from(key_owner));
+        let is_alive = its.is_some_and(|client| client.doing != Doing::Dead);
+        let is_renewed = key_owner != mine && renews && is_alive;
+        self.servers[server].key.until = Some(if is_renewed { now + self.settings.ttl } else { now });
+        if let Some(owner) = self.servers[server].expire_key() {
+            self.key_has_expired(server, owner, event, record);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A whole run, from its settings to its end, and any moment of it.
+//!
+//! The run is carried out once, and the machine is kept every few hundred events. A moment is the machine before it,
+//! cloned and run again up to that event: a step back costs what a step forward costs.
+
+use std::collections::BTreeMap;
+
+use crate::machine::Machine;
+use crate::record::{Kind, Record};
+use crate::settings::Settings;
+
+/// A run ends after so many events.
+const MOST: u32 = 150_000;
+
+/// A run, with everything that happened in it.
+#[derive(Debug)]
+pub struct Run {
+    settings: Settings,
+    /// What happened.
+    pub record: Record,
+    kept: Vec<(u32, Machine)>,
+    last: Machine,
+    end: u32,
+}
+
+/// What can be counted in a run up to a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Orders, and how many there were to sell.
+    pub sold: u32,
+    /// See `sold`.
+    pub stock: u32,
+    /// Writes refused by the fence.
+    pub refused: u32,
+    /// Writes accepted that were computed from an old value.
+    pub wrong: u32,
+    /// Times a client began to hold while another believed that it held.
+    pub overlaps: u32,
+    /// Rounds completed.
+    pub rounds: u32,
+    /// Messages.
+    pub messages: u32,
+    /// Times a client began to hold.
+    pub holds: u32,
+    /// Waits: half of them were at most this long.
+    pub p50: u32,
+    /// 99 of 100 were.
+    pub p99: u32,
+    /// The longest, those that still wait included.
+    pub max_wait: u32,
+    /// Jain's index of the rounds of the clients, in per cent.
+    pub fairness: u32,
+    /// Clients that wait and whose lock nobody will ever give back, at the end of a run.
+    pub waiting: u32,
+}
+
+impl Run {
+    /// Carries out the run with these settings.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        let mut machine = Machine::new(settings);
+        let mut record = Record::kept();
+        let mut kept = vec![(0, machine.clone())];
+        let every = 400.max(u32::from(settings.clients) * 16);
+        let is_scheduled = !settings.schedule.is_empty();
+        if is_scheduled {
+            for choice in &settings.schedule {
+                machine.choose(*choice, &mut record);
+            }
+        } else {
+            while record.count < MOST && machine.step(settings.end, &mut record) {
+                if record.count >= kept.last().map_or(0, |last| last.0) + every {
+                    kept.push((record.count, machine.clone()));
+                }
+            }
+        }
+        let last_event = record.events.last().map_or(0, |event| event.at);
+        let is_short = is_scheduled || machine.is_over() || record.count >= MOST;
+        let end = if is_short { last_event + 200 } else { settings.end };
+        record.close(end);
+        Self { settings: settings.clone(), record, kept, last: machine, end }
+    }
+
+    /// The settings that made it.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How many events it has.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.record.count
+    }
+
+    /// When it ends.
+    #[must_use]
+    pub const fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// The machine at the end.
+    #[must_use]
+    pub const fn last(&self) -> &Machine {
+        &self.last
+    }
+
+    /// The machine after so many events.
+    #[must_use]
+    pub fn moment(&self, count: u32) -> Machine {
+        if count >= self.record.count {
+            return self.last.clone();
+        }
+        let before = self.kept.partition_point(|kept| kept.0 <= count).saturating_sub(1);
+        let (begun, machine) = &self.kept[before];
+        let (mut machine, mut record) = (machine.clone(), Record::counted(*begun));
+        if self.settings.schedule.is_empty() {
+            while record.count < count && machine.step(self.settings.end, &mut record) {}
+            return machine;
+        }
+        for choice in &self.settings.schedule {
+            if record.count >= count {
+                break;
+            }
+            machine.begin(*choice, &mut record);
+            while record.count < count && machine.step(u32::MAX, &mut record) {}
+        }
+        machine
+    }
+
+    /// How many events there were at this time.
+    #[must_use]
+    pub fn count_at(&self, time: u32) -> u32 {
+        self.record.events.partition_point(|event| event.at <= time) as u32
+    }
+
+    /// The figures after so many events, of which `machine` is the moment.
+    #[must_use]
+    pub fn figures(&self, count: u32, machine: &Machine) -> Figures {
+        let now = if count >= self.record.count { self.end } else { machine.now };
+        let over = self.record.waits.partition_point(|wait| wait.0 <= now);
+        let mut waits: Vec<u32> = self.record.waits[..over].iter().map(|wait| wait.2).collect();
+        waits.sort_unstable();
+        let at = |percent: usize| waits.get((waits.len() * percent / 100).min(waits.len().saturating_sub(1)));
+        let still = machine.clients.iter().filter(|client| !client.is_over()).filter_map(|client| client.waits_since);
+        let longest = still.clone().map(|since| now.saturating_sub(since)).max().unwrap_or(0);
+        let rounds: Vec<u64> = machine.clients.iter().map(|client| client.rounds.into()).collect();
+        let (sum, squares) = rounds.iter().fold((0, 0), |(sum, squares), n| (sum + n, squares + n * n));
+        let fairness = if squares == 0 { 100 } else { sum * sum * 100 / (squares * rounds.len() as u64) };
+        Figures {
+            sold: machine.resource.sold,
+            stock: machine.resource.initial,
+            refused: machine.resource.refused,
+            wrong: machine.resource.wrong,
+            overlaps: machine.counters.overlaps,
+            rounds: machine.counters.rounds,
+            messages: machine.counters.messages,
+            holds: machine.counters.holds,
+            p50: at(50).copied().unwrap_or(0),
+            p99: at(99).copied().unwrap_or(0),
+            max_wait: waits.last().copied().unwrap_or(0).max(longest),
+            fairness: fairness as u32,
+            waiting: still.count() as u32,
+        }
+    }
+
+    /// The figures of the whole run.
+    #[must_use]
+    pub fn outcome(&self) -> Figures {
+        self.figures(self.record.count, &self.last)
+    }
+
+    /// A number that tells two runs apart: of all events, in order.
+    #[must_use]
+    pub fn fingerprint(&self) -> u32 {
+        let mut mixed: u32 = 0x811c_9dc5;
+        let mut mix = |n: u32| mixed = (mixed ^ n).wrapping_mul(0x0100_0193).rotate_left(5);
+        for event in &self.record.events {
+            for n in [event.at, event.kind as u32, event.who.into(), event.a, event.b, event.cause] {
+                mix(n);
+            }
+        }
+        mixed
+    }
+
+    /// How many events of each kind there are, for tests and reports.
+    #[must_use]
+    pub fn census(&self) -> BTreeMap<u8, u32> {
+        let mut census = BTreeMap::new();
+        for event in &self.record.events {
+            *census.entry(event.kind as u8).or_insert(0) += 1;
+        }
+        census
+    }
+
+    /// The first event of this kind.
+    #[must_use]
+    pub fn first(&self, kind: Kind) -> Option<u32> {
+        self.record.events.iter().position(|event| event.kind == kind).map(|index| index as u32)
+    }
+}

@@ -1,0 +1,200 @@
+//! Every order of a few clients' operations, and the faults that are allowed: the shortest way to a broken promise.
+//!
+//! Breadth first, so what is found first is shortest. Two orders that lead to the same state are followed once. Each
+//! client does one round. The search is carried on in portions, so that it can show how far it is and be stopped.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::client::Doing;
+use crate::machine::Machine;
+use crate::record::Record;
+use crate::settings::{Choice, Settings};
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// No accepted write was computed from an old value.
+    NoWrongWrite,
+    /// No more is sold than there is.
+    NoOversell,
+    /// No two clients believe that they hold at the same time.
+    Exclusion,
+    /// Nobody waits for ever.
+    Progress,
+}
+
+/// The faults that the search may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// How often a client may stand still until its lease is over.
+    pub pauses: u8,
+    /// How many clients may die.
+    pub crashes: u8,
+    /// How often a replica may take over that missed the newest write.
+    pub failovers: u8,
+}
+
+struct Node {
+    parent: u32,
+    choice: Choice,
+}
+
+/// A search that is under way.
+pub struct Search {
+    settings: Settings,
+    promise: Promise,
+    seen: HashSet<u128, BuildHasherDefault<AsIs>>,
+    nodes: Vec<Node>,
+    open: VecDeque<(u32, Machine, Allowed)>,
+    found: Option<u32>,
+    runs: u32,
+}
+
+/// No parent: the beginning.
+const ROOT: u32 = u32::MAX;
+
+impl std::fmt::Debug for Search {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Search").field("states", &self.seen.len()).field("open", &self.open.len()).finish_non_exhaustive()
+    }
+}
+
+impl Search {
+    /// A search over the clients of these settings, four at most.
+    #[must_use]
+    pub fn new(settings: &Settings, promise: Promise, allowed: Allowed) -> Self {
+        let mut settings = settings.clone();
+        settings.clients = settings.clients.min(4);
+        settings.rounds = 1;
+        settings.actions.clear();
+        settings.schedule.clear();
+        settings.loss = 0;
+        let machine = Machine::to_be_scheduled(&settings, allowed.failovers > 0);
+        let mut seen = HashSet::default();
+        seen.insert(machine.key());
+        let open = VecDeque::from([(ROOT, machine, allowed)]);
+        Self { settings, promise, seen, nodes: Vec::new(), open, found: None, runs: 0 }
+    }
+
+    /// Follows up to so many states. False: it is over.
+    pub fn go_on(&mut self, portion: u32) -> bool {
+        for _ in 0..portion {
+            if self.found.is_some() {
+                return false;
+            }
+            let Some((node, machine, allowed)) = self.open.pop_front() else { return false };
+            self.expand(node, &machine, allowed);
+        }
+        self.found.is_none() && !self.open.is_empty()
+    }
+
+    /// How many different states it has seen.
+    #[must_use]
+    pub fn states(&self) -> u32 {
+        self.seen.len() as u32
+    }
+
+    /// How many steps it has tried.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.runs
+    }
+
+    /// The run that breaks the promise, if one was found: the shortest.
+    #[must_use]
+    pub fn found(&self) -> Option<Settings> {
+        let mut schedule = Vec::new();
+        let mut at = self.found?;
+        while at != ROOT {
+            let node = &self.nodes[at as usize];
+            schedule.push(node.choice);
+            at = node.parent;
+        }
+        schedule.reverse();
+        Some(Settings { schedule, ..self.settings.clone() })
+    }
+
+    fn expand(&mut self, parent: u32, machine: &Machine, allowed: Allowed) {
+        let mut is_stuck = !machine.is_over();
+        for (choice, allowed, is_fault) in choices(machine, allowed) {
+            let mut next = machine.clone();
+            next.choose(choice, &mut Record::counted(0));
+            self.runs += 1;
+            let key = next.key() ^ key_of(allowed);
+            if next.key() != machine.key() && !is_fault {
+                is_stuck = false;
+            }
+            if !self.seen.insert(key) {
+                continue;
+            }
+            self.nodes.push(Node { parent, choice });
+            let node = self.nodes.len() as u32 - 1;
+            if self.is_broken(&next) {
+                self.found = Some(node);
+                return;
+            }
+            self.open.push_back((node, next, allowed));
+        }
+        if is_stuck && self.promise == Promise::Progress && parent != ROOT {
+            self.found = Some(parent);
+        }
+    }
+
+    fn is_broken(&self, machine: &Machine) -> bool {
+        match self.promise {
+            Promise::NoWrongWrite => machine.resource.wrong > 0,
+            Promise::NoOversell => machine.resource.sold > machine.resource.initial,
+            Promise::Exclusion => machine.counters.overlaps > 0,
+            Promise::Progress => false,
+        }
+    }
+}
+
+/// What can happen next, with what is allowed after it, and whether it is a fault that need not happen.
+fn choices(machine: &Machine, allowed: Allowed) -> Vec<(Choice, Allowed, bool)> {
+    let mut choices = Vec::new();
+    for who in 0..machine.clients.len() as u8 {
+        let client = &machine.clients[usize::from(who)];
+        if machine.can_step(who.into()) {
+            choices.push((Choice::Step(who), allowed, false));
+        }
+        let is_dead = client.doing == Doing::Dead;
+        if is_dead && machine.has_lease(who.into()) {
+            choices.push((Choice::Lapse(who), allowed, false)); // time passes: the lease of a dead one ends
+        } else if !client.is_over() && allowed.pauses > 0 && machine.has_lease(who.into()) {
+            choices.push((Choice::Lapse(who), Allowed { pauses: allowed.pauses - 1, ..allowed }, true));
+        }
+        if !client.is_over() && allowed.crashes > 0 {
+            choices.push((Choice::Crash(who), Allowed { crashes: allowed.crashes - 1, ..allowed }, true));
+        }
+    }
+    if allowed.failovers > 0 {
+        choices.push((Choice::Failover, Allowed { failovers: allowed.failovers - 1, ..allowed }, true));
+    }
+    choices
+}
+
+fn key_of(allowed: Allowed) -> u128 {
+    u128::from(allowed.pauses) << 96 | u128::from(allowed.crashes) << 104 | u128::from(allowed.failovers) << 112
+}
+
+/// A key is mixed already.
+#[derive(Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, n: u128) {
+        self.0 = n as u64;
+    }
+}

@@ -1,0 +1,133 @@
+//! A server that keeps locks: the lines of the model, and one key for the naive policies. It has its own clock.
+//!
+//! The line is [`World`], and nothing here decides anything about it: an operation goes in, and its events come out.
+
+use std::collections::BTreeSet;
+
+use tidelock_model::{ClaimId, Event, Join, Kind, Leave, Op, Patience, SessionId, Weight, World};
+
+/// The newest order of any token that a server has given.
+type Order = u64;
+
+/// One server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// The lines.
+    pub world: World<u8>,
+    /// The naive lock.
+    pub key: Key,
+    /// How far its clock is ahead of the run's.
+    pub ahead: u32,
+    /// Until when it does not answer.
+    pub down_until: u32,
+    newest: Order,
+    /// What a replica has that missed the newest write.
+    behind: Option<Box<(World<u8>, Key)>>,
+}
+
+/// One key: its owner, or its readers, and who watches it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Whose value it has.
+    pub owner: Option<u16>,
+    /// When it expires; `None`: never.
+    pub until: Option<u32>,
+    /// Readers, for the lock that lets readers in first, and until when each counts.
+    pub readers: BTreeSet<u16>,
+    /// Who wants to know when it is deleted.
+    pub watchers: BTreeSet<u16>,
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self { world: World::new(), key: Key::default(), ahead: 0, down_until: 0, newest: 0, behind: None }
+    }
+
+    /// Brings its clock to this moment of the run; claims of sessions that are over leave.
+    pub(crate) fn pass(&mut self, now: u32) -> Vec<Event<u8>> {
+        let by = u64::from(now + self.ahead).saturating_sub(self.world.now());
+        if by == 0 { Vec::new() } else { self.step(Op::Pass(by)) }
+    }
+
+    /// One operation on the lines.
+    pub(crate) fn step(&mut self, op: Op<u8>) -> Vec<Event<u8>> {
+        let events = self.world.step(op);
+        for event in &events {
+            if let Event::Held { token, .. } = event {
+                self.newest = self.newest.max(token.store_order());
+            }
+        }
+        events
+    }
+
+    /// Its own time.
+    pub(crate) fn now(&self) -> u32 {
+        self.world.now() as u32
+    }
+
+    /// The next moment of the run at which a lease ends here, if nobody renews.
+    pub(crate) fn next_end(&self) -> Option<u32> {
+        let sessions = self.world.sessions().map(|(_, session)| session.until() as u32);
+        sessions.chain(self.key.until).min().map(|until| until.saturating_sub(self.ahead))
+    }
+
+    /// Takes the key away if its time is over: whose it was.
+    pub(crate) fn expire_key(&mut self) -> Option<u16> {
+        let is_over = self.key.until.is_some_and(|until| until <= self.now());
+        if !is_over {
+            return None;
+        }
+        self.key.until = None;
+        self.key.owner.take()
+    }
+
+    /// What a replica has that may take over.
+    pub(crate) fn replica(&self) -> Option<&(World<u8>, Key)> {
+        self.behind.as_deref()
+    }
+
+    /// Keeps what a replica would have, before a write.
+    pub(crate) fn remember(&mut self) {
+        self.behind = Some(Box::new((self.world.clone(), self.key.clone())));
+    }
+
+    /// A replica takes over that missed the newest write.
+    pub(crate) fn fail_over(&mut self) {
+        if let Some(behind) = self.behind.take() {
+            (self.world, self.key) = *behind;
+        }
+        self.raise_tokens();
+    }
+
+    /// All that was in memory is gone.
+    pub(crate) fn restart(&mut self) {
+        let now = self.world.now();
+        (self.world, self.key) = (World::new(), Key::default());
+        self.world.step(Op::Pass(now));
+        self.raise_tokens();
+    }
+
+    /// A new master's tokens are greater than any that the old one gave: the store takes them from its time. Here they
+    /// are used up by a name that nobody sees.
+    fn raise_tokens(&mut self) {
+        let session = SessionId::from_bits(u64::MAX);
+        self.world.step(Op::Open { session, ttl: 1 });
+        for number in 0..=self.newest {
+            let id = ClaimId { session, number };
+            let given = self.world.step(join(u8::MAX, id, Kind::Mutex, Weight::ONE, Weight::ONE));
+            let is_enough = given.iter().any(
+                |event| matches!(event, Event::Held { token, .. } if token.store_order() >= self.newest),
+            );
+            self.world.step(Op::Leave { name: u8::MAX, id, how: Leave::Done });
+            if is_enough {
+                break;
+            }
+        }
+        self.world.step(Op::Close(session));
+    }
+}
+
+/// A request to stand in line.
+pub(crate) fn join(name: u8, id: ClaimId, kind: Kind, weight: Weight, capacity: Weight) -> Op<u8> {
+    Op::Join(Join { name, id, kind, weight, capacity, patience: Patience::Wait })
+}
