@@ -1,4 +1,4 @@
-//! Searches from a link: `… --example search -- LINK wrong|oversell|exclusion|progress PAUSES CRASHES FAILOVERS`.
+//! Searches from a link: `… --example search -- LINK wrong|oversell|exclusion|loyalty|progress PAUSES CRASHES FAILOVERS`.
 
 use tidelock_playground::{Allowed, Promise, Run, Search, Settings};
 
@@ -9,6 +9,7 @@ fn main() -> Result<(), String> {
     let promise = match promise.as_str() {
         "wrong" => Promise::NoWrongWrite,
         "oversell" => Promise::NoOversell,
+        "loyalty" => Promise::Loyalty,
         "exclusion" => Promise::Exclusion,
         _ => Promise::Progress,
     };

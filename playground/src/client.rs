@@ -43,6 +43,10 @@ pub struct Client {
     pub holds: [Option<u32>; 2],
     /// Whether it has noticed that it lost the lock.
     pub knows_loss: bool,
+    /// Whether another began to hold during its hold.
+    pub crossed: bool,
+    /// Whether its lease ended while it held.
+    pub outlived: bool,
     /// The number of its session: a new one after each end.
     pub session: u32,
     /// The number of its claim, for each of its locks; 0: none.
@@ -85,6 +89,8 @@ impl Client {
             cut_until: 0,
             holds: [None; 2],
             knows_loss: false,
+            crossed: false,
+            outlived: false,
             session: 1,
             claims: [0; 2],
             trusted_until: 0,
@@ -122,7 +128,7 @@ impl Client {
 
     /// What decides what it does next, for comparing two states. Which number its claim has does not.
     pub(crate) fn key(&self) -> impl std::hash::Hash + use<> {
-        let place = (self.pc, self.doing, self.rounds, self.is_last);
+        let place = (self.pc, self.doing, self.rounds, self.is_last, self.outlived, self.crossed);
         (place, self.holds, self.claims, self.session, self.read, self.is_owner, self.votes, self.is_at_work)
     }
 }

@@ -6,6 +6,7 @@
 
 mod client;
 mod draw;
+mod lessons;
 mod machine;
 mod policy;
 mod program;
@@ -15,8 +16,12 @@ mod run;
 mod search;
 mod server;
 mod settings;
+mod shell;
+mod view;
+mod why;
 
 pub use client::{Client, Doing};
+pub use lessons::{LESSONS, Lesson};
 pub use machine::{Counters, Machine, Message};
 pub use policy::{POLICIES, Policy};
 pub use program::{Do, Op, Program};
@@ -25,4 +30,5 @@ pub use resource::{Resource, Verdict};
 pub use run::{Figures, Run};
 pub use search::{Allowed, Promise, Search};
 pub use server::{Key, Server};
+pub use shell::{Hunt, Play, changed, lessons, policies, told, with_action};
 pub use settings::{ACTS, Act, Action, Choice, Flavour, Settings, VERSION, Work};

@@ -74,6 +74,8 @@ pub struct Counters {
     pub holds: u32,
     /// Times it did so while another believed that it held.
     pub overlaps: u32,
+    /// Times two did so although the lease of neither had ended.
+    pub betrayals: u32,
     /// Rounds completed.
     pub rounds: u32,
     /// Times a client lost its lock.
@@ -233,7 +235,7 @@ impl Machine {
                 server.replica().hash(hasher);
             }
             self.resource.key().hash(hasher);
-            (self.counters.overlaps > 0).hash(hasher);
+            (self.counters.overlaps > 0, self.counters.betrayals > 0).hash(hasher);
         }
         u128::from(low.finish()) << 64 | u128::from(high.finish())
     }

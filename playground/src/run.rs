@@ -50,8 +50,40 @@ pub struct Figures {
     pub max_wait: u32,
     /// Jain's index of the rounds of the clients, in per cent.
     pub fairness: u32,
-    /// Clients that wait and whose lock nobody will ever give back, at the end of a run.
+    /// Clients that wait.
     pub waiting: u32,
+    /// The most who sat at the same time.
+    pub most_seated: u32,
+    /// The value in the database, and in the cache.
+    pub database: u32,
+    /// See `database`.
+    pub cache: u32,
+}
+
+impl Figures {
+    /// Each figure by its word in a lesson's text.
+    #[must_use]
+    pub fn words(&self) -> [(&'static str, u32); 17] {
+        [
+            ("sold", self.sold),
+            ("stock", self.stock),
+            ("refused", self.refused),
+            ("wrong", self.wrong),
+            ("overlaps", self.overlaps),
+            ("rounds", self.rounds),
+            ("messages", self.messages),
+            ("holds", self.holds),
+            ("per", (self.messages + self.holds / 2) / self.holds.max(1)),
+            ("p50", self.p50),
+            ("p99", self.p99),
+            ("max", self.max_wait),
+            ("fairness", self.fairness),
+            ("waiting", self.waiting),
+            ("seated", self.most_seated),
+            ("database", self.database),
+            ("cache", self.cache),
+        ]
+    }
 }
 
 impl Run {
@@ -161,6 +193,9 @@ impl Run {
             max_wait: waits.last().copied().unwrap_or(0).max(longest),
             fairness: fairness as u32,
             waiting: still.count() as u32,
+            most_seated: machine.resource.most_seated,
+            database: machine.resource.database,
+            cache: machine.resource.cache,
         }
     }
 

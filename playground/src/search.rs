@@ -20,6 +20,8 @@ pub enum Promise {
     NoOversell,
     /// No two clients believe that they hold at the same time.
     Exclusion,
+    /// No two clients hold at the same time whose leases are both alive.
+    Loyalty,
     /// Nobody waits for ever.
     Progress,
 }
@@ -146,6 +148,7 @@ impl Search {
             Promise::NoWrongWrite => machine.resource.wrong > 0,
             Promise::NoOversell => machine.resource.sold > machine.resource.initial,
             Promise::Exclusion => machine.counters.overlaps > 0,
+            Promise::Loyalty => machine.counters.betrayals > 0,
             Promise::Progress => false,
         }
     }

@@ -337,15 +337,18 @@ impl Machine {
         client.because = event;
         client.holds[usize::from(slot)] = Some(token);
         client.knows_loss = false;
+        (client.outlived, client.crossed) = (false, false);
         let waited = client.waits_since.take().map_or(0, |since| now - since);
         record.waited(now, who, waited);
         self.counters.holds += 1;
         let is_rival = |other: &u16| {
             let its = self.client(*other);
-            *other != who && its.holds_any() && !its.is_over() && self.conflicts(who, *other)
+            *other != who && its.holds_any() && !its.crossed && !its.is_over() && self.conflicts(who, *other)
         };
         if let Some(rival) = (0..self.settings.clients).find(is_rival) {
+            self.client_mut(rival).crossed = true;
             self.counters.overlaps += 1;
+            self.counters.betrayals += u32::from(!self.client(rival).outlived);
             self.note(Kind::Overlap, who, rival.into(), 0, event, record);
         }
     }

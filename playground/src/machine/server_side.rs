@@ -50,7 +50,7 @@ impl Machine {
         }
         let (answer, is_yes) = match op {
             Op::Join(_) | Op::Leave(_) | Op::Look => return self.in_line(who, message, record),
-            Op::Renew => self.renew(who, message),
+            Op::Renew => self.renew(who, message, record),
             _ => self.at_key(server, who, message),
         };
         let kind = if is_yes { Kind::Done } else { Kind::Denied };
@@ -105,7 +105,7 @@ impl Machine {
     }
 
     /// A renewal of the key, or of the session; there it says, too, how the client's claims stand.
-    fn renew(&mut self, who: u16, message: Message) -> (u32, bool) {
+    fn renew(&mut self, who: u16, message: Message, record: &mut Record) -> (u32, bool) {
         if !self.settings.policy.has_line() {
             let until = self.servers[0].now() + self.settings.ttl;
             let owner = self.owner(who);
@@ -121,6 +121,7 @@ impl Machine {
         if !matches!(lives.first(), Some(Told::Lives { .. })) {
             return (0, false);
         }
+        self.give_back_strays(who, message, record);
         let mut answer = 1;
         for slot in 0..2u8 {
             if self.client(who).claims[usize::from(slot)] == 0 {
@@ -137,6 +138,24 @@ impl Machine {
             }
         }
         (answer, true)
+    }
+
+    /// A renewal says, too, what stands in line in this session and is not known to its client, which gives it back:
+    /// what a replica still has that missed a leave.
+    fn give_back_strays(&mut self, who: u16, message: Message, record: &mut Record) {
+        let mine = session(who, message.session);
+        let known: Vec<(u8, ClaimId)> =
+            (0..2u8).map(|slot| (self.name(who, slot), self.claim(who, slot))).collect();
+        let lines = self.servers[0].world.lines();
+        let claims = lines.flat_map(|(name, line)| line.claims.iter().map(|claim| (*name, claim.id)));
+        let is_stray = |(name, id): &(u8, ClaimId)| id.session == mine && !known.contains(&(*name, *id));
+        let strays: Vec<(u8, ClaimId)> = claims.filter(is_stray).collect();
+        for (name, id) in strays {
+            self.counters.messages += 1;
+            let events = self.servers[0].step(Step::Leave { name, id, how: Leave::Done });
+            let event = self.note(Kind::Done, who, Op::Leave(0).code(), 1, message.cause, record);
+            self.tell(&events[1.min(events.len())..], event, record);
+        }
     }
 
     /// The naive lock: one key.
@@ -277,6 +296,9 @@ impl Machine {
     pub(super) fn key_has_expired(&mut self, server: usize, owner: u16, cause: u32, record: &mut Record) {
         let cause = self.clients.get(usize::from(owner)).map_or(cause, |client| client.because);
         let event = self.note(Kind::Expired, owner, 0, server as u32, cause, record);
+        if let Some(client) = self.clients.get_mut(usize::from(owner)) {
+            client.outlived = client.holds_any();
+        }
         self.wake_watchers(server, event);
         self.shade_all(record);
     }
@@ -291,6 +313,7 @@ impl Machine {
                     if usize::from(who) < self.clients.len() {
                         let because = self.client(who).because;
                         cause = self.note(Kind::Expired, who, 0, 0, because, record);
+                        self.client_mut(who).outlived = self.client(who).holds_any();
                     }
                 }
                 Told::Held { id, token, .. } => self.grant(*id, token.store_order() as u32, cause, record),

@@ -1,0 +1,293 @@
+//! What the page calls: thin, typed arrays and scalars. Nothing here decides anything.
+
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::lessons::{LESSONS, Lesson};
+use crate::machine::Machine;
+use crate::policy::POLICIES;
+use crate::run::Run;
+use crate::search::{Allowed, Promise, Search};
+use crate::settings::Settings;
+
+/// A run that the page shows, and the moment of it that is shown.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Play {
+    run: Run,
+    moment: Machine,
+    count: u32,
+}
+
+#[wasm_bindgen]
+impl Play {
+    /// Carries out the run of this link.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, if the link is damaged or of another version.
+    #[wasm_bindgen(constructor)]
+    pub fn new(link: &str) -> Result<Play, String> {
+        let run = Run::new(&Settings::read(link)?);
+        let moment = run.moment(0);
+        Ok(Self { run, moment, count: 0 })
+    }
+
+    /// Its link.
+    #[must_use]
+    pub fn link(&self) -> String {
+        self.run.settings().write()
+    }
+
+    /// One of its settings.
+    #[must_use]
+    pub fn get(&self, key: &str) -> String {
+        self.run.settings().get(key)
+    }
+
+    /// How many events it has.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.run.count()
+    }
+
+    /// When it ends.
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        self.run.end()
+    }
+
+    /// A number of all its events.
+    #[must_use]
+    pub fn fingerprint(&self) -> u32 {
+        self.run.fingerprint()
+    }
+
+    /// All spans, six numbers each: lane, shade, from, to, token, unused.
+    #[must_use]
+    pub fn spans(&self) -> Vec<u32> {
+        let spans = self.run.record.spans.iter();
+        spans.flat_map(|span| [span.who.into(), span.shade as u32, span.from, span.to, span.token, 0]).collect()
+    }
+
+    /// All events, six numbers each: when, kind, client, a, b, cause.
+    #[must_use]
+    pub fn events(&self) -> Vec<u32> {
+        let events = self.run.record.events.iter();
+        events.flat_map(|event| [event.at, event.kind as u32, event.who.into(), event.a, event.b, event.cause]).collect()
+    }
+
+    /// How many events there were at this time.
+    #[must_use]
+    pub fn count_at(&self, time: u32) -> u32 {
+        self.run.count_at(time)
+    }
+
+    /// Goes to the moment after so many events.
+    pub fn seek(&mut self, count: u32) {
+        if count != self.count {
+            self.moment = self.run.moment(count);
+            self.count = count;
+        }
+    }
+
+    /// The clients at this moment, six numbers each: shade, line of the listing, token, rounds, what was read, waits since
+    /// (or 4294967295).
+    #[must_use]
+    pub fn clients(&self) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        for (who, client) in (0u16..).zip(&self.moment.clients) {
+            let program = self.moment.program(who);
+            let line = program.steps.get(client.pc).map_or(0, |step| step.0);
+            numbers.extend([
+                self.moment.shade_of(who) as u32,
+                line.into(),
+                client.token(),
+                client.rounds,
+                client.read.0,
+                client.waits_since.unwrap_or(u32::MAX),
+            ]);
+        }
+        numbers
+    }
+
+    /// The line at this moment, six numbers each: client, weight, token (0: waits), name, when its session ends, capacity.
+    #[must_use]
+    pub fn line(&self) -> Vec<u32> {
+        let Some(server) = self.moment.servers.first() else { return Vec::new() };
+        let mut numbers = Vec::new();
+        for (name, line) in server.world.lines() {
+            for claim in &line.claims {
+                let until = server.world.session(claim.id.session).map_or(0, tidelock_model::Session::until);
+                numbers.extend([
+                    (claim.id.session.get() & 0xffff) as u32,
+                    claim.weight.get(),
+                    claim.token.map_or(0, |token| token.store_order() as u32),
+                    (*name).into(),
+                    (until as u32).saturating_sub(server.ahead),
+                    line.capacity.get(),
+                ]);
+            }
+        }
+        numbers
+    }
+
+    /// The store's own view at this moment, a line of text for each thing that it keeps.
+    #[must_use]
+    pub fn store(&self) -> String {
+        self.run.store_view(&self.moment).join("\n")
+    }
+
+    /// The resource at this moment: stock, sold, initial, accepted, refused, conflicts, wrong, newest token, seated, most
+    /// seated, database, cache.
+    #[must_use]
+    pub fn resource(&self) -> Vec<u32> {
+        let it = &self.moment.resource;
+        let (stock, fence) = (it.stock.iter().sum(), it.fence.iter().copied().max().unwrap_or(0));
+        vec![
+            stock, it.sold, it.initial, it.accepted, it.refused, it.conflicts, it.wrong, fence, it.seated,
+            it.most_seated, it.database, it.cache,
+        ]
+    }
+
+    /// The figures at this moment, in the order of [`Figures::words`](crate::Figures::words).
+    #[must_use]
+    pub fn figures(&self) -> Vec<u32> {
+        let figures = self.run.figures(self.count, &self.moment);
+        figures.words().iter().map(|row| row.1).collect()
+    }
+
+    /// The waits so far, three numbers each: when it ended, whose, how long.
+    #[must_use]
+    pub fn waits(&self) -> Vec<u32> {
+        self.run.record.waits.iter().flat_map(|wait| [wait.0, wait.1.into(), wait.2]).collect()
+    }
+
+    /// What an event is, in a sentence.
+    #[must_use]
+    pub fn sentence(&self, event: u32) -> String {
+        self.run.sentence(event)
+    }
+
+    /// The events that led to it, newest first.
+    #[must_use]
+    pub fn chain(&self, event: u32) -> Vec<u32> {
+        self.run.chain(event)
+    }
+
+    /// The listing of a client's program.
+    #[must_use]
+    pub fn listing(&self, who: u16) -> String {
+        self.moment.program(who).lines.join("\n")
+    }
+}
+
+/// A search in the background.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Hunt(Search);
+
+#[wasm_bindgen]
+impl Hunt {
+    /// A search over the clients of this link.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, if the link is damaged.
+    #[wasm_bindgen(constructor)]
+    pub fn new(link: &str, promise: u8, pauses: u8, crashes: u8, failovers: u8) -> Result<Hunt, String> {
+        let promise = match promise {
+            0 => Promise::NoWrongWrite,
+            1 => Promise::NoOversell,
+            2 => Promise::Exclusion,
+            3 => Promise::Loyalty,
+            _ => Promise::Progress,
+        };
+        Ok(Self(Search::new(&Settings::read(link)?, promise, Allowed { pauses, crashes, failovers })))
+    }
+
+    /// Follows so many states. False: it is over.
+    pub fn go_on(&mut self, portion: u32) -> bool {
+        self.0.go_on(portion)
+    }
+
+    /// How many states it has seen.
+    #[must_use]
+    pub fn states(&self) -> u32 {
+        self.0.states()
+    }
+
+    /// How many steps it has tried.
+    #[must_use]
+    pub fn steps(&self) -> u32 {
+        self.0.steps()
+    }
+
+    /// The link of the shortest run that breaks the promise; empty if there is none.
+    #[must_use]
+    pub fn found(&self) -> String {
+        self.0.found().map_or_else(String::new, |settings| settings.write())
+    }
+}
+
+/// All lessons: for each, its texts, one after the other, each ended by a line feed.
+#[wasm_bindgen]
+#[must_use]
+pub fn lessons() -> String {
+    let mut text = String::new();
+    for lesson in LESSONS {
+        let right = if lesson.right == 0 { "0" } else { "1" };
+        let [first, second] = lesson.answers;
+        let parts = [
+            lesson.id, lesson.title, lesson.goal, lesson.ask, first, second, right, lesson.link, lesson.beside,
+            lesson.next,
+        ];
+        for part in parts {
+            text.push_str(part);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// What happened in a lesson, with the numbers of its runs to their ends.
+#[wasm_bindgen]
+#[must_use]
+pub fn told(id: &str, run: &Play, beside: &Play, has_beside: bool) -> String {
+    let Some((_, lesson)) = Lesson::with_id(id) else { return String::new() };
+    let other = if has_beside { beside.run.outcome() } else { Default::default() };
+    lesson.told_of(&run.run.outcome(), &other)
+}
+
+/// All policies: word and name of each, each ended by a line feed.
+#[wasm_bindgen]
+#[must_use]
+pub fn policies() -> String {
+    POLICIES.iter().map(|row| [row.1, "\n", row.2, "\n"].concat()).collect()
+}
+
+/// The link with one setting changed.
+///
+/// # Errors
+///
+/// A sentence, if the link or the value is damaged.
+#[wasm_bindgen]
+pub fn changed(link: &str, key: &str, value: &str) -> Result<String, String> {
+    let mut settings = Settings::read(link)?;
+    settings.set(key, value)?;
+    Ok(settings.write())
+}
+
+/// The link with one more action, at this time; those after it stay.
+///
+/// # Errors
+///
+/// A sentence, if the link is damaged.
+#[wasm_bindgen]
+pub fn with_action(link: &str, action: &str) -> Result<String, String> {
+    let mut settings = Settings::read(link)?;
+    let old = settings.get("do");
+    let all = if old.is_empty() { action.to_owned() } else { format!("{old},{action}") };
+    settings.set("do", &all)?;
+    settings.schedule.clear();
+    Ok(settings.write())
+}
