@@ -29,6 +29,6 @@ pub use record::{Event, Kind, NONE, Record, Shade, Span};
 pub use resource::{Resource, Verdict};
 pub use run::{Figures, Run};
 pub use search::{Allowed, Promise, Search};
-pub use server::{Key, Server};
+pub use server::{Key, Members, Server};
 pub use shell::{Hunt, Play, changed, lessons, policies, told, with_action};
 pub use settings::{ACTS, Act, Action, Choice, Flavour, Settings, VERSION, Work};

@@ -372,7 +372,7 @@ impl Machine {
         let client = self.client(who);
         if !self.settings.policy.has_line() {
             let named = |server: &&Server| {
-                server.key.owner == Some(self.owner(who)) || server.key.readers.contains(&who)
+                server.key.owner == Some(self.owner(who)) || server.key.readers.all().contains(&who)
             };
             return self.servers.iter().filter(named).count() > self.servers.len() / 2;
         }

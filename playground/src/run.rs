@@ -3,8 +3,6 @@
 //! The run is carried out once, and the machine is kept every few hundred events. A moment is the machine before it,
 //! cloned and run again up to that event: a step back costs what a step forward costs.
 
-use std::collections::BTreeMap;
-
 use crate::machine::Machine;
 use crate::record::{Kind, Record};
 use crate::settings::Settings;
@@ -216,16 +214,6 @@ impl Run {
             }
         }
         mixed
-    }
-
-    /// How many events of each kind there are, for tests and reports.
-    #[must_use]
-    pub fn census(&self) -> BTreeMap<u8, u32> {
-        let mut census = BTreeMap::new();
-        for event in &self.record.events {
-            *census.entry(event.kind as u8).or_insert(0) += 1;
-        }
-        census
     }
 
     /// The first event of this kind.

@@ -2,8 +2,6 @@
 //!
 //! The line is [`World`], and nothing here decides anything about it: an operation goes in, and its events come out.
 
-use std::collections::BTreeSet;
-
 use tidelock_model::{ClaimId, Event, Join, Kind, Leave, Op, Patience, SessionId, Weight, World};
 
 /// The newest order of any token that a server has given.
@@ -33,9 +31,31 @@ pub struct Key {
     /// When it expires; `None`: never.
     pub until: Option<u32>,
     /// Readers, for the lock that lets readers in first, and until when each counts.
-    pub readers: BTreeSet<u16>,
+    pub readers: Members,
     /// Who wants to know when it is deleted.
-    pub watchers: BTreeSet<u16>,
+    pub watchers: Members,
+}
+
+/// A few clients, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Members(Vec<u16>);
+
+impl Members {
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[u16] {
+        &self.0
+    }
+
+    pub(crate) fn insert(&mut self, who: u16) {
+        if let Err(place) = self.0.binary_search(&who) {
+            self.0.insert(place, who);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, who: u16) -> bool {
+        self.0.binary_search(&who).is_ok_and(|place| self.0.remove(place) == who)
+    }
 }
 
 impl Server {

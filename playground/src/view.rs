@@ -72,11 +72,11 @@ fn of_key(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
         let name = if settings.policy == Policy::Herd { "/lock" } else { "lock:stock:42" };
         lines.push(format!("{name} = \"{value}\"  {ttl}"));
     }
-    if !key.readers.is_empty() {
-        let readers: Vec<String> = key.readers.iter().map(|who| client(*who)).collect();
+    if !key.readers.all().is_empty() {
+        let readers: Vec<String> = key.readers.all().iter().map(|who| client(*who)).collect();
         lines.push(format!("readers = {}", readers.join(" ")));
     }
-    if !key.watchers.is_empty() {
-        lines.push(format!("watches: {}", key.watchers.len()));
+    if !key.watchers.all().is_empty() {
+        lines.push(format!("watches: {}", key.watchers.all().len()));
     }
 }

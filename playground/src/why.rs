@@ -59,8 +59,9 @@ impl Run {
             at = event.cause;
             chain.push(at);
         }
-        chain.sort_unstable_by(|one, other| other.cmp(one));
+        chain.sort_unstable();
         chain.dedup();
+        chain.reverse();
         chain
     }
 

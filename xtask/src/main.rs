@@ -3,7 +3,6 @@
 //! Each subcommand is a module with its own `main`, which reads its flags and does its work. Every error comes back
 //! here as one sentence, goes to stderr, and makes the exit code non-zero.
 
-mod absent;
 mod backend;
 mod bench;
 mod call;
@@ -15,6 +14,7 @@ mod guarantees;
 mod libtest;
 mod loom;
 mod place;
+mod playground;
 mod progress;
 mod score;
 mod servers;
@@ -45,7 +45,7 @@ Commands:
   conformance  run the conformance suite on a backend
   storm        run random load and faults on a backend, for minutes or for a night
   bench        measure a backend against its store's bare commands
-  playground   build the playground
+  playground   build the playground and serve it, or write its files into a folder
 
 Help for a command: cargo xtask <COMMAND> --help";
 
@@ -74,7 +74,7 @@ fn dispatch(mut flags: Parser) -> Result<ExitCode> {
         "conformance" => conformance::main(flags),
         "storm" => storm::main(flags),
         "bench" => bench::main(flags),
-        "playground" => absent::main(&command, flags),
+        "playground" => playground::main(flags),
         "help" => Ok(help(HELP)),
         _ => Err(format!("there is no command `{command}`; `cargo xtask --help` lists them").into()),
     }

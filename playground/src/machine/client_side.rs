@@ -114,6 +114,8 @@ impl Machine {
     /// What a client does before it sends.
     fn prepare(&mut self, who: u16, op: Op) {
         let now = self.now;
+        let commits_later = self.settings.policy == Policy::EarlyRelease;
+        let gives_back = matches!(op, Op::Leave(_) | Op::Del | Op::DelMine(_) | Op::Get);
         let client = self.client_mut(who);
         match op {
             Op::Join(slot) => {
@@ -131,6 +133,9 @@ impl Machine {
         if !client.holds_any() {
             client.knows_loss = false;
             client.is_in_jeopardy = false;
+        }
+        if gives_back && !commits_later {
+            client.is_at_work = false;
         }
     }
 

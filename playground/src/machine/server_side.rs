@@ -114,7 +114,7 @@ impl Machine {
             if is_mine && key.until.is_some() {
                 key.until = Some(until);
             }
-            let has_key = is_mine || key.readers.contains(&who);
+            let has_key = is_mine || key.readers.all().contains(&who);
             return (has_key.into(), has_key);
         }
         let lives = self.servers[0].step(Step::Renew(session(who, message.session)));
@@ -163,13 +163,13 @@ impl Machine {
         let (me, ttl, policy) = (self.owner(who), self.settings.ttl, self.settings.policy);
         let now = self.servers[server].now();
         let key = &mut self.servers[server].key;
-        let is_free = key.owner.is_none() && key.readers.is_empty();
+        let is_free = key.owner.is_none() && key.readers.all().is_empty();
         let is_mine = key.owner == Some(me);
         let yes = match message.op {
             Op::SetTtl(_) | Op::Set | Op::SetUnread if is_free => {
                 key.owner = Some(me);
                 key.until = (message.op != Op::Set).then_some(now + ttl);
-                key.watchers.remove(&who);
+                key.watchers.remove(who);
                 true
             }
             // "It is my own": right for Redlock's second try, wrong for a number that others have, too.
@@ -188,7 +188,7 @@ impl Machine {
                 key.owner.take().is_some()
             }
             Op::DelMine(_) => {
-                let was_reader = key.readers.remove(&who);
+                let was_reader = key.readers.remove(who);
                 if is_mine {
                     (key.owner, key.until) = (None, None);
                 }
@@ -352,7 +352,7 @@ impl Machine {
 
     /// The key is gone: everyone who watched it is told, or one of them by chance.
     fn wake_watchers(&mut self, server: usize, cause: u32) {
-        let watchers: Vec<u16> = self.servers[server].key.watchers.iter().copied().collect();
+        let watchers = self.servers[server].key.watchers.all().to_vec();
         if watchers.is_empty() {
             return;
         }
@@ -363,7 +363,7 @@ impl Machine {
             watchers
         };
         for who in woken {
-            self.servers[server].key.watchers.remove(&who);
+            self.servers[server].key.watchers.remove(who);
             self.hint(who, cause);
         }
     }

@@ -1,0 +1,414 @@
+// Draws the lanes. The whole run is drawn once for each view, and a frame copies as much of it as has been played; so
+// a frame costs the same for a hundred events and for a hundred thousand.
+
+export const SHADES = ["at rest", "waits", "holds the lock", "in jeopardy", "believes that it holds", "works without a lock",
+  "paused", "paused while it holds", "dead", "done"];
+export const KIND = { Call: 0, Done: 1, Denied: 2, Reply: 3, Grant: 4, Held: 5, Hint: 6, Expired: 7, Lost: 8, Dropped: 9,
+  Timeout: 10, Act: 11, Resumed: 12, Ended: 13, Wrong: 14, Oversold: 15, Overlap: 16 };
+export const NONE = 0xffffffff;
+const OF_RESOURCE = 12; // operations from this number on go to the resource, not to the store
+const WRITES = new Set([13, 14, 15, 18, 19]);
+const AXIS = 24, ACTS = ["pause", "kill", "cut off", "lost reply", "cancel", "slow clock", "restart", "failover", "clock"];
+const ON_SERVER = 6; // acts from this number on are done to a server
+
+/** What one run gives to the drawing, sorted by lane once. */
+export class Track {
+  constructor(play) {
+    this.play = play;
+    this.end = play.end();
+    this.events = play.events();
+    this.count = play.count();
+    this.lanes = Number(play.get("clients"));
+    this.servers = play.get("policy") === "redlock" ? 3 : 1;
+    this.isBare = ["none", "version", "atomic"].includes(play.get("policy"));
+    const spans = play.spans(), byLane = Array.from({ length: this.lanes }, () => []);
+    for (let at = 0; at < spans.length; at += 6) byLane[spans[at]]?.push(at);
+    this.spans = spans;
+    this.byLane = byLane;
+  }
+  at(event) { return this.events[event * 6]; }
+  kind(event) { return this.events[event * 6 + 1]; }
+  who(event) { return this.events[event * 6 + 2]; }
+  a(event) { return this.events[event * 6 + 3]; }
+  b(event) { return this.events[event * 6 + 4]; }
+  cause(event) { return this.events[event * 6 + 5]; }
+  /** How many events there were at this time. */
+  countAt(time) {
+    let low = 0, high = this.count;
+    while (low < high) { const middle = (low + high) >> 1; if (this.at(middle) <= time) low = middle + 1; else high = middle; }
+    return low;
+  }
+}
+
+export class Lanes {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.layer = document.createElement("canvas");
+    this.tracks = [];
+    this.view = [0, 1000];
+    this.marked = [];
+    this.chosen = 0;
+    this.isStale = true;
+  }
+
+  show(tracks) {
+    this.tracks = tracks;
+    this.end = Math.max(...tracks.map((track) => track.end));
+    this.view = [0, this.end];
+    this.isStale = true;
+  }
+
+  zoom(factor, around) {
+    const [from, to] = this.view, middle = around ?? (from + to) / 2;
+    const length = Math.min(this.end, Math.max(60, (to - from) * factor));
+    const start = Math.max(0, Math.min(this.end - length, middle - (middle - from) / (to - from) * length));
+    this.view = [start, start + length];
+    this.isStale = true;
+  }
+
+  /** Moves the view so that this time is in it. */
+  follow(time) {
+    const [from, to] = this.view, length = to - from;
+    if (length >= this.end || (time >= from && time <= to - length * 0.08)) return;
+    const start = Math.max(0, Math.min(this.end - length, time - length * 0.3));
+    if (start !== from) { this.view = [start, start + length]; this.isStale = true; }
+  }
+
+  resize() {
+    const ratio = window.devicePixelRatio || 1, box = this.canvas.getBoundingClientRect();
+    const width = Math.round(box.width * ratio), height = Math.round(box.height * ratio);
+    if (this.canvas.width !== width || this.canvas.height !== height) {
+      Object.assign(this.canvas, { width, height });
+      Object.assign(this.layer, { width, height });
+      this.isStale = true;
+    }
+    this.ratio = ratio;
+    this.width = box.width;
+    this.height = box.height;
+  }
+
+  colours() {
+    const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
+    const c = {};
+    for (const name of ["paper", "card", "ink", "soft", "rule", "quiet", "held", "wait", "bad", "warn", "gone", "good", "bare", "on"]) c[name] = of(`--${name}`);
+    return c;
+  }
+
+  get left() { return this.width < 500 ? 40 : 64; }
+  x(time) { return this.left + (time - this.view[0]) / (this.view[1] - this.view[0]) * (this.width - this.left - 10); }
+  time(x) { return this.view[0] + (x - this.left) / (this.width - this.left - 10) * (this.view[1] - this.view[0]); }
+
+  /** Where the rows of a track are: its lanes, then its servers, then the resource. */
+  rows(index) {
+    const all = this.height - AXIS - 8, each = all / this.tracks.length, track = this.tracks[index];
+    const head = this.tracks.length > 1 ? 20 : 8, top = 4 + index * each + head;
+    const low = (track.isBare ? 0 : track.servers) + 1;
+    const room = each - head - 6, foot = Math.min(46, Math.max(14, room / (track.lanes + low)));
+    const lane = Math.max(0.5, Math.min(84, (room - foot * low) / track.lanes));
+    return { top, lane, foot, low, y: (row) => row < track.lanes ? top + row * lane : top + track.lanes * lane + (row - track.lanes) * foot, head: top - head };
+  }
+
+  place(track, rows, event) {
+    const kind = track.kind(event), op = track.a(event), servers = track.isBare ? 0 : track.servers;
+    let row = track.who(event);
+    if (kind === KIND.Done || kind === KIND.Denied) row = track.lanes + (op >= OF_RESOURCE ? servers : 0);
+    if (kind === KIND.Wrong || kind === KIND.Oversold) row = track.lanes + servers;
+    if (kind === KIND.Act && track.a(event) >= ON_SERVER) row = track.lanes + Math.min(track.who(event), track.servers - 1);
+    const height = row < track.lanes ? rows.lane : rows.foot;
+    return [this.x(track.at(event)), rows.y(row) + height / 2];
+  }
+
+  /** The whole view, once. */
+  drawLayer() {
+    const context = this.layer.getContext("2d"), c = this.colours();
+    this.c = c;
+    this.patterns = patterns(context, c, this.ratio);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    this.tracks.forEach((track, index) => {
+      const rows = this.rows(index);
+      this.drawSpans(context, track, rows, c);
+      this.drawMessages(context, track, rows, c);
+      this.drawNotes(context, track, rows, c);
+    });
+    this.isStale = false;
+  }
+
+  drawSpans(context, track, rows, c) {
+    const [from, to] = this.view, spans = track.spans, gap = rows.lane > 14 ? 3 : rows.lane > 5 ? 1 : 0;
+    for (let lane = 0; lane < track.lanes; lane++) {
+      const y = rows.y(lane) + gap, height = Math.max(0.5, rows.lane - 2 * gap), list = track.byLane[lane];
+      let low = 0, high = list.length;
+      while (low < high) { const middle = (low + high) >> 1; if (spans[list[middle] + 3] < from) low = middle + 1; else high = middle; }
+      let drawn = -1, worst = 0;
+      for (; low < list.length && spans[list[low] + 2] <= to; low++) {
+        const at = list[low], shade = spans[at + 1];
+        const left = Math.max(this.left, this.x(spans[at + 2])), right = this.x(Math.min(spans[at + 3], to));
+        if (shade === 0) continue;
+        const pixel = Math.floor(right);
+        if (right - left < 0.8 && pixel === drawn && RANK[shade] <= worst) continue; // nobody can see it
+        drawn = pixel;
+        worst = RANK[shade];
+        this.drawSpan(context, shade, left, y, Math.max(0.8, right - left), height, spans[at + 4], c);
+      }
+    }
+  }
+
+  drawSpan(context, shade, x, y, width, height, token, c) {
+    if (shade === 9) { context.fillStyle = c.rule; context.fillRect(x, y + height / 2 - 0.5, width, 1); return; }
+    const thin = shade === 1 ? height * 0.25 : 0;
+    context.fillStyle = this.patterns[shade];
+    context.fillRect(x, y + thin, width, height - 2 * thin);
+    if (width < 26 || height < 13) return;
+    const label = LABELS[shade](token);
+    context.font = `600 ${Math.min(12, height * 0.6)}px system-ui, sans-serif`;
+    if (label && context.measureText(label).width < width - 8) {
+      const isPlain = shade === 2;
+      if (!isPlain) {
+        context.fillStyle = c.card;
+        context.fillRect(x + 3, y + height / 2 - 8, context.measureText(label).width + 6, 16);
+      }
+      context.fillStyle = isPlain ? c.on : c.ink;
+      context.textBaseline = "middle";
+      context.fillText(label, x + 6, y + height / 2 + 0.5);
+    }
+  }
+
+  /** Requests, replies and grants as thin lines, while there is room for them. */
+  drawMessages(context, track, rows, c) {
+    const [from, to] = this.view, first = track.countAt(from - 500), last = track.countAt(to);
+    if (last - first > this.width * 1.2 || rows.lane < 9) return;
+    context.lineWidth = 1;
+    for (let event = first; event < last; event++) {
+      const kind = track.kind(event), cause = track.cause(event);
+      if (cause === NONE || cause >= event) continue;
+      const isArrival = kind === KIND.Done || kind === KIND.Denied || kind === KIND.Reply || (kind === KIND.Held && track.kind(cause) === KIND.Grant);
+      if (!isArrival) continue;
+      const start = this.place(track, rows, cause), stop = this.place(track, rows, event);
+      if (kind === KIND.Held) start[1] = rows.y(track.lanes) + rows.foot / 2;
+      context.globalAlpha = kind === KIND.Held ? 0.9 : 0.3;
+      context.strokeStyle = kind === KIND.Held ? c.held : kind === KIND.Denied ? c.bad : c.soft;
+      context.beginPath();
+      context.moveTo(...start);
+      context.lineTo(...stop);
+      context.stroke();
+    }
+    context.globalAlpha = 1;
+  }
+
+  /** Writes at the resource, acts, deaths, and the arrow of a lost update. */
+  drawNotes(context, track, rows, c) {
+    const [from, to] = this.view, first = track.countAt(from - 1), last = track.countAt(to);
+    const size = Math.max(2.5, Math.min(5, rows.foot / 4)), isDense = last - first > this.width * 3;
+    const wrong = new Set();
+    for (let event = first; event < last; event++) if (track.kind(event) === KIND.Wrong) wrong.add(track.cause(event));
+    for (let event = first; event < last; event++) {
+      const kind = track.kind(event), op = track.a(event);
+      const isWrite = (kind === KIND.Done || kind === KIND.Denied) && WRITES.has(op);
+      const [x, y] = this.place(track, rows, event);
+      if (isWrite && (!isDense || kind === KIND.Denied || wrong.has(event))) {
+        if (kind === KIND.Denied) cross(context, x, y, size + 1, c.bad);
+        else { context.fillStyle = wrong.has(event) ? c.bad : c.good; context.beginPath(); context.arc(x, y, size, 0, 7); context.fill(); }
+      } else if (kind === KIND.Wrong && track.b(event) !== NONE) {
+        const [other] = this.place(track, rows, track.b(event));
+        arrow(context, x, other, y, size, c.bad);
+      } else if (kind === KIND.Expired && rows.lane > 6) {
+        context.fillStyle = c.bad;
+        context.fillRect(x - 1, y - rows.lane / 2, 2, rows.lane);
+      } else if (kind === KIND.Act && track.a(event) === 1) {
+        cross(context, x + 6, y, Math.min(7, rows.lane / 3), c.bad);
+      }
+    }
+  }
+
+  /** A frame: as much of the layer as has been played, and what changes. */
+  draw(now, reached) {
+    this.resize();
+    if (this.isStale) this.drawLayer();
+    const context = this.context, c = this.c, ratio = this.ratio;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = c.card;
+    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    const x = Math.max(this.left, Math.min(this.width, this.x(now)));
+    const edge = Math.max(x, Math.min(this.width, this.x(reached)));
+    this.copy(context, 0, x, 1);
+    if (edge > x) this.copy(context, x, edge, 0.28);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.drawFrame(context, c);
+    this.drawMarks(context, c);
+    if (now >= this.view[0] && now <= this.view[1]) {
+      context.fillStyle = c.ink;
+      context.fillRect(x - 0.75, 2, 1.5, this.height - AXIS - 2);
+      context.beginPath();
+      context.moveTo(x - 5, this.height - AXIS); context.lineTo(x + 5, this.height - AXIS); context.lineTo(x, this.height - AXIS - 7);
+      context.fill();
+    }
+  }
+
+  copy(context, from, to, alpha) {
+    const left = Math.floor(from * this.ratio), width = Math.ceil((to - from) * this.ratio);
+    if (width <= 0) return;
+    context.globalAlpha = alpha;
+    context.drawImage(this.layer, left, 0, width, this.layer.height, left, 0, width, this.layer.height);
+    context.globalAlpha = 1;
+  }
+
+  /** Names of the lanes, and the axis. */
+  drawFrame(context, c) {
+    context.textBaseline = "middle";
+    this.tracks.forEach((track, index) => {
+      const rows = this.rows(index);
+      if (this.tracks.length > 1) {
+        context.font = "600 12px system-ui, sans-serif";
+        context.fillStyle = c.ink;
+        context.fillText(track.name, 8, rows.head + 11);
+        if (index) { context.fillStyle = c.rule; context.fillRect(0, rows.head - 1, this.width, 1); }
+      }
+      const every = Math.ceil(13 / rows.lane);
+      for (let lane = 0; lane < track.lanes; lane += every) {
+        const isChosen = lane === this.chosen;
+        context.font = `${isChosen ? 700 : 400} ${Math.min(12, Math.max(9, rows.lane * 0.7))}px system-ui, sans-serif`;
+        context.fillStyle = isChosen ? c.ink : c.soft;
+        context.fillText(`c${lane + 1}`, 8, rows.y(lane) + rows.lane / 2);
+      }
+      const names = [...(track.isBare ? [] : track.servers > 1 ? ["a", "b", "c"] : ["store"]), this.width < 500 ? "data" : "resource"];
+      context.font = "400 11px system-ui, sans-serif";
+      names.forEach((name, row) => {
+        const y = rows.y(track.lanes + row) + rows.foot / 2;
+        context.fillStyle = c.soft;
+        context.fillText(name, 8, y);
+        context.fillStyle = c.rule;
+        context.fillRect(this.left, y - 0.5, this.width - this.left, 1);
+      });
+    });
+    const y = this.height - AXIS, [from, to] = this.view;
+    context.fillStyle = c.rule;
+    context.fillRect(0, y, this.width, 1);
+    const step = tick((to - from) / Math.max(2, this.width / 90));
+    context.font = "11px system-ui, sans-serif";
+    context.fillStyle = c.soft;
+    for (let time = Math.ceil(from / step) * step; time <= to; time += step) {
+      const x = this.x(time);
+      context.fillRect(x, y, 1, 4);
+      const text = step >= 1000 ? `${time / 1000} s` : `${time}`;
+      if (x < this.width - 30) context.fillText(text, x + 4, y + 12);
+    }
+    this.drawActs(context, c);
+  }
+
+  /** What was done to the run: marks on the axis. */
+  drawActs(context, c) {
+    const y = this.height - AXIS, track = this.tracks[0], done = track.play.get("do");
+    if (!done) return;
+    context.font = "600 11px system-ui, sans-serif";
+    let free = 0;
+    for (const part of done.split(",")) {
+      const [at, word, who] = part.split("."), x = this.x(Number(at));
+      if (x < this.left || x > this.width) continue;
+      context.fillStyle = c.warn;
+      context.beginPath(); context.moveTo(x, y); context.lineTo(x - 5, y + 9); context.lineTo(x + 5, y + 9); context.fill();
+      const isServer = ["restart", "failover", "jump"].includes(word), text = isServer ? word : `${word} c${Number(who) + 1}`;
+      if (x > free) {
+        context.fillStyle = c.card;
+        const width = context.measureText(text).width;
+        context.fillRect(x + 6, y + 2, width + 4, 18);
+        context.fillStyle = c.warn;
+        context.fillText(text, x + 8, y + 12);
+        free = x + width + 16;
+      }
+    }
+  }
+
+  /** The chain of causes that is shown. */
+  drawMarks(context, c) {
+    const { track: index, events } = this.marked.events ? this.marked : { track: 0, events: [] };
+    const track = this.tracks[index];
+    if (!track || !events.length) return;
+    const rows = this.rows(index), points = events.map((event) => this.place(track, rows, event)).filter(([x]) => x >= this.left - 1);
+    context.strokeStyle = c.ink;
+    context.lineWidth = 1.5;
+    context.setLineDash([3, 3]);
+    context.beginPath();
+    points.forEach(([x, y], number) => number ? context.lineTo(x, y) : context.moveTo(x, y));
+    context.stroke();
+    context.setLineDash([]);
+    points.forEach(([x, y], number) => {
+      context.beginPath();
+      context.arc(x, y, number ? 4 : 6, 0, 7);
+      context.fillStyle = number ? c.card : c.ink;
+      context.fill();
+      context.stroke();
+    });
+  }
+
+  /** The track, the lane and the event at this point of the canvas. */
+  at(x, y) {
+    const index = this.tracks.length > 1 && y > (this.height - AXIS) / 2 ? 1 : 0, track = this.tracks[index], rows = this.rows(index);
+    const lane = Math.min(track.lanes - 1, Math.max(0, Math.floor((y - rows.top) / rows.lane)));
+    const time = this.time(x), first = track.countAt(time - (this.time(14) - this.time(0))), last = track.countAt(time + (this.time(14) - this.time(0)));
+    let best = -1, distance = 24;
+    for (let event = Math.max(0, first - 1); event < last; event++) {
+      const [ex, ey] = this.place(track, rows, event), d = Math.hypot(ex - x, (ey - y) * 0.7);
+      if (d < distance - (NOTABLE.has(track.kind(event)) ? 0 : 2)) { best = event; distance = d; }
+    }
+    return { index, lane, time, event: best, isOnAxis: y > this.height - AXIS };
+  }
+}
+
+/** Events that a reader should not miss. */
+export const NOTABLE = new Set([KIND.Expired, KIND.Lost, KIND.Act, KIND.Wrong, KIND.Oversold, KIND.Overlap]);
+
+const RANK = [0, 1, 3, 5, 9, 4, 6, 7, 8, 0];
+const LABELS = [() => "", () => "waits", (t) => t > 0 ? `holds ${t}` : "holds", (t) => `jeopardy ${t}`, (t) => `stale ${t}`, () => "no lock",
+  () => "paused", (t) => t > 0 ? `paused, holds ${t}` : "paused", () => "dead", () => ""];
+
+/** A fill for each shade: colour and pattern. */
+export function patterns(context, c, ratio) {
+  const make = (back, fore, draw) => {
+    const tile = document.createElement("canvas"), size = 8 * ratio;
+    tile.width = tile.height = size;
+    const t = tile.getContext("2d");
+    t.scale(ratio, ratio);
+    t.fillStyle = back; t.fillRect(0, 0, 8, 8);
+    t.strokeStyle = t.fillStyle = fore; t.lineWidth = 1.6;
+    draw(t);
+    const pattern = context.createPattern(tile, "repeat");
+    pattern.setTransform(new DOMMatrix().scale(1 / ratio));
+    return pattern;
+  };
+  const slash = (t) => { for (const at of [-8, 0, 8]) { t.beginPath(); t.moveTo(at, 8); t.lineTo(at + 8, 0); t.stroke(); } };
+  const dots = (t) => { for (const [x, y] of [[2, 2], [6, 6]]) { t.beginPath(); t.arc(x, y, 1.1, 0, 7); t.fill(); } };
+  const bars = (t) => t.fillRect(0, 0, 3, 8);
+  const check = (t) => { slash(t); for (const at of [-8, 0, 8]) { t.beginPath(); t.moveTo(at, 0); t.lineTo(at + 8, 8); t.stroke(); } };
+  return [c.card, make(c.quiet, c.wait, dots), c.held, make(c.held, c.warn, slash), make(c.card, c.bad, slash), make(c.quiet, c.bare, slash),
+    make(c.quiet, c.gone, bars), make(c.quiet, c.held, bars), make(c.quiet, c.gone, check), c.rule];
+}
+
+function cross(context, x, y, size, colour) {
+  context.strokeStyle = colour;
+  context.lineWidth = 2.2;
+  context.beginPath();
+  context.moveTo(x - size, y - size); context.lineTo(x + size, y + size);
+  context.moveTo(x + size, y - size); context.lineTo(x - size, y + size);
+  context.stroke();
+}
+
+/** From the write that was undone to the one that undid it. */
+function arrow(context, to, from, y, size, colour) {
+  const rise = Math.min(44, 26 + Math.abs(to - from) / 4);
+  context.strokeStyle = context.fillStyle = colour;
+  context.lineWidth = 2;
+  context.beginPath();
+  context.moveTo(from, y - size);
+  context.bezierCurveTo(from, y - rise, to, y - rise, to, y - size - 3);
+  context.stroke();
+  context.beginPath();
+  context.moveTo(to - 4, y - size - 7); context.lineTo(to + 4, y - size - 7); context.lineTo(to, y - size);
+  context.fill();
+}
+
+function tick(about) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, about)));
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= about) ?? power * 10;
+}

@@ -1,0 +1,558 @@
+// The page: which run is shown, which moment of it, and what the keys and buttons do.
+import init, { Play, changed, lessons as lessonTexts, policies as policyTexts, told, with_action } from "./playground.js";
+import { KIND, Lanes, NONE, NOTABLE, SHADES, Track, patterns } from "./lanes.js";
+import * as link from "./link.js";
+import * as panels from "./panels.js";
+import { setUpSearch } from "./search.js";
+
+const $ = (id) => document.getElementById(id);
+const { put } = panels;
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+const HOLDS_ON = 1400; // how long a run stops at something that should not be missed
+const PLAYS_FOR = 9000; // how long a run takes at speed 0
+
+let lessons = [], policies = [], lanes;
+/** What is shown. `count` is how many events have happened; `now` is the time between them. */
+const state = { lesson: null, tracks: [], side: 0, count: 0, now: 0, reached: 0, plays: false, chosen: 0, holds: 0, before: null, guess: null, shown: -1, why: -1 };
+
+async function start() {
+  try {
+    await init({ module_or_path: new URL("playground_bg.wasm", import.meta.url) });
+  } catch (error) {
+    return trouble(`The playground's module could not be loaded (${error}). It needs a browser with WebAssembly, and a web server that serves the folder.`);
+  }
+  lessons = table(lessonTexts(), 10).map(([id, title, goal, ask, first, second, right, run, beside, next]) => ({ id, title, goal, ask, answers: [first, second], right: Number(right), run, beside, next }));
+  policies = table(policyTexts(), 2);
+  lanes = new Lanes($("lanes"));
+  setUpChoices();
+  setUpKnobs();
+  setUpSearch({ policies, open: (found) => { openRun(found); play(true); }, current: () => main().play.link() });
+  wire();
+  openAddress(location.hash);
+  requestAnimationFrame(frame);
+}
+
+function table(text, width) {
+  const cells = text.split("\n"), rows = [];
+  for (let at = 0; at + width < cells.length + 1 && cells.length - at > 1; at += width) rows.push(cells.slice(at, at + width));
+  return rows;
+}
+
+function trouble(sentence) {
+  $("trouble").hidden = !sentence;
+  put($("trouble"), sentence ?? "");
+}
+
+const main = () => state.tracks[state.side] ?? state.tracks[0];
+
+// ---- what is shown
+
+function openAddress(hash) {
+  const wanted = link.read(hash);
+  document.body.classList.toggle("embed", wanted.embed);
+  trouble("");
+  try {
+    if (wanted.run !== undefined) openRun(wanted.run, wanted.beside);
+    else openLesson(lessons.find((lesson) => lesson.id === wanted.lesson) ?? lessons[0]);
+    if (wanted.lesson && !lessons.some((lesson) => lesson.id === wanted.lesson)) trouble(`There is no lesson "${wanted.lesson.slice(0, 30)}"; this is the first one.`);
+  } catch (error) {
+    const policy = /policy=(\w+)/.exec(wanted.run ?? "")?.[1];
+    const nearest = lessons.find((lesson) => lesson.run.includes(`policy=${policy};`)) ?? lessons[0];
+    openLesson(nearest);
+    trouble(`${sentence(error)}. Shown instead: the lesson "${nearest.title}".`);
+  }
+  if (wanted.at !== undefined) { seek(wanted.at); if (state.count) why(state.count - 1); play(false); } else play(!still.matches || wanted.run === undefined);
+}
+
+function sentence(error) {
+  const text = String(error);
+  return text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
+}
+
+function openLesson(lesson) {
+  state.lesson = lesson;
+  state.guess = null;
+  state.before = null;
+  show(lesson.run, lesson.beside);
+  play(true);
+}
+
+function openRun(run, beside = "") {
+  show(run, beside);
+  const same = lessons.find((lesson) => lesson.run === state.tracks[0].play.link() && lesson.beside === (beside || ""));
+  state.lesson = same ?? null;
+  state.guess = null;
+  showLesson();
+}
+
+/** Carries out these runs, and goes to their beginning, or to this moment. */
+function show(run, beside = "", at = 0) {
+  const plays = [new Play(run), ...(beside ? [new Play(beside)] : [])];
+  for (const track of state.tracks) track.play.free();
+  state.tracks = plays.map((one) => new Track(one));
+  for (const track of state.tracks) track.name = nameOf(track.play);
+  state.side = 0;
+  state.chosen = Math.min(state.chosen, state.tracks[0].lanes - 1);
+  state.shown = -1;
+  state.reached = 0;
+  state.holds = 0;
+  lanes.canvas.style.height = `${heightOf(state.tracks)}px`;
+  lanes.show(state.tracks);
+  lanes.marked = [];
+  state.why = -1;
+  showChoices();
+  seek(at);
+  showLesson();
+}
+
+/** Few lanes need little room, and many shall not need a scroll bar. */
+function heightOf(tracks) {
+  const rows = tracks.reduce((sum, track) => sum + Math.min(track.lanes, 12) * (tracks.length > 1 ? 34 : 62) + 60 + 30 * (tracks.length - 1), 0);
+  return Math.max(230, Math.min(rows + 40, Math.max(300, innerHeight * 0.46)));
+}
+
+function nameOf(one) {
+  const policy = policies.find(([word]) => word === one.get("policy"))?.[1] ?? "", more = [];
+  if (one.get("renew") === "0" && policy.includes("SET")) more.push("not renewed");
+  if (one.get("segments") !== "1") more.push(`${one.get("segments")} segments`);
+  return [policy, ...more].join(", ");
+}
+
+/** After so many events. */
+function seek(count, time) {
+  const track = main();
+  state.count = Math.max(0, Math.min(count, track.count));
+  state.now = time ?? (state.count ? track.at(state.count - 1) : 0);
+  state.reached = Math.max(state.reached, state.now);
+  lanes.follow(state.now);
+}
+
+function seekTime(time) {
+  const bounded = Math.max(0, Math.min(time, lanes.end));
+  seek(main().countAt(bounded), bounded);
+}
+
+function play(isOn) {
+  if (isOn && state.now >= lanes.end) seek(0);
+  state.plays = isOn;
+  state.holds = 0;
+  put($("run"), isOn ? "❚❚ pause" : "▶ run");
+  $("run").setAttribute("aria-label", isOn ? "Pause" : "Run");
+}
+
+/** One operation back or forward: a request that was carried out, or something that happened to a client. */
+function step(direction) {
+  play(false);
+  const track = main();
+  let count = state.count;
+  do count += direction; while (count > 0 && count < track.count && !isStep(track, count - 1));
+  seek(count);
+  if (state.count) why(state.count - 1);
+}
+
+const QUIET = new Set([KIND.Call, KIND.Reply, KIND.Hint]);
+function isStep(track, event) {
+  return !QUIET.has(track.kind(event)) && !(track.kind(event) === KIND.Done && track.a(event) === 3);
+}
+
+// ---- every frame
+
+let last = 0;
+function frame(at) {
+  const passed = Math.min(100, at - last);
+  last = at;
+  const began = performance.now();
+  if (state.plays) advance(passed, at);
+  render();
+  meter.frames.push(performance.now() - began);
+  if (meter.frames.length > 600) meter.frames.shift();
+  requestAnimationFrame(frame);
+}
+
+/** What the tests and the benchmark read. */
+const meter = { frames: [] };
+
+function advance(passed, at) {
+  if (at < state.holds) return;
+  const speed = lanes.end / PLAYS_FOR * 2 ** Number($("speed").value);
+  const until = Math.min(lanes.end, state.now + passed * speed), track = main();
+  const first = state.count, next = track.countAt(until);
+  for (let event = first; event < next; event++) {
+    if (!NOTABLE.has(track.kind(event)) || (track.kind(event) === KIND.Overlap && track.kind(event + 1) === KIND.Wrong)) continue;
+    const isNew = track.at(event) > state.reached || state.reached === state.now;
+    // The wrong write and the sale too many are one thing to look at: the first of them.
+    if (track.kind(event) === KIND.Oversold && state.why >= 0 && track.cause(event) === track.cause(state.why)) continue;
+    seek(event + 1);
+    why(event);
+    if (isNew && track.count < 3000) { state.holds = at + HOLDS_ON; return; }
+  }
+  seek(next, until);
+  if (until >= lanes.end) play(false);
+}
+
+function render() {
+  const track = main();
+  lanes.chosen = state.chosen;
+  lanes.draw(state.now, state.reached);
+  const key = state.count * 2 + state.side;
+  if (state.shown === key && !state.plays) return;
+  state.shown = key;
+  for (const [side, one] of state.tracks.entries()) one.play.seek(side === state.side ? state.count : one.countAt(state.now));
+  const clients = track.play.clients();
+  panels.showLine(track.play, state.now);
+  panels.showStore(track.play);
+  panels.showResource(track.play, track, state.count);
+  panels.showCode(track.play, state.chosen, clients);
+  panels.showCounters(state.tracks);
+  panels.drawWaits($("waits"), state.tracks, state.now, lanes.c);
+  if ($("as-table").open) panels.showTable(clients, track.play);
+  showClock();
+  showScore();
+  showOutcome();
+  showSummary(clients);
+}
+
+function showClock() {
+  put($("clock"), `${Math.round(state.now).toLocaleString("en")} ms`);
+  const slider = $("time"), value = String(Math.round(state.now / lanes.end * 1000));
+  if (slider.value !== value && document.activeElement !== slider) slider.value = value;
+  else if (slider.value !== value && state.plays) slider.value = value;
+  slider.setAttribute("aria-valuetext", `${Math.round(state.now)} ms of ${lanes.end}`);
+}
+
+function showScore() {
+  [$("score"), $("score-2")].forEach((score, side) => {
+    const track = state.tracks[side];
+    score.hidden = !track;
+    if (track) scoreOf(score, track, state.tracks.length > 1 ? (side ? "below" : "above") : "");
+  });
+}
+
+function scoreOf(score, track, where) {
+  const [, sold, initial, accepted, , , wrong, , , most, database, cache] = track.play.resource();
+  const work = track.play.get("work"), permits = Number(track.play.get("permits")), crowd = Number(track.play.get("crowd"));
+  const [text, isBad] = work === "sale" ? [`${sold} sold of ${initial}`, sold > initial] : work === "seats" ? [`${most} sat at ${permits} counters`, most > permits]
+    : work === "cache" ? [`database ${database === cache ? "=" : "≠"} cache`, database !== cache] : [`${accepted} written`, wrong > 0];
+  const more = [where, crowd > 1 ? `each lane stands for ${crowd.toLocaleString("en")} buyers` : "", wrong ? `${wrong} lost update${wrong > 1 ? "s" : ""}` : ""].filter(Boolean).join(" · ");
+  const key = `${text}|${more}`;
+  if (score.dataset.key !== key) {
+    score.dataset.key = key;
+    const line = document.createElement("small");
+    line.textContent = more;
+    score.replaceChildren(text, line);
+  }
+  score.classList.toggle("bad", isBad || wrong > 0);
+}
+
+/** For those who do not see the lanes. */
+function showSummary(clients) {
+  if (state.plays) return;
+  const groups = new Map();
+  for (let at = 0; at < clients.length; at += 6) groups.set(clients[at], [...(groups.get(clients[at]) ?? []), `c${at / 6 + 1}`]);
+  const parts = [...groups].map(([shade, who]) => `${who.length > 6 ? `${who.length} clients` : who.join(", ")}: ${SHADES[shade]}`);
+  $("lanes").setAttribute("aria-label", `Lanes over time, at ${Math.round(state.now)} ms. ${parts.join(". ")}. ${$("stock").textContent}.`);
+}
+
+// ---- why?
+
+function why(event) {
+  const track = main();
+  state.why = event;
+  const chain = [...track.play.chain(event)];
+  lanes.marked = { track: state.side, events: chain };
+  put($("why-text"), track.play.sentence(event));
+  $("why").classList.toggle("bad", [KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(track.kind(event)));
+  const causes = chain.filter((one) => one !== event && track.kind(one) !== KIND.Reply).slice(0, 5);
+  $("why-chain").replaceChildren(...causes.map((one) => {
+    const item = document.createElement("li"), button = document.createElement("button");
+    button.type = "button";
+    button.textContent = track.play.sentence(one);
+    button.addEventListener("click", () => { play(false); seek(one + 1); why(one); });
+    item.append(button);
+    return item;
+  }));
+}
+
+// ---- the lesson
+
+function showLesson() {
+  const lesson = state.lesson, index = lessons.indexOf(lesson);
+  put($("rung"), lesson ? `Lesson ${index + 1} of ${lessons.length}` : "A run of your own");
+  put($("lesson-title"), lesson?.title ?? state.tracks.map((track) => track.name).join(" beside "));
+  put($("goal"), lesson?.goal ?? `${state.tracks[0].lanes} clients, seed ${state.tracks[0].play.get("seed")}. Change the settings, break something, or explore every order.`);
+  $("guess").hidden = !lesson;
+  put($("ask"), lesson?.ask ?? "");
+  for (const number of [0, 1]) {
+    put($(`answer-${number}`), lesson?.answers[number] ?? "");
+    $(`answer-${number}`).setAttribute("aria-pressed", String(state.guess === number));
+  }
+  put($("verdict"), "");
+  put($("told"), "");
+  put($("next"), lesson ? lesson.next : "Back to the lessons");
+  put($("why-text"), lesson ? "Watch, or click anything in the lanes to ask why it happened." : "Click anything in the lanes to ask why it happened.");
+  $("why-chain").replaceChildren();
+  $("why").classList.remove("bad");
+  $("scenario").value = lesson?.id ?? "";
+  const base = lesson ?? {};
+  $("compare").value = state.tracks[1] ? (state.before ? "before" : base.beside ? "lesson" : state.tracks[1].play.get("policy")) : "";
+  document.title = lesson ? `${lesson.title} – Tidelock playground` : "Tidelock playground";
+}
+
+function showOutcome() {
+  const lesson = state.lesson;
+  if (!lesson || state.before) return;
+  const track = main(), isTold = state.reached >= lanes.end - 1 || (state.reached > 0 && !state.tracks[1] && firstBad(track) < track.countAt(state.reached) && lesson.id === "race");
+  const text = isTold ? told(lesson.id, state.tracks[0].play, (state.tracks[1] ?? state.tracks[0]).play, state.tracks.length > 1) : "";
+  put($("told"), text);
+  const verdict = state.guess === null ? "" : !isTold ? "we shall see" : state.guess === lesson.right ? "right" : "not this time";
+  put($("verdict"), verdict);
+}
+
+function firstBad(track) {
+  if (track.bad === undefined) {
+    track.bad = 0;
+    while (track.bad < track.count && ![KIND.Wrong, KIND.Oversold].includes(track.kind(track.bad))) track.bad++;
+  }
+  return track.bad;
+}
+
+function nextLesson() {
+  const index = lessons.indexOf(state.lesson);
+  go({ lesson: lessons[(index + 1) % lessons.length].id });
+}
+
+/** Shows what this address says, and remembers it. */
+function go(where) {
+  const hash = link.write(where);
+  history.pushState(null, "", hash);
+  openAddress(hash);
+}
+
+// ---- what is done to the run
+
+function act(name, by, isServer) {
+  const track = main(), at = Math.round(state.now), who = isServer ? 0 : state.chosen, old = track.play.link();
+  let run;
+  try { run = with_action(old, `${at}.${name}.${who}.${by}`); } catch (error) { return trouble(sentence(error)); }
+  state.before = state.before?.run ? { ...state.before } : { run: old, lesson: state.lesson };
+  reopen(run, at);
+}
+
+/** Another run instead of this one, from this time on. */
+function reopen(run, at) {
+  const beside = state.tracks.length > 1 && !state.before ? state.tracks[1].play.link() : "", reached = state.reached;
+  try { show(run, beside); } catch (error) { return trouble(sentence(error)); }
+  state.lesson = null;
+  showLesson();
+  seekTime(at);
+  state.reached = Math.min(reached, at);
+  $("undo").hidden = $("before").hidden = !state.before;
+  $("before").setAttribute("aria-pressed", "false");
+  history.replaceState(null, "", link.write({ run, beside }));
+  play(true);
+}
+
+function undo() {
+  if (!state.before) return;
+  const { run, lesson } = state.before, at = state.now;
+  state.before = null;
+  show(run);
+  state.lesson = lesson;
+  showLesson();
+  seekTime(at);
+  play(false);
+  $("undo").hidden = $("before").hidden = true;
+  history.replaceState(null, "", lesson ? link.write({ lesson: lesson.id }) : link.write({ run }));
+}
+
+function toggleBefore() {
+  const isOn = $("before").getAttribute("aria-pressed") !== "true", run = state.tracks[0].play.link(), at = state.now, reached = state.reached;
+  show(run, isOn ? state.before.run : "");
+  if (isOn) state.tracks[1].name = `before: ${state.tracks[1].name}`;
+  seekTime(at);
+  state.reached = reached;
+  $("before").setAttribute("aria-pressed", String(isOn));
+}
+
+// ---- choices and settings
+
+const KNOBS = [["clients", "Clients", 1, 200], ["seed", "Seed", 0, 999999], ["stock", "Items", 0, 100000], ["rounds", "Rounds (0: until sold out)", 0, 10000],
+  ["ttl", "Lease, ms", 50, 60000], ["renew", "Renewed", ["0", "no"], ["1", "yes"]], ["fence", "Fence checks", ["2", "reads and writes"], ["1", "writes"], ["0", "nothing"]],
+  ["flavour", "News by", ["push", "push (Redis)"], ["watch", "watch (ZooKeeper, etcd)"], ["poll", "poll (MySQL)"]],
+  ["work", "Work", ["sale", "a sale"], ["pages", "readers and writers"], ["seats", "seats"], ["cache", "database and cache"]],
+  ["latency", "A message takes, ms", 0, 1000], ["loss", "Lost messages, %", 0, 90], ["hold", "The work takes, ms", 0, 20000], ["gap", "Between rounds, ms", 0, 20000],
+  ["poll", "Between polls, ms", 5, 5000], ["permits", "Permits", 1, 200], ["segments", "Segments", 1, 8], ["writers", "Writers", 0, 200], ["end", "Length, ms", 500, 600000]];
+
+function setUpKnobs() {
+  const policy = labelled("Policy", options(policies));
+  policy.dataset.key = "policy";
+  const boxes = [policy, ...KNOBS.map(([key, name, ...rest]) => {
+    const isNumber = typeof rest[0] === "number", field = isNumber ? Object.assign(document.createElement("input"), { type: "number", min: rest[0], max: rest[1] }) : options(rest);
+    const box = labelled(name, field);
+    box.dataset.key = key;
+    return box;
+  })];
+  $("knobs").replaceChildren(...boxes);
+  $("knobs").addEventListener("change", ({ target }) => {
+    const key = target.closest("label").dataset.key;
+    trouble("");
+    try {
+      state.before = null;
+      $("undo").hidden = $("before").hidden = true;
+      let run = changed(main().play.link(), key, target.value);
+      if (run.includes(";steps=")) run = changed(run, "steps", "");
+      reopen(run, 0);
+    } catch (error) { trouble(sentence(error)); showChoices(); }
+  });
+}
+
+function labelled(name, field) {
+  const label = document.createElement("label");
+  label.append(name, field);
+  return label;
+}
+
+function options(rows) {
+  const field = document.createElement("select");
+  field.append(...rows.map(([value, text]) => new Option(text, value)));
+  return field;
+}
+
+function setUpChoices() {
+  $("scenario").append(...lessons.map((lesson, index) => new Option(`${index + 1}. ${lesson.title}`, lesson.id)), new Option("A run of your own", "", false, false));
+  $("compare").append(new Option("nothing", ""), ...policies.map(([word, name]) => new Option(name, word)));
+  const legend = $("legend");
+  legend.replaceChildren(...[1, 2, 3, 4, 5, 6, 7, 8].map((shade) => {
+    const row = document.createElement("div"), dt = document.createElement("dt"), dd = document.createElement("dd"), sample = document.createElement("canvas");
+    sample.dataset.shade = shade;
+    sample.width = 42; sample.height = 16;
+    dt.append(sample);
+    dd.textContent = SHADES[shade];
+    row.append(dt, dd);
+    return row;
+  }));
+}
+
+function showChoices() {
+  const track = main(), names = Array.from({ length: track.lanes }, (_, who) => `c${who + 1}`);
+  for (const list of [$("who"), $("victim")]) {
+    if (list.options.length !== names.length) list.replaceChildren(...names.map((name, who) => new Option(name, who)));
+    list.value = String(state.chosen);
+  }
+  for (const box of $("knobs").children) box.lastChild.value = track.play.get(box.dataset.key);
+  const isScheduled = track.play.get("steps") !== "";
+  for (const button of $("faults").querySelectorAll("button[data-act]")) button.disabled = isScheduled;
+  const extra = $("compare").querySelector("[value=lesson]");
+  if (state.tracks[1] && !extra) $("compare").append(new Option("as in the lesson", "lesson"), new Option("the run before", "before"));
+  $("undo").hidden = $("before").hidden = !state.before;
+}
+
+function choose(who) {
+  state.chosen = Math.max(0, Math.min(main().lanes - 1, who));
+  $("who").value = $("victim").value = String(state.chosen);
+  state.shown = -1;
+}
+
+function compare(word) {
+  const run = state.tracks[0].play.link();
+  if (word === "lesson" && state.lesson) return go({ lesson: state.lesson.id });
+  if (word === "before") return;
+  try {
+    const beside = word ? changed(run, "policy", word) : "", at = state.now;
+    state.before = null;
+    go({ run, beside });
+    if (at) seekTime(0);
+  } catch (error) { trouble(sentence(error)); }
+}
+
+// ---- keys, clicks
+
+function wire() {
+  const on = (id, what, event = "click") => $(id).addEventListener(event, what);
+  on("run", () => play(!state.plays));
+  on("back", () => step(-1));
+  on("forth", () => step(1));
+  on("first", () => { play(false); seek(0); });
+  on("last", () => { play(false); seekTime(lanes.end); });
+  on("time", () => { play(false); seekTime(Number($("time").value) / 1000 * lanes.end); }, "input");
+  on("next", nextLesson);
+  on("undo", undo);
+  on("before", toggleBefore);
+  on("scenario", ({ target }) => target.value && go({ lesson: target.value }), "change");
+  on("compare", ({ target }) => compare(target.value), "change");
+  on("who", ({ target }) => choose(Number(target.value)), "change");
+  on("victim", ({ target }) => choose(Number(target.value)), "change");
+  for (const number of [0, 1]) on(`answer-${number}`, () => { state.guess = number; for (const one of [0, 1]) $(`answer-${one}`).setAttribute("aria-pressed", String(one === number)); state.shown = -1; });
+  $("faults").addEventListener("click", ({ target }) => target.dataset.act && act(target.dataset.act, Number(target.dataset.by), Boolean(target.dataset.server)));
+  on("as-table", () => { state.shown = -1; }, "toggle");
+  on("share", share);
+  on("copy", async () => {
+    try { await navigator.clipboard.writeText($("share-link").value); put($("copied"), "copied"); } catch { $("share-link").select(); put($("copied"), "select it, and copy it"); }
+  });
+  on("help", help);
+  on("theme", () => {
+    const isDark = document.documentElement.dataset.theme === "dark" || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
+    document.documentElement.dataset.theme = isDark ? "light" : "dark";
+    lanes.isStale = true;
+    state.shown = -1;
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { lanes.isStale = true; state.shown = -1; });
+  on("explore", () => $("explore-box").showModal());
+  on("lanes", click);
+  on("lanes", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    lanes.zoom(event.deltaY > 0 ? 1.25 : 0.8, lanes.time(event.offsetX));
+  }, "wheel");
+  addEventListener("keydown", key);
+  addEventListener("hashchange", () => openAddress(location.hash));
+  addEventListener("popstate", () => openAddress(location.hash));
+  window.playground = { state, meter, lanes, seek, seekTime, play, step, get track() { return main(); } };
+}
+
+function click(event) {
+  const { index, lane, time, event: found, isOnAxis } = lanes.at(event.offsetX, event.offsetY);
+  play(false);
+  if (index !== state.side) { state.side = index; state.shown = -1; showChoices(); }
+  choose(lane);
+  if (found >= 0 && !isOnAxis && main().at(found) <= state.reached) { seek(found + 1); why(found); } else seekTime(time);
+}
+
+function help() {
+  const c = lanes.colours(), box = $("help-box");
+  for (const sample of box.querySelectorAll("canvas")) {
+    const context = sample.getContext("2d");
+    context.fillStyle = patterns(context, c, 1)[Number(sample.dataset.shade)];
+    context.fillRect(0, 0, 42, 16);
+  }
+  box.showModal();
+}
+
+function share() {
+  const where = state.lesson && !state.before ? { lesson: state.lesson.id } : { run: state.tracks[0].play.link(), beside: state.tracks[1]?.play.link() };
+  $("share-link").value = location.href.replace(/#.*$/, "") + link.write({ ...where, at: state.count });
+  put($("copied"), "");
+  $("share-box").showModal();
+  $("share-link").select();
+}
+
+const KEYS = {
+  " ": () => play(!state.plays), ArrowLeft: () => step(-1), ArrowRight: () => step(1), Home: () => { play(false); seek(0); }, End: () => { play(false); seekTime(lanes.end); },
+  ArrowUp: () => choose(state.chosen - 1), ArrowDown: () => choose(state.chosen + 1), "+": () => lanes.zoom(0.6, state.now), "=": () => lanes.zoom(0.6, state.now),
+  "-": () => lanes.zoom(1.6, state.now), 0: () => lanes.zoom(1e9), p: () => act("pause", 3000), k: () => act("kill", 0), x: () => act("partition", 3000),
+  f: () => act("failover", 0, true), r: () => act("restart", 300, true), n: nextLesson, e: () => $("explore-box").showModal(), s: share, "?": help,
+};
+
+function key(event) {
+  const { target } = event, isField = target.closest("input, select, textarea, dialog"), isScroller = target.closest(".table-box, .code-box, pre");
+  if (event.ctrlKey || event.metaKey || event.altKey || isField) return;
+  if (event.key === " " && target.closest("button, summary")) return;
+  if (isScroller && event.key.startsWith("Arrow")) return;
+  const what = KEYS[event.key];
+  if (!what) return;
+  event.preventDefault();
+  what();
+}
+
+addEventListener("error", (event) => trouble(`Something went wrong in the page: ${event.message}. Reload it; the link keeps the run.`));
+start().catch((error) => trouble(`The page could not start: ${error}`));

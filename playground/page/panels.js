@@ -1,0 +1,164 @@
+// What stands beside the lanes: the line, the store, the resource, the code, the counters.
+import { KIND, SHADES } from "./lanes.js";
+
+const $ = (id) => document.getElementById(id);
+const NEVER = 0xffffffff;
+
+/** Writes a text only when it changes. */
+export function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function fill(list, items) {
+  const key = JSON.stringify(items);
+  if (list.dataset.key === key) return;
+  list.dataset.key = key;
+  list.replaceChildren(...items.map(({ text, className, cells, label }) => {
+    const item = document.createElement("li");
+    if (className) item.className = className;
+    if (label) { item.setAttribute("aria-label", label); item.title = label; }
+    if (cells) item.append(...cells.map((cell) => { const span = document.createElement("span"); span.textContent = cell; return span; }));
+    else item.textContent = text;
+    return item;
+  }));
+}
+
+export function showLine(play, now) {
+  const line = play.line(), items = [], isSale = play.get("work");
+  const names = new Set();
+  for (let at = 0; at < line.length; at += 6) names.add(line[at + 3]);
+  for (let at = 0; at < line.length && items.length < 9; at += 6) {
+    const [who, weight, token, name, until] = line.slice(at, at + 6);
+    const left = until > now ? `${((until - now) / 1000).toFixed(1)} s` : "over";
+    const what = token ? `holds, token ${token}` : isSale === "pages" && weight > 1 ? "waits to write" : "waits";
+    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, `c${who + 1}`, names.size > 1 ? `${what} · ${name + 1}` : what, left] });
+  }
+  const rest = line.length / 6 - items.length;
+  if (rest > 0) items.push({ className: "more", text: `and ${rest} more` });
+  if (!items.length) items.push({ className: "none", text: play.get("policy") === "none" ? "There is no lock, so there is no line." : noLine(play) });
+  fill($("line"), items);
+  const capacity = line.length ? line[5] : 0;
+  put($("capacity"), line.length ? `· capacity ${capacity > 1e9 ? "all readers, or one writer" : capacity} · leases end in` : "");
+}
+
+function noLine(play) {
+  const hasLine = ["line", "nested", "reentrant", "early", "unsorted", "sorted"].includes(play.get("policy"));
+  return hasLine ? "Nobody stands here." : "This policy keeps no line: whoever is quickest is next.";
+}
+
+export function showStore(play) {
+  put($("store"), play.store());
+}
+
+export function showResource(play, track, count) {
+  const [stock, sold, initial, accepted, refused, conflicts, wrong, fence, seated, most, database, cache] = play.resource();
+  const work = play.get("work"), big = $("stock");
+  const isBad = work === "sale" ? sold > initial : work === "seats" ? most > Number(play.get("permits")) : wrong > 0;
+  if (work === "sale") put(big, `stock ${stock} · sold ${sold} of ${initial}`);
+  else if (work === "seats") put(big, `${seated} sit · most ever ${most} of ${play.get("permits")}`);
+  else if (work === "cache") put(big, `database ${database} · cache ${cache}`);
+  else put(big, `version ${accepted}`);
+  big.classList.toggle("bad", isBad);
+  const items = [];
+  for (let event = count - 1; event >= 0 && items.length < 13 && event > count - 3000; event--) {
+    const kind = track.kind(event), op = track.a(event);
+    if ((kind !== KIND.Done && kind !== KIND.Denied) || ![13, 14, 15, 18, 19].includes(op)) continue;
+    const isWrong = track.kind(event + 1) === KIND.Wrong && event + 1 < track.count;
+    const who = `c${track.who(event) + 1}`;
+    items.unshift(kind === KIND.Denied ? { text: "✗", className: "no", label: `${who}: refused` }
+      : isWrong ? { text: "!", className: "wrong", label: `${who}: accepted, but wrong` } : { text: "✓", label: `${who}: accepted` });
+  }
+  fill($("writes"), items);
+  const more = [`${accepted} writes accepted`, `${refused} refused by the fence`];
+  if (conflicts) more.push(`${conflicts} refused by their version`);
+  if (wrong) more.push(`${wrong} lost update${wrong > 1 ? "s" : ""}`);
+  if (fence) more.push(`newest token ${fence}`);
+  put($("resource-more"), work === "seats" || work === "cache" ? "" : more.join(" · "));
+}
+
+export function showCode(play, who, clients) {
+  const list = $("code"), listing = play.listing(who);
+  if (list.dataset.listing !== listing) {
+    list.dataset.listing = listing;
+    list.replaceChildren(...listing.split("\n").map((line) => { const item = document.createElement("li"); item.textContent = line; return item; }));
+  }
+  const line = clients[who * 6 + 1];
+  [...list.children].forEach((item, number) => {
+    const is = number === line && clients[who * 6] < 8;
+    if (item.classList.contains("pc") !== is) {
+      item.classList.toggle("pc", is);
+      if (is) item.setAttribute("aria-current", "step"); else item.removeAttribute("aria-current");
+    }
+  });
+}
+
+const COUNTERS = [["sold", 0], ["lost updates", 3, true], ["refused by the fence", 2], ["two held at once", 4, true], ["rounds", 5], ["messages", 6],
+  ["messages per hold", 8], ["wait, p50", 9, false, " ms"], ["wait, p99", 10, false, " ms"], ["longest wait", 11, false, " ms"], ["fairness (Jain)", 12, false, " %"], ["waiting now", 13]];
+
+export function showCounters(tracks) {
+  const rows = tracks.map((track) => track.play.figures()), body = $("counters").tBodies[0];
+  if (body.rows.length !== COUNTERS.length) {
+    body.replaceChildren(...COUNTERS.map(([name]) => {
+      const row = document.createElement("tr"), head = document.createElement("th");
+      head.scope = "row"; head.textContent = name;
+      row.append(head, document.createElement("td"), document.createElement("td"));
+      return row;
+    }));
+  }
+  put($("name-a"), tracks.length > 1 ? "above" : "");
+  put($("name-b"), tracks.length > 1 ? "below" : "");
+  COUNTERS.forEach(([, index, isBad, unit = ""], at) => {
+    for (const side of [0, 1]) {
+      const cell = body.rows[at].cells[side + 1];
+      put(cell, rows[side] ? `${rows[side][index]}${unit}` : "");
+      cell.classList.toggle("bad", Boolean(isBad && rows[side]?.[index]));
+    }
+  });
+}
+
+/** The waits so far, each as a dot where it ended. */
+export function drawWaits(canvas, tracks, now, colours) {
+  const ratio = window.devicePixelRatio || 1, box = canvas.getBoundingClientRect(), context = canvas.getContext("2d");
+  if (!box.width) return;
+  canvas.width = box.width * ratio; canvas.height = box.height * ratio;
+  context.scale(ratio, ratio);
+  const end = Math.max(...tracks.map((track) => track.end)), all = tracks.map((track) => (track.waits ??= track.play.waits()));
+  let most = 100;
+  for (const waits of all) for (let at = 2; at < waits.length; at += 3) most = Math.max(most, waits[at]);
+  context.fillStyle = colours.rule;
+  context.fillRect(0, box.height - 1, box.width, 1);
+  all.forEach((waits, side) => {
+    context.fillStyle = side ? colours.good : colours.held;
+    for (let at = 0; at < waits.length && waits[at] <= now; at += 3) {
+      const x = waits[at] / end * (box.width - 4), y = (box.height - 5) * (1 - waits[at + 2] / most);
+      if (side) context.fillRect(x, y, 3, 3); else { context.beginPath(); context.arc(x + 1.5, y + 1.5, 1.6, 0, 7); context.fill(); }
+    }
+  });
+  context.fillStyle = colours.soft;
+  context.font = "11px system-ui, sans-serif";
+  context.fillText(`waits, up to ${most} ms`, 2, 10);
+}
+
+/** The lanes as a table, for those who do not see them. */
+export function showTable(clients, play) {
+  const body = $("rows"), rows = [];
+  const listing = [];
+  for (let at = 0, who = 0; at < clients.length; at += 6, who++) {
+    const [shade, line, token, rounds, , since] = clients.slice(at, at + 6);
+    const code = (listing[who] ??= play.listing(who).split("\n"))[line]?.trim() ?? "";
+    rows.push([`c${who + 1}`, SHADES[shade], shade < 8 ? code : "", token ? String(token) : "", String(rounds), since === NEVER ? "" : `${since} ms`]);
+  }
+  const key = JSON.stringify(rows);
+  if (body.dataset.key === key) return;
+  body.dataset.key = key;
+  body.replaceChildren(...rows.map((cells) => {
+    const row = document.createElement("tr");
+    cells.forEach((text, number) => {
+      const cell = document.createElement(number ? "td" : "th");
+      if (!number) cell.scope = "row";
+      cell.textContent = text;
+      row.append(cell);
+    });
+    return row;
+  }));
+}
