@@ -164,6 +164,7 @@ function frame(at) {
   const began = performance.now();
   if (state.plays) advance(passed, at);
   render();
+  if (!meter.drawn) { meter.drawn = true; performance.mark("drawn"); }
   meter.frames.push(performance.now() - began);
   if (meter.frames.length > 600) meter.frames.shift();
   requestAnimationFrame(frame);

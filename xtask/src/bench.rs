@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: builds the benchmark in release mode, and runs it with the given flags.
 //!
+//! `--playground` measures the playground in a browser instead.
+//!
 //! A backend that needs a server gets one for this run, unless the flags give the URL of another.
 
 use std::ffi::OsString;
@@ -11,6 +13,7 @@ use crate::backend::{self, Backend};
 use crate::call::Call;
 use crate::cargo;
 use crate::place;
+use crate::playground::browser;
 use crate::servers::Loan;
 use crate::trouble::Result;
 
@@ -20,6 +23,10 @@ const TARGET: &str = "store";
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
     let args: Vec<OsString> = flags.raw_args()?.collect();
+    if args == ["--playground"] {
+        let is_kept = browser::bench(&place::root()?)?;
+        return Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let (backend, args) = backend(args)?;
     let mut selection = match backend.has_servers() {
         true => backend.selection("--bench", TARGET),

@@ -11,10 +11,6 @@ use crate::place;
 use crate::setup::rust::WEB;
 use crate::trouble::{Result, While};
 
-/// The most that the module and all files together may need, compressed: a phone loads it at once.
-pub(crate) const MODULE: u64 = 80_000;
-pub(crate) const ALL: u64 = 150_000;
-
 /// Writes the page into this folder.
 pub(crate) fn build(root: &Path, folder: &Path) -> Result<()> {
     let module = ["build", "--package", "tidelock-playground", "--lib", "--profile", "playground", "--target", WEB];

@@ -1,5 +1,6 @@
 //! `cargo xtask playground`: builds the page, and serves it on 127.0.0.1 or puts it into a folder.
 
+pub(crate) mod browser;
 mod build;
 mod serve;
 

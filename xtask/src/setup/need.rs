@@ -17,6 +17,8 @@ pub(crate) enum Need {
     Processes,
     /// The servers of every backend.
     Servers,
+    /// A browser and its driver.
+    Browser,
 }
 
 /// Installs what these steps need, or says what to type. Each step is given with its needs.
@@ -31,6 +33,7 @@ pub(crate) fn prepare(workspace: &Workspace, steps: &[(&'static str, &[Need])]) 
     }
     let of_part = |part: &str| match part {
         packages::PROCESSES => users(Need::Processes, steps),
+        packages::BROWSER => users(Need::Browser, steps),
         part if is_of_a_backend(part) => users(Need::Servers, steps),
         _ => Vec::new(),
     };

@@ -38,7 +38,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part { name: "etcd", programs: &["etcd"], debian: &["etcd-server"], brew: "etcd" },
     Part { name: "protoc", programs: &["protoc"], debian: &["protobuf-compiler"], brew: "protobuf" },
     Part {
-        name: "browser",
+        name: BROWSER,
         programs: &["chromium", "chromedriver"],
         debian: &["chromium", "chromium-driver"],
         brew: "--cask chromium chromedriver",
@@ -47,6 +47,9 @@ pub(crate) const PARTS: &[Part] = &[
 
 /// The part that finds processes and sends them signals.
 pub(crate) const PROCESSES: &str = "processes";
+
+/// The part with a browser.
+pub(crate) const BROWSER: &str = "browser";
 
 /// Where packages put servers that are not on every user's PATH.
 const ASIDE: &[&str] = &[

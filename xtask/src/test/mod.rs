@@ -20,6 +20,7 @@ mod meanwhile;
 mod package;
 mod pages;
 mod platforms;
+mod playground;
 mod rule_faults;
 mod rustdoc;
 mod servers;
@@ -164,6 +165,8 @@ const STEPS: &[Step] = &[
     step("storm", "half a minute of random load and faults on each deployment", storm::run).with(&[Need::Processes, Need::Servers]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
     step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Processes, Need::Servers]),
+    step("playground", "the playground in a real browser: every lesson, links, keys, accessibility, sizes", playground::run)
+        .with(&[Need::Rust(RustPart::Target(rust::WEB)), Need::Processes, Need::Browser]),
     // First what has a target folder of its own: the others would block the steps beside them.
     step(
         "package",

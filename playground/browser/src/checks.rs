@@ -1,0 +1,262 @@
+//! What a visitor does, and what must come of it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::page::{Checking, Page, Result, ensure, same};
+
+type Check = for<'a> fn(&'a Page) -> Checking<'a>;
+
+pub(crate) const ALL: &[(&str, Check)] = &[
+    ("the first view runs by itself, and oversells within seconds", |page| Box::pin(opens_on_a_run(page))),
+    ("the stale write is refused by the token, and without the fence the update is lost", |page| {
+        Box::pin(fence_off(page))
+    }),
+    ("step back, then forward, is the same picture", |page| Box::pin(back_and_forth(page))),
+    ("a link opened afresh is the same run", |page| Box::pin(link_is_the_run(page))),
+    ("an action in the past forks the run, and both can be compared", |page| Box::pin(forks(page))),
+    ("a link with another version, or a damaged one, says so", |page| Box::pin(damaged_links(page))),
+    ("everything works by keyboard alone", |page| Box::pin(keyboard(page))),
+    ("the search finds the shortest race, and keeps Tidelock's promise", |page| Box::pin(search(page))),
+    ("clicking an event answers why", |page| Box::pin(why(page))),
+    ("nothing is loaded from elsewhere, and the policy forbids it", |page| Box::pin(policy(page))),
+    ("all files together are small", |page| Box::pin(sizes(page))),
+];
+
+const END: &str = "\u{E010}";
+const HOME: &str = "\u{E011}";
+const LEFT: &str = "\u{E012}";
+const RIGHT: &str = "\u{E014}";
+const DOWN: &str = "\u{E015}";
+const ESCAPE: &str = "\u{E00C}";
+const TAB: &str = "\u{E004}";
+
+async fn opens_on_a_run(page: &Page) -> Result<()> {
+    page.load("").await?;
+    page.until("11 sold of 10", "return document.getElementById('score').textContent.startsWith('11 sold of 10')")
+        .await?;
+    let why = page.text("why-text").await?;
+    ensure(why.contains("lost") || why.contains("more is sold"), || format!("why? {why}"))?;
+    same("the button", &page.text("next").await?, &"Put a lock on it".to_owned())?;
+    page.click("next").await?;
+    page.press(END).await?;
+    let score = page.text("score").await?;
+    ensure(score.starts_with("10 sold of 10"), || format!("with a lock: {score}"))
+}
+
+async fn fence_off(page: &Page) -> Result<()> {
+    page.load("#lesson=fenced").await?;
+    page.press(END).await?;
+    let more = page.text("resource-more").await?;
+    ensure(more.contains("1 refused by the fence") && !more.contains("lost"), || more.clone())?;
+    same("the button", &page.text("next").await?, &"Turn the fence off".to_owned())?;
+    page.click("next").await?;
+    page.press(END).await?;
+    let more = page.text("resource-more").await?;
+    ensure(more.contains("lost update") && more.contains("0 refused by the fence"), || more.clone())?;
+    // The same by the settings, from the fenced lesson.
+    page.load("#lesson=fenced").await?;
+    page.ask(
+        "document.getElementById('settings').open = true; \
+         const field = [...document.querySelectorAll('#knobs label')].find((label) => label.dataset.key === 'fence').lastChild; \
+         field.value = '0'; field.dispatchEvent(new Event('change', { bubbles: true }));",
+    )
+    .await?;
+    page.press(END).await?;
+    let more = page.text("resource-more").await?;
+    ensure(more.contains("lost update"), || more.clone())
+}
+
+/// Everything that is shown, as one text.
+const PICTURE: &str = "return document.getElementById('lanes').toDataURL().length + '|' + \
+    ['stock', 'writes', 'resource-more', 'line', 'code', 'store', 'counters', 'score', 'clock'].map((id) => document.getElementById(id).innerHTML).join('|')";
+
+async fn back_and_forth(page: &Page) -> Result<()> {
+    for id in ["fenced", "redlock", "herd"] {
+        page.load(&format!("#lesson={id}&at=60")).await?;
+        page.press(END).await?;
+        page.press(HOME).await?;
+        for _ in 0..7 {
+            page.press(RIGHT).await?;
+        }
+        let there = page.ask("return playground.state.count").await?;
+        page.ask("playground.state.tracks[0].play.chain(0)").await?;
+        let before = page.ask(PICTURE).await?;
+        page.press(LEFT).await?;
+        ensure(page.ask("return playground.state.count").await? != there, || "it did not step back".to_owned())?;
+        ensure(page.ask(PICTURE).await? != before, || "a step back shows the same".to_owned())?;
+        page.press(RIGHT).await?;
+        same("the moment", &page.ask("return playground.state.count").await?, &there)?;
+        let after = page.ask(PICTURE).await?;
+        ensure(before == after, || format!("{id}: a step back and forward is another picture"))?;
+    }
+    Ok(())
+}
+
+async fn link_is_the_run(page: &Page) -> Result<()> {
+    page.load("#lesson=pause&at=100").await?;
+    page.press("k").await?;
+    page.press(" ").await?;
+    page.press("s").await?;
+    let link = page.ask("return document.getElementById('share-link').value").await?;
+    let print = page.ask("return playground.track.play.fingerprint()").await?;
+    page.press(ESCAPE).await?;
+    let link = link.as_str().unwrap_or_default().to_owned();
+    let hash = link.find('#').map(|at| link[at..].to_owned()).ok_or("the link has no #")?;
+    ensure(hash.contains("kill") && hash.contains("pause"), || format!("the link has no actions: {hash}"))?;
+    page.load(&hash).await?;
+    same("the run", &page.ask("return playground.track.play.fingerprint()").await?, &print)
+}
+
+async fn forks(page: &Page) -> Result<()> {
+    page.load("#lesson=fenced").await?;
+    page.press(END).await?;
+    let old = page.number("return playground.track.play.fingerprint()").await?;
+    page.ask("playground.seekTime(300)").await?;
+    page.press("f").await?;
+    page.press(" ").await?;
+    ensure(page.number("return playground.track.play.fingerprint()").await? != old, || "the run is the same".to_owned())?;
+    let at = page.number("return playground.state.now").await?;
+    ensure((300.0..1500.0).contains(&at), || format!("it goes on at {at}"))?;
+    page.click("before").await?;
+    same("the run before", &page.number("return playground.state.tracks[1].play.fingerprint()").await?, &old)?;
+    page.click("undo").await?;
+    same("after undo", &page.number("return playground.track.play.fingerprint()").await?, &old)
+}
+
+async fn damaged_links(page: &Page) -> Result<()> {
+    for (hash, sentence) in [
+        ("#run=v0;policy=redlock;clients=3", "version v0"),
+        ("#run=hello", "damaged"),
+        ("#run=v1;policy=redlock;clients=9999", "must be from 1 to 200"),
+        ("#lesson=nonsense", "no lesson"),
+    ] {
+        page.load(hash).await?;
+        let said = page.text("trouble").await?;
+        ensure(said.contains(sentence), || format!("{hash}: {said}"))?;
+    }
+    page.load("#run=v0;policy=redlock;clients=3").await?;
+    let shown = page.text("lesson-title").await?;
+    ensure(shown.starts_with("Redlock"), || format!("the nearest lesson is {shown}"))
+}
+
+async fn keyboard(page: &Page) -> Result<()> {
+    page.load("#lesson=fenced&at=0").await?;
+    page.press(" ").await?;
+    page.until("it runs", "return playground.state.plays").await?;
+    page.press(" ").await?;
+    same("paused", &page.ask("return playground.state.plays").await?, &json!(false))?;
+    page.press(HOME).await?;
+    page.press(RIGHT).await?;
+    page.press(RIGHT).await?;
+    let count = page.number("return playground.state.count").await?;
+    ensure(count > 1.0, || format!("two steps lead to event {count}"))?;
+    page.press(DOWN).await?;
+    same("chosen", &page.ask("return document.getElementById('who').value").await?, &json!("1"))?;
+    page.press("?").await?;
+    same("help", &page.ask("return document.getElementById('help-box').open").await?, &json!(true))?;
+    page.press(ESCAPE).await?;
+    same("help", &page.ask("return document.getElementById('help-box').open").await?, &json!(false))?;
+    page.press("n").await?;
+    same("next lesson", &page.text("lesson-title").await?, &"The same, without a fence".to_owned())?;
+    // Every control can be reached, and shows that it has the focus.
+    page.load("#lesson=fenced&at=0").await?;
+    let all = page
+        .number("return [...document.querySelectorAll('button, select, input, summary, [tabindex=\"0\"]')].filter((one) => one.checkVisibility() && !one.disabled).length")
+        .await?;
+    page.ask("window.reached = new Set()").await?;
+    for _ in 0..80 {
+        page.ask("void document.activeElement").await?;
+        page.press(TAB).await?;
+        page.ask("const it = document.activeElement; if (it !== document.body) window.reached.add(it); window.unseen ??= []; if (it !== document.body && getComputedStyle(it).outlineStyle === 'none') window.unseen.push(it.id || it.textContent)").await?;
+    }
+    let reached = page.number("return window.reached.size").await?;
+    ensure(reached >= all, || format!("{reached} of {all} controls can be reached by Tab"))?;
+    same("without a visible focus", &page.ask("return window.unseen").await?, &json!([]))
+}
+
+async fn search(page: &Page) -> Result<()> {
+    page.load("#lesson=race&at=0").await?;
+    page.press("e").await?;
+    let set = |policy: &str, clients: u8, pauses: u8, fence: u8, promise: u8| {
+        format!(
+            "for (const [id, value] of [['policy', '{policy}'], ['clients', {clients}], ['pauses', {pauses}], ['fence', {fence}], ['promise', {promise}]]) document.getElementById('hunt-' + id).value = value;"
+        )
+    };
+    let over = "return document.getElementById('hunt').disabled === false && !document.getElementById('hunt-result').textContent.startsWith('Searching')";
+    let cases = [
+        (set("none", 2, 0, 0, 0), "Broken, in 4 steps"),
+        (set("line", 3, 1, 2, 0), "Kept, in every order"),
+        (set("line", 4, 0, 2, 2), "Kept, in every order"),
+        (set("blinddel", 3, 1, 0, 3), "Broken, in 7 steps"),
+        (set("line", 3, 1, 0, 0), "Broken, in 7 steps"),
+    ];
+    for (settings, wanted) in cases {
+        page.ask(&settings).await?;
+        page.click("hunt").await?;
+        page.until("the search is over", over).await?;
+        let said = page.text("hunt-result").await?;
+        ensure(said.starts_with(wanted), || format!("{settings}: {said}"))?;
+    }
+    page.click("hunt-open").await?;
+    page.press(END).await?;
+    let more = page.text("resource-more").await?;
+    ensure(more.contains("1 lost update"), || format!("the run that was found: {more}"))
+}
+
+async fn why(page: &Page) -> Result<()> {
+    page.load("#lesson=race&at=99999").await?;
+    page.settle().await?;
+    let place = page
+        .ask(
+            "const { lanes, track } = playground; let wrong = 0; while (track.kind(wrong) !== 14) wrong++; \
+             const [x, y] = lanes.place(track, lanes.rows(0), wrong); return [Math.round(x), Math.round(y)];",
+        )
+        .await?;
+    page.ask(&format!(
+        "const [x, y] = {place}; const box = document.getElementById('lanes').getBoundingClientRect(); \
+         document.getElementById('lanes').dispatchEvent(new MouseEvent('click', {{ clientX: box.x + x, clientY: box.y + y, bubbles: true }}));"
+    ))
+    .await?;
+    page.settle().await?;
+    let said = page.text("why-text").await?;
+    ensure(said.contains("old value"), || format!("why? {said}"))?;
+    let causes = page.number("return document.querySelectorAll('#why-chain li').length").await?;
+    ensure(causes >= 2.0, || format!("{causes} causes"))
+}
+
+async fn policy(page: &Page) -> Result<()> {
+    page.load("#lesson=race&at=0").await?;
+    let elsewhere = page
+        .ask("return performance.getEntriesByType('resource').map((one) => one.name).filter((name) => !name.startsWith(location.href.replace(/[^/]*(#.*)?$/, '')))")
+        .await?;
+    same("loaded from elsewhere", &elsewhere, &json!([]))?;
+    page.console_is_empty().await?;
+    page.ask("const script = document.createElement('script'); script.textContent = 'window.broken = 1'; document.body.append(script);")
+        .await?;
+    same("an inline script ran", &page.ask("return window.broken ?? 0").await?, &json!(0))?;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let complaints = page.clear_console().await?;
+    ensure(complaints > 0, || "the browser did not complain about an inline script".to_owned())
+}
+
+/// The most that the module and all files together may need, compressed.
+const MODULE: f64 = 80_000.0;
+const TOGETHER: f64 = 150_000.0;
+
+async fn sizes(page: &Page) -> Result<()> {
+    let (module, together) = measured(page).await?;
+    ensure(module < MODULE, || format!("the module needs {module} bytes, compressed; {MODULE} are allowed"))?;
+    ensure(together < TOGETHER, || format!("all files need {together} bytes, compressed; {TOGETHER} are allowed"))
+}
+
+/// The sizes of the module and of all files, compressed by gzip.
+pub(crate) async fn measured(page: &Page) -> Result<(f64, f64)> {
+    page.load("#lesson=race&at=0").await?;
+    let script = "const names = ['', 'style.css', 'icon.svg', 'main.js', 'lanes.js', 'panels.js', 'link.js', 'search.js', 'explore.js', 'playground.js', 'playground_bg.wasm']; \
+        (async () => { const sizes = []; for (const name of names) { const body = (await fetch(name)).body.pipeThrough(new CompressionStream('gzip')); \
+        sizes.push((await new Response(body).arrayBuffer()).byteLength); } done([sizes.at(-1), sizes.reduce((sum, one) => sum + one)]); })()";
+    let sizes = page.ask_later(script).await?;
+    Ok((sizes[0].as_f64().unwrap_or(f64::MAX), sizes[1].as_f64().unwrap_or(f64::MAX)))
+}

@@ -1,0 +1,46 @@
+//! Every lesson in the page comes to what it comes to natively, to the last event, and says it.
+
+use std::fs;
+
+use crate::page::{Page, Result, same};
+
+/// What a lesson comes to natively.
+pub(crate) struct Outcome {
+    pub(crate) id: String,
+    count: f64,
+    fingerprint: f64,
+    beside: f64,
+    told: String,
+}
+
+impl Outcome {
+    pub(crate) fn all(file: &str) -> Result<Vec<Self>> {
+        let text = fs::read_to_string(file)?;
+        text.lines().map(|line| Self::of(line).ok_or_else(|| format!("{file} says: {line}").into())).collect()
+    }
+
+    fn of(line: &str) -> Option<Self> {
+        let parts: Vec<&str> = line.split('\t').collect();
+        let [id, count, fingerprint, _, beside, told] = parts[..] else { return None };
+        Some(Self {
+            id: id.to_owned(),
+            count: count.parse().ok()?,
+            fingerprint: fingerprint.parse().ok()?,
+            beside: beside.parse().ok()?,
+            told: told.to_owned(),
+        })
+    }
+}
+
+pub(crate) async fn check(page: &Page, outcome: &Outcome, folder: &str) -> Result<()> {
+    page.load(&format!("#lesson={}", outcome.id)).await?;
+    same("answers", &page.ask("return document.getElementById('ask').textContent.endsWith('?')").await?, &true.into())?;
+    page.press("\u{E010}").await?; // the key End
+    same("events", &page.number("return playground.track.count").await?, &outcome.count)?;
+    let print = "return playground.state.tracks[0].play.fingerprint()";
+    same("fingerprint", &page.number(print).await?, &outcome.fingerprint)?;
+    let beside = "return playground.state.tracks[1]?.play.fingerprint() ?? 0";
+    same("fingerprint beside it", &page.number(beside).await?, &outcome.beside)?;
+    same("what is told", &page.text("told").await?, &outcome.told)?;
+    page.picture(folder, &outcome.id).await
+}

@@ -1,0 +1,91 @@
+//! Runs the playground in a real browser: serves the page below a path, starts a chromedriver, and runs
+//! `playground-browser` on both.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Served, build};
+use crate::call::{Call, Outcome, Show};
+use crate::cargo;
+use crate::place::{self, Scratch};
+use crate::setup::packages::need;
+use crate::trouble::{Result, While};
+
+/// How long a chromedriver may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A project page is served below a path.
+const BELOW: &str = "/a/project/";
+
+/// A running chromedriver, which ends with this.
+struct Driver {
+    child: Child,
+    url: String,
+}
+
+impl Driver {
+    fn start() -> Result<Self> {
+        let program = need("chromedriver", "browser")?;
+        need("chromium", "browser")?;
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).when(|| "find a free port".into())?;
+        let port = free.local_addr().when(|| "find a free port".into())?.port();
+        drop(free);
+        let mut command = Command::new(&program);
+        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().when(|| format!("start {}", program.display()))?;
+        let driver = Self { child, url: format!("http://127.0.0.1:{port}") };
+        let began = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if began.elapsed() > PATIENCE {
+                return Err("chromedriver does not listen".into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(driver)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Asked to end, it ends its browser, too.
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the checks; pictures of every lesson are written into this folder.
+pub(crate) fn check(root: &Path, pictures: &Path) -> Result<Outcome> {
+    std::fs::create_dir_all(pictures).when(|| format!("make the folder {}", pictures.display()))?;
+    let lessons = ["run", "--quiet", "--package", "tidelock-playground", "--example", "outcomes"];
+    let outcomes = cargo::call(root).args(lessons).show(Show::Stderr).run()?.required()?.stdout;
+    let scratch = Scratch::new("outcomes")?;
+    let file = scratch.path().join("outcomes");
+    std::fs::write(&file, outcomes).when(|| format!("write {}", file.display()))?;
+    with_page(root, |program, driver, page| {
+        let call = Call::new(program).args(["check", driver, page]).arg(&file).arg(pictures);
+        call.limit(Duration::from_secs(600)).show(Show::Everything).run()
+    })
+}
+
+/// Measures the page. False: a limit was missed.
+pub(crate) fn bench(root: &Path) -> Result<bool> {
+    with_page(root, |program, driver, page| Call::new(program).args(["bench", driver, page]).interactive())
+}
+
+fn with_page<T>(root: &Path, run: impl FnOnce(&Path, &str, &str) -> Result<T>) -> Result<T> {
+    let programs = cargo::build_programs(root, &["--package", "playground-browser"], |_| true)?;
+    let program = programs.first().ok_or("cargo built no playground-browser")?;
+    let folder = Scratch::new("page")?;
+    build(root, folder.path())?;
+    let served = Served::on(0, BELOW, folder.path())?;
+    let driver = Driver::start()?;
+    run(&program.executable, &driver.url, served.url())
+}
+
+/// Where the pictures of the lessons are written.
+pub(crate) fn pictures() -> Result<std::path::PathBuf> {
+    Ok(place::root()?.join(".tidelock/playground"))
+}
