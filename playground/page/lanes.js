@@ -349,8 +349,8 @@ export class Lanes {
     const time = this.time(x), first = track.countAt(time - (this.time(14) - this.time(0))), last = track.countAt(time + (this.time(14) - this.time(0)));
     let best = -1, distance = 24;
     for (let event = Math.max(0, first - 1); event < last; event++) {
-      const [ex, ey] = this.place(track, rows, event), d = Math.hypot(ex - x, (ey - y) * 0.7);
-      if (d < distance - (NOTABLE.has(track.kind(event)) ? 0 : 2)) { best = event; distance = d; }
+      const [ex, ey] = this.place(track, rows, event), d = Math.hypot(ex - x, (ey - y) * 0.7) - (NOTABLE.has(track.kind(event)) ? 8 : 0);
+      if (d < distance) { best = event; distance = d; }
     }
     return { index, lane, time, event: best, isOnAxis: y > this.height - AXIS };
   }

@@ -150,6 +150,22 @@ function step(direction) {
   if (state.count) why(state.count - 1);
 }
 
+/** To the end; what is shown there is the first thing that should not be missed. */
+function toEnd() {
+  play(false);
+  seekTime(lanes.end);
+  const track = main();
+  let best = -1, rank = 0;
+  for (let event = 0; event < track.count; event++) {
+    const its = WORST.indexOf(track.kind(event)) + 1 || (track.kind(event) === KIND.Denied && track.a(event) === 13 ? 7 : 0);
+    if (its > rank) { best = event; rank = its; }
+  }
+  if (best >= 0) why(best);
+}
+
+/** What is worth a look, the best last. */
+const WORST = [KIND.Act, KIND.Expired, KIND.Lost, KIND.Overlap, KIND.Oversold, KIND.Wrong];
+
 const QUIET = new Set([KIND.Call, KIND.Reply, KIND.Hint]);
 function isStep(track, event) {
   return !QUIET.has(track.kind(event)) && !(track.kind(event) === KIND.Done && track.a(event) === 3);
@@ -474,7 +490,7 @@ function wire() {
   on("back", () => step(-1));
   on("forth", () => step(1));
   on("first", () => { play(false); seek(0); });
-  on("last", () => { play(false); seekTime(lanes.end); });
+  on("last", toEnd);
   on("time", () => { play(false); seekTime(Number($("time").value) / 1000 * lanes.end); }, "input");
   on("next", nextLesson);
   on("undo", undo);
@@ -538,7 +554,7 @@ function share() {
 }
 
 const KEYS = {
-  " ": () => play(!state.plays), ArrowLeft: () => step(-1), ArrowRight: () => step(1), Home: () => { play(false); seek(0); }, End: () => { play(false); seekTime(lanes.end); },
+  " ": () => play(!state.plays), ArrowLeft: () => step(-1), ArrowRight: () => step(1), Home: () => { play(false); seek(0); }, End: toEnd,
   ArrowUp: () => choose(state.chosen - 1), ArrowDown: () => choose(state.chosen + 1), "+": () => lanes.zoom(0.6, state.now), "=": () => lanes.zoom(0.6, state.now),
   "-": () => lanes.zoom(1.6, state.now), 0: () => lanes.zoom(1e9), p: () => act("pause", 3000), k: () => act("kill", 0), x: () => act("partition", 3000),
   f: () => act("failover", 0, true), r: () => act("restart", 300, true), n: nextLesson, e: () => $("explore-box").showModal(), s: share, "?": help,

@@ -105,11 +105,13 @@ export function showCounters(tracks) {
       return row;
     }));
   }
-  put($("name-a"), tracks.length > 1 ? "above" : "");
-  put($("name-b"), tracks.length > 1 ? "below" : "");
+  put($("name-a"), tracks.length > 1 ? "above" : "so far");
+  put($("name-b"), "below");
+  $("name-b").hidden = tracks.length < 2;
   COUNTERS.forEach(([, index, isBad, unit = ""], at) => {
     for (const side of [0, 1]) {
       const cell = body.rows[at].cells[side + 1];
+      cell.hidden = !rows[side];
       put(cell, rows[side] ? `${rows[side][index]}${unit}` : "");
       cell.classList.toggle("bad", Boolean(isBad && rows[side]?.[index]));
     }

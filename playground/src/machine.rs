@@ -335,7 +335,8 @@ impl Machine {
     fn shade(&self, who: u16, record: &mut Record) {
         if record.keeps {
             let shade = self.shade_of(who);
-            record.shade(self.now, who, shade, self.client(who).token());
+            let token = if self.settings.policy.has_line() { self.client(who).token() } else { 0 };
+            record.shade(self.now, who, shade, token);
         }
     }
 

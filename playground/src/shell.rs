@@ -101,7 +101,7 @@ impl Play {
             numbers.extend([
                 self.moment.shade_of(who) as u32,
                 line.into(),
-                client.token(),
+                if self.run.settings().policy.has_line() { client.token() } else { 0 },
                 client.rounds,
                 client.read.0,
                 client.waits_since.unwrap_or(u32::MAX),
