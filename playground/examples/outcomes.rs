@@ -2,7 +2,7 @@
 //!
 //! One line each, with tabs between: id, events, fingerprint, events and fingerprint beside it, what is told.
 
-use tidelock_playground::{LESSONS, Run, Settings};
+use tidelock_playground::{Run, Settings, filled, lessons};
 
 fn main() -> Result<(), String> {
     let links: Vec<String> = std::env::args().skip(1).collect();
@@ -10,11 +10,11 @@ fn main() -> Result<(), String> {
         let run = Run::new(&Settings::read(link)?);
         println!("{link}\t{}\t{}\t{:?}", run.count(), run.fingerprint(), run.outcome());
     }
-    for lesson in LESSONS.iter().filter(|_| links.is_empty()) {
+    for lesson in lessons().iter().filter(|_| links.is_empty()) {
         let (run, beside) = lesson.runs()?;
         let other = beside.as_ref().map(Run::outcome).unwrap_or_default();
         let (count, print) = beside.as_ref().map_or((0, 0), |run| (run.count(), run.fingerprint()));
-        let told = lesson.told_of(&run.outcome(), &other);
+        let told = filled(lesson.told, &run.outcome(), &other);
         println!("{}\t{}\t{}\t{count}\t{print}\t{told}", lesson.id, run.count(), run.fingerprint());
     }
     Ok(())

@@ -1,5 +1,5 @@
 // The page: which run is shown, which moment of it, and what the keys and buttons do.
-import init, { Play, changed, lessons as lessonTexts, policies as policyTexts, told, with_action } from "./playground.js";
+import init, { Play, changed, policies as policyTexts, told, with_action } from "./playground.js";
 import { KIND, Lanes, NONE, NOTABLE, SHADES, Track, patterns } from "./lanes.js";
 import * as link from "./link.js";
 import * as panels from "./panels.js";
@@ -13,15 +13,16 @@ const PLAYS_FOR = 9000; // how long a run takes at speed 0
 
 let lessons = [], policies = [], lanes;
 /** What is shown. `count` is how many events have happened; `now` is the time between them. */
-const state = { lesson: null, tracks: [], side: 0, count: 0, now: 0, reached: 0, plays: false, chosen: 0, holds: 0, before: null, guess: null, shown: -1, why: -1 };
+const state = { lesson: null, tracks: [], side: 0, count: 0, now: 0, reached: 0, plays: false, chosen: 0, holds: 0, before: null, guess: null, shown: -1, shownAt: 0, why: -1 };
 
 async function start() {
   try {
+    const texts = fetch(new URL("lessons.txt", import.meta.url)).then((reply) => reply.text());
     await init({ module_or_path: new URL("playground_bg.wasm", import.meta.url) });
+    lessons = (await texts).split("\n\n").map(lessonOf);
   } catch (error) {
     return trouble(`The playground's module could not be loaded (${error}). It needs a browser with WebAssembly, and a web server that serves the folder.`);
   }
-  lessons = table(lessonTexts(), 10).map(([id, title, goal, ask, first, second, right, run, beside, next]) => ({ id, title, goal, ask, answers: [first, second], right: Number(right), run, beside, next }));
   policies = table(policyTexts(), 2);
   lanes = new Lanes($("lanes"));
   setUpChoices();
@@ -30,6 +31,14 @@ async function start() {
   wire();
   openAddress(location.hash);
   requestAnimationFrame(frame);
+}
+
+/** One lesson, of lines `key: text`. */
+function lessonOf(text) {
+  const lines = text.trim().split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]);
+  const of = (key) => lines.find(([one]) => one === key)?.[1] ?? "";
+  return { id: of("id"), title: of("title"), goal: of("goal"), ask: of("ask"), answers: lines.filter(([key]) => key === "answer").map(([, answer]) => answer),
+    right: Number(of("right")), run: of("link"), beside: of("beside"), told: of("told"), next: of("next") };
 }
 
 function table(text, width) {
@@ -211,9 +220,10 @@ function render() {
   const track = main();
   lanes.chosen = state.chosen;
   lanes.draw(state.now, state.reached);
-  const key = state.count * 2 + state.side;
-  if (state.shown === key && !state.plays) return;
+  const key = state.count * 2 + state.side, at = performance.now();
+  if (state.shown === key || (state.plays && at - state.shownAt < 70 && state.shown >= 0)) return showClock();
   state.shown = key;
+  state.shownAt = at;
   for (const [side, one] of state.tracks.entries()) one.play.seek(side === state.side ? state.count : one.countAt(state.now));
   const clients = track.play.clients();
   panels.showLine(track.play, state.now);
@@ -319,7 +329,7 @@ function showOutcome() {
   const lesson = state.lesson;
   if (!lesson || state.before) return;
   const track = main(), isTold = state.reached >= lanes.end - 1 || (state.reached > 0 && !state.tracks[1] && firstBad(track) < track.countAt(state.reached) && lesson.id === "race");
-  const text = isTold ? told(lesson.id, state.tracks[0].play, (state.tracks[1] ?? state.tracks[0]).play, state.tracks.length > 1) : "";
+  const text = isTold ? told(lesson.told, state.tracks[0].play, (state.tracks[1] ?? state.tracks[0]).play) : "";
   put($("told"), text);
   const verdict = state.guess === null ? "" : !isTold ? "we shall see" : state.guess === lesson.right ? "right" : "not this time";
   put($("verdict"), verdict);

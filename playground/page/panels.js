@@ -80,7 +80,7 @@ export function showCode(play, who, clients) {
   const list = $("code"), listing = play.listing(who);
   if (list.dataset.listing !== listing) {
     list.dataset.listing = listing;
-    list.replaceChildren(...listing.split("\n").map((line) => { const item = document.createElement("li"); item.textContent = line; return item; }));
+    list.replaceChildren(...listing.trimEnd().split("\n").map((line) => { const item = document.createElement("li"); item.textContent = line; return item; }));
   }
   const line = clients[who * 6 + 1];
   [...list.children].forEach((item, number) => {

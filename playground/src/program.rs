@@ -99,6 +99,12 @@ impl Program {
         program
     }
 
+    /// The listing as one text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.lines.iter().flat_map(|line| [line, "\n"]).collect()
+    }
+
     fn line(&mut self, text: &'static str) -> &mut Self {
         self.lines.push(text);
         self

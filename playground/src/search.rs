@@ -3,12 +3,12 @@
 //! Breadth first, so what is found first is shortest. Two orders that lead to the same state are followed once. Each
 //! client does one round. The search is carried on in portions, so that it can show how far it is and be stopped.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 
 use crate::client::Doing;
 use crate::machine::Machine;
 use crate::record::Record;
+use crate::seen::Seen;
 use crate::settings::{Choice, Settings};
 
 /// What is searched for.
@@ -46,7 +46,7 @@ struct Node {
 pub struct Search {
     settings: Settings,
     promise: Promise,
-    seen: HashSet<u128, BuildHasherDefault<AsIs>>,
+    seen: Seen,
     nodes: Vec<Node>,
     open: VecDeque<(u32, Machine, Allowed)>,
     found: Option<u32>,
@@ -58,7 +58,7 @@ const ROOT: u32 = u32::MAX;
 
 impl std::fmt::Debug for Search {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Search").field("states", &self.seen.len()).field("open", &self.open.len()).finish_non_exhaustive()
+        f.debug_struct("Search").field("states", &self.seen.count()).field("open", &self.open.len()).finish_non_exhaustive()
     }
 }
 
@@ -73,7 +73,7 @@ impl Search {
         settings.schedule.clear();
         settings.loss = 0;
         let machine = Machine::to_be_scheduled(&settings, allowed.failovers > 0);
-        let mut seen = HashSet::default();
+        let mut seen = Seen::new();
         seen.insert(machine.key());
         let open = VecDeque::from([(ROOT, machine, allowed)]);
         Self { settings, promise, seen, nodes: Vec::new(), open, found: None, runs: 0 }
@@ -94,7 +94,7 @@ impl Search {
     /// How many different states it has seen.
     #[must_use]
     pub fn states(&self) -> u32 {
-        self.seen.len() as u32
+        self.seen.count() as u32
     }
 
     /// How many steps it has tried.
@@ -182,22 +182,63 @@ fn key_of(allowed: Allowed) -> u128 {
     u128::from(allowed.pauses) << 96 | u128::from(allowed.crashes) << 104 | u128::from(allowed.failovers) << 112
 }
 
-/// A key is mixed already.
-#[derive(Default)]
-struct AsIs(u64);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Run;
 
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
+    /// What a search comes to: its schedule, or nothing if the promise is kept in every order.
+    fn search(link: &str, promise: Promise, pauses: u8, crashes: u8, failovers: u8) -> Option<Settings> {
+        let allowed = Allowed { pauses, crashes, failovers };
+        let mut search = Search::new(&Settings::read(link).unwrap(), promise, allowed);
+        while search.go_on(1000) {}
+        search.found()
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+    #[test]
+    fn on_tidelocks_line_no_accepted_write_is_wrong() {
+        for link in ["v1;policy=line;clients=3", "v1;policy=sorted;clients=2", "v1;policy=reentrant;clients=3"] {
+            assert_eq!(search(link, Promise::NoWrongWrite, 1, 0, 0), None, "{link}");
+            assert_eq!(search(link, Promise::Loyalty, 1, 0, 0), None, "{link}");
+            assert_eq!(search(link, Promise::Progress, 1, 1, 0), None, "{link}");
+        }
+        assert_eq!(search("v1;policy=line;clients=3", Promise::NoWrongWrite, 1, 1, 1), None);
+        assert_eq!(search("v1;policy=line;clients=4", Promise::Exclusion, 0, 0, 0), None);
+        assert_eq!(search("v1;policy=atomic;clients=4;stock=1", Promise::NoOversell, 0, 1, 0), None);
+        assert_eq!(search("v1;policy=version;clients=4", Promise::NoWrongWrite, 1, 1, 0), None);
+    }
+
+    #[test]
+    fn without_the_whole_fence_a_pause_loses_an_update() {
+        for fence in ["fence=0", "fence=1"] {
+            let found = search(&format!("v1;policy=line;clients=3;{fence}"), Promise::NoWrongWrite, 1, 0, 0);
+            let found = found.expect("a lost update");
+            assert_eq!(found.schedule.len(), 7);
+            assert_eq!(Run::new(&found).outcome().wrong, 1); // what is found can be played
         }
     }
 
-    fn write_u128(&mut self, n: u128) {
-        self.0 = n as u64;
+    #[test]
+    fn each_naive_policy_has_its_bug() {
+        let wrong = Promise::NoWrongWrite;
+        for (policy, promise, pauses, crashes, failovers, steps) in [
+            ("none", wrong, 0, 0, 0, 4),
+            ("setnx", wrong, 1, 0, 0, 7),
+            ("setnx", wrong, 0, 0, 1, 7),
+            ("nottl", Promise::Progress, 0, 1, 0, 4),
+            ("expire", Promise::Progress, 0, 1, 0, 4),
+            ("readdel", Promise::Loyalty, 1, 0, 0, 8),
+            ("blinddel", Promise::Loyalty, 1, 0, 0, 7),
+            ("thread", wrong, 0, 0, 0, 6),
+            ("unread", wrong, 0, 0, 0, 6),
+            ("redlock", Promise::Loyalty, 0, 0, 1, 9),
+            ("early", wrong, 0, 0, 0, 8),
+            ("nested", Promise::Progress, 0, 0, 0, 4),
+            ("unsorted", Promise::Progress, 0, 0, 0, 5),
+        ] {
+            let found = search(&format!("v1;policy={policy};clients=3"), promise, pauses, crashes, failovers);
+            let found = found.unwrap_or_else(|| panic!("{policy}: nothing found"));
+            assert_eq!(found.schedule.len(), steps, "{policy}: {}", found.write());
+        }
     }
 }

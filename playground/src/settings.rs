@@ -327,7 +327,7 @@ impl Settings {
                 Flavour::Poll => "poll",
             }
             .to_owned(),
-            "do" => self.actions.iter().map(written).collect::<Vec<_>>().join(","),
+            "do" => joined(&self.actions.iter().map(written).collect::<Vec<_>>(), ","),
             "steps" => self.schedule.iter().map(|choice| choice.written()).collect(),
             _ => self.number(key).to_string(),
         }
@@ -356,23 +356,35 @@ impl Settings {
     }
 }
 
+/// These texts, with something between them.
+pub(crate) fn joined(parts: &[String], between: &str) -> String {
+    let mut text = String::new();
+    for (number, part) in parts.iter().enumerate() {
+        if number > 0 {
+            text.push_str(between);
+        }
+        text.push_str(part);
+    }
+    text
+}
+
 fn damaged(part: &str) -> String {
-    let shown: String = part.chars().take(20).collect();
-    format!("this link is damaged: it says \"{shown}\"")
+    format!("this link is damaged: it says \"{}\"", part.get(..20).unwrap_or(part))
 }
 
 fn action(text: &str) -> Result<Action, String> {
     let mut parts = text.split('.');
     let mut next = || parts.next().unwrap_or_default();
-    let at = next().parse().map_err(|_| damaged(text))?;
+    let at = next().parse::<u32>().ok();
     let word = next();
-    let act = ACTS.iter().find(|row| row.1 == word).ok_or_else(|| damaged(text))?.0;
-    let who = next().parse().map_err(|_| damaged(text))?;
-    let by = next().parse().map_err(|_| damaged(text))?;
-    if who >= 200 || by > 600_000 || at > 600_000 {
-        return Err(damaged(text));
+    let act = ACTS.iter().find(|row| row.1 == word).map(|row| row.0);
+    let (who, by) = (next().parse::<u32>().ok(), next().parse::<u32>().ok());
+    match (at, act, who, by) {
+        (Some(at @ ..=600_000), Some(act), Some(who @ ..=199), Some(by @ ..=600_000)) => {
+            Ok(Action { at, act, who: who as u16, by })
+        }
+        _ => Err(damaged(text)),
     }
-    Ok(Action { at, act, who, by })
 }
 
 fn written(action: &Action) -> String {

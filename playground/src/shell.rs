@@ -2,12 +2,12 @@
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::lessons::{LESSONS, Lesson};
+use crate::lessons::filled;
 use crate::machine::Machine;
 use crate::policy::POLICIES;
 use crate::run::Run;
 use crate::search::{Allowed, Promise, Search};
-use crate::settings::Settings;
+use crate::settings::{Settings, joined};
 
 /// A run that the page shows, and the moment of it that is shown.
 #[wasm_bindgen]
@@ -16,6 +16,7 @@ pub struct Play {
     run: Run,
     moment: Machine,
     count: u32,
+    reached: u32,
 }
 
 #[wasm_bindgen]
@@ -29,7 +30,7 @@ impl Play {
     pub fn new(link: &str) -> Result<Play, String> {
         let run = Run::new(&Settings::read(link)?);
         let moment = run.moment(0);
-        Ok(Self { run, moment, count: 0 })
+        Ok(Self { run, moment, count: 0, reached: 0 })
     }
 
     /// Its link.
@@ -85,7 +86,8 @@ impl Play {
     /// Goes to the moment after so many events.
     pub fn seek(&mut self, count: u32) {
         if count != self.count {
-            self.moment = self.run.moment(count);
+            let at_hand = (count > self.count).then(|| (self.moment.clone(), self.reached));
+            (self.moment, self.reached) = self.run.moment_after(count, at_hand);
             self.count = count;
         }
     }
@@ -134,7 +136,7 @@ impl Play {
     /// The store's own view at this moment, a line of text for each thing that it keeps.
     #[must_use]
     pub fn store(&self) -> String {
-        self.run.store_view(&self.moment).join("\n")
+        joined(&self.run.store_view(&self.moment), "\n")
     }
 
     /// The resource at this moment: stock, sold, initial, accepted, refused, conflicts, wrong, newest token, seated, most
@@ -177,7 +179,7 @@ impl Play {
     /// The listing of a client's program.
     #[must_use]
     pub fn listing(&self, who: u16) -> String {
-        self.moment.program(who).lines.join("\n")
+        self.moment.program(who).text()
     }
 }
 
@@ -229,40 +231,18 @@ impl Hunt {
     }
 }
 
-/// All lessons: for each, its texts, one after the other, each ended by a line feed.
+/// A lesson's text, with the numbers of its runs to their ends.
 #[wasm_bindgen]
 #[must_use]
-pub fn lessons() -> String {
-    let mut text = String::new();
-    for lesson in LESSONS {
-        let right = if lesson.right == 0 { "0" } else { "1" };
-        let [first, second] = lesson.answers;
-        let parts = [
-            lesson.id, lesson.title, lesson.goal, lesson.ask, first, second, right, lesson.link, lesson.beside,
-            lesson.next,
-        ];
-        for part in parts {
-            text.push_str(part);
-            text.push('\n');
-        }
-    }
-    text
-}
-
-/// What happened in a lesson, with the numbers of its runs to their ends.
-#[wasm_bindgen]
-#[must_use]
-pub fn told(id: &str, run: &Play, beside: &Play, has_beside: bool) -> String {
-    let Some((_, lesson)) = Lesson::with_id(id) else { return String::new() };
-    let other = if has_beside { beside.run.outcome() } else { Default::default() };
-    lesson.told_of(&run.run.outcome(), &other)
+pub fn told(text: &str, run: &Play, beside: &Play) -> String {
+    filled(text, &run.run.outcome(), &beside.run.outcome())
 }
 
 /// All policies: word and name of each, each ended by a line feed.
 #[wasm_bindgen]
 #[must_use]
 pub fn policies() -> String {
-    POLICIES.iter().map(|row| [row.1, "\n", row.2, "\n"].concat()).collect()
+    POLICIES.iter().flat_map(|row| [row.1, "\n", row.2, "\n"]).collect()
 }
 
 /// The link with one setting changed.

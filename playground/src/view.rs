@@ -4,7 +4,7 @@
 use crate::machine::Machine;
 use crate::policy::Policy;
 use crate::server::Server;
-use crate::settings::{Flavour, Settings};
+use crate::settings::{Flavour, Settings, joined};
 use crate::why::client;
 
 /// One line of text for each thing that is kept.
@@ -43,7 +43,7 @@ fn of_line(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
                 }
                 let places: Vec<String> = waiting.map(|claim| format!("{}@{}", holder(claim.id), claim.order)).collect();
                 if !places.is_empty() {
-                    lines.push(format!("{{{name}}}:line  {}", places.join(" ")));
+                    lines.push(format!("{{{name}}}:line  {}", joined(&places, " ")));
                     lines.push(format!("{{{name}}}:wait  {} sessions", places.len()));
                 }
             }
@@ -74,7 +74,7 @@ fn of_key(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
     }
     if !key.readers.all().is_empty() {
         let readers: Vec<String> = key.readers.all().iter().map(|who| client(*who)).collect();
-        lines.push(format!("readers = {}", readers.join(" ")));
+        lines.push(format!("readers = {}", joined(&readers, " ")));
     }
     if !key.watchers.all().is_empty() {
         lines.push(format!("watches: {}", key.watchers.all().len()));

@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::program::Op;
 use crate::record::{Event, Kind, NONE};
-use crate::run::Run;
+use crate::run::{Run, sorted};
 use crate::settings::{ACTS, Act, Work};
 
 /// The most links of a chain that are shown.
@@ -59,7 +59,7 @@ impl Run {
             at = event.cause;
             chain.push(at);
         }
-        chain.sort_unstable();
+        let mut chain = sorted(chain);
         chain.dedup();
         chain.reverse();
         chain
@@ -98,6 +98,7 @@ impl Run {
 
     fn denied(&self, event: &Event, who: &str) -> String {
         match event.a {
+            0 => format!("{who} joins the line, but its session is over: what it held is lost."),
             3 => format!("{who} wants to renew: there is nothing to renew any more."),
             4..=6 | 11 => format!("The lock is taken: {who} gets a no."),
             8 => format!("The key does not say \"{who}\" any more."),

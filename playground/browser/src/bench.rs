@@ -21,7 +21,7 @@ pub(crate) async fn run(page: &Page) -> Result<bool> {
     say("first run drawn after", page.number("return performance.getEntriesByName('drawn')[0].startTime").await?, "ms", 500.0, true);
 
     let (module, together) = checks::measured(page).await?;
-    say("the module, compressed", module / 1000.0, "KB", 80.0, true);
+    say("the module, compressed", module / 1000.0, "KB", 60.0, true);
     say("all files, compressed", together / 1000.0, "KB", 150.0, true);
 
     for (name, link, limit) in [("20 lanes", SMALL, 4.0), ("200 lanes", LARGE, 8.0)] {

@@ -13,6 +13,9 @@ const PATIENCE: u32 = 400;
 /// The version that a client has "read" if it has nothing to commit.
 pub(super) const NOTHING_TO_COMMIT: u32 = u32::MAX;
 
+/// The answer to a join in a session that has ended, although the client holds something by it.
+pub(super) const SESSION_OVER: u32 = u32::MAX;
+
 impl Machine {
     /// The client goes on with its program until something takes time.
     pub(super) fn run(&mut self, who: u16, record: &mut Record) {
@@ -212,6 +215,7 @@ impl Machine {
     fn take_reply(&mut self, who: u16, message: Message, event: u32, record: &mut Record) {
         let is_yes = message.answer > 0;
         match message.op {
+            Op::Join(_) if message.answer == SESSION_OVER => self.is_over_at_the_store(who, event, record),
             Op::Join(slot) => self.stands(who, slot, message, event, record),
             Op::Look => self.looked(who, message, event, record),
             Op::SetTtl(_) if self.settings.policy == Policy::Redlock => {
@@ -340,9 +344,10 @@ impl Machine {
         let now = self.now;
         let client = self.client_mut(who);
         client.because = event;
+        if !client.holds_any() {
+            (client.knows_loss, client.outlived, client.crossed) = (false, false, false);
+        }
         client.holds[usize::from(slot)] = Some(token);
-        client.knows_loss = false;
-        (client.outlived, client.crossed) = (false, false);
         let waited = client.waits_since.take().map_or(0, |since| now - since);
         record.waited(now, who, waited);
         self.counters.holds += 1;

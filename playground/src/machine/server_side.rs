@@ -2,7 +2,7 @@
 
 use tidelock_model::{ClaimId, Event as Told, Kind as LockKind, Leave, Op as Step, SessionId, Weight};
 
-use super::client_side::NOTHING_TO_COMMIT;
+use super::client_side::{NOTHING_TO_COMMIT, SESSION_OVER};
 use super::{Item, Machine, Message};
 use crate::client::Doing;
 use crate::policy::Policy;
@@ -79,17 +79,21 @@ impl Machine {
         let answer = match events.first() {
             Some(Told::Held { token, .. }) => token.store_order() as u32,
             Some(Told::Left { .. }) => 1,
+            Some(Told::Refused { .. }) => SESSION_OVER,
             _ => 0,
         };
-        let event = self.note(Kind::Done, who, message.op.code(), answer, message.cause, record);
+        let kind = if answer == SESSION_OVER { Kind::Denied } else { Kind::Done };
+        let event = self.note(kind, who, message.op.code(), answer, message.cause, record);
         self.tell(&events[1.min(events.len())..], event, record);
         self.watch_ends(0);
         Message { answer, cause: event, ..message }
     }
 
     fn join(&mut self, who: u16, slot: u8, message: Message) -> Vec<Told<u8>> {
-        let session = session(who, message.session);
-        self.servers[0].step(Step::Open { session, ttl: self.settings.ttl.into() });
+        if !self.client(who).holds_any() {
+            let session = session(who, message.session);
+            self.servers[0].step(Step::Open { session, ttl: self.settings.ttl.into() });
+        }
         let id = id(who, message.session, message.claim, slot);
         let (kind, weight, capacity) = match self.settings.work {
             Work::Pages if self.settings.reads_only(who) => (LockKind::RwLock, Weight::ONE, Weight::MAX),
@@ -121,7 +125,9 @@ impl Machine {
         if !matches!(lives.first(), Some(Told::Lives { .. })) {
             return (0, false);
         }
-        self.give_back_strays(who, message, record);
+        if self.replicates {
+            self.give_back_strays(who, message, record);
+        }
         let mut answer = 1;
         for slot in 0..2u8 {
             if self.client(who).claims[usize::from(slot)] == 0 {
