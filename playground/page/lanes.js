@@ -110,9 +110,9 @@ export class Lanes {
   }
 
   place(track, rows, event) {
-    const kind = track.kind(event), op = track.a(event), servers = track.isBare ? 0 : track.servers;
+    const kind = track.kind(event), op = track.a(event) & 255, servers = track.isBare ? 0 : track.servers;
     let row = track.who(event);
-    if (kind === KIND.Done || kind === KIND.Denied) row = track.lanes + (op >= OF_RESOURCE ? servers : 0);
+    if (kind === KIND.Done || kind === KIND.Denied) row = track.lanes + (op >= OF_RESOURCE ? servers : track.a(event) >> 8);
     if (kind === KIND.Wrong || kind === KIND.Oversold) row = track.lanes + servers;
     if (kind === KIND.Act && track.a(event) >= ON_SERVER) row = track.lanes + Math.min(track.who(event), track.servers - 1);
     const height = row < track.lanes ? rows.lane : rows.foot;

@@ -1,5 +1,5 @@
 // The page: which run is shown, which moment of it, and what the keys and buttons do.
-import init, { Play, changed, policies as policyTexts, told, with_action } from "./playground.js";
+import init, { Hunt, Play, changed, policies as policyTexts, told, with_action } from "./playground.js";
 import { KIND, Lanes, NONE, NOTABLE, SHADES, Track, patterns } from "./lanes.js";
 import * as link from "./link.js";
 import * as panels from "./panels.js";
@@ -38,7 +38,7 @@ function lessonOf(text) {
   const lines = text.trim().split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]);
   const of = (key) => lines.find(([one]) => one === key)?.[1] ?? "";
   return { id: of("id"), title: of("title"), goal: of("goal"), ask: of("ask"), answers: lines.filter(([key]) => key === "answer").map(([, answer]) => answer),
-    right: Number(of("right")), run: of("link"), beside: of("beside"), told: of("told"), next: of("next") };
+    right: Number(of("right")), steps: /;steps=b0/.test(of("link")), run: of("link"), beside: of("beside"), told: of("told"), next: of("next") };
 }
 
 function table(text, width) {
@@ -70,7 +70,8 @@ function openAddress(hash) {
     openLesson(nearest);
     trouble(`${sentence(error)}. Shown instead: the lesson "${nearest.title}".`);
   }
-  if (wanted.at !== undefined) { seek(wanted.at); if (state.count) why(state.count - 1); play(false); } else play(!still.matches || wanted.run === undefined);
+  if (stepsOf(main().play) && wanted.at === undefined && state.lesson?.steps) { seekTime(lanes.end); play(false); }
+  else if (wanted.at !== undefined) { seek(wanted.at); if (state.count) why(state.count - 1); play(false); } else play(!still.matches || wanted.run === undefined);
 }
 
 function sentence(error) {
@@ -116,7 +117,7 @@ function show(run, beside = "", at = 0) {
 
 /** Few lanes need little room, and many shall not need a scroll bar. */
 function heightOf(tracks) {
-  const rows = tracks.reduce((sum, track) => sum + Math.min(track.lanes, 12) * (tracks.length > 1 ? 34 : 62) + 60 + 30 * (tracks.length - 1), 0);
+  const rows = tracks.reduce((sum, track) => sum + Math.min(track.lanes, 12) * (tracks.length > 1 ? 34 : innerWidth > 1700 ? 84 : 62) + 60 + 30 * (tracks.length - 1), 0);
   return Math.max(230, Math.min(rows + 40, Math.max(300, innerHeight * 0.46)));
 }
 
@@ -328,6 +329,11 @@ function showLesson() {
 function showOutcome() {
   const lesson = state.lesson;
   if (!lesson || state.before) return;
+  if (lesson.steps) {
+    const isDone = firstBad(main()) < main().count;
+    put($("told"), isDone ? lesson.told.replace("{steps}", String(stepsOf(main().play).replace("b0", "").length / 2)).replace("{sold}", main().play.resource()[1]) : "");
+    return;
+  }
   const track = main(), isTold = state.reached >= lanes.end - 1 || (state.reached > 0 && !state.tracks[1] && firstBad(track) < track.countAt(state.reached) && lesson.id === "race");
   const text = isTold ? told(lesson.told, state.tracks[0].play, (state.tracks[1] ?? state.tracks[0]).play) : "";
   put($("told"), text);
@@ -401,6 +407,89 @@ function toggleBefore() {
   $("before").setAttribute("aria-pressed", String(isOn));
 }
 
+// ---- you are the scheduler
+
+const stepsOf = (one) => one.get("steps");
+
+/** The same clients, one round each, in an order that is still to be chosen. */
+function beScheduler() {
+  const policy = main().play.get("policy"), fence = main().play.get("fence"), clients = Math.min(4, main().lanes);
+  go({ run: `v1;policy=${policy};clients=${clients};stock=1;rounds=1;fence=${fence};steps=b0` });
+}
+
+function schedule(choice) {
+  const run = main().play.link(), steps = stepsOf(main().play);
+  reschedule(changed(run, "steps", steps + choice));
+}
+
+function takeBack() {
+  const steps = stepsOf(main().play);
+  if (steps.length > 2) reschedule(changed(main().play.link(), "steps", steps.slice(0, -2)));
+}
+
+/** Shows the run of a schedule, at its end. */
+function reschedule(run) {
+  const { lesson, guess } = state;
+  show(run);
+  Object.assign(state, { lesson: lesson?.steps ? lesson : null, guess });
+  showLesson();
+  seekTime(lanes.end);
+  if (main().count) {
+    let event = main().count - 1;
+    for (let one = event; one >= 0 && one > event - 6; one--) if ([KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(main().kind(one))) { event = one; break; }
+    if (event === main().count - 1) while (event > 0 && QUIET.has(main().kind(event))) event--;
+    why(event);
+  }
+  play(false);
+  if (!state.lesson) history.replaceState(null, "", link.write({ run }));
+}
+
+/** The buttons for what can happen next. */
+function showScheduler() {
+  const track = main(), isOn = stepsOf(track.play) !== "" && state.tracks.length === 1;
+  $("scheduler").hidden = !isOn;
+  $("faults").hidden = isOn;
+  if (!isOn) return;
+  track.play.seek(track.count);
+  const clients = track.play.clients(), buttons = [];
+  const make = (text, choice, code, isOff) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.disabled = isOff;
+    button.dataset.choice = choice;
+    button.append(text);
+    if (code) { const hint = document.createElement("code"); hint.textContent = ` ${code}`; button.append(hint); }
+    return button;
+  };
+  for (let who = 0; who < track.lanes; who++) {
+    const shade = clients[who * 6], isOver = shade >= 8, listing = track.play.listing(who).split("\n");
+    const state = shade === 9 ? "done" : shade === 8 ? "dead" : track.play.can_step(who) ? nextLine(listing, clients[who * 6 + 1]) : "waits";
+    buttons.push(make(`c${who + 1}`, `s${who}`, state, isOver || !track.play.can_step(who)));
+  }
+  for (let who = 0; who < track.lanes; who++) if (clients[who * 6] < 8 && (clients[who * 6 + 2] || [2, 3, 4, 7].includes(clients[who * 6]))) buttons.push(make(`c${who + 1} pauses past its lease`, `p${who}`), make(`c${who + 1} dies`, `k${who}`));
+  $("choices").replaceChildren(...buttons);
+}
+
+/** The line that a client runs next: comments are passed over. */
+function nextLine(listing, line) {
+  while (/^\s*(\/\/|loop)/.test(listing[line] ?? "")) line++;
+  return (listing[line] ?? "").trim().replace(/\s*(\/\/|\{).*$/, "").slice(0, 40);
+}
+
+/** What the search finds for the present clients, as the run. */
+function shortest() {
+  const play = main().play, policy = play.get("policy"), isBare = ["none", "thread", "unread", "early"].includes(policy);
+  const link = changed(changed(play.link(), "steps", ""), "stock", "1");
+  for (const [promise, pauses, crashes] of [[1, 0, 0], [1, isBare ? 0 : 1, 0], [4, 0, 1]]) {
+    const hunt = new Hunt(link, promise, pauses, crashes, 0), until = performance.now() + 2500;
+    while (hunt.go_on(500) && performance.now() < until);
+    const found = hunt.found();
+    hunt.free();
+    if (found) return reschedule(found);
+  }
+  put($("why-text"), "The search found no way, with one pause or one crash.");
+}
+
 // ---- choices and settings
 
 const KNOBS = [["clients", "Clients", 1, 200], ["seed", "Seed", 0, 999999], ["stock", "Items", 0, 100000], ["rounds", "Rounds (0: until sold out)", 0, 10000],
@@ -467,8 +556,7 @@ function showChoices() {
     list.value = String(state.chosen);
   }
   for (const box of $("knobs").children) box.lastChild.value = track.play.get(box.dataset.key);
-  const isScheduled = track.play.get("steps") !== "";
-  for (const button of $("faults").querySelectorAll("button[data-act]")) button.disabled = isScheduled;
+  showScheduler();
   const extra = $("compare").querySelector("[value=lesson]");
   if (state.tracks[1] && !extra) $("compare").append(new Option("as in the lesson", "lesson"), new Option("the run before", "before"));
   $("undo").hidden = $("before").hidden = !state.before;
@@ -503,6 +591,11 @@ function wire() {
   on("last", toEnd);
   on("time", () => { play(false); seekTime(Number($("time").value) / 1000 * lanes.end); }, "input");
   on("next", nextLesson);
+  on("schedule", beScheduler);
+  on("take-back", takeBack);
+  on("start-over", () => reschedule(changed(main().play.link(), "steps", "b0")));
+  on("shortest", shortest);
+  $("choices").addEventListener("click", ({ target }) => { const button = target.closest("button"); if (button) schedule(button.dataset.choice); });
   on("undo", undo);
   on("before", toggleBefore);
   on("scenario", ({ target }) => target.value && go({ lesson: target.value }), "change");
@@ -569,6 +662,8 @@ const KEYS = {
   "-": () => lanes.zoom(1.6, state.now), 0: () => lanes.zoom(1e9), p: () => act("pause", 3000), k: () => act("kill", 0), x: () => act("partition", 3000),
   f: () => act("failover", 0, true), r: () => act("restart", 300, true), n: nextLesson, e: () => $("explore-box").showModal(), s: share, "?": help,
 };
+
+for (const digit of [1, 2, 3, 4]) KEYS[digit] = () => { const it = $("choices").querySelector(`[data-choice=s${digit - 1}]`); if (!$("scheduler").hidden && it && !it.disabled) schedule(it.dataset.choice); };
 
 function key(event) {
   const { target } = event, isField = target.closest("input, select, textarea, dialog"), isScroller = target.closest(".table-box, .code-box, pre");

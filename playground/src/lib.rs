@@ -31,5 +31,5 @@ pub use resource::{Resource, Verdict};
 pub use run::{Figures, Run};
 pub use search::{Allowed, Promise, Search};
 pub use server::{Key, Members, Server};
-pub use shell::{Hunt, Play, changed, policies, told, with_action};
 pub use settings::{ACTS, Act, Action, Choice, Flavour, Settings, VERSION, Work};
+pub use shell::{Hunt, Play, changed, policies, told, with_action};

@@ -179,11 +179,9 @@ impl Machine {
     pub fn begin(&mut self, choice: Choice, record: &mut Record) {
         self.now += 40;
         match choice {
-            Choice::Step(who) if self.has(who) => {
-                if self.can_step(who.into()) {
-                    self.client_mut(who.into()).doing = Doing::Ready;
-                    self.run(who.into(), record);
-                }
+            Choice::Step(who) if self.has(who) && self.can_step(who.into()) => {
+                self.client_mut(who.into()).doing = Doing::Ready;
+                self.run(who.into(), record);
             }
             Choice::Lapse(who) if self.has(who) => self.lapse(who.into(), record),
             Choice::Crash(who) if self.has(who) => self.kill(who.into(), record),

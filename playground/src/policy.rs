@@ -95,7 +95,12 @@ impl Policy {
     pub const fn has_line(self) -> bool {
         matches!(
             self,
-            Self::Line | Self::Nested | Self::Reentrant | Self::EarlyRelease | Self::TwoUnsorted | Self::TwoSorted
+            Self::Line
+                | Self::Nested
+                | Self::Reentrant
+                | Self::EarlyRelease
+                | Self::TwoUnsorted
+                | Self::TwoSorted
         )
     }
 

@@ -123,7 +123,11 @@ impl Program {
         match policy {
             Policy::Nothing | Policy::Version | Policy::Atomic => {}
             Policy::Line | Policy::EarlyRelease => {
-                let text = if reads_only { "  let guard = lock.read().await?;" } else { "  let guard = lock.lock().await?;" };
+                let text = if reads_only {
+                    "  let guard = lock.read().await?;"
+                } else {
+                    "  let guard = lock.lock().await?;"
+                };
                 self.line(text).call(Op::Join(0));
             }
             Policy::Reentrant => {
@@ -191,17 +195,17 @@ impl Program {
                 self.line("  if db.decrement()? == 0 { break }").call(Op::Decrement);
             }
             (Work::Sale, Policy::Version) => {
-                self.line("  let (n, v) = db.read()?; if n == 0 { break }").call(Op::Read);
+                self.line("  let (n, v) = db.read()?;").call(Op::Read).line("  if n == 0 { break }");
                 self.line("  // … talk to the customer …").step(Do::Think);
                 self.line("  if !db.write_if(v, n - 1)? { retry }").call(Op::WriteIf);
             }
             (Work::Sale, policy) => {
                 let is_fenced = settings.fence > 0 && policy.has_line();
                 let read = match (is_fenced, settings.fence) {
-                    (true, 2) => "  let n = db.read(guard.token())?; if n == 0 { break }",
-                    _ => "  let n = db.read()?; if n == 0 { break }",
+                    (true, 2) => "  let n = db.read(guard.token())?;",
+                    _ => "  let n = db.read()?;",
                 };
-                self.line(read).call(Op::Read);
+                self.line(read).call(Op::Read).line("  if n == 0 { break }");
                 self.line("  // … talk to the customer …").step(Do::Think);
                 match policy {
                     Policy::EarlyRelease => {

@@ -9,9 +9,9 @@
 pub enum Kind {
     /// A client sends a request: a = operation.
     Call,
-    /// The server or the resource has carried it out: b = the answer.
+    /// The server or the resource has carried it out: a = operation, and the server times 256; b = the answer.
     Done,
-    /// The server or the resource has refused it: b = why.
+    /// The server or the resource has refused it; a and b as above.
     Denied,
     /// The reply has arrived.
     Reply,

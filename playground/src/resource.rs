@@ -87,7 +87,14 @@ impl Resource {
     }
 
     /// A write of `value`, computed from version `seen`; `token` if there is a fence. `event` is its own number.
-    pub(crate) fn write(&mut self, segment: usize, value: u32, seen: u32, token: Option<u32>, event: u32) -> Verdict {
+    pub(crate) fn write(
+        &mut self,
+        segment: usize,
+        value: u32,
+        seen: u32,
+        token: Option<u32>,
+        event: u32,
+    ) -> Verdict {
         if token.is_some_and(|token| !self.passes(segment, token)) {
             return Verdict::Fenced;
         }

@@ -194,7 +194,8 @@ impl Run {
         let over = self.record.waits.partition_point(|wait| wait.0 <= now);
         let waits = sorted(self.record.waits[..over].iter().map(|wait| wait.2).collect());
         let at = |percent: usize| waits.get((waits.len() * percent / 100).min(waits.len().saturating_sub(1)));
-        let still = machine.clients.iter().filter(|client| !client.is_over()).filter_map(|client| client.waits_since);
+        let still =
+            machine.clients.iter().filter(|client| !client.is_over()).filter_map(|client| client.waits_since);
         let longest = still.clone().map(|since| now.saturating_sub(since)).max().unwrap_or(0);
         let rounds: Vec<u64> = machine.clients.iter().map(|client| client.rounds.into()).collect();
         let (sum, squares) = rounds.iter().fold((0, 0), |(sum, squares), n| (sum + n, squares + n * n));

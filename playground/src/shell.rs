@@ -67,14 +67,18 @@ impl Play {
     #[must_use]
     pub fn spans(&self) -> Vec<u32> {
         let spans = self.run.record.spans.iter();
-        spans.flat_map(|span| [span.who.into(), span.shade as u32, span.from, span.to, span.token, 0]).collect()
+        spans
+            .flat_map(|span| [span.who.into(), span.shade as u32, span.from, span.to, span.token, 0])
+            .collect()
     }
 
     /// All events, six numbers each: when, kind, client, a, b, cause.
     #[must_use]
     pub fn events(&self) -> Vec<u32> {
         let events = self.run.record.events.iter();
-        events.flat_map(|event| [event.at, event.kind as u32, event.who.into(), event.a, event.b, event.cause]).collect()
+        events
+            .flat_map(|event| [event.at, event.kind as u32, event.who.into(), event.a, event.b, event.cause])
+            .collect()
     }
 
     /// How many events there were at this time.
@@ -146,8 +150,18 @@ impl Play {
         let it = &self.moment.resource;
         let (stock, fence) = (it.stock.iter().sum(), it.fence.iter().copied().max().unwrap_or(0));
         vec![
-            stock, it.sold, it.initial, it.accepted, it.refused, it.conflicts, it.wrong, fence, it.seated,
-            it.most_seated, it.database, it.cache,
+            stock,
+            it.sold,
+            it.initial,
+            it.accepted,
+            it.refused,
+            it.conflicts,
+            it.wrong,
+            fence,
+            it.seated,
+            it.most_seated,
+            it.database,
+            it.cache,
         ]
     }
 
@@ -174,6 +188,12 @@ impl Play {
     #[must_use]
     pub fn chain(&self, event: u32) -> Vec<u32> {
         self.run.chain(event)
+    }
+
+    /// Whether a client can be chosen for its next operation, at the end of a schedule.
+    #[must_use]
+    pub fn can_step(&self, who: u16) -> bool {
+        self.run.last().can_step(who)
     }
 
     /// The listing of a client's program.

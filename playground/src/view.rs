@@ -31,7 +31,11 @@ pub(crate) fn lines(settings: &Settings, machine: &Machine) -> Vec<String> {
 
 fn of_line(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
     for (name, line) in server.world.lines() {
-        let name = if settings.segments > 1 { format!("stock:42.{name}") } else { ["stock:42", "stock:43"][usize::from(*name) % 2].to_owned() };
+        let name = if settings.segments > 1 {
+            format!("stock:42.{name}")
+        } else {
+            ["stock:42", "stock:43"][usize::from(*name) % 2].to_owned()
+        };
         let held = line.claims.iter().filter(|claim| claim.token.is_some());
         let waiting = line.claims.iter().filter(|claim| claim.token.is_none());
         let holder = |id: tidelock_model::ClaimId| client((id.session.get() & 0xffff) as u16);
@@ -41,7 +45,8 @@ fn of_line(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
                     let token = claim.token.map_or(0, tidelock_model::Token::store_order);
                     lines.push(format!("{{{name}}}:held  {} token {token}", holder(claim.id)));
                 }
-                let places: Vec<String> = waiting.map(|claim| format!("{}@{}", holder(claim.id), claim.order)).collect();
+                let places: Vec<String> =
+                    waiting.map(|claim| format!("{}@{}", holder(claim.id), claim.order)).collect();
                 if !places.is_empty() {
                     lines.push(format!("{{{name}}}:line  {}", joined(&places, " ")));
                     lines.push(format!("{{{name}}}:wait  {} sessions", places.len()));
@@ -54,13 +59,16 @@ fn of_line(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
             }
             Flavour::Poll => {
                 for claim in &line.claims {
-                    let token = claim.token.map_or_else(|| "NULL".to_owned(), |token| token.store_order().to_string());
+                    let token = claim
+                        .token
+                        .map_or_else(|| "NULL".to_owned(), |token| token.store_order().to_string());
                     lines.push(format!("('{name}', {}, '{}', {token})", claim.order, holder(claim.id)));
                 }
             }
         }
     }
-    let sessions = server.world.sessions().filter(|(_, session)| session.until() > server.world.now()).count();
+    let sessions =
+        server.world.sessions().filter(|(_, session)| session.until() > server.world.now()).count();
     lines.push(format!("sessions alive: {sessions}"));
 }
 
@@ -68,7 +76,10 @@ fn of_key(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
     let key = &server.key;
     if let Some(owner) = key.owner {
         let value = if settings.policy == Policy::ThreadId { "thread 1".to_owned() } else { client(owner) };
-        let ttl = key.until.map_or_else(|| "no ttl".to_owned(), |until| format!("ttl {} ms", until.saturating_sub(server.world.now() as u32)));
+        let ttl = key.until.map_or_else(
+            || "no ttl".to_owned(),
+            |until| format!("ttl {} ms", until.saturating_sub(server.world.now() as u32)),
+        );
         let name = if settings.policy == Policy::Herd { "/lock" } else { "lock:stock:42" };
         lines.push(format!("{name} = \"{value}\"  {ttl}"));
     }

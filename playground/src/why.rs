@@ -16,27 +16,41 @@ impl Run {
         let Some(event) = self.record.events.get(number as usize) else { return String::new() };
         let who = client(event.who);
         match event.kind {
-            Kind::Call => format!("{who} sends: {}.", self.request(event)),
+            Kind::Call => format!("{who} sends: {}.", request(event.a)),
             Kind::Done => self.done(event, &who),
-            Kind::Denied => self.denied(event, &who),
+            Kind::Denied => denied(event, &who),
             Kind::Reply if event.b == 0 && event.a == 0 => format!("{who} learns that it waits its turn."),
             Kind::Reply if event.b == 0 => format!("{who} learns: no."),
             Kind::Reply => format!("{who} has the reply."),
-            Kind::Grant => format!("It is {who}'s turn: the store grants it the lock with token {}.", event.a),
-            Kind::Held if self.settings().policy.has_line() => format!("{who} holds the lock, with token {}.", event.a),
+            Kind::Grant => {
+                format!("It is {who}'s turn: the store grants it the lock with token {}.", event.a)
+            }
+            Kind::Held if self.settings().policy.has_line() => {
+                format!("{who} holds the lock, with token {}.", event.a)
+            }
             Kind::Held => format!("{who} believes that it holds the lock."),
             Kind::Hint => format!("{who} is told that the lock may be free."),
-            Kind::Expired => format!("The lease of {who} is over: nobody renewed it in time. The store gives the lock away."),
+            Kind::Expired => format!(
+                "The lease of {who} is over: nobody renewed it in time. The store gives the lock away."
+            ),
             Kind::Lost => format!("{who} knows now that it has lost the lock, and stops its work."),
-            Kind::Dropped => format!("The message was lost ({}). {who} does not know what became of it.", self.request(event)),
+            Kind::Dropped => {
+                format!("The message was lost ({}). {who} does not know what became of it.", request(event.a))
+            }
             Kind::Timeout => format!("{who} has no reply, and tries again."),
-            Kind::Act => self.act(event),
+            Kind::Act => act(event),
             Kind::Resumed => format!("{who} goes on. For {who} no time has passed."),
             Kind::Ended => format!("{who} is done."),
             Kind::Wrong => self.wrong(event, &who),
-            Kind::Oversold if event.b == 1 => format!("{} have sat down where there is room for {}.", event.a, self.settings().permits),
-            Kind::Oversold => format!("That is order {} for {} items: more is sold than there is.", event.a, self.settings().stock),
-            Kind::Overlap => self.overlap(event, &who),
+            Kind::Oversold if event.b == 1 => {
+                format!("{} have sat down where there is room for {}.", event.a, self.settings().permits)
+            }
+            Kind::Oversold => format!(
+                "That is order {} for {} items: more is sold than there is.",
+                event.a,
+                self.settings().stock
+            ),
+            Kind::Overlap => overlap(event, &who),
         }
     }
 
@@ -72,14 +86,16 @@ impl Run {
     }
 
     fn done(&self, event: &Event, who: &str) -> String {
-        match event.a {
-            0 if event.b > 0 => format!("{who} joins the line. Nobody is ahead: it holds, with token {}.", event.b),
+        match event.a & 0xff {
+            0 if event.b > 0 => {
+                format!("{who} joins the line. Nobody is ahead: it holds, with token {}.", event.b)
+            }
             0 => format!("{who} joins the line, and waits: somebody is ahead."),
             1 => format!("{who} leaves the line."),
             2 if event.b > 0 => format!("{who} looks: it is its turn, with token {}.", event.b),
             2 => format!("{who} looks: it still waits."),
             3 => format!("{who} renews its lease for {} ms.", self.settings().ttl),
-            4 | 5 | 6 => format!("The key is free: now it says \"{who}\"."),
+            4..=6 => format!("The key is free: now it says \"{who}\"."),
             7 => "The key will expire now.".to_owned(),
             8 => format!("The key still says \"{who}\"."),
             9 => format!("{who} deletes the key, without a look at whose it is."),
@@ -87,26 +103,14 @@ impl Run {
             11 => format!("{who} is one more reader; no writer holds."),
             12 if self.settings().work == Work::Sale => format!("{who} reads: {} left.", event.b),
             12 => format!("{who} reads version {}.", event.b),
-            13..=15 if self.settings().work == Work::Sale => format!("{who} sells one, and writes: {} left.", event.b),
+            13..=15 if self.settings().work == Work::Sale => {
+                format!("{who} sells one, and writes: {} left.", event.b)
+            }
             13..=15 => format!("{who} writes version {}.", event.b),
             16 => format!("{who} sits down."),
             17 => format!("{who} gets up."),
             18 => format!("The database says {} now.", event.b),
             _ => format!("The cache says {} now.", event.b),
-        }
-    }
-
-    fn denied(&self, event: &Event, who: &str) -> String {
-        match event.a {
-            0 => format!("{who} joins the line, but its session is over: what it held is lost."),
-            3 => format!("{who} wants to renew: there is nothing to renew any more."),
-            4..=6 | 11 => format!("The lock is taken: {who} gets a no."),
-            8 => format!("The key does not say \"{who}\" any more."),
-            9 | 10 => format!("{who} finds nothing of its own to give back."),
-            12 => format!("The fence refuses {who}'s read: a newer token has been here."),
-            13 => format!("The fence refuses {who}'s write: its token is older than the newest one seen."),
-            14 => format!("The version has changed: {who}'s write is refused, and it tries again."),
-            _ => format!("Nothing is left for {who}."),
         }
     }
 
@@ -119,34 +123,49 @@ impl Run {
         )
     }
 
-    fn overlap(&self, event: &Event, who: &str) -> String {
-        format!("Two believe that they hold: {who}, and {} still.", client(event.a as u16))
-    }
-
-    fn act(&self, event: &Event) -> String {
-        let (who, by) = (client(event.who), event.b);
-        let act = ACTS.iter().find(|row| row.0 as u32 == event.a).map_or(Act::Pause, |row| row.0);
-        match act {
-            Act::Pause => format!("{who} stands still for {by} ms, and does not notice it."),
-            Act::Kill => format!("{who} dies. It gives nothing back."),
-            Act::Partition => format!("{who} is cut off for {by} ms: nothing reaches it, nothing leaves it."),
-            Act::LoseReply => format!("The next reply to {who} will be lost."),
-            Act::Cancel => format!("{who} does not want to wait any more."),
-            Act::Slow => format!("{who}'s clock runs {by} % slow from now on."),
-            Act::Restart => format!("Server {} restarts, and has forgotten everything.", event.who + 1),
-            Act::Failover => format!("Server {} fails; a replica takes over that missed the newest write.", event.who + 1),
-            Act::Jump => format!("The clock of server {} jumps ahead by {by} ms.", event.who + 1),
-        }
-    }
-
-    fn request(&self, event: &Event) -> &'static str {
-        request(event.a)
-    }
-
     /// The event by which this client began to hold, before another event.
     fn hold_of(&self, who: u16, before: u32) -> Option<u32> {
         let events = &self.record.events[..before as usize];
-        events.iter().rposition(|event| event.kind == Kind::Held && event.who == who).map(|index| index as u32)
+        events
+            .iter()
+            .rposition(|event| event.kind == Kind::Held && event.who == who)
+            .map(|index| index as u32)
+    }
+}
+
+fn denied(event: &Event, who: &str) -> String {
+    match event.a & 0xff {
+        0 => format!("{who} joins the line, but its session is over: what it held is lost."),
+        3 => format!("{who} wants to renew: there is nothing to renew any more."),
+        4..=6 | 11 => format!("The lock is taken: {who} gets a no."),
+        8 => format!("The key does not say \"{who}\" any more."),
+        9 | 10 => format!("{who} finds nothing of its own to give back."),
+        12 => format!("The fence refuses {who}'s read: a newer token has been here."),
+        13 => format!("The fence refuses {who}'s write: its token is older than the newest one seen."),
+        14 => format!("The version has changed: {who}'s write is refused, and it tries again."),
+        _ => format!("Nothing is left for {who}."),
+    }
+}
+
+fn overlap(event: &Event, who: &str) -> String {
+    format!("Two believe that they hold: {who}, and {} still.", client(event.a as u16))
+}
+
+fn act(event: &Event) -> String {
+    let (who, by) = (client(event.who), event.b);
+    let act = ACTS.iter().find(|row| row.0 as u32 == event.a).map_or(Act::Pause, |row| row.0);
+    match act {
+        Act::Pause => format!("{who} stands still for {by} ms, and does not notice it."),
+        Act::Kill => format!("{who} dies. It gives nothing back."),
+        Act::Partition => format!("{who} is cut off for {by} ms: nothing reaches it, nothing leaves it."),
+        Act::LoseReply => format!("The next reply to {who} will be lost."),
+        Act::Cancel => format!("{who} does not want to wait any more."),
+        Act::Slow => format!("{who}'s clock runs {by} % slow from now on."),
+        Act::Restart => format!("Server {} restarts, and has forgotten everything.", event.who + 1),
+        Act::Failover => {
+            format!("Server {} fails; a replica takes over that missed the newest write.", event.who + 1)
+        }
+        Act::Jump => format!("The clock of server {} jumps ahead by {by} ms.", event.who + 1),
     }
 }
 

@@ -30,11 +30,14 @@ async fn look(page: &Page, folder: &str, name: &str, size: (u32, u32), theme: &s
         .await?;
         page.settle().await?;
         axe(page).await?;
-        page.ask("document.getElementById('as-table').open = document.getElementById('settings').open = false")
-            .await?;
+        page.ask(
+            "document.getElementById('as-table').open = document.getElementById('settings').open = false",
+        )
+        .await?;
         page.picture(folder, &format!("{name}-{lesson}")).await?;
-        let overflow =
-            page.number("return document.documentElement.scrollWidth - document.documentElement.clientWidth").await?;
+        let overflow = page
+            .number("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            .await?;
         ensure(overflow <= 0.0, || format!("the page is {overflow} pixels too wide"))?;
     }
     page.size(1440, 950).await

@@ -12,13 +12,22 @@ pub(crate) async fn run(page: &Page) -> Result<bool> {
     let mut say = |name: &str, value: f64, unit: &str, limit: f64, is_most: bool| {
         let is_kept = if is_most { value <= limit } else { value >= limit };
         let word = if is_most { "at most" } else { "at least" };
-        println!("{} {name}: {value:.1} {unit} ({word} {limit} {unit})", if is_kept { "ok" } else { "MISSED" });
+        println!(
+            "{} {name}: {value:.1} {unit} ({word} {limit} {unit})",
+            if is_kept { "ok" } else { "MISSED" }
+        );
         good &= is_kept;
     };
     page.load("#lesson=race").await?;
     page.load("#lesson=race").await?;
     page.until("a frame was drawn", "return performance.getEntriesByName('drawn').length > 0").await?;
-    say("first run drawn after", page.number("return performance.getEntriesByName('drawn')[0].startTime").await?, "ms", 500.0, true);
+    say(
+        "first run drawn after",
+        page.number("return performance.getEntriesByName('drawn')[0].startTime").await?,
+        "ms",
+        500.0,
+        true,
+    );
 
     let (module, together) = checks::measured(page).await?;
     say("the module, compressed", module / 1000.0, "KB", 60.0, true);
@@ -28,8 +37,13 @@ pub(crate) async fn run(page: &Page) -> Result<bool> {
         page.load(link).await?;
         let events = page.number("return playground.track.count").await?;
         page.ask("playground.play(true); playground.seek(1); playground.meter.frames.length = 0").await?;
-        page.until("200 frames", "return playground.meter.frames.length >= 200 || !playground.state.plays").await?;
-        let median = page.number("const all = [...playground.meter.frames].sort((a, b) => a - b); return all[all.length >> 1]").await?;
+        page.until("200 frames", "return playground.meter.frames.length >= 200 || !playground.state.plays")
+            .await?;
+        let median = page
+            .number(
+                "const all = [...playground.meter.frames].sort((a, b) => a - b); return all[all.length >> 1]",
+            )
+            .await?;
         say(&format!("script per frame, {name}, {events} events, median"), median, "ms", limit, true);
     }
     let scrub = page
@@ -54,6 +68,12 @@ pub(crate) async fn run(page: &Page) -> Result<bool> {
         )
         .await?;
     let states = hunt[1].as_f64().unwrap_or(0.0);
-    say(&format!("exploring a mutex of 4 clients, {states} states"), hunt[0].as_f64().unwrap_or(1e9) / 1000.0, "s", 5.0, true);
+    say(
+        &format!("exploring a mutex of 4 clients, {states} states"),
+        hunt[0].as_f64().unwrap_or(1e9) / 1000.0,
+        "s",
+        5.0,
+        true,
+    );
     Ok(good)
 }

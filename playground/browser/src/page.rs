@@ -27,7 +27,9 @@ impl Page {
     pub(crate) async fn open(driver: &str, url: &str, width: u32, height: u32) -> Result<Self> {
         let mut wishes = DesiredCapabilities::chrome();
         let size = format!("--window-size={width},{height}");
-        for flag in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en", &size] {
+        for flag in
+            ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en", &size]
+        {
             wishes.add_arg(flag)?;
         }
         wishes.set("goog:loggingPrefs", serde_json::json!({ "browser": "ALL" }))?;
@@ -81,8 +83,10 @@ impl Page {
 
     /// Waits until a frame has shown the present moment.
     pub(crate) async fn settle(&self) -> Result<()> {
-        self.ask_later("requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
-            .await?;
+        self.ask_later(
+            "requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))",
+        )
+        .await?;
         Ok(())
     }
 

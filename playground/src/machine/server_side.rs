@@ -54,7 +54,7 @@ impl Machine {
             _ => self.at_key(server, who, message),
         };
         let kind = if is_yes { Kind::Done } else { Kind::Denied };
-        let event = self.note(kind, who, op.code(), answer, message.cause, record);
+        let event = self.note(kind, who, op.code() | (server as u32) << 8, answer, message.cause, record);
         if is_yes && matches!(op, Op::Del | Op::DelMine(_)) {
             self.wake_watchers(server, event);
             self.shade_all(record);
@@ -219,7 +219,8 @@ impl Machine {
             }
             Op::Write if message.version == NOTHING_TO_COMMIT => {}
             Op::Write => {
-                let token = (self.settings.fence > 0 && self.settings.policy.has_line()).then_some(message.token);
+                let token =
+                    (self.settings.fence > 0 && self.settings.policy.has_line()).then_some(message.token);
                 // What is committed after the release has no token any more.
                 let token = token.filter(|_| self.settings.policy != Policy::EarlyRelease);
                 let verdict = self.resource.write(segment, message.value, message.version, token, event);
@@ -316,7 +317,11 @@ impl Machine {
             match event {
                 Told::Over { session } => {
                     let who = owner(*session);
-                    if usize::from(who) < self.clients.len() {
+                    // The end of a session by which nothing stands in line concerns nobody.
+                    let had_claims = events
+                        .iter()
+                        .any(|event| matches!(event, Told::Left { id, .. } if id.session == *session));
+                    if usize::from(who) < self.clients.len() && had_claims {
                         let because = self.client(who).because;
                         cause = self.note(Kind::Expired, who, 0, 0, because, record);
                         self.client_mut(who).outlived = self.client(who).holds_any();

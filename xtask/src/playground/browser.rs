@@ -34,7 +34,11 @@ impl Driver {
         let port = free.local_addr().when(|| "find a free port".into())?.port();
         drop(free);
         let mut command = Command::new(&program);
-        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg(format!("--port={port}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let child = command.spawn().when(|| format!("start {}", program.display()))?;
         let driver = Self { child, url: format!("http://127.0.0.1:{port}") };
         let began = Instant::now();

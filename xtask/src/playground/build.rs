@@ -13,7 +13,8 @@ use crate::trouble::{Result, While};
 
 /// Writes the page into this folder.
 pub(crate) fn build(root: &Path, folder: &Path) -> Result<()> {
-    let module = ["build", "--package", "tidelock-playground", "--lib", "--profile", "playground", "--target", WEB];
+    let module =
+        ["build", "--package", "tidelock-playground", "--lib", "--profile", "playground", "--target", WEB];
     if !cargo::call(root).args(module).interactive()? {
         return Err("the playground's module does not build; see cargo's errors above".into());
     }
