@@ -95,7 +95,7 @@ export class Lanes {
     return c;
   }
 
-  get left() { return this.width < 500 ? 40 : 64; }
+  get left() { return this.tracks[0]?.labels ? 190 : this.width < 500 ? 40 : 64; }
   x(time) { return this.left + (time - this.view[0]) / (this.view[1] - this.view[0]) * (this.width - this.left - 10); }
   time(x) { return this.view[0] + (x - this.left) / (this.width - this.left - 10) * (this.view[1] - this.view[0]); }
 
@@ -270,7 +270,7 @@ export class Lanes {
         const isChosen = lane === this.chosen;
         context.font = `${isChosen ? 700 : 400} ${Math.min(12, Math.max(9, rows.lane * 0.7))}px system-ui, sans-serif`;
         context.fillStyle = isChosen ? c.ink : c.soft;
-        context.fillText(`c${lane + 1}`, 8, rows.y(lane) + rows.lane / 2);
+        context.fillText(track.labels?.[lane] ?? `c${lane + 1}`, 8, rows.y(lane) + rows.lane / 2);
       }
       const names = [...(track.isBare ? [] : track.servers > 1 ? ["a", "b", "c"] : ["store"]), this.width < 500 ? "data" : "resource"];
       context.font = "400 11px system-ui, sans-serif";

@@ -1,6 +1,7 @@
 // The page: which run is shown, which moment of it, and what the keys and buttons do.
 import init, { Hunt, Play, changed, policies as policyTexts, told, with_action } from "./playground.js";
 import { KIND, Lanes, NONE, NOTABLE, SHADES, Track, patterns } from "./lanes.js";
+import { History } from "./history.js";
 import * as link from "./link.js";
 import * as panels from "./panels.js";
 import { setUpSearch } from "./search.js";
@@ -95,12 +96,36 @@ function openRun(run, beside = "") {
   showLesson();
 }
 
+/** Shows a history that a failed trial has saved. */
+async function openHistory(file) {
+  trouble("");
+  try {
+    const history = new History(await file.text()), { backend = "", trial = "", why: reason = "", broken } = history.saved;
+    if (!history.count()) throw "This history has no events";
+    $("explore-box").close();
+    state.lesson = state.before = state.guess = null;
+    showPlays([history]);
+    put($("rung"), `A saved history, on ${backend}`);
+    put($("lesson-title"), trial.replaceAll("_", " "));
+    put($("goal"), reason);
+    for (const id of ["faults", "scheduler", "settings"]) $(id).hidden = true;
+    seek(broken ? broken.to + 1 : history.count());
+    state.reached = lanes.end;
+    why(state.count - 1);
+    play(false);
+  } catch (error) { $("explore-box").close(); trouble(sentence(error)); }
+}
+
 /** Carries out these runs, and goes to their beginning, or to this moment. */
 function show(run, beside = "", at = 0) {
-  const plays = [new Play(run), ...(beside ? [new Play(beside)] : [])];
+  $("settings").hidden = false;
+  showPlays([new Play(run), ...(beside ? [new Play(beside)] : [])], at);
+}
+
+function showPlays(plays, at = 0) {
   for (const track of state.tracks) track.play.free();
   state.tracks = plays.map((one) => new Track(one));
-  for (const track of state.tracks) track.name = nameOf(track.play);
+  for (const track of state.tracks) { track.name = nameOf(track.play); track.labels = track.play.labels; }
   state.side = 0;
   state.chosen = Math.min(state.chosen, state.tracks[0].lanes - 1);
   state.shown = -1;
@@ -260,7 +285,7 @@ function scoreOf(score, track, where) {
   const [, sold, initial, accepted, , , wrong, , , most, database, cache] = track.play.resource();
   const work = track.play.get("work"), permits = Number(track.play.get("permits")), crowd = Number(track.play.get("crowd"));
   const [text, isBad] = work === "sale" ? [`${sold} sold of ${initial}`, sold > initial] : work === "seats" ? [`${most} sat at ${permits} counters`, most > permits]
-    : work === "cache" ? [`database ${database === cache ? "=" : "≠"} cache`, database !== cache] : [`${accepted} written`, wrong > 0];
+    : work === "cache" ? [`database ${database === cache ? "=" : "≠"} cache`, database !== cache] : [work === "history" ? "" : `${accepted} written`, wrong > 0];
   const more = [where, crowd > 1 ? `each lane stands for ${crowd.toLocaleString("en")} buyers` : "", wrong ? `${wrong} lost update${wrong > 1 ? "s" : ""}` : ""].filter(Boolean).join(" · ");
   const key = `${text}|${more}`;
   if (score.dataset.key !== key) {
@@ -550,9 +575,9 @@ function setUpChoices() {
 }
 
 function showChoices() {
-  const track = main(), names = Array.from({ length: track.lanes }, (_, who) => `c${who + 1}`);
+  const track = main(), names = track.labels ?? Array.from({ length: track.lanes }, (_, who) => `c${who + 1}`);
   for (const list of [$("who"), $("victim")]) {
-    if (list.options.length !== names.length) list.replaceChildren(...names.map((name, who) => new Option(name, who)));
+    if (list.options.length !== names.length || list.options[0].text !== names[0]) list.replaceChildren(...names.map((name, who) => new Option(name, who)));
     list.value = String(state.chosen);
   }
   for (const box of $("knobs").children) box.lastChild.value = track.play.get(box.dataset.key);
@@ -591,6 +616,9 @@ function wire() {
   on("last", toEnd);
   on("time", () => { play(false); seekTime(Number($("time").value) / 1000 * lanes.end); }, "input");
   on("next", nextLesson);
+  on("history", ({ target }) => target.files[0] && openHistory(target.files[0]), "change");
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => { event.preventDefault(); if (event.dataTransfer.files[0]) openHistory(event.dataTransfer.files[0]); });
   on("schedule", beScheduler);
   on("take-back", takeBack);
   on("start-over", () => reschedule(changed(main().play.link(), "steps", "b0")));

@@ -29,9 +29,9 @@ export function showLine(play, now) {
   for (let at = 0; at < line.length; at += 6) names.add(line[at + 3]);
   for (let at = 0; at < line.length && items.length < 9; at += 6) {
     const [who, weight, token, name, until] = line.slice(at, at + 6);
-    const left = until > now ? `${((until - now) / 1000).toFixed(1)} s` : "over";
+    const left = !until ? "" : until > now ? `${((until - now) / 1000).toFixed(1)} s` : "over";
     const what = token ? `holds, token ${token}` : isSale === "pages" && weight > 1 ? "waits to write" : "waits";
-    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, `c${who + 1}`, names.size > 1 ? `${what} · ${name + 1}` : what, left] });
+    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, play.labels?.[who] ?? `c${who + 1}`, names.size > 1 ? `${what} · ${name + 1}` : what, left] });
   }
   const rest = line.length / 6 - items.length;
   if (rest > 0) items.push({ className: "more", text: `and ${rest} more` });
@@ -57,7 +57,7 @@ export function showResource(play, track, count) {
   if (work === "sale") put(big, `stock ${stock} · sold ${sold} of ${initial}`);
   else if (work === "seats") put(big, `${seated} sit · most ever ${most} of ${play.get("permits")}`);
   else if (work === "cache") put(big, `database ${database} · cache ${cache}`);
-  else put(big, `version ${accepted}`);
+  else put(big, work === "history" ? `${accepted} writes` : `version ${accepted}`);
   big.classList.toggle("bad", isBad);
   const items = [];
   for (let event = count - 1; event >= 0 && items.length < 13 && event > count - 3000; event--) {
@@ -148,7 +148,7 @@ export function showTable(clients, play) {
   for (let at = 0, who = 0; at < clients.length; at += 6, who++) {
     const [shade, line, token, rounds, , since] = clients.slice(at, at + 6);
     const code = (listing[who] ??= play.listing(who).split("\n"))[line]?.trim() ?? "";
-    rows.push([`c${who + 1}`, SHADES[shade], shade < 8 ? code : "", token ? String(token) : "", String(rounds), since === NEVER ? "" : `${since} ms`]);
+    rows.push([play.labels?.[who] ?? `c${who + 1}`, SHADES[shade], shade < 8 ? code : "", token ? String(token) : "", String(rounds), since === NEVER ? "" : `${since} ms`]);
   }
   const key = JSON.stringify(rows);
   if (body.dataset.key === key) return;

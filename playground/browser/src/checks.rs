@@ -22,6 +22,9 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("a visitor who chooses the order oversells in four steps, and with a lock cannot", |page| {
         Box::pin(scheduler(page))
     }),
+    ("a history that a failed trial has saved opens, and says what was broken", |page| {
+        Box::pin(history(page))
+    }),
     ("clicking an event answers why", |page| Box::pin(why(page))),
     ("nothing is loaded from elsewhere, and the policy forbids it", |page| Box::pin(policy(page))),
     ("all files together are small", |page| Box::pin(sizes(page))),
@@ -239,6 +242,44 @@ async fn scheduler(page: &Page) -> Result<()> {
     ensure(score.starts_with("1 sold of 1"), || format!("with a lock: {score}"))
 }
 
+/// Two clients that hold at once, as the suite saves it.
+const SAVED: &str = r#"{"format":"tidelock history 1","backend":"memory","trial":"two_never_hold","seed":1,"ttl":1000000000,
+    "why":"two held at once","broken":{"promise":"exclusion","sentence":"c1 and c2 both hold","name":"stock","claims":[1,2],"from":0,"to":3},
+    "events":[{"at":1000000,"who":"c1","name":"stock","claim":1,"what":"asked","kind":"mutex","weight":1,"capacity":1},
+    {"at":3000000,"who":"c1","name":"stock","claim":1,"what":"granted","token":32},
+    {"at":5000000,"who":"c2","name":"stock","claim":2,"what":"asked","kind":"mutex","weight":1,"capacity":1},
+    {"at":9000000,"who":"c2","name":"stock","claim":2,"what":"granted","token":64},
+    {"at":15000000,"who":"c1","name":"stock","claim":1,"what":"let go"}]}"#;
+
+async fn history(page: &Page) -> Result<()> {
+    page.load("#lesson=race&at=0").await?;
+    let open = |text: &str| {
+        let text = serde_json::to_string(text).unwrap_or_default();
+        format!(
+            "const files = new DataTransfer(); files.items.add(new File([{text}], 'history.json')); \
+             const field = document.getElementById('history'); field.files = files.files; field.dispatchEvent(new Event('change'));"
+        )
+    };
+    page.ask(&open(SAVED)).await?;
+    page.until(
+        "it is shown",
+        "return document.getElementById('lesson-title').textContent === 'two never hold'",
+    )
+    .await?;
+    page.settle().await?;
+    same("why", &page.text("why-text").await?, &"exclusion: c1 and c2 both hold".to_owned())?;
+    let line = page.text("line").await?;
+    ensure(line.contains("token 1") && line.contains("token 2"), || format!("the line: {line}"))?;
+    page.press(LEFT).await?;
+    page.press(RIGHT).await?;
+    page.ask(&open("{}")).await?;
+    page.until(
+        "it is refused",
+        "return document.getElementById('trouble').textContent.includes('not a history')",
+    )
+    .await
+}
+
 async fn why(page: &Page) -> Result<()> {
     page.load("#lesson=race&at=99999").await?;
     page.settle().await?;
@@ -290,7 +331,7 @@ async fn sizes(page: &Page) -> Result<()> {
 /// The sizes of the module and of all files, compressed by gzip.
 pub(crate) async fn measured(page: &Page) -> Result<(f64, f64)> {
     page.load("#lesson=race&at=0").await?;
-    let script = "const names = ['', 'style.css', 'icon.svg', 'lessons.txt', 'main.js', 'lanes.js', 'panels.js', 'link.js', 'search.js', 'explore.js', 'playground.js', 'playground_bg.wasm']; \
+    let script = "const names = ['', 'style.css', 'icon.svg', 'lessons.txt', 'main.js', 'lanes.js', 'panels.js', 'link.js', 'search.js', 'history.js', 'explore.js', 'playground.js', 'playground_bg.wasm']; \
         (async () => { const sizes = []; for (const name of names) { const body = (await fetch(name)).body.pipeThrough(new CompressionStream('gzip')); \
         sizes.push((await new Response(body).arrayBuffer()).byteLength); } done([sizes.at(-1), sizes.reduce((sum, one) => sum + one)]); })()";
     let sizes = page.ask_later(script).await?;
