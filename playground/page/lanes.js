@@ -232,6 +232,9 @@ export class Lanes {
     context.fillRect(0, 0, this.canvas.width, this.canvas.height);
     const x = Math.max(this.left, Math.min(this.width, this.x(now)));
     const edge = Math.max(x, Math.min(this.width, this.x(reached)));
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.drawRails(context, c);
+    context.setTransform(1, 0, 0, 1, 0, 0);
     this.copy(context, 0, x, 1);
     if (edge > x) this.copy(context, x, edge, 0.28);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -252,6 +255,15 @@ export class Lanes {
     context.globalAlpha = alpha;
     context.drawImage(this.layer, left, 0, width, this.layer.height, left, 0, width, this.layer.height);
     context.globalAlpha = 1;
+  }
+
+  /** The rows of the servers and of the resource. */
+  drawRails(context, c) {
+    context.fillStyle = c.rule;
+    this.tracks.forEach((track, index) => {
+      const rows = this.rows(index);
+      for (let row = 0; row < rows.low; row++) context.fillRect(this.left, rows.y(track.lanes + row) + rows.foot / 2 - 0.5, this.width - this.left, 1);
+    });
   }
 
   /** Names of the lanes, and the axis. */
@@ -278,8 +290,6 @@ export class Lanes {
         const y = rows.y(track.lanes + row) + rows.foot / 2;
         context.fillStyle = c.soft;
         context.fillText(name, 8, y);
-        context.fillStyle = c.rule;
-        context.fillRect(this.left, y - 0.5, this.width - this.left, 1);
       });
     });
     const y = this.height - AXIS, [from, to] = this.view;

@@ -72,7 +72,13 @@ function openAddress(hash) {
     trouble(`${sentence(error)}. Shown instead: the lesson "${nearest.title}".`);
   }
   if (stepsOf(main().play) && wanted.at === undefined && state.lesson?.steps) { seekTime(lanes.end); play(false); }
-  else if (wanted.at !== undefined) { seek(wanted.at); if (state.count) why(state.count - 1); play(false); } else play(!still.matches || wanted.run === undefined);
+  else if (wanted.at !== undefined) { seek(wanted.at); if (state.count) why(state.count - 1); play(false); } else begin();
+}
+
+/** A run begins by itself; for those who want no motion, its end is shown. */
+function begin() {
+  if (still.matches) toEnd();
+  else play(true);
 }
 
 function sentence(error) {
@@ -85,7 +91,6 @@ function openLesson(lesson) {
   state.guess = null;
   state.before = null;
   show(lesson.run, lesson.beside);
-  play(true);
 }
 
 function openRun(run, beside = "") {
@@ -315,7 +320,7 @@ function why(event) {
   lanes.marked = { track: state.side, events: chain };
   put($("why-text"), track.play.sentence(event));
   $("why").classList.toggle("bad", [KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(track.kind(event)));
-  const causes = chain.filter((one) => one !== event && track.kind(one) !== KIND.Reply).slice(0, 5);
+  const causes = chain.filter((one) => one !== event && ![KIND.Reply, KIND.Call].includes(track.kind(one))).slice(0, 5);
   $("why-chain").replaceChildren(...causes.map((one) => {
     const item = document.createElement("li"), button = document.createElement("button");
     button.type = "button";
@@ -653,7 +658,6 @@ function wire() {
     lanes.zoom(event.deltaY > 0 ? 1.25 : 0.8, lanes.time(event.offsetX));
   }, "wheel");
   addEventListener("keydown", key);
-  addEventListener("hashchange", () => openAddress(location.hash));
   addEventListener("popstate", () => openAddress(location.hash));
   window.playground = { state, meter, lanes, seek, seekTime, play, step, get track() { return main(); } };
 }

@@ -57,7 +57,7 @@ export function showResource(play, track, count) {
   if (work === "sale") put(big, `stock ${stock} · sold ${sold} of ${initial}`);
   else if (work === "seats") put(big, `${seated} sit · most ever ${most} of ${play.get("permits")}`);
   else if (work === "cache") put(big, `database ${database} · cache ${cache}`);
-  else put(big, work === "history" ? `${accepted} writes` : `version ${accepted}`);
+  else put(big, work === "history" ? `${accepted} write${accepted === 1 ? "" : "s"}` : `version ${accepted}`);
   big.classList.toggle("bad", isBad);
   const items = [];
   for (let event = count - 1; event >= 0 && items.length < 13 && event > count - 3000; event--) {
@@ -69,7 +69,7 @@ export function showResource(play, track, count) {
       : isWrong ? { text: "!", className: "wrong", label: `${who}: accepted, but wrong` } : { text: "✓", label: `${who}: accepted` });
   }
   fill($("writes"), items);
-  const more = [`${accepted} writes accepted`, `${refused} refused by the fence`];
+  const more = [`${accepted} write${accepted === 1 ? "" : "s"} accepted`, `${refused} refused by the fence`];
   if (conflicts) more.push(`${conflicts} refused by their version`);
   if (wrong) more.push(`${wrong} lost update${wrong > 1 ? "s" : ""}`);
   if (fence) more.push(`newest token ${fence}`);
@@ -112,7 +112,7 @@ export function showCounters(tracks) {
     for (const side of [0, 1]) {
       const cell = body.rows[at].cells[side + 1];
       cell.hidden = !rows[side];
-      put(cell, rows[side] ? `${rows[side][index]}${unit}` : "");
+      put(cell, !rows[side] ? "" : index === 8 && !rows[side][7] ? "–" : `${rows[side][index]}${unit}`);
       cell.classList.toggle("bad", Boolean(isBad && rows[side]?.[index]));
     }
   });

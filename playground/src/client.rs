@@ -132,3 +132,9 @@ impl Client {
         (place, self.holds, self.claims, self.session, self.read, self.is_owner, self.votes, self.is_at_work)
     }
 }
+
+/// What a client is called.
+#[must_use]
+pub(crate) fn name(who: u16) -> String {
+    format!("c{}", who + 1)
+}

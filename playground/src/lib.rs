@@ -6,6 +6,7 @@
 
 mod client;
 mod draw;
+mod ids;
 mod lessons;
 mod machine;
 mod policy;

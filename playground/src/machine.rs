@@ -205,7 +205,7 @@ impl Machine {
     pub fn has_lease(&self, who: u16) -> bool {
         let me = self.owner(who);
         self.servers.iter().any(|server| {
-            let is_session = |id: tidelock_model::SessionId| server_side::owner(id) == who;
+            let is_session = |id: tidelock_model::SessionId| crate::ids::owner(id) == who;
             let owns_key = server.key.owner == Some(me) && server.key.until.is_some();
             owns_key || server.world.sessions().any(|(id, _)| is_session(id))
         })

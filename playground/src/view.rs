@@ -1,11 +1,11 @@
 //! What the store keeps at a moment, in that store's own words: the keys of Redis, the nodes of ZooKeeper, the rows of
 //! a table. The names are those that the backends use; how each of them packs its values is in its own pages.
 
+use crate::client::name as client;
 use crate::machine::Machine;
 use crate::policy::Policy;
 use crate::server::Server;
 use crate::settings::{Flavour, Settings, joined};
-use crate::why::client;
 
 /// One line of text for each thing that is kept.
 pub(crate) fn lines(settings: &Settings, machine: &Machine) -> Vec<String> {

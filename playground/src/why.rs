@@ -1,5 +1,6 @@
 //! What an event is, in a sentence, and which events led to it.
 
+use crate::client::name as client;
 use crate::machine::Machine;
 use crate::program::Op;
 use crate::record::{Event, Kind, NONE};
@@ -167,12 +168,6 @@ fn act(event: &Event) -> String {
         }
         Act::Jump => format!("The clock of server {} jumps ahead by {by} ms.", event.who + 1),
     }
-}
-
-/// What a client is called.
-#[must_use]
-pub(crate) fn client(who: u16) -> String {
-    format!("c{}", who + 1)
 }
 
 /// What a request says.

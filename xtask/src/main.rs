@@ -44,7 +44,7 @@ Commands:
   servers      start, stop or show the servers for tests of the backends
   conformance  run the conformance suite on a backend
   storm        run random load and faults on a backend, for minutes or for a night
-  bench        measure a backend against its store's bare commands
+  bench        measure a backend against its store's bare commands, or the playground: --playground
   playground   build the playground and serve it, or write its files into a folder
 
 Help for a command: cargo xtask <COMMAND> --help";

@@ -45,6 +45,11 @@ impl Page {
         self.until("the page has begun", "return Boolean(window.playground?.state.tracks.length)").await
     }
 
+    /// Loads the page from the folder that has no module.
+    pub(crate) async fn load_broken(&self) -> Result<()> {
+        Ok(self.driver.goto(format!("{}broken/index.html", self.url)).await?)
+    }
+
     pub(crate) async fn size(&self, width: u32, height: u32) -> Result<()> {
         Ok(self.driver.set_window_rect(0, 0, width, height).await?)
     }

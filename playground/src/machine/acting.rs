@@ -2,9 +2,9 @@
 
 use tidelock_model::Op as Step;
 
-use super::server_side::owner;
 use super::{FIRST, Item, Machine};
 use crate::client::Doing;
+use crate::ids::owner;
 use crate::record::{Kind, Record};
 use crate::settings::Act;
 

@@ -1,10 +1,11 @@
 //! What happens at the servers and at the resource: each request is carried out the moment that it arrives.
 
-use tidelock_model::{ClaimId, Event as Told, Kind as LockKind, Leave, Op as Step, SessionId, Weight};
+use tidelock_model::{ClaimId, Event as Told, Kind as LockKind, Leave, Op as Step, Weight};
 
 use super::client_side::{NOTHING_TO_COMMIT, SESSION_OVER};
 use super::{Item, Machine, Message};
 use crate::client::Doing;
+use crate::ids::{id, owner, session};
 use crate::policy::Policy;
 use crate::program::Op;
 use crate::record::{Kind, NONE, Record};
@@ -409,19 +410,4 @@ impl Machine {
             }
         }
     }
-}
-
-/// A client's session: the model's number for it.
-fn session(who: u16, number: u32) -> SessionId {
-    SessionId::from_bits(u64::from(number) << 16 | u64::from(who))
-}
-
-/// Whose session this is.
-pub(super) const fn owner(session: SessionId) -> u16 {
-    (session.get() & 0xffff) as u16
-}
-
-/// A claim: its number tells the slot, too.
-fn id(who: u16, session_number: u32, claim: u32, slot: u8) -> ClaimId {
-    ClaimId { session: session(who, session_number), number: u64::from(claim) << 1 | u64::from(slot) }
 }

@@ -84,9 +84,23 @@ fn with_page<T>(root: &Path, run: impl FnOnce(&Path, &str, &str) -> Result<T>) -
     let program = programs.first().ok_or("cargo built no playground-browser")?;
     let folder = Scratch::new("page")?;
     build(root, folder.path())?;
+    without_module(folder.path())?;
     let served = Served::on(0, BELOW, folder.path())?;
     let driver = Driver::start()?;
     run(&program.executable, &driver.url, served.url())
+}
+
+/// The same page below it without its module: what a visitor sees then is checked, too.
+fn without_module(folder: &Path) -> Result<()> {
+    let broken = folder.join("broken");
+    std::fs::create_dir_all(&broken).when(|| format!("make the folder {}", broken.display()))?;
+    for file in place::files_below(folder) {
+        let name = file.file_name().unwrap_or_default();
+        if file.extension().is_some_and(|extension| extension != "wasm") && file.parent() == Some(folder) {
+            std::fs::copy(&file, broken.join(name)).when(|| format!("copy {}", file.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Where the pictures of the lessons are written.
