@@ -70,7 +70,7 @@ pub(crate) fn check(root: &Path, pictures: &Path) -> Result<Outcome> {
     std::fs::write(&file, outcomes).when(|| format!("write {}", file.display()))?;
     with_page(root, |program, driver, page| {
         let call = Call::new(program).args(["check", driver, page]).arg(&file).arg(pictures);
-        call.limit(Duration::from_secs(600)).show(Show::Everything).run()
+        call.limit(Duration::from_secs(1200)).show(Show::Everything).run()
     })
 }
 
