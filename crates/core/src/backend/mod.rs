@@ -83,6 +83,7 @@ pub use crate::boot_clock::boot_clock;
 pub use crate::clock::Clock;
 pub use crate::escape::{escape, unescape};
 pub use crate::factory::{attach, connect};
+pub use crate::keeper::keepers_caught_up;
 pub use crate::moment::Moment;
 pub use crate::own_line::{Aim, Armed, OwnLine};
 pub use crate::server_kind::server_kind;

@@ -30,6 +30,7 @@ use tokio::task::JoinSet;
 pub(crate) use leaving::Leaving;
 pub(crate) use request::Request;
 pub(crate) use runtime::handle;
+pub use runtime::keepers_caught_up;
 pub(crate) use timing::{renewal_deadline, ttl_of};
 
 use self::renewing::{Again, Renewing};
