@@ -150,6 +150,18 @@ fn a_user_hears_of_a_leave_that_the_keeper_takes_up() {
     });
 }
 
+#[test]
+fn signals_that_were_missed_while_a_claim_is_granted_end_nothing() {
+    explore("signals_that_were_missed_while_a_claim_is_granted_end_nothing", || {
+        let (registry, entry) = waiting();
+        let keeper = registry.clone();
+        let doubting = thread::spawn(move || keeper.doubt_all()); // a panic would end the keeper
+        registry.held(entry.claim.id, grant());
+        doubting.join().unwrap();
+        assert_eq!(entry.stage(), Some(Stage::Held));
+    });
+}
+
 fn explore(scenario: &str, work: impl Fn() + Sync + Send + 'static) {
     let iterations = Arc::new(AtomicUsize::new(0));
     let counted = iterations.clone();
