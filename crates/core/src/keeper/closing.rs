@@ -30,7 +30,10 @@ impl Keeper {
         for entry in &leaving {
             self.leaves(entry);
         }
-        let _ = leaves_by.of(&clock, self.all_leave(&mut leaving, &mut requests)).await;
+        let have_left = leaves_by.of(&clock, self.all_leave(&mut leaving, &mut requests)).await;
+        if have_left.is_none() {
+            self.registry.ends_before_all_have_left();
+        }
         let session = self.session.clone();
         let ended = by.of(&clock, session.close()).await;
         for entry in leaving {
