@@ -156,6 +156,14 @@ impl Registry {
         }
     }
 
+    /// The store has told that this claim, which is gone, stands there.
+    fn stands_there(&self, entry: &Entry) {
+        entry.granted_late();
+        if !self.knows(entry.claim.id) {
+            self.has_left(entry); // its leave was confirmed in between
+        }
+    }
+
     fn tell_of_removals(&self) {
         if self.closing.load(Ordering::Acquire) {
             self.removed.notify_waiters();
@@ -238,7 +246,7 @@ impl Registry {
     fn is_held(&self, id: ClaimId, grant: Grant) -> bool {
         let Some(entry) = self.table.lock().entries.get(&id.number).cloned() else { return false };
         if self.hold(&entry, grant).is_some() {
-            entry.granted_late();
+            self.stands_there(&entry);
         }
         // In this order: a concurrent `wait` enters the claim among the waiters unless it sees that it is held.
         self.table.lock().stop_waiting(id.number);
