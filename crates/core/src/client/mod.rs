@@ -138,13 +138,20 @@ impl Client {
     /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
     /// All acquires share the retries and the pauses between them.
     pub(crate) async fn live_session_after_outage(&self, by: Moment) -> Result<Arc<LiveSession>> {
-        if self.0.is_draining.load(Ordering::Acquire) {
+        if self.is_draining() {
             return Err(self.takes_no_locks());
         }
-        match self.current(Again::No)? {
-            Current::Open(live) => Ok(live),
-            Current::Opening(task) => Box::pin(self.opened_after_outage(task, by)).await,
-        }
+        let task = match self.current(Again::No)? {
+            Current::Open(live) => return Ok(live),
+            Current::Opening(task) => task,
+        };
+        let opened = Box::pin(self.opened_after_outage(task, by)).await;
+        // Asked again: a drain that saw it being opened waits for nobody in it.
+        if self.is_draining() { Err(self.takes_no_locks()) } else { opened }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.0.is_draining.load(Ordering::Acquire)
     }
 
     async fn opened_after_outage(
@@ -297,7 +304,7 @@ impl Client {
     pub(crate) fn sibling(&self, ttl: Duration) -> Result<Self> {
         match &*self.0.slot() {
             Slot::Closing(_) => Err(closed()),
-            _ if self.0.is_draining.load(Ordering::Acquire) => Err(draining()),
+            _ if self.is_draining() => Err(draining()),
             _ => Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl)),
         }
     }

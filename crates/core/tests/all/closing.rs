@@ -1,13 +1,18 @@
 //! The end of a client: `close` and `drain`.
 
+use std::cell::Cell;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tidelock_core::backend::{Layered, attach};
+use async_trait::async_trait;
+use tidelock_core::SessionId;
+use tidelock_core::backend::{Backend, Layered, Session, Signals, attach};
 use tidelock_core::prelude::*;
 use tidelock_memory::{Clock, Store};
 
+use crate::condition::until;
 use crate::keeps_only_claims::KeepsOnlyClaims;
 
 type Done = tidelock_core::Result<()>;
@@ -241,5 +246,86 @@ async fn a_drain_of_a_client_that_holds_nothing_closes_it() -> Done {
     let (_, _, used) = on_a_standing_clock()?;
     used.mutex("m")?.lock().await?.release().await?.confirmed()?;
     assert!(used.drain_within(Duration::ZERO).await?);
+    Ok(())
+}
+
+thread_local! {
+    /// Whether a drain runs on this thread.
+    static IS_DRAINING: Cell<bool> = const { Cell::new(false) };
+}
+
+type Outcome = tidelock_core::Result<Option<Guard>>;
+
+/// A store whose session opens while a drain is between two of its steps: when it asks for the clock.
+#[derive(Debug)]
+struct OpensDuringADrain {
+    store: Store,
+    opens: AtomicBool,
+    is_opening: AtomicBool,
+    acquired: Arc<Mutex<Option<Outcome>>>,
+}
+
+#[async_trait]
+impl Backend for OpensDuringADrain {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
+        if IS_DRAINING.get() {
+            self.opens.store(true, Ordering::SeqCst);
+            let enough = Instant::now() + Duration::from_secs(5);
+            while self.acquired.lock().expect("no panic").is_none() && Instant::now() < enough {
+                std::thread::yield_now();
+            }
+        }
+        self.store.clock()
+    }
+
+    fn store(&self) -> &str {
+        self.store.store()
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
+        self.is_opening.store(true, Ordering::SeqCst);
+        while !self.opens.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+        self.store.open(id, options, signals).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_cuts_nobody_off_whose_session_opens_at_that_moment() -> Done {
+    let backend = Arc::new(OpensDuringADrain {
+        store: Store::new(),
+        opens: AtomicBool::new(false),
+        is_opening: AtomicBool::new(false),
+        acquired: Arc::default(),
+    });
+    let locks = attach(backend.clone(), Options::new())?;
+    let (mutex, acquired) = (locks.mutex("m")?, backend.acquired.clone());
+    tokio::spawn(async move {
+        let outcome = mutex.lock().await.map(Some);
+        *acquired.lock().expect("no panic") = Some(outcome);
+    });
+    until("it waits for its session", async || backend.is_opening.load(Ordering::SeqCst)).await;
+    let here = tokio::runtime::Handle::current();
+    let drained = std::thread::spawn(move || {
+        IS_DRAINING.set(true);
+        let mut drain = Box::pin(locks.drain());
+        here.block_on(std::future::poll_fn(|cx| {
+            let polled = drain.as_mut().poll(cx);
+            IS_DRAINING.set(false); // only its first poll is held up
+            polled
+        }))
+    });
+    drained.join().expect("no panic")?;
+    let outcome = backend.acquired.lock().expect("no panic").take().expect("it was told");
+    match outcome {
+        Ok(guard) => assert_eq!(guard.map(|guard| guard.state()), Some(State::Held), "it was cut off"),
+        Err(told) => assert_eq!(told.kind(), ErrorKind::Closed),
+    }
     Ok(())
 }
