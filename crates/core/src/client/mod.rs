@@ -76,6 +76,20 @@ enum BegunBy {
     Another,
 }
 
+impl BegunBy {
+    /// What is said to a caller whose time is over before the end has come.
+    fn still_closes(self) -> &'static str {
+        match self {
+            Self::Asker => {
+                "there was no time to hear whether all was given back; what was not is free when its lease ends"
+            }
+            Self::Another => {
+                "another close with a longer deadline is still under way; the locks are not free yet"
+            }
+        }
+    }
+}
+
 /// Whether this caller has heard of the failed opening, and asks for the next one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
@@ -229,9 +243,7 @@ impl Client {
         loop {
             let (end, begun_by) = self.begin_closing(asked_by)?;
             let Some(ended) = by.of(&clock, end.result()).await else {
-                let still =
-                    "another close with a longer deadline is still under way; the locks are not free yet";
-                return Err(Error::new(ErrorKind::Timeout, still));
+                return Err(Error::new(ErrorKind::Timeout, begun_by.still_closes()));
             };
             if ended.is_ok() || begun_by == BegunBy::Asker || asked_by.is_over(&clock) {
                 return ended;

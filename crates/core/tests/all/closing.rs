@@ -249,6 +249,16 @@ async fn a_drain_of_a_client_that_holds_nothing_closes_it() -> Done {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_close_that_has_no_time_blames_no_other_close() -> Done {
+    let (_, _, locks) = on_a_standing_clock()?;
+    let _held = locks.mutex("m")?.lock().await?;
+    let error = ends_within(Duration::ZERO, locks.close_within(Duration::ZERO)).await.expect_err("no time");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(!error.to_string().contains("another close"), "{error}");
+    ends_within(Options::new().command_deadline, locks.close()).await
+}
+
 thread_local! {
     /// Whether a drain runs on this thread.
     static IS_DRAINING: Cell<bool> = const { Cell::new(false) };
