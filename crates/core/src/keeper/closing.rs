@@ -7,10 +7,18 @@ use tokio::sync::oneshot;
 
 use super::close_result::close_result;
 use super::{Done, Keeper, Renewed, Request, ttl_of};
-use crate::Result;
-use crate::backend::Moment;
+use crate::backend::{Moment, Session};
 use crate::limit::Limit;
 use crate::registry::{Entry, Loss};
+use crate::{ErrorKind, Result};
+
+/// Ends a session. One that is over already is as good as ended.
+pub(crate) async fn end(session: &dyn Session) -> Result<()> {
+    match session.close().await {
+        Err(error) if error.kind() == ErrorKind::Lost => Ok(()),
+        ended => ended,
+    }
+}
 
 impl Keeper {
     /// Gives everything back, waits for the store to confirm it, and ends the session.
@@ -35,7 +43,7 @@ impl Keeper {
             self.registry.ends_before_all_have_left();
         }
         let session = self.session.clone();
-        let ended = by.of(&clock, session.close()).await;
+        let ended = by.of(&clock, end(&*session)).await;
         for entry in leaving {
             self.leaving.insert(entry.claim.id, entry);
         }

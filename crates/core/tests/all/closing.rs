@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tidelock_core::SessionId;
-use tidelock_core::backend::{Backend, Layered, Session, Signals, attach};
+use tidelock_core::backend::{Backend, Layer, Layered, Session, Signals, attach};
 use tidelock_core::prelude::*;
+use tidelock_core::{Error, SessionId};
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
@@ -336,6 +336,35 @@ async fn a_drain_cuts_nobody_off_whose_session_opens_at_that_moment() -> Done {
     match outcome {
         Ok(guard) => assert_eq!(guard.map(|guard| guard.state()), Some(State::Held), "it was cut off"),
         Err(told) => assert_eq!(told.kind(), ErrorKind::Closed),
+    }
+    Ok(())
+}
+
+/// A store that answers a close as it answers every request in a session that is over.
+#[derive(Debug)]
+struct SaysThatItIsOver;
+
+#[async_trait]
+impl Layer for SaysThatItIsOver {
+    async fn close(&self, to: &Arc<dyn Session>) -> Done {
+        to.close().await?;
+        Err(Error::session_over())
+    }
+}
+
+#[tokio::test]
+async fn a_close_of_a_session_that_is_over_succeeds() -> Done {
+    let store = Store::new();
+    for has_failed_before in [false, true] {
+        let layered = Layered::new(Arc::new(store.clone()), Arc::new(SaysThatItIsOver));
+        let locks = attach(Arc::new(layered), Options::new())?;
+        let _held = locks.mutex("m")?.lock().await?;
+        if has_failed_before {
+            store.faults().refuse_all();
+            assert!(locks.close_within(Duration::from_millis(50)).await.is_err(), "the store is away");
+            store.faults().heal();
+        }
+        locks.close().await?;
     }
     Ok(())
 }
