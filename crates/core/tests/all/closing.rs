@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Layer, Layered, Session, Signals, attach};
+use tidelock_core::backend::{
+    Backend, Layer, Layered, Leave, Left, Reply, Session, Signals, Sleep, attach, boot_clock,
+};
 use tidelock_core::prelude::*;
-use tidelock_core::{Error, SessionId};
+use tidelock_core::{ClaimId, Error, Name, SessionId};
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
@@ -367,4 +369,39 @@ async fn a_close_of_a_session_that_is_over_succeeds() -> Done {
         locks.close().await?;
     }
     Ok(())
+}
+
+/// A store that confirms leaves late, and never the end of a session.
+#[derive(Debug)]
+struct ConfirmsOnlyLeaves;
+
+#[async_trait]
+impl Layer for ConfirmsOnlyLeaves {
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let leaving = to.leave(name, id, how);
+        Box::pin(async {
+            let clock = boot_clock();
+            Sleep::until(&clock, clock.now() + Duration::from_millis(300)).await;
+            leaving.await
+        })
+    }
+
+    async fn close(&self, _: &Arc<dyn Session>) -> Done {
+        std::future::pending().await
+    }
+}
+
+/// They are confirmed while it waits for the end of the session.
+#[tokio::test]
+async fn a_close_names_no_lock_whose_leave_was_confirmed() -> Done {
+    let layered = Layered::new(Arc::new(Store::new()), Arc::new(ConfirmsOnlyLeaves));
+    let locks = attach(Arc::new(layered), Options::new())?;
+    let _held = locks.mutex("held")?.lock().await?;
+    let mut releasing = Box::pin(locks.mutex("released")?.lock().await?.release());
+    assert!(tokio::time::timeout(Duration::ZERO, releasing.as_mut()).await.is_err());
+    let error = locks.close_within(Duration::from_millis(500)).await.expect_err("its end is not confirmed");
+    let told =
+        "cannot close: the store did not confirm the end of the session in time; it ends with its lease";
+    assert_eq!(error.to_string(), told);
+    releasing.await?.confirmed()
 }
