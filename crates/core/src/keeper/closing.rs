@@ -6,20 +6,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
-use super::close_result::close_result;
+use super::close_result::{close_result, end};
 use super::{Done, Keeper, Renewed, Request, ttl_of};
-use crate::backend::{Moment, Session};
+use crate::Result;
+use crate::backend::Moment;
 use crate::limit::Limit;
 use crate::registry::{Entry, Loss};
-use crate::{ErrorKind, Result};
-
-/// Ends a session. One that is over already is as good as ended.
-pub(crate) async fn end(session: &dyn Session) -> Result<()> {
-    match session.close().await {
-        Err(error) if error.kind() == ErrorKind::Lost => Ok(()),
-        ended => ended,
-    }
-}
 
 impl Keeper {
     /// Gives everything back, waits for the store to confirm it, and ends the session.
