@@ -71,6 +71,21 @@ fn a_loss_reaches_a_caller_that_waits_for_its_joins_answer() {
 }
 
 #[test]
+fn a_grant_that_comes_as_its_leave_is_confirmed_is_given_back() {
+    explore("a_grant_that_comes_as_its_leave_is_confirmed_is_given_back", || {
+        let (registry, entry) = waiting();
+        let id = entry.claim.id;
+        entry.lose(Loss::Left);
+        let (pusher, granting) = (registry.clone(), id);
+        let pushing = thread::spawn(move || pusher.held(granting, grant())); // another server's
+        registry.remove(id.number);
+        pushing.join().unwrap();
+        let found: Vec<_> = registry.strays.take().into_iter().map(|(_, id)| id).collect();
+        assert_eq!(found, [id], "one more leave is sent");
+    });
+}
+
+#[test]
 fn one_of_release_and_loss_gives_the_claim_back() {
     explore("one_of_release_and_loss_gives_the_claim_back", || {
         let (registry, entry) = waiting();

@@ -236,6 +236,9 @@ impl Registry {
         let Some(entry) = self.table.lock().entries.get(&id.number).cloned() else { return false };
         if self.hold(&entry, grant).is_some() {
             entry.granted_late();
+            if !self.knows(id) {
+                self.has_left(&entry); // it was removed meanwhile, and nobody else looks at it any more
+            }
         }
         // In this order: a concurrent `wait` enters the claim among the waiters unless it sees that it is held.
         self.table.lock().stop_waiting(id.number);
