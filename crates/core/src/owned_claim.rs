@@ -267,6 +267,7 @@ impl OwnedClaim {
             Some(left) => left,
             // Boxed, so that a release that is answered at once does not pay for it.
             None => {
+                self.entry.leaves_slowly();
                 let answer =
                     Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await;
                 if self.live.clock.now() >= kept_until && is_not_there(&answer) {

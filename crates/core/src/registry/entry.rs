@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     lost_joining: AtomicBool,
     /// The store has told of a grant after it was gone.
     granted_late: sync::AtomicBool,
+    /// Its leave was not answered at once.
+    left_slowly: AtomicBool,
     /// The server that answers from now on may not know of its grant.
     doubted: AtomicBool,
     /// It was made lighter, and the server that answers from now on may not know that.
@@ -99,6 +101,7 @@ impl Entry {
             answered: AtomicU32::new(0),
             lost_joining: AtomicBool::new(false),
             granted_late: sync::AtomicBool::new(false),
+            left_slowly: AtomicBool::new(false),
             doubted: AtomicBool::new(false),
             lightened: AtomicBool::new(false),
             perhaps_heavy: AtomicBool::new(false),
@@ -148,6 +151,17 @@ impl Entry {
                 Some(Stage::Held) => self.answered.load(Ordering::Relaxed) == 0,
                 Some(Stage::Waiting) | None => false,
             }
+    }
+
+    /// Its leave is on its way to a store that takes time for it.
+    pub(crate) fn leaves_slowly(&self) {
+        self.left_slowly.store(true, Ordering::Release);
+    }
+
+    /// Whether another server may take over from the one that has confirmed its leave. A store that answers at once is
+    /// none that fails over, and must not pay for the memory of those that are.
+    pub(crate) fn has_left_slowly(&self) -> bool {
+        self.left_slowly.load(Ordering::Acquire)
     }
 
     /// The store has told of a grant, although it is gone.
