@@ -266,7 +266,10 @@ impl OwnedClaim {
         let left = match leaving.answer_at_once() {
             Some(left) => Ok(left),
             // Boxed, so that a release that is answered at once does not pay for it.
-            None => Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await,
+            None => {
+                self.entry.leaves_slowly();
+                Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await
+            }
         };
         if is_not_there(&left) {
             // No loss, if what took it out came after the release began.

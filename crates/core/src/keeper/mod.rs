@@ -306,6 +306,7 @@ impl Keeper {
 
     /// A claim is on its way out, and nothing renews it any more.
     fn leaves(&self, entry: &Entry) {
+        entry.leaves_slowly();
         entry.leaves_by(entry.until().max(self.clock.now() + ttl_of(&*self.session)));
     }
 

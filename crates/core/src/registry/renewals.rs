@@ -55,7 +55,7 @@ impl Registry {
         to: &mut ClaimsByShard,
         shard_of: impl Fn(&Name) -> Option<Shard>,
     ) {
-        let lines: Vec<Name> = self.table.lock().departed.lines().cloned().collect();
+        let lines = self.table.lock().departed.lines();
         let known: HashSet<Name> = to.values().flatten().map(|(name, _)| name.clone()).collect();
         for name in lines.into_iter().filter(|name| !known.contains(name)) {
             if let Some(shard) = shard_of(&name) {
