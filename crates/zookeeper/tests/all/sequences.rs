@@ -7,7 +7,8 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::site;
 
-const A_MOMENT: Duration = Duration::from_millis(200);
+/// Enough for an answer on a busy machine.
+const A_MOMENT: Duration = Duration::from_secs(2);
 
 /// A client, a plain connection, and the path of a line that exists and is empty.
 async fn line(what: &str, name: &str) -> (std::sync::Arc<dyn Locks>, Client, String) {
@@ -38,7 +39,10 @@ async fn nobody_passes_a_holder_however_many_have_come_since() {
             Ok(taken) => assert!(others < 1 << 30 && taken.is_none(), "after {others}: {taken:?}"),
             Err(error) => assert!(others >= 1 << 30 && error.kind() == ErrorKind::Unavailable, "{error}"),
         }
-        assert_eq!(locks.inspect("m").await.unwrap().claims.len(), 1);
+        site::until("the other one has left", async || {
+            (locks.inspect("m").await.unwrap().claims.len() == 1).then_some(())
+        })
+        .await;
         locks.close().await.unwrap();
     }
 }
@@ -52,7 +56,7 @@ async fn an_old_resize_lets_nobody_in_however_many_have_come_since() {
         let mut taken = vec![permits.acquire(1).await.unwrap()]; // the server deletes an empty line
         let resized = format!("capacity=3 before={held} held={held}");
         client.set_data(&path, resized.as_bytes(), None).await.unwrap();
-        for _ in 0..5 {
+        for _ in 0..3 {
             match permits.acquire_within(1, A_MOMENT).await {
                 Ok(more) => taken.extend(more),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
