@@ -130,8 +130,8 @@ pub trait Locks: fmt::Debug + Send + Sync + 'static {
 
     /// Like [`drain`](Locks::drain), but closes when `longest` is over, although locks are held: their guards are Lost
     /// then. The close itself can take the deadline of one command more. Returns whether all locks were given back
-    /// before: `true` does not say that their holders could finish their work, because those that needed another lock
-    /// got [`Closed`](crate::ErrorKind::Closed), as [`drain`](Locks::drain) says.
+    /// or lost before: `true` does not say that their holders could finish their work, because those that needed
+    /// another lock got [`Closed`](crate::ErrorKind::Closed), as [`drain`](Locks::drain) says.
     ///
     /// # Errors
     /// As for [`close`](Locks::close).

@@ -150,6 +150,36 @@ fn a_user_hears_of_a_leave_that_the_keeper_takes_up() {
     });
 }
 
+#[test]
+fn signals_that_were_missed_while_a_claim_is_granted_end_nothing() {
+    explore("signals_that_were_missed_while_a_claim_is_granted_end_nothing", || {
+        let (registry, entry) = waiting();
+        let keeper = registry.clone();
+        let doubting = thread::spawn(move || keeper.doubt_all()); // a panic would end the keeper
+        registry.held(entry.claim.id, grant());
+        doubting.join().unwrap();
+        assert_eq!(entry.stage(), Some(Stage::Held));
+    });
+}
+
+#[test]
+fn a_grant_that_comes_while_its_claim_leaves_is_given_back() {
+    explore("a_grant_that_comes_while_its_claim_leaves_is_given_back", || {
+        let (registry, entry) = waiting();
+        let id = entry.claim.id;
+        let (user, leaves) = (registry.clone(), entry.clone());
+        let leaving = thread::spawn(move || {
+            let before = leaves.lose(Loss::Left);
+            user.remove(id.number); // another server has confirmed its leave
+            before
+        });
+        registry.held(id, grant());
+        let before = leaving.join().unwrap();
+        let is_stray = registry.strays.take().contains(&(entry.claim.name.clone(), id));
+        assert!(before == Some(Stage::Held) || is_stray, "nobody gives it back");
+    });
+}
+
 fn explore(scenario: &str, work: impl Fn() + Sync + Send + 'static) {
     let iterations = Arc::new(AtomicUsize::new(0));
     let counted = iterations.clone();

@@ -264,18 +264,23 @@ impl OwnedClaim {
         self.entry.is_over_at(now + self.live.claim_deadline());
         let mut leaving = Leaving::start(&self.live, &self.entry);
         let left = match leaving.answer_at_once() {
-            Some(left) => left,
+            Some(left) => Ok(left),
             // Boxed, so that a release that is answered at once does not pay for it.
             None => {
-                let answer =
-                    Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await;
-                if self.live.clock.now() >= kept_until && is_not_there(&answer) {
-                    return Err(ended_on_the_way()); // no loss: it was held when the release began
-                }
-                answer?
+                self.entry.leaves_slowly();
+                Box::pin(self.live.ask_within(self.live.claim_deadline(), leaving.answer())).await
             }
         };
-        match left {
+        if is_not_there(&left) {
+            // No loss, if what took it out came after the release began.
+            if self.live.registry.may_overtake_leaves() {
+                return Err(overtaken("this Locks was closed"));
+            }
+            if self.live.clock.now() >= kept_until {
+                return Err(overtaken("the lease ended"));
+            }
+        }
+        match left? {
             Left::Held => Ok(()),
             Left::Waiting | Left::Absent => Err(lost(Loss::NotInLine)),
         }
@@ -349,8 +354,8 @@ fn is_not_there(left: &Result<Left>) -> bool {
     }
 }
 
-fn ended_on_the_way() -> Error {
-    Error::new(ErrorKind::Unavailable, "the lease ended while the release was on its way")
+fn overtaken(by: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("{by} while the release was on its way"))
 }
 
 /// Whether the store may have carried out the request.

@@ -35,7 +35,9 @@ struct Cell {
 /// A mutex that the same [`Owner`] may lock again while it holds it: the token stays the same.
 ///
 /// Another task of the same process is another owner, unless it was given the same `Owner`. However many tasks of an
-/// owner wait, the owner stands in line once: from the first request until the last task has the lock or gives up.
+/// owner wait, the owner stands in line once, and keeps its place until one of them has the lock or the last one gives
+/// up. The others share that hold if they run while it lasts. A task that runs only after it was given back stands in
+/// line anew, at the tail.
 ///
 /// Run the tasks of one owner on one runtime if you can. If they are on several, and the runtime of the first task
 /// stands still before the store has answered it, the other tasks wait until that request is given up, even if the

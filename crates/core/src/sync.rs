@@ -1,4 +1,4 @@
-//! The types that loom has to track: a lock and a number, from std, or from loom under `cfg(tidelock_loom)`.
+//! The types that loom has to track: a lock, a number and a flag, from std, or from loom under `cfg(tidelock_loom)`.
 
 #[cfg(tidelock_loom)]
 use loom::sync as imp;
@@ -6,7 +6,7 @@ use loom::sync as imp;
 use std::sync as imp;
 
 pub(crate) use imp::MutexGuard as Locked;
-pub(crate) use imp::atomic::AtomicU64;
+pub(crate) use imp::atomic::{AtomicBool, AtomicU64};
 
 /// A mutex without poisoning: nothing here panics while it holds one, and a user's panic must not spread.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidelock_core::backend::{Alarms, Moment};
+use tidelock_core::backend::{Alarms, Moment, keepers_caught_up};
 
 use crate::state::StoreState;
 use crate::sync::AtomicU64;
@@ -19,6 +19,8 @@ use crate::sync::AtomicU64;
 const BEGINNING: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long `pass` waits for woken tasks, in real time.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it waits for the keepers' thread, which may have much to do for another store.
+const KEEPERS_PATIENCE: Duration = Duration::from_secs(10);
 /// The least that it waits for other tasks, after one did not respond within that time.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(20);
 
@@ -132,8 +134,11 @@ impl Hands {
     fn pass(&self, by: Duration) {
         let _one = self.passing.lock().unwrap_or_else(PoisonError::into_inner);
         let end = tidelock_core::backend::Clock::now(self) + by;
-        let mut patience = PATIENCE;
+        let (mut patience, mut keepers_patience) = (PATIENCE, KEEPERS_PATIENCE);
         loop {
+            if !keepers_caught_up(keepers_patience) {
+                keepers_patience = LITTLE_PATIENCE;
+            }
             if !self.wait_for_renewals(end, patience) {
                 patience = LITTLE_PATIENCE;
             }

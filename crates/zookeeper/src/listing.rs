@@ -11,6 +11,9 @@ use crate::watch::Target;
 /// The longest list of children that other clients can read: a packet of the Java client has a megabyte by default.
 const LONGEST: usize = 1_000_000;
 
+/// How far apart the sequences in a line may be.
+const MOST_APART: i32 = 1 << 30;
+
 /// The children of a line, and the stamp of our own claims when the list was requested.
 pub(crate) type Listed = (Vec<String>, Stat, u64);
 
@@ -115,6 +118,18 @@ impl Listing {
 }
 
 impl LineView {
+    /// Whether so many claims have come since the first in line, or since the line was resized, that sequences soon
+    /// could not be compared: 2^31 apart, the later one counts as the earlier. Then no more claims may come. Those that
+    /// stand are far from that: another 2^30 would have to come.
+    pub(crate) fn is_worn(&self) -> bool {
+        let standing = &self.listing.standing;
+        let (Some(first), Some(last)) = (standing.first(), standing.last()) else { return false };
+        let since = |sequence: i32| last.sequence.wrapping_sub(sequence);
+        let resized = self.resized.iter().flat_map(|resized| [since(resized.before), since(resized.held)]);
+        since(first.sequence) >= MOST_APART
+            || resized.into_iter().any(|since| since.unsigned_abs() >= MOST_APART.unsigned_abs())
+    }
+
     /// The node or line to watch in the store. None: the claim is not in the line.
     pub(crate) fn target(&self, watch: Watch) -> Option<Target> {
         match watch {

@@ -142,6 +142,15 @@ impl OpenSession {
                 ),
             );
         }
+        if seen.is_worn() {
+            return wrong(
+                ErrorKind::Unavailable,
+                "a thousand million claims have come since the first in line, or since the semaphore was resized, and \
+                 the server's numbers for them soon run over; release the first one, or let the line be empty for two \
+                 minutes"
+                    .to_owned(),
+            );
+        }
         Ok(())
     }
 

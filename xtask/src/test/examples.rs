@@ -55,7 +55,7 @@ fn run_one(job: &Job, example: &Artifact, server: Option<&Loan>, tally: &mut Tal
         println!("ok {} ({:.1} s)", example.target, began.elapsed().as_secs_f32());
         tally.pass(1);
     } else {
-        println!("FAILED {}: {}\n{}", example.target, outcome.trouble(), outcome.tail(30));
+        println!("FAILED {}: {}\n{}", example.target, outcome.trouble(), outcome.tail(400));
         tally.fail(format!("example {}", example.target));
     }
     Ok(())

@@ -15,8 +15,8 @@
 //!   was dropped or failed is followed by `leave(…, Leave::Void)`.
 //! - The futures of [`Backend::open`] and of all other methods are polled on the keeper's own tokio runtime, which
 //!   lives as long as the process. Tasks that they spawn there outlive every runtime of the user. These futures are
-//!   dropped only at their deadline; an `open` also when its client is closed before that. Tasks spawned by a dropped
-//!   `open` must end with it.
+//!   dropped only at their deadline. Tasks spawned by a dropped `open` must end with it. If the client is closed before
+//!   an `open` has ended, the `open` goes on, and its session is closed at once.
 //! - The wakers that a backend is given, and [`Signals`], do not panic, whatever the users' wakers do.
 //! - There is one look at a time for each name, and one renewal at a time for each shard.
 //! - Renewals go by the time that is left. They come every third of the ttl. If the answer to a join or a renewal
@@ -83,6 +83,7 @@ pub use crate::boot_clock::boot_clock;
 pub use crate::clock::Clock;
 pub use crate::escape::{escape, unescape};
 pub use crate::factory::{attach, connect};
+pub use crate::keeper::keepers_caught_up;
 pub use crate::moment::Moment;
 pub use crate::own_line::{Aim, Armed, OwnLine};
 pub use crate::server_kind::server_kind;

@@ -76,6 +76,20 @@ enum BegunBy {
     Another,
 }
 
+impl BegunBy {
+    /// What is said to a caller whose time is over before the end has come.
+    fn still_closes(self) -> &'static str {
+        match self {
+            Self::Asker => {
+                "there was no time to hear whether all was given back; what was not is free when its lease ends"
+            }
+            Self::Another => {
+                "another close with a longer deadline is still under way; the locks are not free yet"
+            }
+        }
+    }
+}
+
 /// Whether this caller has heard of the failed opening, and asks for the next one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
@@ -138,13 +152,20 @@ impl Client {
     /// The session in use, for an acquire. If none can be opened now, retries for as long as one command may take.
     /// All acquires share the retries and the pauses between them.
     pub(crate) async fn live_session_after_outage(&self, by: Moment) -> Result<Arc<LiveSession>> {
-        if self.0.is_draining.load(Ordering::Acquire) {
+        if self.is_draining() {
             return Err(self.takes_no_locks());
         }
-        match self.current(Again::No)? {
-            Current::Open(live) => Ok(live),
-            Current::Opening(task) => Box::pin(self.opened_after_outage(task, by)).await,
-        }
+        let task = match self.current(Again::No)? {
+            Current::Open(live) => return Ok(live),
+            Current::Opening(task) => task,
+        };
+        let opened = Box::pin(self.opened_after_outage(task, by)).await;
+        // Asked again: a drain that saw it being opened waits for nobody in it.
+        if self.is_draining() { Err(self.takes_no_locks()) } else { opened }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.0.is_draining.load(Ordering::Acquire)
     }
 
     async fn opened_after_outage(
@@ -222,9 +243,7 @@ impl Client {
         loop {
             let (end, begun_by) = self.begin_closing(asked_by)?;
             let Some(ended) = by.of(&clock, end.result()).await else {
-                let still =
-                    "another close with a longer deadline is still under way; the locks are not free yet";
-                return Err(Error::new(ErrorKind::Timeout, still));
+                return Err(Error::new(ErrorKind::Timeout, begun_by.still_closes()));
             };
             if ended.is_ok() || begun_by == BegunBy::Asker || asked_by.is_over(&clock) {
                 return ended;
@@ -297,7 +316,7 @@ impl Client {
     pub(crate) fn sibling(&self, ttl: Duration) -> Result<Self> {
         match &*self.0.slot() {
             Slot::Closing(_) => Err(closed()),
-            _ if self.0.is_draining.load(Ordering::Acquire) => Err(draining()),
+            _ if self.is_draining() => Err(draining()),
             _ => Self::new(self.0.backend.clone(), self.options().clone().ttl(ttl)),
         }
     }

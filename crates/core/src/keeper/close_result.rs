@@ -1,10 +1,19 @@
-//! The result of a close.
+//! The end of a session, and the result of a close.
 //!
 //! The end of the session ends every claim, so where the store confirmed it nothing else matters. Nor does a failure
 //! once every lease of the session has ended.
 
 use super::log;
+use crate::backend::Session;
 use crate::{Error, ErrorKind, Name, Result};
+
+/// Ends a session. One that is over already is as good as ended.
+pub(crate) async fn end(session: &dyn Session) -> Result<()> {
+    match session.close().await {
+        Err(error) if error.kind() == ErrorKind::Lost => Ok(()),
+        ended => ended,
+    }
+}
 
 /// `unconfirmed` are the locks that the store may still have. With `is_over`, the session's lease has ended in the
 /// store, whatever it said.

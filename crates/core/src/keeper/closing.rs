@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
+use tokio::task::JoinError;
 
-use super::close_result::close_result;
+use super::close_result::{close_result, end};
 use super::{Done, Keeper, Renewed, Request, ttl_of};
 use crate::Result;
 use crate::backend::Moment;
@@ -30,10 +31,16 @@ impl Keeper {
         for entry in &leaving {
             self.leaves(entry);
         }
-        let _ = leaves_by.of(&clock, self.all_leave(&mut leaving, &mut requests)).await;
+        let have_left = leaves_by.of(&clock, self.all_leave(&mut leaving, &mut requests)).await;
+        if have_left.is_none() {
+            self.registry.ends_before_all_have_left();
+        }
         let session = self.session.clone();
-        let ended = by.of(&clock, session.close()).await;
-        for entry in leaving {
+        let ended = by.of(&clock, end(&*session)).await;
+        while let Some(done) = self.tasks.try_join_next() {
+            self.note_leave(done); // confirmed while the session was being ended
+        }
+        for entry in leaving.into_iter().filter(|entry| self.registry.knows(entry.claim.id)) {
             self.leaving.insert(entry.claim.id, entry);
         }
         self.registry.is_surely_over_at(self.surely_over_at());
@@ -68,14 +75,19 @@ impl Keeper {
                 Some(request) = requests.recv() => if let Request::SeeThrough { entry, reply } = request {
                     self.see_through(entry, reply);
                 },
-                Some(done) = self.tasks.join_next() => match done {
-                    Ok(Done::Left(id)) => self.left(id),
-                    Ok(Done::Renewed(Renewed { answer: Ok(renewal), .. })) => self.give_back(renewal.strays),
-                    _ => {}
-                },
+                Some(done) = self.tasks.join_next() => self.note_leave(done),
                 () = removal => {}
                 () = registry.wake_ups.nudged() => {}
             }
+        }
+    }
+
+    /// Takes in the outcome of a task, as far as it matters now.
+    fn note_leave(&mut self, done: Result<Done, JoinError>) {
+        match done {
+            Ok(Done::Left(id)) => self.left(id),
+            Ok(Done::Renewed(Renewed { answer: Ok(renewal), .. })) => self.give_back(renewal.strays),
+            _ => {}
         }
     }
 

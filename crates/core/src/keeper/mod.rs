@@ -27,9 +27,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
+pub(crate) use close_result::end;
 pub(crate) use leaving::Leaving;
 pub(crate) use request::Request;
 pub(crate) use runtime::handle;
+pub use runtime::keepers_caught_up;
 pub(crate) use timing::{renewal_deadline, ttl_of};
 
 use self::renewing::{Again, Renewing};
@@ -304,6 +306,7 @@ impl Keeper {
 
     /// A claim is on its way out, and nothing renews it any more.
     fn leaves(&self, entry: &Entry) {
+        entry.leaves_slowly();
         entry.leaves_by(entry.until().max(self.clock.now() + ttl_of(&*self.session)));
     }
 

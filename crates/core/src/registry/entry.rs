@@ -13,7 +13,7 @@ use super::loss::Loss;
 use crate::backend::{Claim, Grant, Leave, Left, Moment, Place, Reply};
 use crate::shared_leave::SharedLeave;
 use crate::sync::Mutex;
-use crate::{ClaimId, Kind, Name, Token, Weight, shield};
+use crate::{ClaimId, Kind, Name, Token, Weight, shield, sync};
 
 pub(crate) struct Entry {
     pub(crate) claim: Claim,
@@ -36,7 +36,9 @@ pub(crate) struct Entry {
     /// It was lost while a join was being sent or about to be sent.
     lost_joining: AtomicBool,
     /// The store has told of a grant after it was gone.
-    granted_late: AtomicBool,
+    granted_late: sync::AtomicBool,
+    /// Its leave was not answered at once.
+    left_slowly: AtomicBool,
     /// The server that answers from now on may not know of its grant.
     doubted: AtomicBool,
     /// It was made lighter, and the server that answers from now on may not know that.
@@ -98,7 +100,8 @@ impl Entry {
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
             lost_joining: AtomicBool::new(false),
-            granted_late: AtomicBool::new(false),
+            granted_late: sync::AtomicBool::new(false),
+            left_slowly: AtomicBool::new(false),
             doubted: AtomicBool::new(false),
             lightened: AtomicBool::new(false),
             perhaps_heavy: AtomicBool::new(false),
@@ -150,9 +153,20 @@ impl Entry {
             }
     }
 
+    /// Its leave is on its way to a store that takes time for it.
+    pub(crate) fn leaves_slowly(&self) {
+        self.left_slowly.store(true, Ordering::Release);
+    }
+
+    /// Whether another server may take over from the one that has confirmed its leave. A store that answers at once is
+    /// none that fails over, and must not pay for the memory of those that are.
+    pub(crate) fn has_left_slowly(&self) -> bool {
+        self.left_slowly.load(Ordering::Acquire)
+    }
+
     /// The store has told of a grant, although it is gone.
     pub(crate) fn granted_late(&self) {
-        self.granted_late.store(true, Ordering::Release);
+        self.granted_late.swap(true, Ordering::AcqRel); // loom cannot order a plain store and the other swap
     }
 
     /// Whether the store has told of a grant after it was gone; each such grant counts once.

@@ -53,6 +53,8 @@ pub(crate) struct Registry {
     /// Whether it is being closed, and whether it has ended.
     closing: AtomicBool,
     over: AtomicBool,
+    /// Whether the store was asked to end it before all leaves were answered.
+    overtakes: AtomicBool,
     surely_over_at: std::sync::atomic::AtomicU64,
     /// Notified of every renewal that was answered or failed.
     renewed: Notify,
@@ -77,6 +79,7 @@ impl Registry {
             next_number: AtomicU64::new(1),
             closing: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            overtakes: AtomicBool::new(false),
             surely_over_at: std::sync::atomic::AtomicU64::new(u64::MAX),
             renewed: Notify::new(),
             removed: Notify::new(),
@@ -150,6 +153,14 @@ impl Registry {
         if entry.take_late_grant() {
             self.strays.add(entry.claim.id, Some(entry.claim.name.clone()));
             self.wake_ups.nudge();
+        }
+    }
+
+    /// The store has told that this claim, which is gone, stands there.
+    fn stands_there(&self, entry: &Entry) {
+        entry.granted_late();
+        if !self.knows(entry.claim.id) {
+            self.has_left(entry); // its leave was confirmed in between
         }
     }
 
@@ -235,7 +246,7 @@ impl Registry {
     fn is_held(&self, id: ClaimId, grant: Grant) -> bool {
         let Some(entry) = self.table.lock().entries.get(&id.number).cloned() else { return false };
         if self.hold(&entry, grant).is_some() {
-            entry.granted_late();
+            self.stands_there(&entry);
         }
         // In this order: a concurrent `wait` enters the claim among the waiters unless it sees that it is held.
         self.table.lock().stop_waiting(id.number);
@@ -298,6 +309,16 @@ impl Registry {
     /// The session is being closed: claims are refused from now on.
     pub(crate) fn begin_closing(&self) {
         self.closing.store(true, Ordering::Release);
+    }
+
+    /// The store is asked to end the session, which takes out all claims, and some leaves are not answered yet.
+    pub(crate) fn ends_before_all_have_left(&self) {
+        self.overtakes.store(true, Ordering::Release);
+    }
+
+    /// Whether the end of the session may have taken out a claim before its leave arrived.
+    pub(crate) fn may_overtake_leaves(&self) -> bool {
+        self.overtakes.load(Ordering::Acquire)
     }
 
     /// Claims are refused from now on, and those that do not hold yet are lost. Returns these, which the store may

@@ -55,7 +55,7 @@ impl Registry {
         to: &mut ClaimsByShard,
         shard_of: impl Fn(&Name) -> Option<Shard>,
     ) {
-        let lines: Vec<Name> = self.table.lock().departed.lines().cloned().collect();
+        let lines = self.table.lock().departed.lines();
         let known: HashSet<Name> = to.values().flatten().map(|(name, _)| name.clone()).collect();
         for name in lines.into_iter().filter(|name| !known.contains(name)) {
             if let Some(shard) = shard_of(&name) {
@@ -151,13 +151,13 @@ impl Registry {
     /// name, and the sum of their numbers: with one claim that is exact.
     pub(crate) fn doubt_all(&self) {
         let table = self.table.lock();
-        let holding = || table.entries.values().filter(|entry| entry.stage() == Some(Stage::Held));
-        let mut by_name: HashMap<&Name, u32> = HashMap::new();
-        for entry in holding() {
-            *by_name.entry(&entry.claim.name).or_default() += 1;
+        let mut by_name: HashMap<&Name, Vec<&Entry>> = HashMap::new();
+        // Each stage is read once: a claim can be granted or lost meanwhile.
+        for entry in table.entries.values().filter(|entry| entry.stage() == Some(Stage::Held)) {
+            by_name.entry(&entry.claim.name).or_default().push(entry);
         }
-        for entry in holding() {
-            entry.doubt(by_name[&entry.claim.name] > 1);
+        for holding in by_name.values() {
+            holding.iter().for_each(|entry| entry.doubt(holding.len() > 1));
         }
     }
 

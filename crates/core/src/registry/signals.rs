@@ -16,7 +16,14 @@ impl Signals for Registry {
     }
 
     fn stray(&self, id: ClaimId) {
-        if id.session != self.session || self.knows(id) {
+        if id.session != self.session {
+            return;
+        }
+        let known = self.table.lock().entries.get(&id.number).cloned();
+        if let Some(entry) = known {
+            if entry.stage().is_none() {
+                self.stands_there(&entry);
+            }
             return;
         }
         let line = self.table.lock().departed.line_of(id.number);

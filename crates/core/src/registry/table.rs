@@ -136,6 +136,8 @@ impl Table {
     fn departs(&mut self, entry: &Entry) {
         if entry.may_be_granted() {
             self.departed.add(entry.claim.id.number, entry.claim.name.clone());
+        } else if entry.has_left_slowly() {
+            self.departed.add_holder(&entry.claim.name);
         }
     }
 

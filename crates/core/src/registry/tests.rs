@@ -46,6 +46,23 @@ fn a_grant_to_a_claim_whose_join_was_dropped_has_it_given_back_too() {
     assert_eq!(registry.strays.take(), [(name, id)]);
 }
 
+/// Of two servers one confirms the leave, and the other one, which answers from now on, does not know of it.
+#[test]
+fn a_grant_to_a_claim_whose_leave_is_under_way_has_it_given_back_after_that() {
+    for tell in
+        [|registry: &Registry, id| registry.held(id, grant(32)), |registry: &Registry, id| registry.stray(id)]
+    {
+        let (registry, entry) = entered();
+        registry.wait(&entry, Duration::from_secs(15));
+        let (name, id) = (entry.claim.name.clone(), entry.claim.id);
+        entry.lose(Loss::Left);
+        tell(&registry, id);
+        assert!(registry.strays.take().is_empty(), "its leave is under way");
+        registry.remove(id.number);
+        assert_eq!(registry.strays.take(), [(name, id)]);
+    }
+}
+
 #[test]
 fn a_stray_that_nobody_remembers_is_left_to_a_renewal() {
     let (registry, _standing) = entered();

@@ -1,13 +1,20 @@
 //! The end of a client: `close` and `drain`.
 
+use std::cell::Cell;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tidelock_core::backend::{Layered, attach};
+use async_trait::async_trait;
+use tidelock_core::backend::{
+    Backend, Layer, Layered, Leave, Left, Reply, Session, Signals, Sleep, attach, boot_clock,
+};
 use tidelock_core::prelude::*;
+use tidelock_core::{ClaimId, Error, Name, SessionId};
 use tidelock_memory::{Clock, Store};
 
+use crate::condition::until;
 use crate::keeps_only_claims::KeepsOnlyClaims;
 
 type Done = tidelock_core::Result<()>;
@@ -20,9 +27,9 @@ fn on_a_standing_clock() -> tidelock_core::Result<(Clock, Store, Arc<dyn Locks>)
     Ok((clock, store, locks))
 }
 
-/// Its outcome, if it ends within this time, and a second for a busy machine.
+/// Its outcome, if it ends within this time, and two seconds for a busy machine: less than half of a deadline.
 async fn ends_within<T>(longest: Duration, work: impl Future<Output = T>) -> T {
-    let limit = longest + Duration::from_secs(1);
+    let limit = longest + Duration::from_secs(2);
     tokio::time::timeout(limit, work).await.expect("it ends although nobody turns the store's clock")
 }
 
@@ -242,4 +249,159 @@ async fn a_drain_of_a_client_that_holds_nothing_closes_it() -> Done {
     used.mutex("m")?.lock().await?.release().await?.confirmed()?;
     assert!(used.drain_within(Duration::ZERO).await?);
     Ok(())
+}
+
+#[tokio::test]
+async fn a_close_that_has_no_time_blames_no_other_close() -> Done {
+    let (_, _, locks) = on_a_standing_clock()?;
+    let _held = locks.mutex("m")?.lock().await?;
+    let error = ends_within(Duration::ZERO, locks.close_within(Duration::ZERO)).await.expect_err("no time");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(!error.to_string().contains("another close"), "{error}");
+    ends_within(Options::new().command_deadline, locks.close()).await
+}
+
+thread_local! {
+    /// Whether a drain runs on this thread.
+    static IS_DRAINING: Cell<bool> = const { Cell::new(false) };
+}
+
+type Outcome = tidelock_core::Result<Option<Guard>>;
+
+/// A store whose session opens while a drain is between two of its steps: when it asks for the clock.
+#[derive(Debug)]
+struct OpensDuringADrain {
+    store: Store,
+    opens: AtomicBool,
+    is_opening: AtomicBool,
+    acquired: Arc<Mutex<Option<Outcome>>>,
+}
+
+#[async_trait]
+impl Backend for OpensDuringADrain {
+    fn clock(&self) -> Arc<dyn tidelock_core::backend::Clock> {
+        if IS_DRAINING.get() {
+            self.opens.store(true, Ordering::SeqCst);
+            let enough = Instant::now() + Duration::from_secs(5);
+            while self.acquired.lock().expect("no panic").is_none() && Instant::now() < enough {
+                std::thread::yield_now();
+            }
+        }
+        self.store.clock()
+    }
+
+    fn store(&self) -> &str {
+        self.store.store()
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> tidelock_core::Result<Arc<dyn Session>> {
+        self.is_opening.store(true, Ordering::SeqCst);
+        while !self.opens.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+        self.store.open(id, options, signals).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_cuts_nobody_off_whose_session_opens_at_that_moment() -> Done {
+    let backend = Arc::new(OpensDuringADrain {
+        store: Store::new(),
+        opens: AtomicBool::new(false),
+        is_opening: AtomicBool::new(false),
+        acquired: Arc::default(),
+    });
+    let locks = attach(backend.clone(), Options::new())?;
+    let (mutex, acquired) = (locks.mutex("m")?, backend.acquired.clone());
+    tokio::spawn(async move {
+        let outcome = mutex.lock().await.map(Some);
+        *acquired.lock().expect("no panic") = Some(outcome);
+    });
+    until("it waits for its session", async || backend.is_opening.load(Ordering::SeqCst)).await;
+    let here = tokio::runtime::Handle::current();
+    let drained = std::thread::spawn(move || {
+        IS_DRAINING.set(true);
+        let mut drain = Box::pin(locks.drain());
+        here.block_on(std::future::poll_fn(|cx| {
+            let polled = drain.as_mut().poll(cx);
+            IS_DRAINING.set(false); // only its first poll is held up
+            polled
+        }))
+    });
+    drained.join().expect("no panic")?;
+    let outcome = backend.acquired.lock().expect("no panic").take().expect("it was told");
+    match outcome {
+        Ok(guard) => assert_eq!(guard.map(|guard| guard.state()), Some(State::Held), "it was cut off"),
+        Err(told) => assert_eq!(told.kind(), ErrorKind::Closed),
+    }
+    Ok(())
+}
+
+/// A store that answers a close as it answers every request in a session that is over.
+#[derive(Debug)]
+struct SaysThatItIsOver;
+
+#[async_trait]
+impl Layer for SaysThatItIsOver {
+    async fn close(&self, to: &Arc<dyn Session>) -> Done {
+        to.close().await?;
+        Err(Error::session_over())
+    }
+}
+
+#[tokio::test]
+async fn a_close_of_a_session_that_is_over_succeeds() -> Done {
+    let store = Store::new();
+    for has_failed_before in [false, true] {
+        let layered = Layered::new(Arc::new(store.clone()), Arc::new(SaysThatItIsOver));
+        let locks = attach(Arc::new(layered), Options::new())?;
+        let _held = locks.mutex("m")?.lock().await?;
+        if has_failed_before {
+            store.faults().refuse_all();
+            assert!(locks.close_within(Duration::from_millis(50)).await.is_err(), "the store is away");
+            store.faults().heal();
+        }
+        locks.close().await?;
+    }
+    Ok(())
+}
+
+/// A store that confirms leaves late, and never the end of a session.
+#[derive(Debug)]
+struct ConfirmsOnlyLeaves;
+
+#[async_trait]
+impl Layer for ConfirmsOnlyLeaves {
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let leaving = to.leave(name, id, how);
+        Box::pin(async {
+            let clock = boot_clock();
+            Sleep::until(&clock, clock.now() + Duration::from_millis(300)).await;
+            leaving.await
+        })
+    }
+
+    async fn close(&self, _: &Arc<dyn Session>) -> Done {
+        std::future::pending().await
+    }
+}
+
+/// They are confirmed while it waits for the end of the session.
+#[tokio::test]
+async fn a_close_names_no_lock_whose_leave_was_confirmed() -> Done {
+    let layered = Layered::new(Arc::new(Store::new()), Arc::new(ConfirmsOnlyLeaves));
+    let locks = attach(Arc::new(layered), Options::new())?;
+    let _held = locks.mutex("held")?.lock().await?;
+    let mut releasing = Box::pin(locks.mutex("released")?.lock().await?.release());
+    assert!(tokio::time::timeout(Duration::ZERO, releasing.as_mut()).await.is_err());
+    let error = locks.close_within(Duration::from_millis(500)).await.expect_err("its end is not confirmed");
+    let told =
+        "cannot close: the store did not confirm the end of the session in time; it ends with its lease";
+    assert_eq!(error.to_string(), told);
+    releasing.await?.confirmed()
 }

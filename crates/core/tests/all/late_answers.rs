@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Backend, Claim, Layer, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Signals, Sleep,
+    Backend, Claim, Layer, Layered, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Signals,
+    Sleep,
 };
 use tidelock_core::prelude::*;
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, SessionId, Weight};
@@ -554,16 +555,32 @@ async fn a_lease_that_ends_during_a_release_is_no_loss_of_what_was_done_before()
 
 // A close that overtakes a release.
 
-/// A store to which leaves take a while, for example because they gather behind a request under way.
+/// A store to which leaves take a while, for example because they gather behind a request under way. So does its
+/// answer to a close.
 #[derive(Debug)]
-struct LateLeaves(Arc<dyn tidelock_core::backend::Clock>);
+struct LateLeaves {
+    clock: Arc<dyn tidelock_core::backend::Clock>,
+    closes_after: Duration,
+}
+
+impl LateLeaves {
+    fn attach(store: &Store, closes_after: Duration) -> Result<Arc<dyn Locks>> {
+        attach(store, Arc::new(Self { clock: Backend::clock(store), closes_after }), options())
+    }
+}
 
 #[async_trait]
 impl Layer for LateLeaves {
+    async fn close(&self, to: &Arc<dyn Session>) -> Result<()> {
+        let closed = to.close().await;
+        Sleep::until(&self.clock, self.clock.now() + self.closes_after).await;
+        closed
+    }
+
     fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
         let (to, name) = (to.clone(), name.clone());
         Box::pin(async move {
-            Sleep::until(&self.0, self.0.now() + Duration::from_millis(200)).await;
+            Sleep::until(&self.clock, self.clock.now() + Duration::from_millis(200)).await;
             to.leave(&name, id, how).await
         })
     }
@@ -572,7 +589,7 @@ impl Layer for LateLeaves {
 #[tokio::test]
 async fn a_close_lets_a_release_that_is_under_way_come_first() -> Result {
     let store = Store::new();
-    let ours = attach(&store, Arc::new(LateLeaves(Backend::clock(&store))), options())?;
+    let ours = LateLeaves::attach(&store, Duration::ZERO)?;
     let guard = ours.mutex("m")?.lock().await?;
     assert_eq!(guard.state(), State::Held);
     let releasing = tokio::spawn(guard.release());
@@ -583,11 +600,44 @@ async fn a_close_lets_a_release_that_is_under_way_come_first() -> Result {
     Ok(())
 }
 
+/// Half of the close's time is over before the leave arrives, so the end of the session comes first.
+#[tokio::test]
+async fn a_release_that_a_close_overtakes_is_no_loss() -> Result {
+    let store = Store::new();
+    let ours = LateLeaves::attach(&store, Duration::from_millis(200))?;
+    let guard = ours.mutex("m")?.lock().await?;
+    assert_eq!(guard.state(), State::Held);
+    let releasing = tokio::spawn(guard.release());
+    tokio::task::yield_now().await; // its leave is on its way
+    let _ = ours.close_within(Duration::from_millis(300)).await;
+    let released = releasing.await.expect("no panic");
+    assert!(released.is_ok(), "{released:?}");
+    Ok(())
+}
+
+/// The answer to the release comes before the session is ended, so it was no close that took the claim out.
+#[tokio::test]
+async fn a_close_hides_no_eviction_from_a_release_that_it_waits_for() -> Result {
+    let store = Store::new();
+    let deaf =
+        Arc::new(Layered::new(Arc::new(store.clone()), Arc::new(Away { is_deaf: true, ..Away::default() })));
+    let late = LateLeaves { clock: Backend::clock(&store), closes_after: Duration::ZERO };
+    let ours = tidelock_core::backend::attach(Arc::new(Layered::new(deaf, Arc::new(late))), options())?;
+    let guard = ours.mutex("m")?.lock().await?;
+    assert!(store.attach(options())?.evict("m", guard.claim()).await?);
+    assert_eq!(guard.state(), State::Held, "it has not heard of it");
+    let mut releasing = Box::pin(guard.release());
+    assert!(releasing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    ours.close().await?;
+    assert_eq!(releasing.await.unwrap_err().kind(), ErrorKind::Lost);
+    Ok(())
+}
+
 /// The same with a guard that is dropped a moment before: the close waits for that one.
 #[tokio::test]
 async fn a_close_waits_for_a_dropped_guard() -> Result {
     let store = Store::new();
-    let ours = attach(&store, Arc::new(LateLeaves(Backend::clock(&store))), options())?;
+    let ours = LateLeaves::attach(&store, Duration::ZERO)?;
     drop(ours.mutex("m")?.lock().await?);
     let began = std::time::Instant::now();
     ours.close().await?;

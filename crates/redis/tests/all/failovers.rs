@@ -601,3 +601,31 @@ async fn a_claim_that_has_left_and_is_granted_before_its_client_comes_is_given_b
     // It asks its sentinels every third of the ttl, and then has a third to find its stray.
     assert!(stood_still < ttl * 2 / 3 + Duration::from_secs(1), "{stood_still:?}");
 }
+
+/// A claim that never waited left on a master that is no more, and the new one has not heard of it. Its client lives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_that_never_waited_and_has_left_is_given_back_when_its_client_comes_to_a_new_master() {
+    let masters = Masters::new().await;
+    let (sentinel, ttl) = (Sentinel::naming(&masters.old, 7), Duration::from_secs(9));
+    let options = Options::new().ttl(ttl);
+    let locks = sentinel.connect(options.clone()).await;
+    let guard = hold(&locks, "stock").await.unwrap();
+    let id = guard.claim();
+    guard.release().await.unwrap().confirmed().unwrap();
+
+    let new = Store::open(&format!("redis://{}", masters.new)).unwrap();
+    let other = new.connect(options.clone()).await.unwrap();
+    {
+        let twin = site::Caller::open(&new, id.session.get(), &options).await;
+        let claim = twin.mutex(&site::name("stock"), id.number);
+        twin.session.join(&claim, tidelock_redis::backend::Patience::Wait).await.unwrap();
+    }
+    let began = Instant::now();
+    sentinel.names(&masters.new, 8);
+    drop(hold(&other, "stock").await.unwrap());
+    let stood_still = began.elapsed();
+    println!("the line stood still for {stood_still:?} of a ttl of {ttl:?}");
+    // It asks its sentinels every third of the ttl, and then has a third to find its stray.
+    assert!(stood_still < ttl * 2 / 3 + Duration::from_secs(1), "{stood_still:?}");
+}

@@ -174,6 +174,7 @@ async fn a_renewal_that_finds_everything_is_one_command_for_each_name() {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_renewal_says_which_claims_wait() {
+    let _alone = Alone::new().await;
     let [one, _] = callers().await;
     for (text, last) in [("few", 5), ("a crowd", 2_500)] {
         let name = name(text);

@@ -16,8 +16,8 @@ pub(crate) struct UsedAs {
     pub(crate) size: Weight,
     /// The version of the line's data, which are a capacity.
     pub(crate) version: i32,
-    /// The line takes no more claims: other clients could not list it.
-    pub(crate) is_too_long: bool,
+    /// The line takes no more claims: other clients could not list it, or its sequences are too far apart.
+    pub(crate) is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl OwnLine {
         let is_ahead = |armed: &Armed| {
             self.rule.is_waiting(armed.first) && claims.is_ahead(armed.first, claim.id.number)
         };
-        let is_open = |seen: &UsedAs| (seen.kind, seen.size) == (claim.kind, declared) && !seen.is_too_long;
+        let is_open = |seen: &UsedAs| (seen.kind, seen.size) == (claim.kind, declared) && !seen.is_closed;
         let seen = self.seen.filter(is_open)?;
         let is_watched = self.rule.armed().is_some_and(is_ahead);
         (is_watched && claim.weight <= declared).then_some(seen.version)
@@ -124,8 +124,8 @@ impl OwnLine {
         watch: impl FnOnce(u64, Target) -> AbortOnDrop,
     ) -> Behind {
         let in_use = seen.line.in_use().filter(|_| seen.line.is_of_one_type());
-        let (version, is_too_long) = (seen.listing.stat.version, seen.listing.is_too_long);
-        self.seen = in_use.map(|(kind, size)| UsedAs { kind, size, version, is_too_long });
+        let (version, is_closed) = (seen.listing.stat.version, seen.listing.is_too_long || seen.is_worn());
+        self.seen = in_use.map(|(kind, size)| UsedAs { kind, size, version, is_closed });
         self.order = order;
         match self.rule.seen(&seen.line, seen.listing.stamp) {
             Aim::Kept => Behind::Watched,

@@ -10,6 +10,7 @@ mod mixed;
 mod places;
 mod promises;
 mod reconnect;
+mod sequences;
 mod silence;
 #[path = "../site/mod.rs"]
 mod site;
