@@ -345,7 +345,7 @@ export class Lanes {
     context.setLineDash([]);
     points.forEach(([x, y], number) => {
       context.beginPath();
-      context.arc(x, y, number ? 4 : 6, 0, 7);
+      context.arc(x, y, number ? 3.5 : 5, 0, 7);
       context.fillStyle = number ? c.card : c.ink;
       context.fill();
       context.stroke();

@@ -72,6 +72,7 @@ function openAddress(hash) {
     trouble(`${sentence(error)}. Shown instead: the lesson "${nearest.title}".`);
   }
   if (stepsOf(main().play) && wanted.at === undefined && state.lesson?.steps) { seekTime(lanes.end); play(false); }
+  else if (wanted.at >= main().count) toEnd();
   else if (wanted.at !== undefined) { seek(wanted.at); if (state.count) why(state.count - 1); play(false); } else begin();
 }
 
@@ -261,7 +262,7 @@ function render() {
   panels.showStore(track.play);
   panels.showResource(track.play, track, state.count);
   panels.showCode(track.play, state.chosen, clients);
-  panels.showCounters(state.tracks);
+  panels.showCounters(state.tracks, state.now);
   panels.drawWaits($("waits"), state.tracks, state.now, lanes.c);
   if ($("as-table").open) panels.showTable(clients, track.play);
   showClock();
@@ -320,7 +321,7 @@ function why(event) {
   lanes.marked = { track: state.side, events: chain };
   put($("why-text"), track.play.sentence(event));
   $("why").classList.toggle("bad", [KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(track.kind(event)));
-  const causes = chain.filter((one) => one !== event && ![KIND.Reply, KIND.Call].includes(track.kind(one))).slice(0, 5);
+  const causes = chain.filter((one) => one !== event && ![KIND.Reply, KIND.Call].includes(track.kind(one))).slice(0, 7);
   $("why-chain").replaceChildren(...causes.map((one) => {
     const item = document.createElement("li"), button = document.createElement("button");
     button.type = "button";
@@ -522,7 +523,7 @@ function shortest() {
 
 // ---- choices and settings
 
-const KNOBS = [["clients", "Clients", 1, 200], ["seed", "Seed", 0, 999999], ["stock", "Items", 0, 100000], ["rounds", "Rounds (0: until sold out)", 0, 10000],
+const KNOBS = [["clients", "Clients", 1, 200], ["crowd", "Each lane stands for", 1, 100000], ["seed", "Seed", 0, 999999], ["stock", "Items", 0, 100000], ["rounds", "Rounds (0: until sold out)", 0, 10000],
   ["ttl", "Lease, ms", 50, 60000], ["renew", "Renewed", ["0", "no"], ["1", "yes"]], ["fence", "Fence checks", ["2", "reads and writes"], ["1", "writes"], ["0", "nothing"]],
   ["flavour", "News by", ["push", "push (Redis)"], ["watch", "watch (ZooKeeper, etcd)"], ["poll", "poll (MySQL)"]],
   ["work", "Work", ["sale", "a sale"], ["pages", "readers and writers"], ["seats", "seats"], ["cache", "database and cache"]],

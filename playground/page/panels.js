@@ -92,10 +92,10 @@ export function showCode(play, who, clients) {
   });
 }
 
-const COUNTERS = [["sold", 0], ["lost updates", 3, true], ["refused by the fence", 2], ["two held at once", 4, true], ["rounds", 5], ["messages", 6],
+const COUNTERS = [["sold", 0], ["lost updates", 3, true], ["refused by the fence", 2], ["two held at once", 4, true], ["rounds", 5], ["rounds per second", -1], ["messages", 6],
   ["messages per hold", 8], ["wait, p50", 9, false, " ms"], ["wait, p99", 10, false, " ms"], ["longest wait", 11, false, " ms"], ["fairness (Jain)", 12, false, " %"], ["waiting now", 13]];
 
-export function showCounters(tracks) {
+export function showCounters(tracks, now) {
   const rows = tracks.map((track) => track.play.figures()), body = $("counters").tBodies[0];
   if (body.rows.length !== COUNTERS.length) {
     body.replaceChildren(...COUNTERS.map(([name]) => {
@@ -112,7 +112,7 @@ export function showCounters(tracks) {
     for (const side of [0, 1]) {
       const cell = body.rows[at].cells[side + 1];
       cell.hidden = !rows[side];
-      put(cell, !rows[side] ? "" : index === 8 && !rows[side][7] ? "–" : `${rows[side][index]}${unit}`);
+      put(cell, !rows[side] ? "" : index < 0 ? (rows[side][5] * 1000 / Math.max(1, Math.min(now, tracks[side].end))).toFixed(1) : index === 8 && !rows[side][7] ? "–" : `${rows[side][index]}${unit}`);
       cell.classList.toggle("bad", Boolean(isBad && rows[side]?.[index]));
     }
   });

@@ -8,7 +8,7 @@ use crate::run::{Run, sorted};
 use crate::settings::{ACTS, Act, Work};
 
 /// The most links of a chain that are shown.
-const LONGEST: usize = 8;
+const LONGEST: usize = 10;
 
 impl Run {
     /// What this event is, in a sentence.
@@ -62,11 +62,13 @@ impl Run {
         let mut chain = vec![number];
         let mut at = number;
         while let Some(event) = self.record.events.get(at as usize) {
-            if event.kind == Kind::Wrong && event.b != NONE {
-                chain.push(event.b);
-            }
-            if event.kind == Kind::Overlap {
-                chain.extend(self.hold_of(event.a as u16, at));
+            match event.kind {
+                Kind::Wrong if event.b != NONE => {
+                    chain.push(event.b);
+                    chain.extend(self.overlap_of(event, at));
+                }
+                Kind::Overlap => chain.extend(self.reasons(event, at)),
+                _ => {}
             }
             if event.cause == NONE || event.cause >= at || chain.len() >= LONGEST {
                 break;
@@ -122,6 +124,36 @@ impl Run {
             "{who} wrote what it had computed from an old value: {other} had written since {who} read. \
              {other}'s write is lost."
         )
+    }
+
+    /// Why two could do that: they both believed that they held, and what led to it.
+    fn overlap_of(&self, wrong: &Event, before: u32) -> Vec<u32> {
+        let other = self.record.events[wrong.b as usize].who;
+        let is_it = |event: &Event| {
+            let (one, two) = (event.who, event.a as u16);
+            event.kind == Kind::Overlap && [(one, two), (two, one)].contains(&(wrong.who, other))
+        };
+        let Some(overlap) = self.newest(before, is_it) else { return Vec::new() };
+        let mut reasons = self.reasons(&self.record.events[overlap as usize], overlap);
+        reasons.push(overlap);
+        reasons
+    }
+
+    /// Why the store let another in: the rival began to hold, and then its lease ended, or something was done to the
+    /// server.
+    fn reasons(&self, overlap: &Event, before: u32) -> Vec<u32> {
+        let rival = overlap.a as u16;
+        let is_end = |event: &Event| match event.kind {
+            Kind::Expired => event.who == rival,
+            Kind::Act => event.a >= Act::Restart as u32 || event.who == rival,
+            _ => false,
+        };
+        let hold = self.hold_of(rival, before);
+        hold.into_iter().chain(self.newest(before, is_end)).collect()
+    }
+
+    fn newest(&self, before: u32, is_it: impl Fn(&Event) -> bool) -> Option<u32> {
+        self.record.events[..before as usize].iter().rposition(is_it).map(|index| index as u32)
     }
 
     /// The event by which this client began to hold, before another event.
@@ -196,4 +228,35 @@ fn request(code: u32) -> &'static str {
     ];
     debug_assert_eq!(Op::SetCache.code() as usize, WORDS.len() - 1);
     WORDS.get(code as usize).copied().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Act, Kind, Run, Settings};
+
+    #[test]
+    fn a_lost_update_leads_back_to_the_failover() {
+        let link = "v1;policy=setnx;clients=3;seed=2;hold=120;gap=150;latency=15;do=160.failover.0.0";
+        let run = Run::new(&Settings::read(link).unwrap());
+        let chain = run.chain(run.first(Kind::Wrong).unwrap());
+        let kinds: Vec<Kind> = chain.iter().map(|event| run.record.events[*event as usize].kind).collect();
+        assert!(kinds.contains(&Kind::Overlap), "{kinds:?}");
+        let is_failover = |event: &u32| {
+            let event = run.record.events[*event as usize];
+            event.kind == Kind::Act && event.a == Act::Failover as u32
+        };
+        assert!(chain.iter().any(is_failover), "{kinds:?}");
+        assert!(chain.windows(2).all(|pair| pair[0] > pair[1]));
+    }
+
+    #[test]
+    fn every_event_has_a_sentence() {
+        for lesson in crate::lessons() {
+            let (run, _) = lesson.runs().unwrap();
+            for event in 0..run.count() {
+                let sentence = run.sentence(event);
+                assert!(sentence.ends_with('.') || sentence.ends_with('?'), "{}: {sentence}", lesson.id);
+            }
+        }
+    }
 }
