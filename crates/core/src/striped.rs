@@ -107,26 +107,27 @@ impl Striped {
             };
             for &index in &filled {
                 if let Some(guard) = self.stripes[index].mutex.try_lock().await?
-                    && let Some(taken) = self.unless_empty(StripeGuard { guard, index }).await?
+                    && let Some(taken) = self.unless_empty(StripeGuard { guard, index }).await
                 {
                     return Ok(Some(taken));
                 }
             }
             if let Some(waited_for) = self.lock_until_empty(first).await?
-                && let Some(taken) = self.unless_empty(waited_for).await?
+                && let Some(taken) = self.unless_empty(waited_for).await
             {
                 return Ok(Some(taken));
             }
         }
     }
 
-    /// Another caller may have emptied the stripe before this one got it.
-    async fn unless_empty(&self, taken: StripeGuard) -> Result<Option<StripeGuard>> {
+    /// Another caller may have emptied the stripe before this one got it. Then nobody has worked under this guard, and
+    /// whether it was lost does not matter.
+    async fn unless_empty(&self, taken: StripeGuard) -> Option<StripeGuard> {
         if !self.stripes[taken.index].is_empty() {
-            return Ok(Some(taken));
+            return Some(taken);
         }
-        taken.release().await?;
-        Ok(None)
+        let _ = taken.release().await;
+        None
     }
 
     /// Marks the stripe as empty: no caller of this client tries it again. Callers of [any](Striped::any) that wait

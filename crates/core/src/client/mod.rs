@@ -155,13 +155,12 @@ impl Client {
         if self.is_draining() {
             return Err(self.takes_no_locks());
         }
-        let task = match self.current(Again::No)? {
-            Current::Open(live) => return Ok(live),
-            Current::Opening(task) => task,
+        let found = match self.current(Again::No)? {
+            Current::Open(live) => Ok(live),
+            Current::Opening(task) => Box::pin(self.opened_after_outage(task, by)).await,
         };
-        let opened = Box::pin(self.opened_after_outage(task, by)).await;
         // Asked again: a drain that saw it being opened waits for nobody in it.
-        if self.is_draining() { Err(self.takes_no_locks()) } else { opened }
+        if self.is_draining() { Err(self.takes_no_locks()) } else { found }
     }
 
     fn is_draining(&self) -> bool {

@@ -276,6 +276,7 @@ impl Registry {
         }
         self.wake_ups.next_check(next);
         for entry in &overdue {
+            entry.leaves_slowly(); // its leave is not even sent, and the table forgets it now
             table.remove(entry.claim.id.number);
         }
         drop(table);

@@ -1,17 +1,18 @@
 //! Reentrant, lock_all, Striped and Fence over the memory backend.
 
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Backend, Session, Signals};
+use tidelock_core::backend::{Backend, Claim, Layer, Leave, Left, Patience, Place, Reply, Session, Signals};
 use tidelock_core::prelude::*;
-use tidelock_core::{ErrorKind, Fence, Options, Owner, Reentrant, SessionId, Striped};
+use tidelock_core::{ClaimId, ErrorKind, Fence, Name, Options, Owner, Reentrant, SessionId, Striped};
 use tidelock_memory::{Clock, Store};
 
 use crate::condition::until;
+use crate::layered::attach;
 use crate::line::{until_empty, until_waiting, waiter};
 
 type Done = tidelock_core::Result<()>;
@@ -345,6 +346,66 @@ async fn a_waiter_for_any_stripe_is_told_when_all_are_sold_out() -> Done {
     }
     drop((a, b));
     locks.close().await
+}
+
+/// While a stripe is being taken, another caller sells its last piece. Before it is given back, an operator takes the
+/// claim out.
+#[derive(Debug)]
+struct SoldAndEvicted {
+    stock: OnceLock<Striped>,
+    sold: usize,
+    operator: Arc<dyn Locks>,
+}
+
+impl SoldAndEvicted {
+    fn is_sold(&self, name: &Name) -> bool {
+        name.as_str() == format!("stock#{}", self.sold)
+    }
+}
+
+#[async_trait]
+impl Layer for SoldAndEvicted {
+    async fn join(
+        &self,
+        to: &Arc<dyn Session>,
+        claim: &Claim,
+        patience: Patience,
+    ) -> tidelock_core::Result<Place> {
+        if self.is_sold(&claim.name) {
+            self.stock.get().expect("there is one").mark_empty(self.sold);
+        }
+        to.join(claim, patience).await
+    }
+
+    fn leave(self: Arc<Self>, to: &Arc<dyn Session>, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let (to, name) = (to.clone(), name.clone());
+        Box::pin(async move {
+            if self.is_sold(&name) {
+                self.operator.evict(name.as_str(), id).await?;
+            }
+            to.leave(&name, id, how).await
+        })
+    }
+}
+
+/// Nobody was handed that stripe, so its loss is no concern of the caller.
+#[tokio::test]
+async fn the_loss_of_a_stripe_that_was_empty_is_not_told() -> Done {
+    for sold in 0..2 {
+        let store = Store::new();
+        let operator = store.attach(Options::new())?;
+        let layer = Arc::new(SoldAndEvicted { stock: OnceLock::new(), sold, operator });
+        let locks = attach(&store, layer.clone(), Options::new())?;
+        let stock = layer.stock.get_or_init(|| Striped::new(&*locks, "stock", 2).expect("good options"));
+        for _ in 0..2 {
+            let taken = stock.any().await?.expect("one is filled");
+            assert_eq!(taken.index(), 1 - sold);
+            taken.release().await?.confirmed()?;
+        }
+        until_empty(&locks, &format!("stock#{sold}")).await;
+        locks.close().await?;
+    }
+    Ok(())
 }
 
 #[tokio::test]

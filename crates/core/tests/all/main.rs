@@ -1,5 +1,6 @@
 //! The tests of what users call, over the memory backend, in one program. Apart are those that change or need what a
-//! whole process has: its panic hook and its subscriber (`listeners`, `log`, `spans`), and its threads (`threads`).
+//! whole process has: its panic hook and its subscriber (`listeners`, `log`, `spans`), its threads (`threads`), and the
+//! time of its keepers (`any_order`, `busy_keeper`).
 
 mod acquire;
 mod beside_others;

@@ -357,3 +357,33 @@ async fn unknown_strays_delay_a_line_for_a_ttl_at_most() -> Result {
     assert!(stood_still < TTL + TTL / 10, "{stood_still:?}");
     waits.await.expect("no panic")?.release().await.map(drop)
 }
+
+/// The claim never waited. It was held for too long, and given back; the new master has missed that.
+#[tokio::test]
+async fn a_hold_that_was_too_long_is_given_back_by_a_new_master_too() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let longest = Duration::from_secs(1);
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL).max_hold(longest))?;
+    let theirs = store.attach(Options::new().ttl(TTL))?;
+    let standing = async |count| theirs.inspect("m").await.is_ok_and(|line| line.claims.len() == count);
+    let held = ours.mutex("m")?.lock().await?;
+    clock.pass(longest * 2).await;
+    until("it was given back", async || standing(0).await).await;
+    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
+    let stray = Claim::new(held.claim(), Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+    session.join(&stray, Patience::Wait).await?;
+    let waits = waiter(&theirs, "m");
+    until("another waits behind it", async || standing(2).await).await;
+    watched.signals.lock().expect("no panic").as_ref().expect("it is open").look_everywhere();
+    let began = clock.now();
+    until("the other is granted", async || {
+        clock.pass(Duration::from_millis(100)).await;
+        waits.is_finished()
+    })
+    .await;
+    let stood_still = clock.now().since(began);
+    assert!(stood_still < Duration::from_secs(1), "the line stood still for {stood_still:?}");
+    Ok(())
+}
