@@ -5,8 +5,6 @@ use crate::page::{Checking, Page, Result, ensure};
 
 type Check = for<'a> fn(&'a Page, &'a str) -> Checking<'a>;
 
-const AXE: &str = include_str!("../axe/axe.min.js");
-
 pub(crate) const ALL: &[(&str, Check)] = &[
     ("axe finds nothing: light", |page, folder| Box::pin(look(page, folder, "light", (1440, 950), "light"))),
     ("axe finds nothing: dark", |page, folder| Box::pin(look(page, folder, "dark", (1440, 950), "dark"))),
@@ -54,7 +52,7 @@ async fn dialogs(page: &Page, folder: &str) -> Result<()> {
 }
 
 async fn axe(page: &Page) -> Result<()> {
-    page.ask(&format!("{AXE}; return 1")).await?;
+    page.ask(&format!("{}; return 1", page.axe)).await?;
     let found = page
         .ask_later("axe.run(document, { resultTypes: ['violations'] }).then((result) => done(result.violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.target.join(' ') + ' ' + (node.any[0]?.message ?? '')).slice(0, 3).join('; '))), (error) => done([String(error)]))")
         .await?;

@@ -1,8 +1,8 @@
 //! The playground in a real browser. `cargo xtask test --only playground` starts what it needs, and runs it.
 //!
-//! `playground-browser check DRIVER PAGE OUTCOMES FOLDER`: DRIVER is the address of a chromedriver, PAGE that of the page,
-//! OUTCOMES a file with what the lessons come to natively, FOLDER where the pictures go. Each check prints a line: `ok`,
-//! or `FAILED` with the reason. `playground-browser bench DRIVER PAGE` prints the figures.
+//! `playground-browser check DRIVER PAGE OUTCOMES FOLDER AXE`: DRIVER is the address of a chromedriver, PAGE that of the
+//! page, OUTCOMES a file with what the lessons come to natively, FOLDER where the pictures go, AXE the file of axe-core.
+//! Each check prints a line: `ok`, or `FAILED` with the reason. `playground-browser bench DRIVER PAGE` prints the figures.
 
 mod access;
 mod bench;
@@ -19,9 +19,11 @@ async fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["check", driver, page, outcomes, folder] => check(driver, page, outcomes, folder).await,
+        ["check", driver, page, outcomes, folder, axe] => check(driver, page, outcomes, folder, axe).await,
         ["bench", driver, page] => bench(driver, page).await,
-        _ => Err("usage: playground-browser check DRIVER PAGE OUTCOMES FOLDER | bench DRIVER PAGE".into()),
+        _ => {
+            Err("usage: playground-browser check DRIVER PAGE OUTCOMES FOLDER AXE | bench DRIVER PAGE".into())
+        }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -33,8 +35,9 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn check(driver: &str, url: &str, outcomes: &str, folder: &str) -> Result<bool> {
-    let page = Page::open(driver, url, 1440, 950).await?;
+async fn check(driver: &str, url: &str, outcomes: &str, folder: &str, axe: &str) -> Result<bool> {
+    let mut page = Page::open(driver, url, 1440, 950).await?;
+    page.axe = std::fs::read_to_string(axe)?;
     let mut good = true;
     for outcome in lessons::Outcome::all(outcomes)? {
         let name = format!("the lesson {} comes to what it says", outcome.id);

@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Page {
     driver: WebDriver,
     url: String,
+    /// The text of axe-core, for the checks of accessibility.
+    pub(crate) axe: String,
 }
 
 impl Page {
@@ -35,7 +37,7 @@ impl Page {
         wishes.set("goog:loggingPrefs", serde_json::json!({ "browser": "ALL" }))?;
         let driver = WebDriver::new(driver, wishes).await?;
         driver.set_script_timeout(Duration::from_secs(120)).await?;
-        Ok(Self { driver, url: url.to_owned() })
+        Ok(Self { driver, url: url.to_owned(), axe: String::new() })
     }
 
     /// Loads the page afresh, with what is behind the `#`.

@@ -2,7 +2,7 @@
 //! `playground-browser` on both.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,13 +65,28 @@ pub(crate) fn check(root: &Path, pictures: &Path) -> Result<Outcome> {
     std::fs::create_dir_all(pictures).when(|| format!("make the folder {}", pictures.display()))?;
     let lessons = ["run", "--quiet", "--package", "tidelock-playground", "--example", "outcomes"];
     let outcomes = cargo::call(root).args(lessons).show(Show::Stderr).run()?.required()?.stdout;
+    let axe = axe_core(root)?;
     let scratch = Scratch::new("outcomes")?;
     let file = scratch.path().join("outcomes");
     std::fs::write(&file, outcomes).when(|| format!("write {}", file.display()))?;
     with_page(root, |program, driver, page| {
-        let call = Call::new(program).args(["check", driver, page]).arg(&file).arg(pictures);
+        let call = Call::new(program).args(["check", driver, page]).arg(&file).arg(pictures).arg(&axe);
         call.limit(Duration::from_secs(1200)).show(Show::Everything).run()
     })
+}
+
+/// The file of axe-core, at the version that `playground/browser/axe` names, from the npm registry.
+fn axe_core(root: &Path) -> Result<PathBuf> {
+    let folder = root.join(".tidelock/axe");
+    std::fs::create_dir_all(&folder).when(|| format!("make the folder {}", folder.display()))?;
+    for file in ["package.json", "package-lock.json"] {
+        let named = root.join("playground/browser/axe").join(file);
+        std::fs::copy(&named, folder.join(file)).when(|| format!("copy {}", named.display()))?;
+    }
+    let npm = need("npm", "npm")?;
+    let install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+    Call::new(&npm).args(install).dir(&folder).limit(Duration::from_secs(120)).run()?.required()?;
+    Ok(folder.join("node_modules/axe-core/axe.min.js"))
 }
 
 /// Measures the page. False: a limit was missed.
@@ -104,6 +119,6 @@ fn without_module(folder: &Path) -> Result<()> {
 }
 
 /// Where the pictures of the lessons are written.
-pub(crate) fn pictures() -> Result<std::path::PathBuf> {
+pub(crate) fn pictures() -> Result<PathBuf> {
     Ok(place::root()?.join(".tidelock/playground"))
 }

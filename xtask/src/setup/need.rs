@@ -17,7 +17,7 @@ pub(crate) enum Need {
     Processes,
     /// The servers of every backend.
     Servers,
-    /// A browser and its driver.
+    /// A browser and its driver, and npm, which gets what checks accessibility.
     Browser,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn prepare(workspace: &Workspace, steps: &[(&'static str, &[Need])]) 
     }
     let of_part = |part: &str| match part {
         packages::PROCESSES => users(Need::Processes, steps),
-        packages::BROWSER => users(Need::Browser, steps),
+        packages::BROWSER | packages::NPM => users(Need::Browser, steps),
         part if is_of_a_backend(part) => users(Need::Servers, steps),
         _ => Vec::new(),
     };

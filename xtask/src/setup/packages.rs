@@ -43,6 +43,8 @@ pub(crate) const PARTS: &[Part] = &[
         debian: &["chromium", "chromium-driver"],
         brew: "--cask chromium chromedriver",
     },
+    // A part of its own: where Node.js is from elsewhere, it comes with npm, and Debian's would not fit.
+    Part { name: NPM, programs: &["npm"], debian: &["npm"], brew: "node" },
 ];
 
 /// The part that finds processes and sends them signals.
@@ -50,6 +52,9 @@ pub(crate) const PROCESSES: &str = "processes";
 
 /// The part with a browser.
 pub(crate) const BROWSER: &str = "browser";
+
+/// The part that gets axe-core for the browser.
+pub(crate) const NPM: &str = "npm";
 
 /// Where packages put servers that are not on every user's PATH.
 const ASIDE: &[&str] = &[
