@@ -43,7 +43,7 @@ export function showLine(play, now) {
 
 function noLine(play) {
   const hasLine = ["line", "nested", "reentrant", "early", "unsorted", "sorted"].includes(play.get("policy"));
-  return hasLine ? "Nobody stands here." : "This policy keeps no line: whoever is quickest is next.";
+  return hasLine ? "Nobody stands here." : "This policy keeps no line: the quickest is next.";
 }
 
 export function showStore(play) {

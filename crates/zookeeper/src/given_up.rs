@@ -3,7 +3,7 @@
 //! A client gives its session up by its own clock. The server may keep it for longer: it counts from when it last heard
 //! of the client, and if it stood still it gives each session its whole time again. Until then the claims of that
 //! session are in everyone's way, also in the way of this client's next session. So the session is shown to a server
-//! once more, and closed. Whoever opens the next session waits for that, for a moment.
+//! once more, and closed. The next opening of a session waits for that, for a moment.
 //!
 //! This takes no lock from anyone: `Signals::over` comes first, and after it no guard of that session trusts its claim.
 
