@@ -67,10 +67,12 @@ impl OpenSession {
         let line = self.keys.line(&claim.name);
         let is_free = Compare::create_revision(format!("{line}0"), CompareOp::Equal, 0).with_range(format!("{line}g"));
         let mut seen: Option<LineView> = None;
+        if claim.weight > claim.capacity {
+            seen = Some(self.read_line(&claim.name).await?);
+        }
         loop {
             let mut when = self.is_new(claim);
             let declared = match seen.filter(|view| !view.is_empty()) {
-                // Its own size does not count then: it is refused below, or is not the first.
                 None => {
                     if claim.weight > claim.capacity {
                         return Err(self.turned_away(claim, Error::too_heavy(claim.capacity)));
@@ -93,9 +95,6 @@ impl OpenSession {
                     declared
                 }
             };
-            if claim.weight > claim.capacity && declared == claim.capacity {
-                return Err(self.turned_away(claim, Error::too_heavy(declared)));
-            }
             let answer = self.make(claim, declared, when, false).await?;
             if answer.is_done {
                 let order = answer.revision.unsigned_abs();

@@ -17,7 +17,7 @@ use crate::request::{Action, Answer};
 impl OpenSession {
     /// The leave is under way when this returns. May be called from any thread.
     pub(crate) fn leave(self: Arc<Self>, name: Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        if id.session == self.id { self.leave_own(name, id, how) } else { self.evict(name, id) }
+        if id.session == self.id { self.leave_own(name, id, how) } else { self.evict(name, id, how) }
     }
 
     fn leave_own(self: Arc<Self>, name: Name, id: ClaimId, how: Leave) -> Reply<Left> {
@@ -52,10 +52,12 @@ impl OpenSession {
     }
 
     /// Another client's claim. It is made void only if it stood there: its client may still use it otherwise.
-    fn evict(self: Arc<Self>, name: Name, id: ClaimId) -> Reply<Left> {
+    fn evict(self: Arc<Self>, name: Name, id: ClaimId, how: Leave) -> Reply<Left> {
         let when: Vec<Compare> = vec![self.stands_there(&name, id)];
         let mut changes = self.deletes(&name, id);
-        changes.push(self.voids(id));
+        if how == Leave::Void {
+            changes.push(self.voids(id));
+        }
         let evicting = self.gather(id, &name, Action::Leave { when, changes, is_read: true });
         Box::pin(async move {
             match evicting.await {

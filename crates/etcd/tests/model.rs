@@ -4,7 +4,7 @@
 //! Sequences run side by side, each on names of its own, with three clients; some of them may end on the way.
 //!
 //! The intended differences from the model are these two only:
-//! - A void leave is remembered by the claim's own client, so only that client makes one.
+//! - Another client's claim is made void only if it stands in line.
 //! - Only a writer can be made lighter: it becomes a reader.
 //!
 //! A failure prints its sequence and its seed. `TIDELOCK_MODEL_SEED=SEED` runs that sequence alone.
@@ -149,7 +149,8 @@ impl<'a> Pair<'a> {
     async fn leave(&mut self) {
         let (name, id) = self.wishes.anyone(&self.world);
         let by = self.wishes.leaver(&self.world, id);
-        let is_void = by == id.session && self.wishes.dice().one_in(4);
+        let stands = self.world.line(&name).is_some_and(|line| line.claim(id).is_some());
+        let is_void = (by == id.session || stands) && self.wishes.dice().one_in(4);
         for _ in 0..=u8::from(self.wishes.dice().one_in(8)) {
             self.leave_one(by, &name, id, if is_void { Leave::Void } else { Leave::Done }).await;
         }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tidelock_etcd::etcd_client::Client;
@@ -63,6 +63,15 @@ pub(crate) fn weight(n: u32) -> Weight {
     Weight::new(n).unwrap()
 }
 
+/// A session with this number: a lease's id is one of the whole server, so each run has its own.
+fn session(number: u64) -> SessionId {
+    static RUN: OnceLock<u64> = OnceLock::new();
+    const BITS: u32 = 44;
+    let since = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
+    let run = RUN.get_or_init(|| u64::try_from(since() & 0x3_ffff).unwrap() << BITS);
+    SessionId::from_bits(if number >> BITS == 0 { run | number } else { number })
+}
+
 /// One client at the seam, and what it is told.
 pub(crate) struct Caller {
     pub(crate) id: SessionId,
@@ -72,7 +81,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) async fn open(store: &Store, id: u64, options: &Options) -> Self {
-        let (id, heard) = (SessionId::from_bits(id), Arc::new(Heard::default()));
+        let (id, heard) = (session(id), Arc::new(Heard::default()));
         let session = store.open(id, options, heard.clone()).await.unwrap();
         Self { id, session, heard }
     }
