@@ -22,6 +22,7 @@ const BACKENDS: &[Backend] = &[
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
         others: &[],
     },
+    Backend { name: "etcd", features: &[], deployments: &["etcd", "etcd-cluster"], others: &[] },
     Backend {
         name: "zookeeper",
         features: &[],
@@ -81,7 +82,7 @@ mod tests {
         let trouble = called("stone-tablets").unwrap_err().to_string();
         assert_eq!(
             trouble,
-            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, all"
+            "there is no backend `stone-tablets`; choose one of: memory, redis, etcd, zookeeper, all"
         );
     }
 

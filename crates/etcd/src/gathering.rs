@@ -68,7 +68,7 @@ impl OpenSession {
                 let prefix = || Some(GetOptions::new().with_prefix());
                 vec![TxnOp::get(line.clone(), prefix()), TxnOp::get(void.clone(), None)]
             };
-            let txn = request.txn(self.own_claims.is_watched(&request.name), read);
+            let txn = request.txn(self.own_claims.needs_no_read(&request.name, request.id), read);
             (request, txn)
         };
         Flight {
@@ -152,7 +152,7 @@ pub(crate) fn place_at(revision: i64) -> Option<(u64, Token)> {
     Some((order, Token::from_order(order)?))
 }
 
-fn revision(answer: &TxnResponse) -> i64 {
+pub(crate) fn revision(answer: &TxnResponse) -> i64 {
     answer.header().map_or(0, etcd_client::ResponseHeader::revision)
 }
 

@@ -26,6 +26,10 @@ impl OpenSession {
     pub(crate) async fn join(self: &Arc<Self>, claim: &Claim, patience: Patience) -> Result<Place> {
         match self.own_claims.begin(claim) {
             JoinStart::Void => Ok(Place::Gone),
+            // Reads the line first, so nothing else tells.
+            JoinStart::Asked if claim.weight > claim.capacity && self.is_void(claim).await? => {
+                Ok(self.is_gone(claim))
+            }
             JoinStart::Asked if patience == Patience::Now => self.stand_if_free(claim).await,
             // The size it declares counts only if it is the first.
             JoinStart::Asked if claim.weight > claim.capacity => self.stand_behind(claim).await,
@@ -243,6 +247,17 @@ impl OpenSession {
                 () = Sleep::until(&self.clock, late) => {}
             }
         }
+    }
+
+    /// Whether another client has made the claim void.
+    async fn is_void(self: &Arc<Self>, claim: &Claim) -> Result<bool> {
+        let (session, void) = (self.clone(), self.keys.void(claim.id));
+        let count = Some(GetOptions::new().with_count_only());
+        let reading = self.runtime.spawn(async move {
+            session.link.ask(|client| async move { client.kv_client().get(void, count).await }).await
+        });
+        let got = reading.await.unwrap_or_else(|_| Err(Failed::ended()));
+        Ok(got.map_err(|failed| self.noted(failed.error))?.count() > 0)
     }
 
     /// Reads a line, on the keeper's runtime.

@@ -160,6 +160,12 @@ impl LineView {
         ShownLine { claims, resized: self.resized().map(Resized::shown) }
     }
 
+    /// The line up to this place, which is all that matters for the claim there.
+    pub(crate) fn shown_up_to(&self, place: u64, token: impl Fn(ClaimId, u64) -> Option<Token>) -> ShownLine {
+        let claims = self.standing.range(..=place).map(|(order, standing)| shown(*order, standing, &token));
+        ShownLine { claims: claims.collect(), resized: self.resized().map(Resized::shown) }
+    }
+
     /// The front of the line: all claims that can be held, and the first that cannot. What stands behind changes
     /// nothing about them.
     pub(crate) fn front(&self, token: impl Fn(ClaimId, u64) -> Option<Token>) -> ShownLine {

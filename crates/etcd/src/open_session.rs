@@ -51,7 +51,7 @@ impl OpenSession {
         self.lease.until()
     }
 
-    /// Tells core what a step has shown, and sweeps up after it.
+    /// Does what follows from a step, and sweeps up after it.
     pub(crate) fn tell(self: &Arc<Self>, name: &Name, news: News) {
         for (id, grant) in news.held {
             self.signals.held(id, grant);
@@ -61,6 +61,19 @@ impl OpenSession {
         }
         if news.look {
             self.signals.look(name);
+        }
+        // Errors: the session is over.
+        if let Some(watch) = news.stop {
+            let _ = self.watches.send(Command::Stop(watch));
+        }
+        if let Some(wanted) = news.start {
+            let _ = self.watches.send(Command::Start(wanted));
+        }
+        if news.read {
+            self.runtime.spawn(self.clone().close_gap(name.clone()));
+        }
+        if !news.check.is_empty() {
+            self.runtime.spawn(self.clone().check(name.clone(), news.check));
         }
         if self.own_claims.begins_to_sweep() {
             self.runtime.spawn(self.clone().sweep());

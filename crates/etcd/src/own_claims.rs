@@ -1,9 +1,16 @@
 //! What a client knows of its own claims: where each stands, which have their turn, and the lines in which one waits.
 //!
 //! One lock protects all of it, and each method is one atomic step. For each line in which a claim of ours waits there is
-//! a [`LineView`], which the line's one watch keeps up to date. Whatever changes a view or a claim of ours is followed by
-//! [`State::turns`]: a claim has its turn if the view shows it held *where it stands*. The caller tells core after the
-//! lock is released.
+//! a [`LineView`] and at most one watch. With a mutex or a read-write lock the watch is on what our first waiter waits
+//! for, by the rule: one claim of another client, so that a hand-off wakes one client. If that claim is our own, nothing
+//! is watched. The claims ahead may have left without our notice, so they are looked at once the watch has fired. With
+//! a semaphore the watch is on the line, and the view is a copy that every event keeps up to date: a resize or any
+//! departure may matter.
+//!
+//! Whatever changes a view or a claim of ours is followed by [`State::follow`]: a claim has its turn if the view shows it
+//! held *where it stands*; and what is worth watching then. All that stood ahead of a claim when it came is in each view
+//! that shows it, and leaves a view only when it has left the line. So a view may be old, and a turn is right all the
+//! same. The caller acts after the lock is released.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +18,8 @@ use std::time::Duration;
 
 use etcd_client::Event;
 use tidelock_core::backend::{Claim, Grant, Moment};
-use tidelock_core::{ClaimId, Kind, Name, SessionId, Token};
-use tidelock_model::ShownLine;
+use tidelock_core::{ClaimId, Kind, Name, SessionId, Token, Weight};
+use tidelock_model::{ShownLine, Watch, watch};
 
 use crate::line_view::LineView;
 use crate::void::Void;
@@ -77,18 +84,36 @@ struct OwnLine {
     copy: Option<Copy>,
 }
 
-/// A copy of a line, kept by a watch.
+/// What is known of a line, and what is watched in it.
 #[derive(Debug)]
 struct Copy {
-    watch: i64,
+    /// What is watched, and the number of that watch.
+    aim: Option<(Aim, i64)>,
     view: LineView,
     /// The watch reports everything after this revision. None: it is not set at the moment.
     since: Option<i64>,
+    /// The claims ahead of our first waiter were looked at, one by one, at this revision.
+    checked: i64,
+    /// The claim of ours for which the watch has fired, while it is not known whether it has its turn.
+    fired_for: Option<ClaimId>,
+    /// The claim of ours that the watch is for.
+    first: Option<ClaimId>,
+    /// Whether a read that will be taken in is under way.
+    is_reading: bool,
     /// Events after a gap in the view, until a list closes it.
     pending: Vec<Event>,
     skip: usize,
     /// How many sweeps have found that no claim of ours waits there.
     idle: u8,
+}
+
+/// What is worth watching in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// Everything that happens there.
+    Line,
+    /// This claim of another client.
+    Claim(ClaimId),
 }
 
 /// What was known of a claim when its join began.
@@ -112,13 +137,19 @@ pub(crate) struct LeaveStart {
     pub(crate) is_last: bool,
 }
 
-/// What to tell core after a step.
+/// What to do after a step: what to tell core, what to watch, and what to read.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     pub(crate) held: Vec<(ClaimId, Grant)>,
     pub(crate) gone: Vec<ClaimId>,
     /// A claim of ours may have to stand elsewhere: look.
     pub(crate) look: bool,
+    pub(crate) start: Option<Wanted>,
+    pub(crate) stop: Option<i64>,
+    /// The line must be read.
+    pub(crate) read: bool,
+    /// Whether these claims still stand must be looked at.
+    pub(crate) check: Vec<ClaimId>,
 }
 
 /// A watch to set.
@@ -126,6 +157,7 @@ pub(crate) struct News {
 pub(crate) struct Wanted {
     pub(crate) watch: i64,
     pub(crate) name: Name,
+    pub(crate) aim: Aim,
     /// The first revision to report. 0: from now on.
     pub(crate) from: i64,
 }
@@ -197,7 +229,7 @@ impl OwnClaims {
         if let Some((order, token)) = place {
             own.stands_at(order, token);
         }
-        state.turns(name)
+        state.follow(name)
     }
 
     /// The claim stands here.
@@ -206,7 +238,7 @@ impl OwnClaims {
         if let Some(own) = state.claims.get_mut(&id.number) {
             own.stands_at(order, token);
         }
-        state.turns(name)
+        state.follow(name)
     }
 
     /// The claim is about to move: until the answer comes, its place is unknown. False: it has got its turn meanwhile, or
@@ -288,7 +320,7 @@ impl OwnClaims {
             }
         }
         state.forget_if_empty(name);
-        state.turns(name)
+        state.follow(name)
     }
 
     /// A claim of ours has become a reader.
@@ -297,31 +329,29 @@ impl OwnClaims {
         if let Some(copy) = state.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
             copy.view.lighten(id);
         }
-        state.turns(name)
+        state.follow(name)
     }
 
     // Lines and their watches.
 
-    /// Whether a join of this line need not read it: the line's watch shows all of it.
+    /// Whether the line's watch shows all of it.
     pub(crate) fn is_watched(&self, name: &Name) -> bool {
         self.state().copy(name).is_some_and(Copy::is_whole)
     }
 
-    /// Whether a claim that has just come to that place surely waits: one of our own waits ahead of it for the same kind
-    /// of lock.
-    pub(crate) fn waits_behind_own(&self, claim: &Claim, order: u64) -> bool {
+    /// Whether a join of this claim need not read the line: its watch shows all of it, or one of our own claims waits there
+    /// already for the same kind of lock.
+    pub(crate) fn needs_no_read(&self, name: &Name, id: ClaimId) -> bool {
         let state = self.state();
-        let Some(line) = state.lines.get(&claim.name) else { return false };
-        let Some(copy) = line.copy.as_ref().filter(|copy| copy.is_whole()) else { return false };
-        if claim.kind == Kind::Semaphore || copy.view.first().is_some_and(|first| first.kind != claim.kind) {
-            return false;
-        }
-        let is_ahead = |number: &u64| {
-            let id = ClaimId { session: state.session, number: *number };
-            copy.view.place(id).is_some_and(|place| place < order)
-                && copy.view.find(id).is_some_and(|mine| mine.kind == claim.kind)
-        };
-        line.waiting.iter().take(2).any(is_ahead)
+        let kind = state.claims.get(&id.number).map(|own| own.kind);
+        state.copy(name).is_some_and(Copy::is_whole)
+            || kind.is_some_and(|kind| state.waits_behind_own(name, kind, u64::MAX))
+    }
+
+    /// Whether a claim that has just come to that place surely waits: one of our own waits ahead of it for the same kind
+    /// of lock, with a watch.
+    pub(crate) fn waits_behind_own(&self, claim: &Claim, order: u64) -> bool {
+        self.state().waits_behind_own(&claim.name, claim.kind, order)
     }
 
     /// The line of this claim at that revision or later, as far as it matters for the claim. None: it is not known yet.
@@ -337,52 +367,74 @@ impl OwnClaims {
         view.shown(|id, order| state.held(id, order))
     }
 
-    /// The line was read. Returns what follows, and the watch to set if a claim of ours waits in a line without one.
-    pub(crate) fn saw(&self, name: &Name, view: &LineView, skip: usize) -> (News, Option<Wanted>) {
+    /// The line was read.
+    pub(crate) fn saw(&self, name: &Name, view: &LineView, skip: usize) -> News {
         let state = &mut *self.state();
         let is_of_use = |line: &&mut OwnLine| line.copy.is_some() || !line.waiting.is_empty();
-        let Some(line) = state.lines.get_mut(name).filter(is_of_use) else { return (News::default(), None) };
-        let wanted = match &mut line.copy {
-            Some(copy) => {
-                copy.list(view);
-                None
-            }
-            None if state.is_closed => None,
-            None => {
-                state.last_watch += 1;
-                let watch = state.last_watch;
-                line.copy =
-                    Some(Copy { watch, view: view.clone(), since: None, pending: Vec::new(), skip, idle: 0 });
-                state.watches.insert(watch, name.clone());
-                Some(Wanted { watch, name: name.clone(), from: 0 })
-            }
-        };
-        (state.turns(name), wanted)
+        let Some(line) = state.lines.get_mut(name).filter(is_of_use) else { return News::default() };
+        match &mut line.copy {
+            Some(copy) => copy.list(view),
+            None if state.is_closed => return News::default(),
+            None => line.copy = Some(Copy::of(view.clone(), skip)),
+        }
+        state.follow(name)
     }
 
-    /// The watch is set, and reports everything after this revision. Returns whether the line must be read: something may
-    /// have happened in between.
-    pub(crate) fn is_set(&self, watch: i64, revision: i64) -> Option<(Name, bool)> {
+    /// The read that was asked for failed.
+    pub(crate) fn saw_nothing(&self, name: &Name) {
+        if let Some(copy) = self.state().lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
+            copy.is_reading = false;
+        }
+    }
+
+    /// These claims were looked at, at that revision: the weight of each, or None if it does not stand there any more.
+    pub(crate) fn checked(&self, name: &Name, revision: i64, found: &[(ClaimId, Option<Weight>)]) -> News {
+        let mut state = self.state();
+        if let Some(copy) = state.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
+            copy.is_reading = false;
+            copy.fired_for = None;
+            copy.checked = copy.checked.max(revision);
+            for (id, weight) in found {
+                match weight {
+                    None => drop(copy.view.remove(*id)),
+                    Some(Weight::ONE) => copy.view.lighten(*id),
+                    Some(_) => {}
+                }
+            }
+        }
+        state.follow(name)
+    }
+
+    /// The watch is set, and reports everything after this revision. None: nobody needs it any more.
+    pub(crate) fn is_set(&self, watch: i64, revision: i64) -> Option<(Name, News)> {
         let mut state = self.state();
         let name = state.watches.get(&watch)?.clone();
-        let copy = state.lines.get_mut(&name)?.copy.as_mut().filter(|copy| copy.watch == watch)?;
-        copy.since = Some(revision);
-        let is_whole = copy.is_whole();
-        Some((name, !is_whole))
+        state.watched(&name, watch)?.since = Some(revision);
+        let news = state.follow(&name);
+        Some((name, news))
     }
 
     /// Events of that watch. None: nobody needs it any more.
     pub(crate) fn happened(&self, watch: i64, events: &[Event]) -> Option<(Name, News)> {
         let mut state = self.state();
         let name = state.watches.get(&watch)?.clone();
-        let copy = state.lines.get_mut(&name)?.copy.as_mut()?;
-        if !copy.is_whole() {
-            copy.pending.extend_from_slice(events);
-            return Some((name, News::default()));
-        }
-        let left = copy.take_in(events);
-        let gone = state.gone(&name, left);
-        let mut news = state.turns(&name);
+        let copy = state.watched(&name, watch)?;
+        let gone = match copy.aim {
+            Some((Aim::Line, _)) if copy.is_whole() => {
+                let left = copy.take_in(events);
+                state.gone(&name, left)
+            }
+            Some((Aim::Line, _)) => {
+                copy.pending.extend_from_slice(events);
+                return Some((name, News::default()));
+            }
+            _ => {
+                // Others ahead of our claim may have left before.
+                copy.fired(events);
+                Vec::new()
+            }
+        };
+        let mut news = state.follow(&name);
         news.gone.extend(gone);
         Some((name, news))
     }
@@ -391,10 +443,11 @@ impl OwnClaims {
     pub(crate) fn begins_anew(&self, watch: i64) -> Option<Wanted> {
         let mut state = self.state();
         let name = state.watches.get(&watch)?.clone();
-        let copy = state.lines.get_mut(&name)?.copy.as_mut()?;
+        let copy = state.watched(&name, watch)?;
+        let (aim, _) = copy.aim?;
         copy.since = None;
         copy.pending.clear();
-        Some(Wanted { watch, name, from: 0 })
+        Some(Wanted { watch, name, aim, from: 0 })
     }
 
     /// All watches that are needed, to set them on another stream: each goes on from what it has seen.
@@ -403,10 +456,11 @@ impl OwnClaims {
         let mut all = Vec::with_capacity(state.watches.len());
         for (watch, name) in &state.watches {
             let Some(copy) = state.lines.get_mut(name).and_then(|line| line.copy.as_mut()) else { continue };
-            let from = if copy.is_whole() { copy.view.revision + 1 } else { 0 };
+            let Some((aim, _)) = copy.aim else { continue };
+            let from = copy.known().map_or(0, |known| known + 1);
             copy.since = None;
             copy.pending.clear();
-            all.push(Wanted { watch: *watch, name: name.clone(), from });
+            all.push(Wanted { watch: *watch, name: name.clone(), aim, from });
         }
         all
     }
@@ -437,8 +491,10 @@ impl OwnClaims {
             copy.idle = if line.waiting.is_empty() { copy.idle + 1 } else { 0 };
             state.has_idle |= copy.idle > 0;
             if copy.idle > 1 {
-                state.watches.remove(&copy.watch);
-                unneeded.push(copy.watch);
+                if let Some((_, watch)) = copy.aim {
+                    state.watches.remove(&watch);
+                    unneeded.push(watch);
+                }
                 line.copy = None;
             }
         }
@@ -462,7 +518,18 @@ impl OwnClaims {
     }
 }
 
+/// How many claims ahead are looked at one by one. If more are ahead, the line is read.
+const MOST_CHECKED: usize = 16;
+
 impl Own {
+    fn has_place(&self) -> bool {
+        matches!(self.stage, Stage::Stands(stands) if !stands.is_held) && !self.is_leaving
+    }
+
+    fn is_at(&self, order: u64) -> bool {
+        self.has_place() && matches!(self.stage, Stage::Stands(stands) if stands.order == order)
+    }
+
     fn stands_at(&mut self, order: u64, token: Token) {
         let is_there = matches!(self.stage, Stage::Stands(stands) if stands.order == order);
         if !is_there {
@@ -472,9 +539,44 @@ impl Own {
 }
 
 impl Copy {
-    /// Whether the view and the watch have no gap between them.
+    fn of(view: LineView, skip: usize) -> Self {
+        let checked = view.revision;
+        Self {
+            aim: None,
+            view,
+            since: None,
+            checked,
+            fired_for: None,
+            first: None,
+            is_reading: false,
+            pending: Vec::new(),
+            skip,
+            idle: 0,
+        }
+    }
+
+    /// Whether the whole line is watched, and there is no gap between the view and the watch.
     fn is_whole(&self) -> bool {
-        self.since.is_some_and(|since| self.view.revision >= since)
+        matches!(self.aim, Some((Aim::Line, _))) && self.since.is_some_and(|since| self.view.revision >= since)
+    }
+
+    /// The revision up to which all that is watched is known. None: there may be a gap.
+    fn known(&self) -> Option<i64> {
+        let since = self.since?;
+        match self.aim? {
+            (Aim::Line, _) => self.is_whole().then_some(self.view.revision),
+            (Aim::Claim(_), _) => (self.checked >= since).then_some(self.checked),
+        }
+    }
+
+    /// The watched claim has left, or has become lighter. The view shows the rest of the line as it was.
+    fn fired(&mut self, events: &[Event]) {
+        let revision = self.view.revision;
+        for event in events {
+            self.view.happens(event, self.skip);
+        }
+        self.view.revision = revision;
+        self.fired_for = self.first;
     }
 
     fn take_in(&mut self, events: &[Event]) -> Vec<(ClaimId, u64)> {
@@ -485,10 +587,13 @@ impl Copy {
     }
 
     fn list(&mut self, view: &LineView) {
+        self.is_reading = false;
         if view.revision <= self.view.revision {
             return;
         }
         self.view = view.clone();
+        self.fired_for = None;
+        self.checked = self.checked.max(view.revision);
         if self.is_whole() {
             let pending = std::mem::take(&mut self.pending);
             self.take_in(&pending);
@@ -525,12 +630,119 @@ impl State {
         Some((token, is_news))
     }
 
+    fn watched(&mut self, name: &Name, watch: i64) -> Option<&mut Copy> {
+        let copy = self.lines.get_mut(name)?.copy.as_mut()?;
+        (copy.aim?.1 == watch).then_some(copy)
+    }
+
+    fn waits_behind_own(&self, name: &Name, kind: Kind, order: u64) -> bool {
+        let Some(line) = self.lines.get(name) else { return false };
+        let Some(copy) = &line.copy else { return false };
+        if kind == Kind::Semaphore || copy.view.first().is_some_and(|first| first.kind != kind) {
+            return false;
+        }
+        let is_ahead = |number: &u64| {
+            let id = ClaimId { session: self.session, number: *number };
+            copy.view.place(id).is_some_and(|place| place < order)
+                && copy.view.find(id).is_some_and(|mine| mine.kind == kind)
+        };
+        // The first may be the asking claim itself.
+        line.waiting.iter().take(2).any(is_ahead)
+    }
+
+    /// What follows from what is known of a line now.
+    fn follow(&mut self, name: &Name) -> News {
+        let mut news = self.turns(name);
+        let Some(aim) = self.aim(name, &mut news) else { return news };
+        let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) else { return news };
+        if copy.aim.map(|(aim, _)| aim) == aim {
+            return news;
+        }
+        copy.since = None;
+        copy.pending.clear();
+        if let Some((_, old)) = copy.aim.take() {
+            self.watches.remove(&old);
+            news.stop = Some(old);
+        }
+        if let Some(aim) = aim {
+            self.last_watch += 1;
+            copy.aim = Some((aim, self.last_watch));
+            self.watches.insert(self.last_watch, name.clone());
+            news.start = Some(Wanted { watch: self.last_watch, name: name.clone(), aim, from: 0 });
+        }
+        news
+    }
+
+    /// What to watch in a line: `Some(None)` is nothing. None: that stays as it is, or a read will tell.
+    fn aim(&mut self, name: &Name, news: &mut News) -> Option<Option<Aim>> {
+        let session = self.session;
+        let line = self.lines.get(name).filter(|line| !line.waiting.is_empty() && !self.is_closed)?;
+        let copy = line.copy.as_ref()?;
+        let is_waiting = |order: u64, id: ClaimId| {
+            id.session == session
+                && line.waiting.contains(&id.number)
+                && self.claims.get(&id.number).is_some_and(|own| own.is_at(order))
+        };
+        let first = copy.view.each().find(|(order, standing)| is_waiting(*order, standing.id));
+        let Some((order, first)) = first.map(|(order, first)| (order, *first)) else {
+            // The claims of ours that wait came later than this view. If no join is on its way that will read the line,
+            // it must be read now.
+            let is_placed = |number: &u64| self.claims.get(number).is_some_and(Own::has_place);
+            let is_late = copy.aim.is_none_or(|(aim, _)| aim != Aim::Line) && line.waiting.iter().any(is_placed);
+            news.read = is_late && !copy.is_reading;
+            if news.read
+                && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
+            {
+                copy.is_reading = true;
+            }
+            return None;
+        };
+        if first.kind == Kind::Semaphore {
+            let is_gap = copy.aim.is_some_and(|(aim, _)| aim == Aim::Line) && copy.since.is_some() && !copy.is_whole();
+            news.read = is_gap && !copy.is_reading;
+            if news.read
+                && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
+            {
+                copy.is_reading = true;
+            }
+            return Some(Some(Aim::Line));
+        }
+        let shown = copy.view.shown_up_to(order, |id, order| self.held(id, order));
+        let aim = match watch(&shown, first.id)? {
+            Watch::Line => Some(Aim::Line),
+            // Its leave passes through here.
+            Watch::Claim(own) if own.session == session && self.claims.contains_key(&own.number) => None,
+            Watch::Claim(other) => Some(Aim::Claim(other)),
+        };
+        let is_same = copy.aim.map(|(aim, _)| aim) == aim;
+        let has_fired = copy.fired_for == Some(first.id);
+        let is_gap = is_same && copy.since.is_some_and(|since| copy.checked < since);
+        if (has_fired || is_gap) && !copy.is_reading {
+            let ahead = shown.claims.iter().map(|claim| claim.id);
+            let is_other = |id: &ClaimId| id.session != session || !self.claims.contains_key(&id.number);
+            let ahead: Vec<ClaimId> = ahead.filter(is_other).collect();
+            match ahead.len() {
+                0 => {}
+                1..=MOST_CHECKED => news.check = ahead,
+                _ => news.read = true,
+            }
+            if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
+                copy.is_reading = news.read || !news.check.is_empty();
+            }
+            if has_fired && (news.read || !news.check.is_empty()) {
+                return None; // what to watch next is known after that
+            }
+        }
+        if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
+            copy.first = Some(first.id);
+        }
+        Some(aim)
+    }
+
     /// Which of our waiting claims have their turn now.
     fn turns(&mut self, name: &Name) -> News {
         let mut news = News::default();
         let Some(line) = self.lines.get(name).filter(|line| !line.waiting.is_empty()) else { return news };
-        // Without a watch there may be a gap, and a view is older than its revision says: but all that stood ahead of a
-        // claim when it came is in it, so a claim that is held in it has its turn.
         let Some(copy) = &line.copy else { return news };
         let front = copy.view.front(|id, order| self.held(id, order));
         let type_of = |claim: &tidelock_model::ShownClaim| (claim.kind, front.size(claim));

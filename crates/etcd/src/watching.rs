@@ -9,16 +9,19 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Error as Said, WatchOptions, WatchResponse, WatchStream};
+use etcd_client::{
+    Error as Said, GetOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchResponse, WatchStream,
+};
 use tidelock_core::backend::{Claim, Grant, Leave, Sight, unharmed};
 use tidelock_core::{ClaimId, Name, Result};
 use tidelock_model::{Place, places};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::AbortHandle;
 
+use crate::gathering::revision;
 use crate::line_view::LineView;
 use crate::open_session::OpenSession;
-use crate::own_claims::{Stage, Stands, Wanted};
+use crate::own_claims::{Aim, Stage, Stands, Wanted};
 
 /// What the watch stream is to do.
 #[derive(Debug)]
@@ -130,7 +133,11 @@ impl OpenSession {
 
     fn options(&self, wanted: &Wanted) -> (String, WatchOptions) {
         let options = WatchOptions::new().with_prefix().with_watch_id(wanted.watch);
-        (self.keys.line(&wanted.name), options.with_start_revision(wanted.from))
+        let key = match wanted.aim {
+            Aim::Line => self.keys.line(&wanted.name),
+            Aim::Claim(id) => self.keys.claim(&wanted.name, id),
+        };
+        (key, options.with_start_revision(wanted.from))
     }
 
     fn heard(self: &Arc<Self>, answer: &WatchResponse, from: &mut HashMap<i64, i64>) -> Heard {
@@ -152,14 +159,9 @@ impl OpenSession {
                 Some(from) if from > 0 => from - 1,
                 _ => now,
             };
-            return match self.own_claims.is_set(watch, since) {
-                None => Heard::Unneeded(watch),
-                Some((name, true)) => {
-                    self.runtime.spawn(self.clone().close_gap(name));
-                    Heard::Well
-                }
-                Some((_, false)) => Heard::Well,
-            };
+            let Some((name, news)) = self.own_claims.is_set(watch, since) else { return Heard::Unneeded(watch) };
+            self.tell(&name, news);
+            return Heard::Well;
         }
         if let Some((name, news)) = self.own_claims.happened(watch, answer.events()) {
             self.tell(&name, news);
@@ -168,21 +170,39 @@ impl OpenSession {
         Heard::Well
     }
 
-    /// Reads a line whose watch was set later than the line was seen.
-    async fn close_gap(self: Arc<Self>, name: Name) {
+    /// Reads a line in which something may have happened unnoticed.
+    pub(crate) async fn close_gap(self: Arc<Self>, name: Name) {
         match self.read_line(&name).await {
             Ok(view) => self.shows(&name, &view),
-            Err(_) => self.signals.look(&name),
+            Err(_) => {
+                self.own_claims.saw_nothing(&name);
+                self.signals.look(&name);
+            }
         }
+    }
+
+    /// Looks whether these claims still stand there, and how heavy they are.
+    pub(crate) async fn check(self: Arc<Self>, name: Name, claims: Vec<ClaimId>) {
+        let keys = || Some(GetOptions::new().with_prefix().with_keys_only());
+        let gets: Vec<_> = claims.iter().map(|id| TxnOp::get(self.keys.claim(&name, *id), keys())).collect();
+        let Ok(answer) = self.link.transact(Txn::new().and_then(gets)).await else {
+            self.own_claims.saw_nothing(&name);
+            return self.signals.look(&name);
+        };
+        let (line, revision) = (self.keys.line(&name).len(), revision(&answer));
+        let parts = answer.op_responses().into_iter().map(|part| match part {
+            TxnOpResponse::Get(get) => LineView::of(get.kvs(), line, revision),
+            _ => LineView::default(),
+        });
+        let found = claims.iter().zip(parts).map(|(id, view)| (*id, view.find(*id).map(|one| one.weight)));
+        let news = self.own_claims.checked(&name, revision, &found.collect::<Vec<_>>());
+        self.tell(&name, news);
     }
 
     /// Takes in a view of a line, and watches the line if a claim of ours waits there.
     pub(crate) fn shows(self: &Arc<Self>, name: &Name, view: &LineView) {
-        let (news, wanted) = self.own_claims.saw(name, view, self.keys.line(name).len());
+        let news = self.own_claims.saw(name, view, self.keys.line(name).len());
         self.tell(name, news);
-        if let Some(wanted) = wanted {
-            let _ = self.watches.send(Command::Start(wanted)); // an error: the session is over
-        }
         self.stirred.notify_waiters();
     }
 
