@@ -121,12 +121,12 @@ impl Link {
         tokio::pin!(asking);
         let answer = tokio::select! {
             answer = &mut asking => answer,
-            () = connection.given_up() => return Err(self.silent()),
+            () = connection.given_up() => return Err(self.cut_off()),
             () = tokio::time::sleep(self.patience) => {
                 self.doubt(connection);
                 tokio::select! {
                     answer = &mut asking => answer,
-                    () = connection.given_up() => return Err(self.silent()),
+                    () = connection.given_up() => return Err(self.cut_off()),
                     () = tokio::time::sleep(self.deadline.saturating_sub(self.patience)) => return Err(self.silent()),
                 }
             }
@@ -144,6 +144,11 @@ impl Link {
             client.kv_client().max_decoding_message_size(LARGEST).txn(txn).await
         })
         .await
+    }
+
+    fn cut_off(&self) -> Failed {
+        let wrong = format!("{} fell silent on one connection; another is used now", self.place);
+        Failed { error: Error::new(ErrorKind::Unavailable, wrong), is_refused: false }
     }
 
     fn silent(&self) -> Failed {

@@ -54,6 +54,12 @@ impl OpenSession {
         Err(Error::new(ErrorKind::Unavailable, wrong))
     }
 
+    /// Opens the stream of keep-alives before the first renewal, which then takes no longer than the next ones.
+    pub(crate) async fn warm_up(self: Arc<Self>) {
+        let mut beat = self.beat.lock().await;
+        let _ = self.keep_alive(&mut beat).await; // a renewal opens it otherwise, and tells what is wrong
+    }
+
     async fn renewed(
         self: &Arc<Self>,
         until: Moment,

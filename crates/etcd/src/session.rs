@@ -22,6 +22,7 @@ impl EtcdSession {
     pub(crate) fn new(session: OpenSession, commands: UnboundedReceiver<Command>) -> Self {
         let session = Arc::new(session);
         let watching = session.runtime.spawn(watch(session.clone(), commands)).abort_handle();
+        session.runtime.spawn(session.clone().warm_up());
         Self { session, _watching: AbortOnDrop(watching) }
     }
 }

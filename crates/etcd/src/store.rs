@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, LeaseGrantOptions, PutOptions, Txn, TxnOp};
-use tidelock_core::backend::{Backend, Batcher, Clock, Session, Signals, boot_clock};
+use tidelock_core::backend::{Backend, Batcher, Clock, Moment, Session, Signals, boot_clock};
 use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc};
@@ -179,18 +179,16 @@ impl Backend for Store {
         let probe = keys.label(id);
         let dialled = self.dial_patiently(first, &probe, options).await?;
         let link = Link::new(self.dial(), dialled, probe, keys.root(), options.command_deadline);
+        let late = clock.now() + options.connect_deadline * 3 / 4;
         let sent = clock.now();
-        let (wanted, lease) = (seconds(options.ttl), LeaseGrantOptions::new().with_id(lease_id(id)));
-        let granting =
-            link.ask(|client| async move { client.lease_client().grant(wanted, Some(lease)).await });
-        let granted = granting.await?.ttl().unsigned_abs();
-        register(&link, &keys, id, &options.label).await?;
+        let granted = patiently(late, || grant(&link, id, options.ttl)).await?;
+        patiently(late, || register(&link, &keys, id, &options.label)).await?;
         let (watches, commands) = mpsc::unbounded_channel();
         let session = OpenSession {
             id,
             keys,
             link,
-            lease: Lease::new(Duration::from_secs(granted), sent),
+            lease: Lease::new(granted, sent),
             own_claims: OwnClaims::of(id),
             batcher: Batcher::new(gathering::MOST),
             watches,
@@ -203,6 +201,36 @@ impl Backend for Store {
         self.has_served.store(true, Ordering::Relaxed);
         Ok(Arc::new(EtcdSession::new(session, commands)))
     }
+}
+
+/// Repeats a request that got no answer, in the time that there is. Repeating it changes nothing.
+async fn patiently<T, F>(late: Moment, request: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    loop {
+        match request().await {
+            Err(error) if error.can_retry() && boot_clock().now() < late => tokio::time::sleep(PAUSE / 4).await,
+            answer => return answer,
+        }
+    }
+}
+
+/// The time to live that the server grants. The lease's id is chosen at random and known before it is asked for, so a
+/// lease that is there already is ours: an earlier request got no answer.
+async fn grant(link: &Arc<Link>, id: SessionId, ttl: Duration) -> Result<Duration> {
+    let (wanted, lease) = (seconds(ttl), LeaseGrantOptions::new().with_id(lease_id(id)));
+    let granted =
+        link.ask(|client| async move { client.lease_client().grant(wanted, Some(lease)).await }).await;
+    let seconds = match granted {
+        Ok(granted) => granted.ttl(),
+        Err(failed) if failed.error.kind() == ErrorKind::Conflict => {
+            let asking = link.ask(|client| async move { client.lease_client().time_to_live(lease_id(id), None).await });
+            asking.await?.granted_ttl()
+        }
+        Err(failed) => return Err(failed.error),
+    };
+    Ok(Duration::from_secs(seconds.unsigned_abs()))
 }
 
 /// Writes the session's label. The transaction also names all that a session does, so a user who lacks a permission is

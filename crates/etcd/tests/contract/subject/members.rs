@@ -76,18 +76,16 @@ pub(super) async fn counts(hosts: &[String]) -> Result<Counts> {
 /// The counts in a member's metrics. A renewal's requests come at fixed intervals, whatever is held: a keep-alive, a list
 /// of the lease's keys, and a plain read.
 fn read(metrics: &str) -> Counts {
-    let sum = |name: &str, service: &str, methods: &[&str]| -> u64 {
-        let is_it = |line: &&str| {
-            line.starts_with(name)
-                && line.contains(&format!("grpc_service=\"{service}\""))
-                && methods.iter().any(|method| line.contains(&format!("grpc_method=\"{method}\"")))
-        };
-        let value = |line: &str| line.rsplit_once(' ')?.1.parse::<f64>().ok();
-        metrics.lines().filter(is_it).filter_map(value).map(|value| value as u64).sum()
+    let value = |line: &str| line.rsplit_once(' ')?.1.parse::<f64>().ok().map(|value| value as u64);
+    let is_request = |line: &&str| {
+        line.starts_with("grpc_server_msg_received_total{")
+            && line.contains("grpc_service=\"etcdserverpb.KV\"")
+            && ["Range", "Txn"].iter().any(|method| line.contains(&format!("grpc_method=\"{method}\"")))
     };
+    let events = |line: &str| line.starts_with("etcd_debugging_mvcc_events_total ").then(|| value(line)).flatten();
     Counts {
-        commands: sum("grpc_server_msg_received_total{", "etcdserverpb.KV", &["Range", "Txn"]),
-        signals: sum("grpc_server_msg_sent_total{", "etcdserverpb.Watch", &["Watch"]),
+        commands: metrics.lines().filter(is_request).filter_map(value).sum(),
+        signals: metrics.lines().find_map(events).unwrap_or(0),
     }
 }
 
@@ -136,7 +134,7 @@ mod tests {
             grpc_server_msg_received_total{grpc_method=\"Txn\",grpc_service=\"etcdserverpb.KV\",grpc_type=\"unary\"} 12\n\
             grpc_server_msg_received_total{grpc_method=\"Range\",grpc_service=\"etcdserverpb.KV\",grpc_type=\"unary\"} 3\n\
             grpc_server_msg_received_total{grpc_method=\"LeaseGrant\",grpc_service=\"etcdserverpb.Lease\",grpc_type=\"unary\"} 7\n\
-            grpc_server_msg_sent_total{grpc_method=\"Watch\",grpc_service=\"etcdserverpb.Watch\",grpc_type=\"bidi_stream\"} 1e+03\n";
+            etcd_debugging_mvcc_events_total 1e+03\n";
         assert_eq!(read(metrics), Counts { commands: 15, signals: 1_000 });
     }
 }

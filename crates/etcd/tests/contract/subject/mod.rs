@@ -82,7 +82,6 @@ impl Site for Etcd {
             Ability::Agree if self.is_alone() => no("there is only one member"),
             Ability::StepClock => no("leases use a clock of the server that never steps"),
             Ability::CutPush => no("a client has one connection for everything"),
-            Ability::EndSession => no("the suite has no way to revoke another client's lease yet"),
             Ability::WrongPassword | Ability::NoPermission => {
                 no("users exist only after authentication is enabled for everyone; this backend's own tests try it")
             }
