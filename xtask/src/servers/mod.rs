@@ -9,6 +9,7 @@
 mod act;
 mod cable;
 mod clock;
+mod door;
 mod etcd;
 mod group;
 mod loan;
@@ -141,6 +142,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
         ("members", [name]) => members(&home()?, find(name)?).map(|()| ExitCode::SUCCESS),
         ("members", _) => Err("`members` needs one name: `cargo xtask servers members NAME`".into()),
         ("cable", words) => cable::run(words), // the process between two servers runs this
+        ("door", words) => door::run(words),   // and this, where a member's peers reach it
         ("act", words) => Act::parse(words)?.run(&home()?).map(|()| ExitCode::SUCCESS),
         _ => Err(format!("there is no verb `{verb}`; `cargo xtask servers --help` lists them").into()),
     }
