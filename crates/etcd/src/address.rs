@@ -71,7 +71,8 @@ fn host(text: &str) -> Option<String> {
         Some((name, port)) if !is_bare_v6 => (name, port.parse().ok()?),
         _ => (text, PORT),
     };
-    let is_host = !name.is_empty() && !name.contains(['?', '#', ' ', '%', '\\', '<', '>', '"', '^', '`', '{', '}', '|']);
+    let is_host = !name.is_empty()
+        && !name.contains(['?', '#', ' ', '%', '\\', '<', '>', '"', '^', '`', '{', '}', '|']);
     is_host.then(|| format!("{name}:{port}"))
 }
 
@@ -134,7 +135,17 @@ mod tests {
 
     #[test]
     fn what_is_no_url_of_an_etcd_is_refused_and_not_repeated() {
-        for url in ["h:1", "redis://h", "etcd://", "etcd://h:x", "etcd://h,", "etcd://secret@h", "etcd://h?x=1", "etcd://h/a//b", "etcd://h/a?b"] {
+        for url in [
+            "h:1",
+            "redis://h",
+            "etcd://",
+            "etcd://h:x",
+            "etcd://h,",
+            "etcd://secret@h",
+            "etcd://h?x=1",
+            "etcd://h/a//b",
+            "etcd://h/a?b",
+        ] {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
             assert!(!error.to_string().contains("secret"));

@@ -16,7 +16,9 @@ pub(crate) async fn what_is_at(host: &str, has_tls: bool) -> Option<Error> {
     let said = match heard {
         Ok(Ok(said)) => said,
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            let wrong = format!("etcd {host} cannot be reached: nothing listens there; check that it is up and that the address is right");
+            let wrong = format!(
+                "etcd {host} cannot be reached: nothing listens there; check that it is up and that the address is right"
+            );
             return Some(Error::new(ErrorKind::Unavailable, wrong));
         }
         _ => return None,
@@ -31,7 +33,9 @@ pub(crate) async fn what_is_at(host: &str, has_tls: bool) -> Option<Error> {
         }
         Some(other) => format!("{host} is not an etcd: it is {other}"),
         None if said.is_empty() && !has_tls => {
-            format!("{host} closes every connection without an answer: it is not an etcd, or it speaks TLS (then use etcds://)")
+            format!(
+                "{host} closes every connection without an answer: it is not an etcd, or it speaks TLS (then use etcds://)"
+            )
         }
         None if has_tls => return None,
         None => format!("{host} is not an etcd"),
@@ -49,7 +53,9 @@ async fn hear(host: &str) -> std::io::Result<Vec<u8>> {
         match server.read(&mut said[heard..]).await {
             Ok(0) => break,
             Ok(more) => heard += more,
-            Err(error) if heard == 0 && error.kind() != std::io::ErrorKind::ConnectionReset => return Err(error),
+            Err(error) if heard == 0 && error.kind() != std::io::ErrorKind::ConnectionReset => {
+                return Err(error);
+            }
             Err(_) => break,
         }
         let is_web = said.starts_with(b"HTTP/");

@@ -99,7 +99,10 @@ impl Dial {
 
     async fn connect(&self, host: &str) -> std::result::Result<Client, Said> {
         let endpoint = Endpoint::from_shared(self.address.uri(host)).map_err(Said::TransportError)?;
-        let endpoint = endpoint.tcp_nodelay(true).initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
+        let endpoint = endpoint
+            .tcp_nodelay(true)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW);
         let endpoint = match &self.tls {
             Some(tls) => tls.on(endpoint, host)?,
             None => endpoint,

@@ -30,7 +30,8 @@ impl OpenSession {
     async fn labels(self: &Arc<Self>, sessions: &[SessionId]) -> Result<HashMap<SessionId, String>> {
         let mut labels = HashMap::new();
         for page in sessions.chunks(LABELS) {
-            let gets: Vec<_> = page.iter().map(|session| TxnOp::get(self.keys.label(*session), None)).collect();
+            let gets: Vec<_> =
+                page.iter().map(|session| TxnOp::get(self.keys.label(*session), None)).collect();
             let session = self.clone();
             let reading =
                 self.runtime.spawn(async move { session.link.transact(Txn::new().and_then(gets)).await });
@@ -62,7 +63,8 @@ impl OpenSession {
         loop {
             let page = GetOptions::new().with_range(end.clone()).with_limit(PAGE).with_keys_only();
             let key = from.clone();
-            let got = self.link.ask(|client| async move { client.kv_client().get(key, Some(page)).await }).await?;
+            let got =
+                self.link.ask(|client| async move { client.kv_client().get(key, Some(page)).await }).await?;
             let taken = got.kvs().iter().filter_map(|key| self.keys.take_apart(key.key()));
             names.extend(taken.filter(|(_, rest)| !rest.starts_with("size-")).map(|(name, _)| name));
             match got.kvs().last() {

@@ -69,7 +69,8 @@ impl OpenSession {
     /// A claim that cannot wait. Nothing of it is made unless it has its turn at once.
     async fn stand_if_free(self: &Arc<Self>, claim: &Claim) -> Result<Place> {
         let line = self.keys.line(&claim.name);
-        let is_free = Compare::create_revision(format!("{line}0"), CompareOp::Equal, 0).with_range(format!("{line}g"));
+        let is_free =
+            Compare::create_revision(format!("{line}0"), CompareOp::Equal, 0).with_range(format!("{line}g"));
         let mut seen: Option<LineView> = None;
         if claim.weight > claim.capacity {
             seen = Some(self.read_line(&claim.name).await?);
@@ -151,7 +152,9 @@ impl OpenSession {
 
     /// An earlier join has made the claim.
     async fn is_found(self: &Arc<Self>, claim: &Claim, order: u64) -> Result<()> {
-        let Some(token) = tidelock_core::Token::from_order(order) else { return self.has_no_token(claim).await };
+        let Some(token) = tidelock_core::Token::from_order(order) else {
+            return self.has_no_token(claim).await;
+        };
         let news = self.own_claims.stands(&claim.name, claim.id, order, token);
         self.tell(&claim.name, news);
         Ok(())

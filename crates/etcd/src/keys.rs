@@ -173,7 +173,13 @@ mod tests {
 
     #[test]
     fn a_key_says_what_its_claim_is() {
-        let [permits] = [Weight::new(2), Weight::new(5)].map(Option::unwrap).windows(2).map(|w| keys_of(Kind::Semaphore, w[0], w[1])).collect::<Vec<_>>().try_into().unwrap();
+        let [permits] = [Weight::new(2), Weight::new(5)]
+            .map(Option::unwrap)
+            .windows(2)
+            .map(|w| keys_of(Kind::Semaphore, w[0], w[1]))
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap();
         assert_eq!(permits, ["tidelock/n/00000000000000ff-7-s5.2"]);
         for (kind, weight, capacity, count) in [
             (Kind::Mutex, Weight::ONE, Weight::ONE, 1),
@@ -184,19 +190,33 @@ mod tests {
             assert_eq!(made.len(), count);
             let mut sum = 0;
             for key in made {
-                let (_, rest) = Keys::of("", "tidelock").take_apart(key.as_bytes()).map(|(name, rest)| (name, rest.to_owned())).unwrap();
+                let (_, rest) = Keys::of("", "tidelock")
+                    .take_apart(key.as_bytes())
+                    .map(|(name, rest)| (name, rest.to_owned()))
+                    .unwrap();
                 let Some(LineKey::Claim(parsed)) = LineKey::parse(&rest) else { panic!("{rest}") };
                 assert_eq!((parsed.id, parsed.kind, parsed.declared), (id(7), kind, capacity));
                 sum += parsed.weight.get();
             }
             assert_eq!(sum, weight.get());
         }
-        assert_eq!(LineKey::parse("size-00000000000000ff"), Some(LineKey::Resized(SessionId::from_bits(255))));
+        assert_eq!(
+            LineKey::parse("size-00000000000000ff"),
+            Some(LineKey::Resized(SessionId::from_bits(255)))
+        );
     }
 
     #[test]
     fn anothers_key_is_not_ours() {
-        for other in ["", "m", "ff-7-m", "00000000000000ff-7-x", "00000000000000ff-7-m+", "00000000000000ff-7-s0.1", "size-1"] {
+        for other in [
+            "",
+            "m",
+            "ff-7-m",
+            "00000000000000ff-7-x",
+            "00000000000000ff-7-m+",
+            "00000000000000ff-7-s0.1",
+            "size-1",
+        ] {
             assert_eq!(LineKey::parse(other), None, "{other}");
         }
     }

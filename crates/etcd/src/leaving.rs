@@ -73,9 +73,9 @@ impl OpenSession {
     fn how_it_left(&self, name: &Name, id: ClaimId, start: Option<LeaveStart>, answer: &Answer) -> Left {
         let is_held = match start.and_then(|start| start.stage) {
             Some(Stage::Stands(stands)) => stands.is_held,
-            _ => self.view(name, answer).is_ok_and(|view| {
-                place(&self.own_claims.shown(&view), id) == Place::Held
-            }),
+            _ => self
+                .view(name, answer)
+                .is_ok_and(|view| place(&self.own_claims.shown(&view), id) == Place::Held),
         };
         match (answer.deleted, is_held) {
             (0, _) => Left::Absent,

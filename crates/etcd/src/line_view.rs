@@ -36,11 +36,7 @@ pub(crate) struct Standing {
 
 impl LineView {
     /// The line with these keys at that revision. `skip` is the length of what they all begin with.
-    pub(crate) fn of<'a>(
-        keys: impl IntoIterator<Item = &'a KeyValue>,
-        skip: usize,
-        revision: i64,
-    ) -> Self {
+    pub(crate) fn of<'a>(keys: impl IntoIterator<Item = &'a KeyValue>, skip: usize, revision: i64) -> Self {
         let mut view = Self { revision, ..Self::default() };
         keys.into_iter().for_each(|key| view.put(key, skip));
         view

@@ -135,15 +135,16 @@ impl Link {
             if trouble::is_of_the_connection(&said) {
                 self.doubt(connection);
             }
-            Failed { is_refused: trouble::is_refusal(&said), error: trouble::from(said, &self.place, &self.root) }
+            Failed {
+                is_refused: trouble::is_refusal(&said),
+                error: trouble::from(said, &self.place, &self.root),
+            }
         })
     }
 
     pub(crate) async fn transact(self: &Arc<Self>, txn: Txn) -> Result<TxnResponse, Failed> {
-        self.ask(|client| async move {
-            client.kv_client().max_decoding_message_size(LARGEST).txn(txn).await
-        })
-        .await
+        self.ask(|client| async move { client.kv_client().max_decoding_message_size(LARGEST).txn(txn).await })
+            .await
     }
 
     fn cut_off(&self) -> Failed {
@@ -234,7 +235,10 @@ pub(crate) struct Failed {
 
 impl Failed {
     pub(crate) fn ended() -> Self {
-        Self { error: Error::new(ErrorKind::Unavailable, "the client was closed meanwhile"), is_refused: false }
+        Self {
+            error: Error::new(ErrorKind::Unavailable, "the client was closed meanwhile"),
+            is_refused: false,
+        }
     }
 }
 

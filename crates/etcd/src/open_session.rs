@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidelock_core::backend::{Batcher, Clock, Moment, Signals};
 use tidelock_core::{Name, SessionId};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, Notify};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Mutex, Notify};
 
 use crate::keys::Keys;
 use crate::lease::Lease;

@@ -557,7 +557,8 @@ impl Copy {
 
     /// Whether the whole line is watched, and there is no gap between the view and the watch.
     fn is_whole(&self) -> bool {
-        matches!(self.aim, Some((Aim::Line, _))) && self.since.is_some_and(|since| self.view.revision >= since)
+        matches!(self.aim, Some((Aim::Line, _)))
+            && self.since.is_some_and(|since| self.view.revision >= since)
     }
 
     /// The revision up to which all that is watched is known. None: there may be a gap.
@@ -688,7 +689,8 @@ impl State {
             // The claims of ours that wait came later than this view. If no join is on its way that will read the line,
             // it must be read now.
             let is_placed = |number: &u64| self.claims.get(number).is_some_and(Own::has_place);
-            let is_late = copy.aim.is_none_or(|(aim, _)| aim != Aim::Line) && line.waiting.iter().any(is_placed);
+            let is_late =
+                copy.aim.is_none_or(|(aim, _)| aim != Aim::Line) && line.waiting.iter().any(is_placed);
             news.read = is_late && !copy.is_reading;
             if news.read
                 && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
@@ -698,7 +700,8 @@ impl State {
             return None;
         };
         if first.kind == Kind::Semaphore {
-            let is_gap = copy.aim.is_some_and(|(aim, _)| aim == Aim::Line) && copy.since.is_some() && !copy.is_whole();
+            let is_gap =
+                copy.aim.is_some_and(|(aim, _)| aim == Aim::Line) && copy.since.is_some() && !copy.is_whole();
             news.read = is_gap && !copy.is_reading;
             if news.read
                 && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
@@ -751,7 +754,9 @@ impl State {
         for (claim, is_held) in front.each().filter(|(claim, _)| claim.id.session == self.session) {
             if is_held {
                 held.push((claim.id, claim.order, front.size(claim)));
-            } else if claim.kind == Kind::Semaphore && first.is_some_and(|first| first.0 == claim.kind && first != type_of(claim)) {
+            } else if claim.kind == Kind::Semaphore
+                && first.is_some_and(|first| first.0 == claim.kind && first != type_of(claim))
+            {
                 news.look |= line.waiting.contains(&claim.id.number);
             }
         }

@@ -96,7 +96,8 @@ impl OpenSession {
                 };
                 keeper.keep_alive().await?;
                 let answer = answers.message().await?;
-                let answer = answer.ok_or_else(|| Said::LeaseKeepAliveError("the stream ended".to_owned()))?;
+                let answer =
+                    answer.ok_or_else(|| Said::LeaseKeepAliveError("the stream ended".to_owned()))?;
                 Ok((keeper, answers, answer))
             })
             .await;
@@ -164,7 +165,8 @@ impl OpenSession {
             let deletes: Vec<_> = page.iter().map(|number| TxnOp::delete(void(number), None)).collect();
             let session = self.clone();
             // A key that stays is found by the next renewal.
-            self.runtime.spawn(async move { session.link.transact(Txn::new().and_then(deletes)).await.is_ok() });
+            self.runtime
+                .spawn(async move { session.link.transact(Txn::new().and_then(deletes)).await.is_ok() });
         }
     }
 }

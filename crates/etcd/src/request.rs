@@ -44,7 +44,9 @@ impl Answer {
         let mut is_first = true;
         for part in answer.op_responses() {
             match part {
-                TxnOpResponse::Delete(delete) if std::mem::take(&mut is_first) => all.deleted = delete.deleted(),
+                TxnOpResponse::Delete(delete) if std::mem::take(&mut is_first) => {
+                    all.deleted = delete.deleted()
+                }
                 TxnOpResponse::Get(get) => all.read(get),
                 _ => {}
             }
@@ -70,7 +72,9 @@ impl Request {
     pub(crate) fn txn(&self, is_watched: bool, read: impl Fn() -> Vec<TxnOp>) -> Txn {
         let (when, mut changes, is_read, otherwise) = match &self.action {
             // A claim that stands already must be found, and may be void.
-            Action::Join { when, changes, is_read } => (when, changes.clone(), *is_read && !is_watched, read()),
+            Action::Join { when, changes, is_read } => {
+                (when, changes.clone(), *is_read && !is_watched, read())
+            }
             Action::Leave { when, changes, is_read } => {
                 // What stood there before.
                 let before = if *is_read { read().drain(..1).collect() } else { Vec::new() };

@@ -81,7 +81,8 @@ impl Session for EtcdSession {
     async fn close(&self) -> Result<()> {
         self.session.own_claims.close();
         let id = self.session.lease_id();
-        let revoked = self.session.link.ask(|client| async move { client.lease_client().revoke(id).await }).await;
+        let revoked =
+            self.session.link.ask(|client| async move { client.lease_client().revoke(id).await }).await;
         match revoked {
             Err(failed) if failed.error.kind() != ErrorKind::Lost => Err(failed.error),
             _ => {

@@ -88,7 +88,9 @@ impl OpenSession {
         if let Err(why) = may_be_used(seen) {
             return Verdict::Refused(why);
         }
-        let (Some(mine), Some(first)) = (shown.claim(claim.id), shown.claims.first()) else { return Verdict::Gone };
+        let (Some(mine), Some(first)) = (shown.claim(claim.id), shown.claims.first()) else {
+            return Verdict::Gone;
+        };
         let stands = match self.own_claims.stage(claim.id) {
             Some(Stage::Stands(Stands { order, .. })) => order == mine.order,
             _ => false,

@@ -210,7 +210,9 @@ where
 {
     loop {
         match request().await {
-            Err(error) if error.can_retry() && boot_clock().now() < late => tokio::time::sleep(PAUSE / 4).await,
+            Err(error) if error.can_retry() && boot_clock().now() < late => {
+                tokio::time::sleep(PAUSE / 4).await
+            }
             answer => return answer,
         }
     }
@@ -225,7 +227,8 @@ async fn grant(link: &Arc<Link>, id: SessionId, ttl: Duration) -> Result<Duratio
     let seconds = match granted {
         Ok(granted) => granted.ttl(),
         Err(failed) if failed.error.kind() == ErrorKind::Conflict => {
-            let asking = link.ask(|client| async move { client.lease_client().time_to_live(lease_id(id), None).await });
+            let asking = link
+                .ask(|client| async move { client.lease_client().time_to_live(lease_id(id), None).await });
             asking.await?.granted_ttl()
         }
         Err(failed) => return Err(failed.error),

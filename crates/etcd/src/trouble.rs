@@ -9,7 +9,9 @@ use tonic::{Code, Status};
 /// If the error does not come from the server itself, the outcome of the request is unknown.
 pub(crate) fn from(error: Said, place: &str, root: &str) -> Error {
     let (kind, message) = match &error {
-        Said::LeaseKeepAliveError(text) if text.contains("not found") => (ErrorKind::Lost, NO_LEASE.to_owned()),
+        Said::LeaseKeepAliveError(text) if text.contains("not found") => {
+            (ErrorKind::Lost, NO_LEASE.to_owned())
+        }
         Said::GRpcStatus(status) => said(status, root),
         Said::InvalidArgs(_) | Said::InvalidUri(_) | Said::InvalidMetadataValue(_) => {
             (ErrorKind::InvalidOption, "cannot be used with these options".to_owned())
@@ -30,17 +32,18 @@ fn said(status: &Status, root: &str) -> (ErrorKind, String) {
     let has = |part: &str| text.contains(part);
     let plain = |kind, message: &str| (kind, message.to_owned());
     match status.code() {
-        _ if has("requested lease not found") => {
-            plain(ErrorKind::Lost, NO_LEASE)
-        }
+        _ if has("requested lease not found") => plain(ErrorKind::Lost, NO_LEASE),
         _ if has("database space exceeded") => plain(
             ErrorKind::Unavailable,
             "refuses writes: its database is full (alarm NOSPACE); compact and defragment it, then: etcdctl alarm disarm",
         ),
-        _ if has("too many requests") => plain(ErrorKind::Unavailable, "is overloaded and put this request off"),
-        _ if has("too many operations in txn") => {
-            plain(ErrorKind::Unsupported, "allows too few operations in a transaction; start it with --max-txn-ops 128")
+        _ if has("too many requests") => {
+            plain(ErrorKind::Unavailable, "is overloaded and put this request off")
         }
+        _ if has("too many operations in txn") => plain(
+            ErrorKind::Unsupported,
+            "allows too few operations in a transaction; start it with --max-txn-ops 128",
+        ),
         _ if has("authentication is not enabled") => plain(
             ErrorKind::Denied,
             "does not use authentication; leave USER:PASSWORD@ out of the URL, or: etcdctl auth enable",
@@ -60,12 +63,15 @@ fn said(status: &Status, root: &str) -> (ErrorKind, String) {
         }
         Code::Unauthenticated => plain(ErrorKind::Denied, "refused the user name or the password"),
         Code::Unimplemented => plain(ErrorKind::Protocol, "is not an etcd, or is older than etcd 3.4"),
-        Code::InvalidArgument | Code::OutOfRange => (ErrorKind::Protocol, format!("refused a request: {text}")),
+        Code::InvalidArgument | Code::OutOfRange => {
+            (ErrorKind::Protocol, format!("refused a request: {text}"))
+        }
         Code::FailedPrecondition => (ErrorKind::Conflict, format!("refused a request: {text}")),
         Code::ResourceExhausted => (ErrorKind::Unavailable, format!("is out of resources: {text}")),
-        _ if has("etcdserver: ") => {
-            (ErrorKind::Unavailable, format!("cannot serve now ({}); has it a leader?", text.trim_start_matches("etcdserver: ")))
-        }
+        _ if has("etcdserver: ") => (
+            ErrorKind::Unavailable,
+            format!("cannot serve now ({}); has it a leader?", text.trim_start_matches("etcdserver: ")),
+        ),
         _ => plain(ErrorKind::Unavailable, BROKEN),
     }
 }
@@ -104,12 +110,17 @@ mod tests {
 
     #[test]
     fn what_the_server_says_is_told_in_our_words_and_kinds() {
-        let told = |code, text: &str| from(Said::GRpcStatus(Status::new(code, text)), "etcd h:1", "tidelock/");
+        let told =
+            |code, text: &str| from(Said::GRpcStatus(Status::new(code, text)), "etcd h:1", "tidelock/");
         for (code, text, kind) in [
             (Code::NotFound, "etcdserver: requested lease not found", ErrorKind::Lost),
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unavailable),
             (Code::ResourceExhausted, "etcdserver: too many requests", ErrorKind::Unavailable),
-            (Code::InvalidArgument, "etcdserver: authentication failed, invalid user ID or password", ErrorKind::Denied),
+            (
+                Code::InvalidArgument,
+                "etcdserver: authentication failed, invalid user ID or password",
+                ErrorKind::Denied,
+            ),
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Denied),
             (Code::Unavailable, "etcdserver: request timed out", ErrorKind::Unavailable),
             (Code::Unknown, "h2 protocol error", ErrorKind::Unavailable),
@@ -118,6 +129,10 @@ mod tests {
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().starts_with("etcd h:1 "), "{error}");
         }
-        assert!(told(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded").to_string().contains("alarm disarm"));
+        assert!(
+            told(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded")
+                .to_string()
+                .contains("alarm disarm")
+        );
     }
 }

@@ -150,7 +150,9 @@ impl OpenSession {
                 return self.own_claims.begins_anew(watch).map_or(Heard::Well, Heard::Again);
             }
             let why = answer.cancel_reason();
-            unharmed(|| tracing::debug!(why, "the server refused a watch; core looks at the lines meanwhile"));
+            unharmed(|| {
+                tracing::debug!(why, "the server refused a watch; core looks at the lines meanwhile")
+            });
             return Heard::Badly;
         }
         if answer.created() {
@@ -159,7 +161,9 @@ impl OpenSession {
                 Some(from) if from > 0 => from - 1,
                 _ => now,
             };
-            let Some((name, news)) = self.own_claims.is_set(watch, since) else { return Heard::Unneeded(watch) };
+            let Some((name, news)) = self.own_claims.is_set(watch, since) else {
+                return Heard::Unneeded(watch);
+            };
             self.tell(&name, news);
             return Heard::Well;
         }
@@ -237,7 +241,8 @@ impl OpenSession {
         for id in &misplaced {
             self.clone().leave_in_the_background(name.clone(), *id);
         }
-        let is_gone = |id: &&ClaimId| !standing.contains(id) && self.own_claims.stage(**id) != Some(Stage::Asked);
+        let is_gone =
+            |id: &&ClaimId| !standing.contains(id) && self.own_claims.stage(**id) != Some(Stage::Asked);
         sight.gone.extend(waiting.iter().filter(is_gone));
         for id in &sight.gone {
             let news = self.own_claims.left(name, *id);

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use site::{Caller, name};
-use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
 use tidelock_etcd::backend::{Claim, Leave, Left, Patience, Place, Shard};
 use tidelock_etcd::{ClaimId, ErrorKind, Kind, Name, Options, SessionId, Store, Token, Weight};
+use tidelock_model::{Event, Join, Op, Refusal, Wishes, World};
 use tokio::task::JoinSet;
 
 const SEQUENCES: u64 = 2_000;

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn the_caller_is_read_from_the_head() {
-        let head = b"GET /raft/stream/message/1 HTTP/1.1\r\nHost: h\r\nX-PeerURLs: http://127.0.0.1:7001\r\n\r\n";
+        let head =
+            b"GET /raft/stream/message/1 HTTP/1.1\r\nHost: h\r\nX-PeerURLs: http://127.0.0.1:7001\r\n\r\n";
         assert_eq!(caller(head), Some(7001));
         assert!(is_whole(head) && !is_whole(&head[..20]));
         assert_eq!(caller(b"GET /version HTTP/1.1\r\nHost: 127.0.0.1:7001\r\n\r\n"), None);

@@ -84,7 +84,8 @@ fn start(group: &mut Group, members: &[Member]) -> Result<String> {
         group.spawn(name, *client, &command)?;
     }
     group.wait("etcd", LIMIT, || members.iter().all(|member| serves("member", member.client)))?;
-    let addresses: Vec<String> = members.iter().map(|member| format!("127.0.0.1:{}", member.client)).collect();
+    let addresses: Vec<String> =
+        members.iter().map(|member| format!("127.0.0.1:{}", member.client)).collect();
     Ok(format!("etcd://{}", addresses.join(",")))
 }
 

@@ -36,7 +36,12 @@ pub(crate) const PARTS: &[Part] = &[
         brew: "mariadb",
     },
     Part { name: "etcd", programs: &["etcd"], debian: &["etcd-server"], brew: "etcd" },
-    Part { name: "protoc", programs: &["protoc"], debian: &["protobuf-compiler"], brew: "protobuf" },
+    Part {
+        name: "protoc",
+        programs: &["protoc"],
+        debian: &["protobuf-compiler", "libprotobuf-dev"],
+        brew: "protobuf",
+    },
     Part {
         name: "browser",
         programs: &["chromium", "chromedriver"],

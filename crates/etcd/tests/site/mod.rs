@@ -6,15 +6,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use tidelock_etcd::etcd_client::Client;
 use tidelock_etcd::backend::{Backend, Claim, Grant, Patience, Place, Session, Signals};
+use tidelock_etcd::etcd_client::Client;
 use tidelock_etcd::{ClaimId, Kind, Name, Options, SessionId, Store, Weight};
 use tokio::sync::Notify;
 
 /// The server's URL: a single server, open to everyone.
 pub(crate) fn url() -> String {
-    std::env::var("TIDELOCK_ETCD_URL")
-        .expect("TIDELOCK_ETCD_URL is the server; cargo xtask test sets it")
+    std::env::var("TIDELOCK_ETCD_URL").expect("TIDELOCK_ETCD_URL is the server; cargo xtask test sets it")
 }
 
 /// The server's `HOST:PORT`.

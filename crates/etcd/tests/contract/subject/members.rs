@@ -82,7 +82,8 @@ fn read(metrics: &str) -> Counts {
             && line.contains("grpc_service=\"etcdserverpb.KV\"")
             && ["Range", "Txn"].iter().any(|method| line.contains(&format!("grpc_method=\"{method}\"")))
     };
-    let events = |line: &str| line.starts_with("etcd_debugging_mvcc_events_total ").then(|| value(line)).flatten();
+    let events =
+        |line: &str| line.starts_with("etcd_debugging_mvcc_events_total ").then(|| value(line)).flatten();
     Counts {
         commands: metrics.lines().filter(is_request).filter_map(value).sum(),
         signals: metrics.lines().find_map(events).unwrap_or(0),

@@ -82,9 +82,9 @@ impl Site for Etcd {
             Ability::Agree if self.is_alone() => no("there is only one member"),
             Ability::StepClock => no("leases use a clock of the server that never steps"),
             Ability::CutPush => no("a client has one connection for everything"),
-            Ability::WrongPassword | Ability::NoPermission => {
-                no("users exist only after authentication is enabled for everyone; this backend's own tests try it")
-            }
+            Ability::WrongPassword | Ability::NoPermission => no(
+                "users exist only after authentication is enabled for everyone; this backend's own tests try it",
+            ),
             _ => Can::Yes,
         }
     }
@@ -161,7 +161,10 @@ impl Site for Etcd {
     }
 
     async fn add_user(&self, _: &str, _: &str, _: bool) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "users exist only after authentication is enabled for everyone"))
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "users exist only after authentication is enabled for everyone",
+        ))
     }
 
     async fn remove_user(&self, _: &str) -> Result<()> {
