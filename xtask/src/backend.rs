@@ -22,7 +22,7 @@ const BACKENDS: &[Backend] = &[
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
         others: &[],
     },
-    Backend { name: "etcd", features: &[], deployments: &["etcd", "etcd-cluster"], others: &[] },
+    Backend { name: "etcd", features: &[], deployments: &["etcd", "etcd-cluster"], others: &["etcd-spare"] },
     Backend {
         name: "zookeeper",
         features: &[],

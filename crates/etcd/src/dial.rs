@@ -43,7 +43,7 @@ impl Dial {
             if asking.is_empty() {
                 match rest.pop() {
                     Some(host) => self.begin(&mut asking, host, probe),
-                    None => return Err(self.told(worst, probe.split("//").next().unwrap_or(probe)).await),
+                    None => return Err(self.told(worst, probe).await),
                 }
             }
             let answer = tokio::select! {
@@ -69,7 +69,7 @@ impl Dial {
     }
 
     /// Why none of them serves.
-    async fn told(&self, worst: Option<(usize, Said)>, root: &str) -> Error {
+    async fn told(&self, worst: Option<(usize, Said)>, probe: &str) -> Error {
         let Some((host, said)) = worst else { return Error::no_answer(&self.name()) };
         let host = &self.address.hosts[host];
         if trouble::is_of_the_connection(&said)
@@ -77,7 +77,9 @@ impl Dial {
         {
             return error.because(said);
         }
-        trouble::from(said, &format!("etcd {host}"), root)
+        // The key is one that lies beside all lines: ROOT//…
+        let root = format!("{}/", probe.split("//").next().unwrap_or(probe));
+        trouble::from(said, &format!("etcd {host}"), &root)
     }
 
     fn begin(

@@ -138,8 +138,11 @@ impl OpenSession {
             let is_sure = answer.as_ref().err().is_none_or(|failed| failed.is_refused);
             let news = self.own_claims.is_answered(&request.name, request.id, place, is_sure);
             self.tell(&request.name, news);
-        } else if answer.as_ref().is_ok_and(|answer| answer.is_done) && request.id.session == self.id {
-            let news = self.own_claims.left(&request.name, request.id);
+        } else if let Ok(answer) = &answer
+            && answer.is_done
+            && request.id.session == self.id
+        {
+            let news = self.own_claims.left(&request.name, request.id, Some(answer.revision));
             self.tell(&request.name, news);
         }
         let _ = request.answer.send(answer);

@@ -91,7 +91,8 @@ impl OpenSession {
                         Err(why) => return Err(self.turned_away(claim, why)),
                     };
                     if !self.own_claims.shown(&view).has_room(claim.weight) {
-                        drop(self.own_claims.left(&claim.name, claim.id));
+                        let news = self.own_claims.left(&claim.name, claim.id, None);
+                        self.tell(&claim.name, news);
                         return Ok(Place::Refused);
                     }
                     when.push(self.stands_there(&claim.name, first));
@@ -308,7 +309,7 @@ impl OpenSession {
 
     /// The claim was evicted already.
     pub(crate) fn is_gone(self: &Arc<Self>, claim: &Claim) -> Place {
-        let news = self.own_claims.left(&claim.name, claim.id);
+        let news = self.own_claims.left(&claim.name, claim.id, None);
         self.tell(&claim.name, news);
         Place::Gone
     }

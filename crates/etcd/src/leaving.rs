@@ -29,7 +29,7 @@ impl OpenSession {
         self.batcher.retract(|request| request.is_join() && request.id == id);
         let start = self.own_claims.leaves(&name, id);
         if start.is_nowhere {
-            let news = self.own_claims.left(&name, id);
+            let news = self.own_claims.left(&name, id, None);
             self.tell(&name, news);
             return Box::pin(std::future::ready(Ok(Left::Absent)));
         }

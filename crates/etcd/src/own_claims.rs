@@ -100,6 +100,8 @@ struct Copy {
     first: Option<ClaimId>,
     /// Whether a read that will be taken in is under way.
     is_reading: bool,
+    /// Claims of ours that have left since it was requested, and at which revision.
+    departed: Vec<(ClaimId, i64)>,
     /// Events after a gap in the view, until a list closes it.
     pending: Vec<Event>,
     skip: usize,
@@ -307,8 +309,9 @@ impl OwnClaims {
     }
 
     /// A claim has left and is forgotten. Others of ours may have their turn: with a mutex or a read-write lock this is
-    /// seen at once. A semaphore may have been resized before the leave, so its event must be waited for.
-    pub(crate) fn left(&self, name: &Name, id: ClaimId) -> News {
+    /// seen at once. A semaphore may have been resized before the leave, so its event must be waited for. `at` is the
+    /// revision after which it does not stand there, if that is known.
+    pub(crate) fn left(&self, name: &Name, id: ClaimId, at: Option<i64>) -> News {
         let mut state = self.state();
         state.claims.remove(&id.number);
         state.waits_no_more(name, id.number);
@@ -317,6 +320,7 @@ impl OwnClaims {
             let is_resizable = |view: &LineView| view.find(id).is_some_and(|one| one.kind == Kind::Semaphore);
             if let Some(copy) = line.copy.as_mut().filter(|copy| !is_resizable(&copy.view)) {
                 copy.view.remove(id);
+                copy.departed.extend(at.filter(|_| copy.is_reading).map(|at| (id, at)));
             }
         }
         state.forget_if_empty(name);
@@ -549,6 +553,7 @@ impl Copy {
             fired_for: None,
             first: None,
             is_reading: false,
+            departed: Vec::new(),
             pending: Vec::new(),
             skip,
             idle: 0,
@@ -589,10 +594,14 @@ impl Copy {
 
     fn list(&mut self, view: &LineView) {
         self.is_reading = false;
+        let departed = std::mem::take(&mut self.departed);
         if view.revision <= self.view.revision {
             return;
         }
         self.view = view.clone();
+        for (id, _) in departed.iter().filter(|(_, at)| *at > view.revision) {
+            self.view.remove(*id);
+        }
         self.fired_for = None;
         self.checked = self.checked.max(view.revision);
         if self.is_whole() {

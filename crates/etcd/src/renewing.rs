@@ -71,7 +71,7 @@ impl OpenSession {
         let missing: Vec<_> = asked.difference(own).cloned().collect();
         let gone = self.not_there(missing).await?;
         for (name, id) in &gone {
-            let news = self.own_claims.left(name, *id);
+            let news = self.own_claims.left(name, *id, None);
             self.tell(name, news);
         }
         Ok(Renewal {

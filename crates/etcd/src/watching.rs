@@ -245,7 +245,7 @@ impl OpenSession {
             |id: &&ClaimId| !standing.contains(id) && self.own_claims.stage(**id) != Some(Stage::Asked);
         sight.gone.extend(waiting.iter().filter(is_gone));
         for id in &sight.gone {
-            let news = self.own_claims.left(name, *id);
+            let news = self.own_claims.left(name, *id, None);
             self.tell(name, news);
         }
         sight.gone.extend(misplaced);

@@ -57,6 +57,7 @@ Names:
   mariadb             one server, with an empty database `tidelock`
   etcd                one member
   etcd-cluster        three members
+  etcd-spare          one member, for tests that change it for everyone: users, alarms
 
 They listen on free ports of 127.0.0.1 and keep their data in the system's temporary folder until they are
 stopped. Starting a running server prints its URL; stopping a stopped one is fine. `cargo xtask setup` installs
@@ -120,6 +121,7 @@ const DEPLOYMENTS: &[Deployment] = &[
     Deployment { name: "mariadb", needs: mariadb::needs, launch: mariadb::single, serves: mariadb::serves },
     Deployment { name: "etcd", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
     Deployment { name: "etcd-cluster", needs: etcd::needs, launch: etcd::cluster, serves: etcd::serves },
+    Deployment { name: "etcd-spare", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -62,13 +63,17 @@ pub(crate) fn weight(n: u32) -> Weight {
     Weight::new(n).unwrap()
 }
 
-/// A session with this number: a lease's id is one of the whole server, so each run has its own.
+/// A session with this number. A lease's id is one of the whole server, so each run and each session has its own.
 fn session(number: u64) -> SessionId {
     static RUN: OnceLock<u64> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     const BITS: u32 = 44;
+    if number >> BITS != 0 {
+        return SessionId::from_bits(number);
+    }
     let since = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
     let run = RUN.get_or_init(|| u64::try_from(since() & 0x3_ffff).unwrap() << BITS);
-    SessionId::from_bits(if number >> BITS == 0 { run | number } else { number })
+    SessionId::from_bits(run | COUNT.fetch_add(1, Ordering::Relaxed) << 24 | number)
 }
 
 /// One client at the seam, and what it is told.
