@@ -21,6 +21,7 @@
 //! This crate re-exports all of `tidelock-core`, so it is the only one to depend on.
 
 mod address;
+mod beat;
 mod changing;
 mod check;
 mod dial;

@@ -10,13 +10,12 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Mutex, Notify};
 
+use crate::beat::Beat;
 use crate::keys::Keys;
 use crate::lease::Lease;
 use crate::link::Link;
-use crate::own_claims::{News, OwnClaims};
-use crate::renewing::Beat;
+use crate::own_claims::{Command, News, OwnClaims};
 use crate::request::Request;
-use crate::watching::Command;
 
 /// The time between two sweeps of watches that are not needed any more.
 const SWEEP: Duration = Duration::from_millis(200);

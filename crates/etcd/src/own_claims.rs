@@ -164,6 +164,13 @@ pub(crate) struct Wanted {
     pub(crate) from: i64,
 }
 
+/// What the watch stream is to do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Start(Wanted),
+    Stop(i64),
+}
+
 impl OwnClaims {
     pub(crate) fn of(session: SessionId) -> Self {
         Self(Mutex::new(State {

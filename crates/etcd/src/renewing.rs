@@ -9,31 +9,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use etcd_client::{
-    Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseKeepAliveStream, LeaseKeeper,
-    LeaseTimeToLiveOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse,
+    Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions, ResponseHeader, Txn, TxnOp,
+    TxnOpResponse,
 };
 use tidelock_core::backend::{Moment, Renewal};
 use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
+use crate::beat::Beat;
 use crate::keys::{LineKey, void_number};
-use crate::link::Connection;
 use crate::open_session::OpenSession;
 
 /// How many claims one request looks for, and how many keys one deletes.
 const MOST: usize = 100;
-
-/// The stream of keep-alives on one connection.
-pub(crate) struct Beat {
-    keeper: LeaseKeeper,
-    answers: LeaseKeepAliveStream,
-    on: Arc<Connection>,
-}
-
-impl std::fmt::Debug for Beat {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Beat")
-    }
-}
 
 impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
@@ -84,9 +71,24 @@ impl OpenSession {
     }
 
     async fn keep_alive(self: &Arc<Self>, beat: &mut Option<Beat>) -> Result<LeaseKeepAliveResponse> {
-        let id = self.lease_id();
         let current = self.link.connection();
         let kept = beat.take().filter(|beat| Arc::ptr_eq(&beat.on, &current));
+        let was_kept = kept.is_some();
+        let mut asked = self.keep_alive_on(kept).await;
+        // The stream may have ended by itself: its login is too old, or something between us dropped it.
+        if was_kept && asked.as_ref().is_err_and(|error| error.kind() != ErrorKind::Timeout) {
+            asked = self.keep_alive_on(None).await;
+        }
+        let (kept, answer) = asked.map_err(|error| self.noted(error))?;
+        if answer.ttl() <= 0 {
+            return Err(self.noted(Error::session_over()));
+        }
+        *beat = Some(kept);
+        Ok(answer)
+    }
+
+    async fn keep_alive_on(self: &Arc<Self>, kept: Option<Beat>) -> Result<(Beat, LeaseKeepAliveResponse)> {
+        let id = self.lease_id();
         let (on, asked) = self
             .link
             .ask_on(|client| async move {
@@ -101,12 +103,8 @@ impl OpenSession {
                 Ok((keeper, answers, answer))
             })
             .await;
-        let (keeper, answers, answer) = asked.map_err(|failed| self.noted(failed.error))?;
-        if answer.ttl() <= 0 {
-            return Err(self.noted(Error::session_over()));
-        }
-        *beat = Some(Beat { keeper, answers, on });
-        Ok(answer)
+        let (keeper, answers, answer) = asked?;
+        Ok((Beat { keeper, answers, on }, answer))
     }
 
     /// The claims on this session's lease.

@@ -45,7 +45,7 @@ impl Answer {
         for part in answer.op_responses() {
             match part {
                 TxnOpResponse::Delete(delete) if std::mem::take(&mut is_first) => {
-                    all.deleted = delete.deleted()
+                    all.deleted = delete.deleted();
                 }
                 TxnOpResponse::Get(get) => all.read(get),
                 _ => {}

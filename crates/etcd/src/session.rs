@@ -9,7 +9,8 @@ use tidelock_core::{ClaimId, ErrorKind, Line, Name, Result, Weight};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::open_session::OpenSession;
-use crate::watching::{AbortOnDrop, Command, watch};
+use crate::own_claims::Command;
+use crate::watching::{AbortOnDrop, watch};
 
 /// A session, and the task that watches for it.
 #[derive(Debug)]

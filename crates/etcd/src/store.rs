@@ -211,7 +211,7 @@ where
     loop {
         match request().await {
             Err(error) if error.can_retry() && boot_clock().now() < late => {
-                tokio::time::sleep(PAUSE / 4).await
+                tokio::time::sleep(PAUSE / 4).await;
             }
             answer => return answer,
         }

@@ -21,14 +21,7 @@ use tokio::task::AbortHandle;
 use crate::gathering::revision;
 use crate::line_view::LineView;
 use crate::open_session::OpenSession;
-use crate::own_claims::{Aim, Stage, Stands, Wanted};
-
-/// What the watch stream is to do.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Start(Wanted),
-    Stop(i64),
-}
+use crate::own_claims::{Aim, Command, Stage, Stands, Wanted};
 
 /// A task. Dropping this ends it.
 #[derive(Debug)]
@@ -151,7 +144,7 @@ impl OpenSession {
             }
             let why = answer.cancel_reason();
             unharmed(|| {
-                tracing::debug!(why, "the server refused a watch; core looks at the lines meanwhile")
+                tracing::debug!(why, "the server refused a watch; core looks at the lines meanwhile");
             });
             return Heard::Badly;
         }

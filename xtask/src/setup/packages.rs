@@ -177,7 +177,7 @@ impl Part {
         let first = found.first().cloned().flatten().and_then(|program| program.canonicalize().ok());
         let above = first.as_deref().and_then(Path::parent).and_then(Path::parent);
         let has = |file: &&str| above.is_some_and(|above| above.join(file).is_file());
-        found.iter().all(Option::is_some) && self.files.iter().all(|file| has(file))
+        found.iter().all(Option::is_some) && self.files.iter().all(has)
     }
 }
 

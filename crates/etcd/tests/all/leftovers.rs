@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_etcd::backend::{Backend, Leave, Patience, Session, Shard};
+use tidelock_etcd::backend::{Backend, Leave, Patience, Shard};
 use tidelock_etcd::etcd_client::GetOptions;
 use tidelock_etcd::{Locks, Options};
 use tokio::task::JoinSet;
