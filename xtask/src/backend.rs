@@ -22,13 +22,13 @@ const BACKENDS: &[Backend] = &[
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
         others: &[],
     },
-    Backend { name: "etcd", features: &[], deployments: &["etcd", "etcd-cluster"], others: &["etcd-spare"] },
     Backend {
         name: "zookeeper",
         features: &[],
         deployments: &["zookeeper", "zookeeper-ensemble"],
         others: &["zookeeper-tls"],
     },
+    Backend { name: "etcd", features: &[], deployments: &["etcd", "etcd-cluster"], others: &["etcd-spare"] },
 ];
 
 /// The backends with this name, or all of them for `all`.
@@ -82,7 +82,7 @@ mod tests {
         let trouble = called("stone-tablets").unwrap_err().to_string();
         assert_eq!(
             trouble,
-            "there is no backend `stone-tablets`; choose one of: memory, redis, etcd, zookeeper, all"
+            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, etcd, all"
         );
     }
 
