@@ -16,7 +16,7 @@ use tidelock_model::ShownLine;
 use crate::line_view::LineView;
 use crate::link::Failed;
 use crate::open_session::OpenSession;
-use crate::own_claims::JoinStart;
+use crate::own_claims::{JoinStart, Watched};
 use crate::request::{Action, Answer};
 
 /// How long a join waits for its watch to show its claim, before it reads the line.
@@ -237,8 +237,10 @@ impl OpenSession {
             if self.own_claims.waits_behind_own(claim, revision.unsigned_abs()) {
                 return Ok(None);
             }
-            if let Some(seen) = self.own_claims.seen_at(&claim.name, revision) {
-                return Ok(Some(seen));
+            match self.own_claims.seen_at(claim, revision) {
+                Some(Watched::Waits) => return Ok(None),
+                Some(Watched::Line(view, shown)) => return Ok(Some((view, shown))),
+                None => {}
             }
             let is_late = self.clock.now() >= late || !self.own_claims.is_watched(&claim.name);
             if is_late {

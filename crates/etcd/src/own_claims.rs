@@ -12,7 +12,7 @@
 //! that shows it, and leaves a view only when it has left the line. So a view may be old, and a turn is right all the
 //! same. The caller acts after the lock is released.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ use tidelock_core::backend::{Claim, Grant, Moment};
 use tidelock_core::{ClaimId, Kind, Name, SessionId, Token, Weight};
 use tidelock_model::{ShownLine, Watch, watch};
 
-use crate::line_view::LineView;
+use crate::line_view::{LineView, Standing};
+use crate::resized::Resized;
 use crate::void::Void;
 
 /// The claims of one session, and the lines in which they wait.
@@ -81,6 +82,8 @@ pub(crate) struct Stands {
 struct OwnLine {
     claims: BTreeSet<u64>,
     waiting: BTreeSet<u64>,
+    /// Where claims of ours have come to stand, in order. One that waits no more, or has moved, is passed over.
+    places: BTreeMap<u64, u64>,
     copy: Option<Copy>,
 }
 
@@ -116,6 +119,14 @@ pub(crate) enum Aim {
     Line,
     /// This claim of another client.
     Claim(ClaimId),
+}
+
+/// A line as its watch shows it, for one claim.
+#[derive(Debug)]
+pub(crate) enum Watched {
+    /// The claim surely waits.
+    Waits,
+    Line(LineView, ShownLine),
 }
 
 /// What was known of a claim when its join began.
@@ -236,7 +247,7 @@ impl OwnClaims {
         own.under_way = own.under_way.saturating_sub(1);
         own.is_unsure |= !is_sure;
         if let Some((order, token)) = place {
-            own.stands_at(order, token);
+            state.stands_at(name, id.number, order, token);
         }
         state.follow(name)
     }
@@ -244,9 +255,7 @@ impl OwnClaims {
     /// The claim stands here.
     pub(crate) fn stands(&self, name: &Name, id: ClaimId, order: u64, token: Token) -> News {
         let mut state = self.state();
-        if let Some(own) = state.claims.get_mut(&id.number) {
-            own.stands_at(order, token);
-        }
+        state.stands_at(name, id.number, order, token);
         state.follow(name)
     }
 
@@ -365,11 +374,15 @@ impl OwnClaims {
         self.state().waits_behind_own(&claim.name, claim.kind, order)
     }
 
-    /// The line of this claim at that revision or later, as far as it matters for the claim. None: it is not known yet.
-    pub(crate) fn seen_at(&self, name: &Name, revision: i64) -> Option<(LineView, ShownLine)> {
+    /// The line of this claim of ours at that revision or later, as its watch shows it. None: it is not known yet.
+    pub(crate) fn seen_at(&self, claim: &Claim, revision: i64) -> Option<Watched> {
         let state = self.state();
-        let copy = state.copy(name).filter(|copy| copy.is_whole() && copy.view.revision >= revision)?;
-        Some((copy.view.clone(), copy.view.shown(|id, order| state.held(id, order))))
+        let copy =
+            state.copy(&claim.name).filter(|copy| copy.is_whole() && copy.view.revision >= revision)?;
+        if state.surely_waits(claim, copy) {
+            return Some(Watched::Waits);
+        }
+        Some(Watched::Line(copy.view.clone(), copy.view.shown(|id, order| state.held(id, order))))
     }
 
     /// The line in the form that the rule needs.
@@ -647,6 +660,38 @@ impl State {
         Some((token, is_news))
     }
 
+    /// Whether one of our own waits ahead of this claim for permits of the same size, the one in use. Then so does it, and
+    /// the line need not be looked through.
+    fn surely_waits(&self, claim: &Claim, copy: &Copy) -> bool {
+        let resized = copy.view.resized().map(Resized::shown);
+        let size = |order: u64, standing: &Standing| {
+            resized
+                .filter(|resized| order < resized.before)
+                .map_or(standing.declared, |resized| resized.capacity)
+        };
+        let standing = |id| Some((copy.view.place(id)?, copy.view.find(id)?));
+        let (Some((_, mine)), Some(line), Some((first, of))) =
+            (standing(claim.id), self.lines.get(&claim.name), copy.view.each().next())
+        else {
+            return false;
+        };
+        let place = copy.view.place(claim.id).unwrap_or_default();
+        let in_use = (of.kind, size(first, of));
+        let is_alike = |(order, one): (u64, &Standing)| (one.kind, size(order, one)) == in_use;
+        let is_ahead = |number: &u64| {
+            let id = ClaimId { session: self.session, number: *number };
+            standing(id).is_some_and(|(order, other)| {
+                order < place
+                    && is_alike((order, other))
+                    && self.claims.get(number).is_some_and(|own| own.is_at(order))
+            })
+        };
+        is_alike((place, mine))
+            && mine.weight <= in_use.1
+            && self.claims.get(&claim.id.number).is_some_and(|own| own.is_at(place))
+            && line.waiting.iter().take(2).any(is_ahead)
+    }
+
     fn watched(&mut self, name: &Name, watch: i64) -> Option<&mut Copy> {
         let copy = self.lines.get_mut(name)?.copy.as_mut()?;
         (copy.aim?.1 == watch).then_some(copy)
@@ -693,20 +738,11 @@ impl State {
     /// What to watch in a line: `Some(None)` is nothing. None: that stays as it is, or a read will tell.
     fn aim(&mut self, name: &Name, news: &mut News) -> Option<Option<Aim>> {
         let session = self.session;
-        let line = self.lines.get(name).filter(|line| !line.waiting.is_empty() && !self.is_closed)?;
-        let copy = line.copy.as_ref()?;
-        let is_waiting = |order: u64, id: ClaimId| {
-            id.session == session
-                && line.waiting.contains(&id.number)
-                && self.claims.get(&id.number).is_some_and(|own| own.is_at(order))
-        };
-        let first = copy.view.each().find(|(order, standing)| is_waiting(*order, standing.id));
-        let Some((order, first)) = first.map(|(order, first)| (order, *first)) else {
-            // The claims of ours that wait came later than this view. If no join is on its way that will read the line,
-            // it must be read now.
-            let is_placed = |number: &u64| self.claims.get(number).is_some_and(Own::has_place);
-            let is_late =
-                copy.aim.is_none_or(|(aim, _)| aim != Aim::Line) && line.waiting.iter().any(is_placed);
+        let (first, is_late) = self.first_waiting(name)?;
+        let copy = self.lines.get(name)?.copy.as_ref()?;
+        let Some((order, first)) = first else {
+            // The claims of ours that wait came later than this view: it must be read, unless a watch will show them.
+            let is_late = is_late && copy.aim.is_none_or(|(aim, _)| aim != Aim::Line);
             news.read = is_late && !copy.is_reading;
             if news.read
                 && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
@@ -756,6 +792,44 @@ impl State {
             copy.first = Some(first.id);
         }
         Some(aim)
+    }
+
+    /// Our first claim that waits in the view of a line, and whether any waits that the view does not show. None: nothing
+    /// is known of that line, or none waits there.
+    fn first_waiting(&mut self, name: &Name) -> Option<(Option<(u64, Standing)>, bool)> {
+        let session = self.session;
+        let line = self.lines.get_mut(name).filter(|line| !line.waiting.is_empty() && !self.is_closed)?;
+        let copy = line.copy.as_ref()?;
+        let (mut first, mut is_late, mut stale) = (None, false, Vec::new());
+        for (order, number) in &line.places {
+            let waits =
+                line.waiting.contains(number) && self.claims.get(number).is_some_and(|own| own.is_at(*order));
+            if !waits {
+                stale.push(*order);
+                continue;
+            }
+            let id = ClaimId { session, number: *number };
+            if copy.view.place(id) == Some(*order) {
+                first = copy.view.find(id).map(|standing| (*order, *standing));
+                break;
+            }
+            is_late = true;
+            if *order > copy.view.revision.unsigned_abs() {
+                break; // and so are all that come behind it
+            }
+        }
+        for order in stale {
+            line.places.remove(&order);
+        }
+        Some((first, is_late))
+    }
+
+    fn stands_at(&mut self, name: &Name, number: u64, order: u64, token: Token) {
+        let Some(own) = self.claims.get_mut(&number) else { return };
+        own.stands_at(order, token);
+        if let Some(line) = self.lines.get_mut(name).filter(|line| line.waiting.contains(&number)) {
+            line.places.insert(order, number);
+        }
     }
 
     /// Which of our waiting claims have their turn now.
