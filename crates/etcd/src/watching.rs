@@ -13,14 +13,14 @@ use etcd_client::{
     Error as Said, GetOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchResponse, WatchStream,
 };
 use tidelock_core::backend::{Claim, Grant, Leave, Sight, unharmed};
-use tidelock_core::{ClaimId, Name, Result};
+use tidelock_core::{ClaimId, Name, Result, SessionId};
 use tidelock_model::{Place, places};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::AbortHandle;
 
 use crate::gathering::revision;
 use crate::line_view::LineView;
-use crate::open_session::OpenSession;
+use crate::open_session::{OpenSession, lease_id};
 use crate::own_claims::{Aim, Command, Stage, Stands, Wanted};
 
 /// A task. Dropping this ends it.
@@ -243,7 +243,21 @@ impl OpenSession {
         }
         sight.gone.extend(misplaced);
         self.shows(name, &view);
+        if let Some(first) = view.first().filter(|first| first.id.session != self.id) {
+            sight.look_in = self.look_again_in(first.id.session).await;
+        }
         Ok(sight)
+    }
+
+    /// When to look again for claims behind another client's. A client that lives renews its lease every third of it. If
+    /// less is left, it may be dead, and the end of its lease must not be missed.
+    async fn look_again_in(self: &Arc<Self>, session: SessionId) -> Duration {
+        let id = lease_id(session);
+        let asking =
+            self.link.ask(|client| async move { client.lease_client().time_to_live(id, None).await });
+        let Ok(lease) = asking.await else { return self.lease.ttl };
+        let (left, whole) = (lease.ttl(), lease.granted_ttl());
+        if left >= 0 && left * 3 < whole { self.lease.ttl / 20 } else { self.lease.ttl }
     }
 
     fn stands_at(&self, id: ClaimId, place: u64) -> bool {

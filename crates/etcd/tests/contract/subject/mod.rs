@@ -14,9 +14,9 @@ use tidelock_core::backend::Backend;
 use tidelock_core::{Error, ErrorKind, Result, SessionId};
 use tidelock_etcd::Store;
 
-/// The shortest lease that a server grants by default. It ends leases up to half a second late, and a cluster elects a
-/// leader within one or two.
-const TTL: Duration = Duration::from_secs(3);
+/// A server ends leases up to half a second late, and that is a tenth of this. A cluster elects a leader within a second
+/// or two.
+const TTL: Duration = Duration::from_secs(5);
 
 /// The site of one etcd.
 #[derive(Debug)]
