@@ -76,6 +76,7 @@ fn start(group: &mut Group, members: &[Member]) -> Result<String> {
         listen(&mut command, "client-urls", *client);
         listen(&mut command, "peer-urls", *peer);
         command.args(["--initial-cluster", &everyone.join(","), "--initial-cluster-state", "new"]);
+        command.args(["--metrics", "extensive"]); // from 3.6 on requests are not counted otherwise
         command.args(["--advertise-client-urls", &format!("http://127.0.0.1:{client}")]);
         command.args(["--initial-advertise-peer-urls", &format!("http://127.0.0.1:{door}")]);
         if cfg!(target_arch = "aarch64") {
