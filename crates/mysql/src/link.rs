@@ -1,0 +1,197 @@
+//! One connection to the server, made when it is needed, and made again when it was lost.
+//!
+//! A request is one text of several statements, and one round trip. While it is under way the connection is out of its
+//! place, so a request that is dropped half-way takes it along: what is left of its answer can never be taken for the
+//! answer to another request.
+
+use std::sync::Mutex as Lock;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnection, MySqlRow};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Row as _};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+use crate::address::Address;
+use crate::sql::{SETTINGS, put};
+use crate::trouble::{Said, retries};
+
+/// How long one statement may wait for a row that another transaction has locked, in seconds. Only a transaction of a
+/// server that has stalled is that long.
+const LOCK_WAIT: u64 = 1;
+/// The first pause before a transaction is tried again that another one has stopped.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What the connection reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Committed,
+    /// Also what is not committed yet, which may never be: for hints alone.
+    Uncommitted,
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    address: Address,
+    reads: Reads,
+    /// How long one request may take.
+    within: Duration,
+    connect_within: Duration,
+    connection: Mutex<Option<MySqlConnection>>,
+    /// Why the last attempt to connect failed.
+    last: Lock<Option<Said>>,
+}
+
+/// What the server answered to the statements of one request.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) rows: Vec<Row>,
+    /// How many rows each statement found or changed.
+    pub(crate) affected: Vec<u64>,
+}
+
+/// One row. Every value is a text.
+#[derive(Clone, Debug)]
+pub(crate) struct Row(pub(crate) Vec<Option<Vec<u8>>>);
+
+impl Row {
+    /// The first value, a letter that tells what the row is.
+    pub(crate) fn tag(&self) -> u8 {
+        self.bytes(0).first().copied().unwrap_or_default()
+    }
+
+    /// Zero for NULL.
+    pub(crate) fn number(&self, at: usize) -> u64 {
+        let text = std::str::from_utf8(self.bytes(at)).unwrap_or_default();
+        // A sum is a DECIMAL, and a user variable may be one too: `12.0`.
+        text.split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or(0)
+    }
+
+    pub(crate) fn is(&self, at: usize) -> bool {
+        self.number(at) != 0
+    }
+
+    pub(crate) fn is_null(&self, at: usize) -> bool {
+        self.0.get(at).is_none_or(Option::is_none)
+    }
+
+    pub(crate) fn bytes(&self, at: usize) -> &[u8] {
+        self.0.get(at).and_then(|value| value.as_deref()).unwrap_or_default()
+    }
+
+    fn of(row: &MySqlRow) -> Self {
+        let value = |at| row.try_get_unchecked::<Option<&[u8]>, _>(at).ok().flatten().map(<[u8]>::to_vec);
+        Self((0..row.len()).map(value).collect())
+    }
+}
+
+impl Link {
+    pub(crate) fn new(address: Address, reads: Reads, within: Duration, connect_within: Duration) -> Self {
+        let (connection, last) = Default::default();
+        Self { address, reads, within, connect_within, connection, last }
+    }
+
+    pub(crate) fn place(&self) -> &str {
+        self.address.name()
+    }
+
+    /// Connects now, if there is no connection.
+    pub(crate) async fn connect(&self) -> Result<(), Said> {
+        let mut place = self.connection.lock().await;
+        if place.is_none() {
+            *place = Some(self.connected(Instant::now() + self.connect_within).await?);
+        }
+        Ok(())
+    }
+
+    /// Sends statements, and reads all answers. Statements that another transaction stopped before they could commit
+    /// are sent again, after a random pause.
+    pub(crate) async fn ask(&self, text: &str) -> Result<Answer, Said> {
+        let late = Instant::now() + self.within;
+        self.ask_until(text, late).await
+    }
+
+    /// The same, with a time limit of its own.
+    pub(crate) async fn ask_until(&self, text: &str, late: Instant) -> Result<Answer, Said> {
+        let mut place = timeout_at(late, self.connection.lock()).await.map_err(|_| Said::NotSent)?;
+        let mut connection = match place.take() {
+            Some(connection) => connection,
+            None => self.connected(late.min(Instant::now() + self.connect_within)).await?,
+        };
+        let mut pause = PAUSE;
+        loop {
+            match timeout_at(late, said(&mut connection, text)).await {
+                Ok(Ok(answer)) => {
+                    *place = Some(connection);
+                    return Ok(answer);
+                }
+                Ok(Err(sqlx::Error::Database(error))) => {
+                    // The statements before the one that failed are not committed.
+                    match timeout_at(late, said(&mut connection, "ROLLBACK")).await {
+                        Ok(Ok(_)) => {}
+                        _ => return Err(Said::of(sqlx::Error::Database(error))),
+                    }
+                    let error = Said::of(sqlx::Error::Database(error));
+                    if retries(&error) && Instant::now() + pause < late {
+                        tokio::time::sleep(at_random(pause)).await;
+                        pause = (pause * 2).min(PAUSE * 64);
+                        continue;
+                    }
+                    *place = Some(connection);
+                    return Err(error);
+                }
+                Ok(Err(error)) => return Err(Said::of(error)),
+                Err(_) => return Err(Said::NoAnswer),
+            }
+        }
+    }
+
+    async fn connected(&self, late: Instant) -> Result<MySqlConnection, Said> {
+        let found = match timeout_at(late, self.dial()).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(error)) => Said::of(error),
+            Err(_) => Said::NotConnected,
+        };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+        Err(found)
+    }
+
+    async fn dial(&self) -> Result<MySqlConnection, sqlx::Error> {
+        let mut connection = self.address.options().connect().await?;
+        let isolation = match self.reads {
+            Reads::Committed => "READ COMMITTED",
+            Reads::Uncommitted => "READ UNCOMMITTED",
+        };
+        let mut text = String::new();
+        put(&mut text, SETTINGS, &[("lock_wait", &LOCK_WAIT), ("isolation", &isolation)]);
+        said(&mut connection, &text).await?;
+        Ok(connection)
+    }
+
+    /// Ends the connection.
+    pub(crate) async fn close(&self) {
+        if let Some(connection) = self.connection.lock().await.take() {
+            let _ = tokio::time::timeout(self.within, connection.close()).await;
+        }
+    }
+}
+
+async fn said(connection: &mut MySqlConnection, text: &str) -> Result<Answer, sqlx::Error> {
+    use futures_util::StreamExt as _;
+    let mut answer = Answer::default();
+    let mut parts = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_many(connection);
+    while let Some(part) = parts.next().await {
+        match part? {
+            Either::Left(done) => answer.affected.push(done.rows_affected()),
+            Either::Right(row) => answer.rows.push(Row::of(&row)),
+        }
+    }
+    Ok(answer)
+}
+
+/// A duration between half of this and this.
+pub(crate) fn at_random(longest: Duration) -> Duration {
+    let part = getrandom::u32().unwrap_or(u32::MAX);
+    longest.mul_f64(0.5 + 0.5 * f64::from(part) / f64::from(u32::MAX))
+}

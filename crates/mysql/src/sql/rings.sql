@@ -1,0 +1,1 @@
+SELECT rung FROM tidelock_bell WHERE session = {me};

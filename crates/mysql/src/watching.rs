@@ -1,0 +1,147 @@
+//! The watcher: one task of a client, which hears that one of its claims was granted by another client.
+//!
+//! Every client has a bell, a number in a row. The transaction that grants or evicts another client's claim increments
+//! it. The watcher's statement sleeps in the server and reads that number in short steps, for at most 50 ms; so a
+//! waiting client sends twenty statements a second, however many of its tasks wait, and one that does not wait sends
+//! none. The statement also sees a ring that is not committed yet, and may never be. So what was granted is read by
+//! another statement, which sees only what is committed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_core::backend::Grant;
+use tidelock_core::{ClaimId, Name, Token};
+use tokio::time::Instant;
+
+use crate::link::at_random;
+use crate::open_session::OpenSession;
+use crate::packet::weight;
+use crate::sql::{self, id, list, put};
+use crate::trouble::Said;
+
+/// For how long one statement listens. Together with the way to the server, no more than 20 of them fit into a second.
+const LISTENS: Duration = Duration::from_millis(50);
+/// For so long after the last news, the bell is read every millisecond, and then less often.
+const EAGER: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(1);
+const LONG_STEP: Duration = Duration::from_millis(5);
+/// How long a ring may take until it is committed.
+const COMMITS: Duration = Duration::from_millis(500);
+/// The pause after the server did not answer.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How many lines are looked at after a ring that tells of no grant.
+const LOOKS: usize = 100;
+/// How many names fit into one statement.
+const NAMES: usize = 1_000;
+
+impl OpenSession {
+    /// Runs until it is dropped.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        let mut last_news = Instant::now();
+        let mut rung = None;
+        loop {
+            if !self.own_claims.is_waiting() {
+                self.waits.notified().await;
+                last_news = Instant::now();
+                continue;
+            }
+            match self.watch_once(rung, last_news).await {
+                Ok(now) => {
+                    if rung.is_some_and(|before| before != now) {
+                        last_news = Instant::now();
+                    }
+                    rung = Some(now);
+                }
+                Err(_) => {
+                    rung = None; // a ring may have been missed
+                    tokio::time::sleep(at_random(PAUSE)).await;
+                }
+            }
+        }
+    }
+
+    /// Listens once, and reports what was granted. Returns the number of rings.
+    async fn watch_once(&self, rung: Option<u64>, last_news: Instant) -> Result<u64, Said> {
+        let Some(rung) = rung else {
+            let now = self.rings().await?;
+            self.hear().await?;
+            return Ok(now);
+        };
+        if !self.listen(rung, last_news.elapsed() < EAGER).await? {
+            return Ok(rung);
+        }
+        let late = Instant::now() + COMMITS;
+        let mut pause = STEP / 2;
+        loop {
+            let now = self.rings().await?;
+            if now != rung {
+                self.hear().await?;
+                return Ok(now);
+            }
+            if Instant::now() > late {
+                return Ok(rung); // it was rolled back
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(STEP * 8);
+        }
+    }
+
+    /// Whether the bell has rung.
+    async fn listen(&self, rung: u64, is_eager: bool) -> Result<bool, Said> {
+        let step = if is_eager { STEP } else { LONG_STEP };
+        let steps = LISTENS.as_micros() / step.as_micros();
+        let mut text = String::new();
+        put(
+            &mut text,
+            sql::LISTEN,
+            &[("steps", &steps), ("step", &step.as_secs_f64()), ("rung", &rung), ("me", &id(self.id))],
+        );
+        let began = Instant::now();
+        let answer = self.bell.ask(&text).await?;
+        let has_rung = !answer.rows.is_empty();
+        if !has_rung {
+            // The server did not sleep: it was interrupted, or the bell is not there.
+            tokio::time::sleep_until(began + LISTENS).await;
+        }
+        Ok(has_rung)
+    }
+
+    /// The number of rings that are committed.
+    async fn rings(&self) -> Result<u64, Said> {
+        let mut text = String::from("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n");
+        put(&mut text, sql::RINGS, &[("me", &id(self.id))]);
+        let answer = self.bell.ask(&text).await?;
+        Ok(answer.rows.first().map_or(0, |row| row.number(0)))
+    }
+
+    /// Reads which of the waiting claims hold.
+    async fn hear(&self) -> Result<(), Said> {
+        let waited = self.own_claims.waited();
+        let mut has_news = false;
+        for names in waited.chunks(NAMES) {
+            has_news |= self.hear_of(names).await?;
+        }
+        // Perhaps a claim was evicted.
+        waited.iter().filter(|_| !has_news).take(LOOKS).for_each(|name| self.signals.look(name));
+        Ok(())
+    }
+
+    /// Whether there was anything.
+    async fn hear_of(&self, names: &[Name]) -> Result<bool, Said> {
+        let keys = list(names.iter().map(|name| self.caller.key(name)));
+        let mut text = String::from("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n");
+        put(&mut text, sql::GRANTED_TO_ME, &[("names", &keys), ("me", &id(self.id))]);
+        let answer = self.bell.ask(&text).await?;
+        let mut has_news = false;
+        for row in &answer.rows {
+            let claim = ClaimId { session: self.id, number: row.number(1) };
+            if let (Some(token), Some(capacity)) = (Token::from_order(row.number(2)), weight(row.number(3)))
+                && self.own_claims.waits_no_more(claim.number)
+            {
+                self.tell(claim, Grant { token, capacity });
+                has_news = true;
+            }
+        }
+        Ok(has_news)
+    }
+}
