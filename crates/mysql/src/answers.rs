@@ -58,7 +58,7 @@ impl Reader<'_> {
         self.joins(packet, requests, answer, &mut fates);
         let mut sections = packet.sections.iter();
         let mut rows = Vec::new();
-        for row in answer.rows.iter().filter(|row| b"lwrgje".contains(&row.tag())) {
+        for row in answer.rows.iter().filter(|row| b"lwrgjke".contains(&row.tag())) {
             rows.push(row);
             if row.tag() == b'e' {
                 let read = std::mem::take(&mut rows);
@@ -136,8 +136,13 @@ impl Reader<'_> {
             let action = &requests[*at].1;
             let fate = match action {
                 Action::Join { claim, .. } => {
-                    let row = rows.iter().find(|row| row.tag() == b'j' && row.number(1) == claim.id.number);
-                    row.map_or_else(strange, |row| self.outcome(row, look_in, has_dead || nobody_holds))
+                    let row = rows.iter().find(|row| b"jk".contains(&row.tag()) && row.number(1) == claim.id.number);
+                    match row {
+                        Some(row) if row.tag() == b'k' => self.queued(row, look_in),
+                        Some(row) => self.outcome(row, look_in, has_dead || nobody_holds),
+                        // It did not wait behind another one: it needs statements of its own.
+                        None => Fate::NeedsSection,
+                    }
                 }
                 Action::Leave { id, .. } => Fate::Over(Ok(Outcome::Left(left(rows, *id)))),
                 Action::Lighten { id, weight } => Fate::Over(lightened(rows, *id, weight.get().into())),
@@ -159,6 +164,15 @@ impl Reader<'_> {
             busy: kind.filter(|_| end.is(7)),
             needs_look: end.is(6) && (has_dead || nobody_holds || is_other_kind),
         });
+    }
+
+    /// `'k', number, state`
+    fn queued(&self, row: &Row, look_in: Duration) -> Fate {
+        match row.number(2) {
+            0 => Fate::Stands,
+            1 => Fate::Over(Ok(Outcome::Joined(Place::Waiting { until: self.until, look_in }))),
+            _ => Fate::Over(Ok(Outcome::Joined(Place::Gone))),
+        }
     }
 
     /// `'j', number, what, token, kind, capacity`

@@ -1,22 +1,27 @@
 //! What a client checks when it connects: the server's version, the tables, and its permissions.
 
 use tidelock_core::{Error, ErrorKind, Result};
+use tokio::time::Instant;
 
-use crate::link::Link;
+use crate::link::{Answer, Link};
 use crate::sql::{self, MIGRATION, VERSION, put};
 use crate::trouble::{self, NO_TABLE, Said};
+
+async fn ask(link: &Link, text: &str) -> Result<Answer, Said> {
+    link.ask_until(text, Instant::now() + link.connect_within).await
+}
 
 /// Checks the server, and creates the tables if they are missing and `migrates` is set.
 pub(crate) async fn server(link: &Link, migrates: bool) -> Result<()> {
     let said = |said: Said| trouble::from(&said, link.place());
     link.connect().await.map_err(said)?;
-    let answer = link.ask("SELECT VERSION()").await.map_err(said)?;
+    let answer = ask(link, "SELECT VERSION()").await.map_err(said)?;
     let version = answer.rows.first().map(|row| String::from_utf8_lossy(row.bytes(0)).into_owned());
     check_version(&version.unwrap_or_default(), link.place())?;
-    let found = match link.ask("SELECT version FROM tidelock_version").await {
+    let found = match ask(link, "SELECT version FROM tidelock_version").await {
         Err(error) if error.number() == Some(NO_TABLE) && migrates => {
-            link.ask(MIGRATION).await.map_err(said)?;
-            link.ask("SELECT version FROM tidelock_version").await
+            ask(link, MIGRATION).await.map_err(said)?;
+            ask(link, "SELECT version FROM tidelock_version").await
         }
         found => found,
     };
@@ -24,7 +29,7 @@ pub(crate) async fn server(link: &Link, migrates: bool) -> Result<()> {
     check_tables(found, link.place())?;
     let mut text = String::new();
     put(&mut text, sql::CHECK, &[]);
-    link.ask(&text).await.map_err(said)?;
+    ask(link, &text).await.map_err(said)?;
     Ok(())
 }
 

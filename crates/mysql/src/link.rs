@@ -4,8 +4,6 @@
 //! place, so a request that is dropped half-way takes it along: what is left of its answer can never be taken for the
 //! answer to another request.
 
-use std::sync::Mutex as Lock;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnection, MySqlRow};
@@ -20,6 +18,8 @@ use crate::trouble::{Said, retries};
 /// How long one statement may wait for a row that another transaction has locked, in seconds. Only a transaction of a
 /// server that has stalled is that long.
 const LOCK_WAIT: u64 = 1;
+/// How long a connection is used without asking whether it still stands.
+const FRESH: Duration = Duration::from_millis(300);
 /// The first pause before a transaction is tried again that another one has stopped.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -37,10 +37,15 @@ pub(crate) struct Link {
     reads: Reads,
     /// How long one request may take.
     within: Duration,
-    connect_within: Duration,
-    connection: Mutex<Option<MySqlConnection>>,
-    /// Why the last attempt to connect failed.
-    last: Lock<Option<Said>>,
+    pub(crate) connect_within: Duration,
+    connection: Mutex<Option<Idle>>,
+}
+
+/// A connection that is not in use, and when it was used last.
+#[derive(Debug)]
+struct Idle {
+    connection: MySqlConnection,
+    since: Instant,
 }
 
 /// What the server answered to the statements of one request.
@@ -88,8 +93,7 @@ impl Row {
 
 impl Link {
     pub(crate) fn new(address: Address, reads: Reads, within: Duration, connect_within: Duration) -> Self {
-        let (connection, last) = Default::default();
-        Self { address, reads, within, connect_within, connection, last }
+        Self { address, reads, within, connect_within, connection: Mutex::default() }
     }
 
     pub(crate) fn place(&self) -> &str {
@@ -100,7 +104,8 @@ impl Link {
     pub(crate) async fn connect(&self) -> Result<(), Said> {
         let mut place = self.connection.lock().await;
         if place.is_none() {
-            *place = Some(self.connected(Instant::now() + self.connect_within).await?);
+            let connection = self.connected(Instant::now() + self.connect_within).await?;
+            *place = Some(Idle { connection, since: Instant::now() });
         }
         Ok(())
     }
@@ -115,7 +120,7 @@ impl Link {
     /// The same, with a time limit of its own.
     pub(crate) async fn ask_until(&self, text: &str, late: Instant) -> Result<Answer, Said> {
         let mut place = timeout_at(late, self.connection.lock()).await.map_err(|_| Said::NotSent)?;
-        let mut connection = match place.take() {
+        let mut connection = match self.usable(place.take(), late).await {
             Some(connection) => connection,
             None => self.connected(late.min(Instant::now() + self.connect_within)).await?,
         };
@@ -123,7 +128,7 @@ impl Link {
         loop {
             match timeout_at(late, said(&mut connection, text)).await {
                 Ok(Ok(answer)) => {
-                    *place = Some(connection);
+                    *place = Some(Idle { connection, since: Instant::now() });
                     return Ok(answer);
                 }
                 Ok(Err(sqlx::Error::Database(error))) => {
@@ -138,7 +143,7 @@ impl Link {
                         pause = (pause * 2).min(PAUSE * 64);
                         continue;
                     }
-                    *place = Some(connection);
+                    *place = Some(Idle { connection, since: Instant::now() });
                     return Err(error);
                 }
                 Ok(Err(error)) => return Err(Said::of(error)),
@@ -148,13 +153,22 @@ impl Link {
     }
 
     async fn connected(&self, late: Instant) -> Result<MySqlConnection, Said> {
-        let found = match timeout_at(late, self.dial()).await {
-            Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) => Said::of(error),
-            Err(_) => Said::NotConnected,
-        };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
-        Err(found)
+        match timeout_at(late, self.dial()).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(Said::of(error)),
+            Err(_) => Err(Said::NotConnected),
+        }
+    }
+
+    /// A connection that was idle for a while may have ended, for instance because the server was restarted. A request
+    /// on it would have an unknown outcome.
+    async fn usable(&self, idle: Option<Idle>, late: Instant) -> Option<MySqlConnection> {
+        let Idle { mut connection, since } = idle?;
+        if since.elapsed() < FRESH {
+            return Some(connection);
+        }
+        let answered = timeout_at(late, connection.ping()).await;
+        matches!(answered, Ok(Ok(()))).then_some(connection)
     }
 
     async fn dial(&self) -> Result<MySqlConnection, sqlx::Error> {
@@ -171,8 +185,8 @@ impl Link {
 
     /// Ends the connection.
     pub(crate) async fn close(&self) {
-        if let Some(connection) = self.connection.lock().await.take() {
-            let _ = tokio::time::timeout(self.within, connection.close()).await;
+        if let Some(idle) = self.connection.lock().await.take() {
+            let _ = tokio::time::timeout(self.within, idle.connection.close()).await; // it ends anyway
         }
     }
 }

@@ -213,12 +213,46 @@ impl Caller {
         if !joins.is_empty() {
             put(text, sql::BEFORE_JOINS, &[("name", &key), ("me", &id(self.session))]);
         }
-        for join in joins {
-            if let Action::Join { claim, patience } = join {
-                self.put_join(text, &key, claim, *patience);
+        self.put_section_joins(text, &key, &joins);
+        put(text, sql::END, &[("name", &key)]);
+    }
+
+    /// The first join decides for those that join the same mutex behind it, if they have patience: they wait.
+    fn put_section_joins(&self, text: &mut String, key: &Key, joins: &[&Action]) {
+        let mut queue = Vec::new();
+        for (at, join) in joins.iter().enumerate() {
+            let Action::Join { claim, patience } = join else { continue };
+            let queues = at > 0 && claim.kind == Kind::Mutex && *patience == Patience::Wait;
+            if queues {
+                queue.push(claim.id.number);
+            } else {
+                self.put_queue(text, key, &std::mem::take(&mut queue));
+                self.put_join(text, key, claim, *patience);
             }
         }
-        put(text, sql::END, &[("name", &key)]);
+        self.put_queue(text, key, &queue);
+    }
+
+    fn put_queue(&self, text: &mut String, key: &Key, numbers: &[u64]) {
+        if numbers.is_empty() {
+            return;
+        }
+        let rows = numbers.iter().enumerate().map(|(at, number)| match at {
+            0 => format!("SELECT 1 AS nth, {number} AS number"),
+            _ => format!("SELECT {}, {number}", at + 1),
+        });
+        let rows = rows.collect::<Vec<_>>().join(" UNION ALL ");
+        put(
+            text,
+            sql::QUEUE,
+            &[
+                ("name", key),
+                ("me", &id(self.session)),
+                ("rows", &rows),
+                ("count", &numbers.len()),
+                ("numbers", &list(numbers)),
+            ],
+        );
     }
 
     fn put_changes(&self, text: &mut String, key: &Key, changes: &[&Action]) {
@@ -230,21 +264,28 @@ impl Caller {
         }
         for (session, numbers) in leaving {
             let values: &[(&str, &dyn std::fmt::Display)] =
-                &[("name", key), ("session", &id(session)), ("numbers", &list(numbers))];
+                &[("session", &id(session)), ("numbers", &list(numbers))];
             put(text, sql::LEAVE, values);
             if session != self.session {
                 put(text, sql::TELL, &[("session", &id(session))]);
             }
         }
+        let void = changes.iter().filter_map(|change| match change {
+            Action::Leave { id: ClaimId { session, number }, how: Leave::Void } => {
+                let session = id(*session);
+                Some(format!("({key}, 2, {number}, {session}, {number}, 0, 0, @t_now)"))
+            }
+            _ => None,
+        });
+        let rows = list(void);
+        if !rows.is_empty() {
+            put(text, sql::VOID, &[("rows", &rows)]);
+        }
         for change in changes {
             match change {
-                Action::Leave { id: ClaimId { session, number }, how: Leave::Void } => {
-                    put(text, sql::VOID, &[("name", key), ("session", &id(*session)), ("number", number)]);
-                }
                 Action::Leave { .. } | Action::Join { .. } => {}
                 Action::Lighten { id: ClaimId { session, number }, weight } => {
                     let values: &[(&str, &dyn std::fmt::Display)] = &[
-                        ("name", key),
                         ("session", &id(*session)),
                         ("number", number),
                         ("weight", &weight.get()),
@@ -260,7 +301,7 @@ impl Caller {
                         put(
                             text,
                             sql::BURY,
-                            &[("name", key), ("session", &id(*session)), ("numbers", &numbers)],
+                            &[("session", &id(*session)), ("numbers", &numbers)],
                         );
                     }
                 }

@@ -45,6 +45,7 @@ statements! {
     GRANTED = "granted";
     BEFORE_JOINS = "before_joins";
     JOIN = "join";
+    QUEUE = "queue";
     END = "end";
     LOOK = "look";
     DEAD_CLAIMS = "dead_claims";

@@ -81,7 +81,7 @@ impl Store {
     }
 
     fn link(&self, reads: Reads, options: &Options, within: Duration) -> Link {
-        Link::new(self.address.clone(), reads, within, options.connect_deadline)
+        Link::new(self.address.clone(), reads, within, options.connect_deadline * 6 / 10)
     }
 }
 
@@ -109,16 +109,20 @@ impl Backend for Store {
         let within = options.command_deadline.min(options.ttl);
         let short = within.min(options.ttl / 3);
         let lane = self.link(Reads::Committed, options, within);
+        let beats = self.link(Reads::Committed, options, short);
         if let Err(error) = check::server(&lane, self.migrates).await {
-            return Err(strangers::explain(error, &self.address).await);
+            return Err(strangers::explain(error, &self.address, options.connect_deadline / 8).await);
         }
+        // The first renewal must not wait for a handshake.
+        beats.connect().await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
         let clock = boot_clock();
         let asked = clock.now();
         let ttl = u64::try_from(options.ttl.as_micros()).unwrap_or(u64::MAX >> 2);
         let mut text = String::new();
         let label = Key::of_bytes(options.label.as_bytes());
         put(&mut text, sql::OPEN, &[("me", &number(id)), ("ttl", &ttl), ("label", &label)]);
-        lane.ask(&text).await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
+        let late = tokio::time::Instant::now() + options.connect_deadline;
+        lane.ask_until(&text, late).await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
         let session = OpenSession::new(Parts {
             id,
             ttl: options.ttl,
@@ -126,7 +130,7 @@ impl Backend for Store {
             caller: Caller { session: id, namespace: Namespace::of(&options.namespace) },
             lane,
             looks: self.link(Reads::Committed, options, short),
-            beats: self.link(Reads::Committed, options, short),
+            beats,
             bell: self.link(Reads::Uncommitted, options, short),
             clock,
             signals,

@@ -18,7 +18,7 @@ const LETTERS: &[u8] = b"srvr\r\n";
 const WEB: &[u8] = b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 /// Replaces `error` if there is something else at the address. Otherwise returns it unchanged.
-pub(crate) async fn explain(error: Error, address: &Address) -> Error {
+pub(crate) async fn explain(error: Error, address: &Address, within: Duration) -> Error {
     if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Protocol | ErrorKind::Timeout) {
         return error;
     }
@@ -29,7 +29,7 @@ pub(crate) async fn explain(error: Error, address: &Address) -> Error {
     for question in [LETTERS, WEB] {
         let mut said = Vec::new();
         let hearing = hear(options.get_host(), options.get_port(), question, &mut said);
-        let _ = timeout(PATIENT, hearing).await; // it may keep the connection open
+        let _ = timeout(within.min(PATIENT), hearing).await; // it may keep the connection open
         match server_kind(&said) {
             Some("a MySQL or a MariaDB") => return error,
             Some(what) => {

@@ -19,12 +19,17 @@ use crate::packet::weight;
 use crate::sql::{self, id, list, put};
 use crate::trouble::Said;
 
-/// For how long one statement listens. Together with the way to the server, no more than 20 of them fit into a second.
+/// For how long one statement listens at least. So no more than 20 of them fit into a second.
 const LISTENS: Duration = Duration::from_millis(50);
-/// For so long after the last news, the bell is read every millisecond, and then less often.
-const EAGER: Duration = Duration::from_secs(2);
-const STEP: Duration = Duration::from_millis(1);
-const LONG_STEP: Duration = Duration::from_millis(5);
+/// The steps of one statement: how many, the first in seconds, and by how much each next one is longer. After news more
+/// news is likely, so the first steps are short. Later, a waiting client shall cost the server little.
+const AFTER_NEWS: (u32, f64, f64) = (14, 0.000_5, 0.000_5);
+const SOON: (u32, f64, f64) = (12, 0.002, 0.000_4);
+const LATER: (u32, f64, f64) = (5, 0.010, 0.0);
+/// For so long after the last news, hand-offs are likely.
+const EAGER: Duration = Duration::from_secs(1);
+/// The first pause between two reads of a ring that is not committed.
+const STEP: Duration = Duration::from_micros(500);
 /// How long a ring may take until it is committed.
 const COMMITS: Duration = Duration::from_millis(500);
 /// The pause after the server did not answer.
@@ -67,11 +72,16 @@ impl OpenSession {
             self.hear().await?;
             return Ok(now);
         };
-        if !self.listen(rung, last_news.elapsed() < EAGER).await? {
+        let steps = match last_news.elapsed() {
+            age if age < LISTENS => AFTER_NEWS,
+            age if age < EAGER => SOON,
+            _ => LATER,
+        };
+        if !self.listen(rung, steps).await? {
             return Ok(rung);
         }
         let late = Instant::now() + COMMITS;
-        let mut pause = STEP / 2;
+        let mut pause = STEP;
         loop {
             let now = self.rings().await?;
             if now != rung {
@@ -82,19 +92,17 @@ impl OpenSession {
                 return Ok(rung); // it was rolled back
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(STEP * 8);
+            pause = (pause * 2).min(STEP * 16);
         }
     }
 
     /// Whether the bell has rung.
-    async fn listen(&self, rung: u64, is_eager: bool) -> Result<bool, Said> {
-        let step = if is_eager { STEP } else { LONG_STEP };
-        let steps = LISTENS.as_micros() / step.as_micros();
+    async fn listen(&self, rung: u64, (steps, first, more): (u32, f64, f64)) -> Result<bool, Said> {
         let mut text = String::new();
         put(
             &mut text,
             sql::LISTEN,
-            &[("steps", &steps), ("step", &step.as_secs_f64()), ("rung", &rung), ("me", &id(self.id))],
+            &[("steps", &steps), ("first", &first), ("more", &more), ("rung", &rung), ("me", &id(self.id))],
         );
         let began = Instant::now();
         let answer = self.bell.ask(&text).await?;
