@@ -1,10 +1,10 @@
 //! Reads the answer to a packet: what became of each request, and what else it tells.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tidelock_core::backend::{Grant, Left, Moment, Patience, Place};
-use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, SessionId, Token};
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, SessionId, Token, Weight};
 
 use crate::link::{Answer, Row};
 use crate::packet::{Packet, Section, weight};
@@ -40,6 +40,8 @@ pub(crate) struct Fates {
     /// Claims of the caller that other requests have let in.
     pub(crate) granted: Vec<(ClaimId, Grant)>,
     pub(crate) ends: Vec<End>,
+    /// Leaves after which nobody has a claim on their names.
+    pub(crate) freed: Vec<usize>,
 }
 
 /// What is needed to read an answer.
@@ -55,10 +57,16 @@ impl Reader<'_> {
     pub(crate) fn read(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer) -> Fates {
         let mut fates = Fates::default();
         self.leaves(packet, requests, answer, &mut fates);
+        self.passes(packet, requests, answer, &mut fates);
         self.joins(packet, requests, answer, &mut fates);
+        self.behind(packet, requests, answer, &mut fates);
         let mut sections = packet.sections.iter();
         let mut rows = Vec::new();
+        let is_behind = !packet.behind.is_empty();
         for row in answer.rows.iter().filter(|row| b"lwrgjke".contains(&row.tag())) {
+            if is_behind && row.tag() == b'k' && row.0.len() > 3 {
+                continue;
+            }
             rows.push(row);
             if row.tag() == b'e' {
                 let read = std::mem::take(&mut rows);
@@ -80,7 +88,59 @@ impl Reader<'_> {
             let has_left = have_all || left.contains(&id.number);
             let fate =
                 if has_left { Fate::Over(Ok(Outcome::Left(Left::Held))) } else { Fate::NeedsSection };
+            if has_left {
+                fates.freed.push(*at);
+            }
             fates.fates.insert(*at, fate);
+        }
+    }
+
+    /// `'m', number, state`; `'h', session, number, token`; `'q', name, kind, spilled, whether somebody has to look`
+    fn passes(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        if packet.passes.is_empty() {
+            return;
+        }
+        let tagged = |tag: u8| answer.rows.iter().filter(move |row| row.tag() == tag);
+        let left: HashMap<u64, u64> = tagged(b'm').map(|row| (row.number(1), row.number(2))).collect();
+        let in_rows: HashSet<Name> = tagged(b'p').filter_map(|row| self.namespace.name(row.bytes(1))).collect();
+        for at in &packet.passes {
+            let (name, Action::Leave { id, .. }) = &requests[*at] else { continue };
+            let fate = match left.get(&id.number) {
+                Some(0) => Fate::Over(Ok(Outcome::Left(Left::Held))),
+                Some(_) => Fate::Over(Ok(Outcome::Left(Left::Waiting))),
+                None if in_rows.contains(name) => Fate::Over(Ok(Outcome::Left(Left::Absent))),
+                None => Fate::NeedsSection,
+            };
+            fates.fates.insert(*at, fate);
+        }
+        for row in tagged(b'h').filter(|row| row.number(1) == self.session.get()) {
+            if let Some(token) = Token::from_order(row.number(3)) {
+                let id = ClaimId { session: self.session, number: row.number(2) };
+                fates.granted.push((id, Grant { token, capacity: Weight::ONE }));
+            }
+        }
+        for row in tagged(b'q') {
+            let Some(name) = self.namespace.name(row.bytes(1)) else { continue };
+            let is_other_kind = row.is(3) && !in_rows.contains(&name);
+            let busy = sql::kind_of(row.number(2)).filter(|_| row.is(3));
+            fates.ends.push(End { name, busy, needs_look: row.is(4) || is_other_kind });
+        }
+    }
+
+    /// `'k', number, state, now, when the first holder dies, name`
+    fn behind(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        let rows = answer.rows.iter().filter(|row| row.tag() == b'k' && row.0.len() > 3);
+        let rows: HashMap<u64, &Row> = rows.map(|row| (row.number(1), row)).collect();
+        for at in &packet.behind {
+            let (name, Action::Join { claim, .. }) = &requests[*at] else { continue };
+            let Some(row) = rows.get(&claim.id.number) else {
+                fates.fates.entry(*at).or_insert(Fate::NeedsSection);
+                continue;
+            };
+            let (now, ends) = (row.number(3), (!row.is_null(4)).then(|| row.number(4)));
+            fates.fates.insert(*at, self.queued(row, look_in(now, ends, self.ttl)));
+            let needs_look = ends.is_none_or(|ends| ends <= now);
+            fates.ends.push(End { name: name.clone(), busy: Some(Kind::Mutex), needs_look });
         }
     }
 

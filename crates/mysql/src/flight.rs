@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_core::backend::Place;
-use tidelock_core::{Kind, Name, Result};
+use tidelock_core::{Name, Result};
 use tokio::time::Instant;
 
 use crate::answers::{Fate, Fates, Reader};
 use crate::open_session::OpenSession;
+use crate::packet::Hint;
 use crate::request::{Action, Outcome, Request};
 use crate::trouble::{DUPLICATE, Said};
 
@@ -23,7 +24,7 @@ impl OpenSession {
             if open.is_empty() {
                 return;
             }
-            open = match self.send(&open, round > 0, late).await {
+            open = match self.send(&open, round, late).await {
                 Ok(fates) => self.settle(open, fates, round + 1 == ROUNDS).await,
                 // One of them may be at fault, and the others are not.
                 Err(said) if open.len() > 1 && said.number().is_some() => {
@@ -46,7 +47,7 @@ impl OpenSession {
                 if open.is_empty() {
                     break;
                 }
-                open = match self.send(&open, round > 0, late.max(Instant::now() + self.within / 2)).await {
+                open = match self.send(&open, round, late.max(Instant::now() + self.within / 2)).await {
                     Ok(fates) => self.settle(open, fates, round + 1 == ROUNDS).await,
                     Err(said) => {
                         let error = self.trouble(&said);
@@ -58,16 +59,16 @@ impl OpenSession {
         }
     }
 
-    /// Sends these requests as one transaction. In later rounds they are all sections.
-    async fn send(&self, requests: &[Request], is_again: bool, late: Instant) -> Result<Fates, Said> {
+    /// Sends these requests as one transaction. In the last rounds they are all sections.
+    async fn send(&self, requests: &[Request], round: usize, late: Instant) -> Result<Fates, Said> {
         let asked: Vec<(Name, Action)> =
             requests.iter().map(|request| (request.name.clone(), request.action.clone())).collect();
-        let busy = |name: &Name| {
-            let kind = self.own_claims.busy(name);
-            // Any kind but a mutex's serves every kind.
-            if is_again { kind.or(Some(Kind::Semaphore)) } else { kind }
+        let hint = |name: &Name| match round {
+            0 => self.own_claims.hint(name),
+            1 => Hint::LeftUndone,
+            _ => Hint::Section,
         };
-        let packet = self.caller.packet(&asked, busy, self.mark());
+        let packet = self.caller.packet(&asked, hint, self.mark());
         // A session that was renewed meanwhile lives longer, so this is what surely holds.
         let until = self.until();
         let answer = match self.lane.ask_until(&packet.text, late).await {
@@ -85,6 +86,9 @@ impl OpenSession {
         for end in &fates.ends {
             self.own_claims.set_busy(&end.name, end.busy);
         }
+        for at in &fates.freed {
+            self.own_claims.set_free(&requests[*at].name);
+        }
         let mut again = Vec::new();
         for (at, request) in requests.into_iter().enumerate() {
             match fates.fates.remove(&at) {
@@ -97,7 +101,10 @@ impl OpenSession {
                     self.bury_for(&request.name).await;
                     again.push(request);
                 }
-                Some(Fate::NeedsSection) | None => again.push(request),
+                Some(Fate::NeedsSection) | None => {
+                    self.own_claims.set_unknown(&request.name);
+                    again.push(request);
+                }
             }
         }
         for (id, grant) in fates.granted {
@@ -118,7 +125,9 @@ impl OpenSession {
                 self.own_claims.waits(claim.id.number, &request.name);
                 self.waits.notify_one();
             }
-            (Action::Leave { id, .. }, Ok(_)) => self.own_claims.has_left(*id),
+            (Action::Leave { id, .. }, Ok(_)) => {
+                self.own_claims.has_left(*id);
+            }
             _ => {}
         }
         request.reply(outcome);
@@ -142,7 +151,7 @@ impl OpenSession {
         let (answer, _) = tokio::sync::oneshot::channel();
         let request = Request { name: name.clone(), action: Action::Bury(dead), answer };
         let late = Instant::now() + self.within.min(Duration::from_secs(2));
-        if let Ok(fates) = self.send(std::slice::from_ref(&request), true, late).await {
+        if let Ok(fates) = self.send(std::slice::from_ref(&request), ROUNDS, late).await {
             for (id, grant) in fates.granted {
                 self.tell(id, grant);
             }

@@ -19,7 +19,7 @@ use crate::trouble::{Said, retries};
 /// server that has stalled is that long.
 const LOCK_WAIT: u64 = 1;
 /// How long a connection is used without asking whether it still stands.
-const FRESH: Duration = Duration::from_millis(300);
+const FRESH: Duration = Duration::from_millis(100);
 /// The first pause before a transaction is tried again that another one has stopped.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -167,7 +167,8 @@ impl Link {
         if since.elapsed() < FRESH {
             return Some(connection);
         }
-        let answered = timeout_at(late, connection.ping()).await;
+        // If nothing comes back, there must be time for a new connection.
+        let answered = timeout_at(late.min(Instant::now() + self.within / 2), connection.ping()).await;
         matches!(answered, Ok(Ok(()))).then_some(connection)
     }
 

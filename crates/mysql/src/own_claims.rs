@@ -2,12 +2,18 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, Kind, Name, SessionId};
 
-/// How many busy names are remembered. More are only slower.
-const BUSY: usize = 10_000;
+use crate::packet::Hint;
+
+/// How many names of each kind are remembered. More are only slower.
+const HINTS: usize = 10_000;
+/// For how long a name that we have left counts as free. Another client that has taken it meanwhile costs a second round
+/// trip, so it is not long.
+const FREE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub(crate) struct OwnClaims {
@@ -24,6 +30,8 @@ struct Known {
     waiting: HashMap<u64, Name>,
     /// Names whose claims were in rows when they were last seen, and their kinds.
     busy: HashMap<Name, Kind>,
+    /// Names that nobody held when they were last seen, and when that was.
+    free: HashMap<Name, Instant>,
     /// Leaves that were not confirmed, and until when the server could still have their claims.
     leaving: HashMap<ClaimId, (Name, Moment)>,
 }
@@ -79,22 +87,42 @@ impl OwnClaims {
         names.into_iter().cloned().collect()
     }
 
-    /// If the claims of this name were in rows when it was last seen: their kind.
-    pub(crate) fn busy(&self, name: &Name) -> Option<Kind> {
-        self.known().busy.get(name).copied()
+    /// What is known of this name.
+    pub(crate) fn hint(&self, name: &Name) -> Hint {
+        let known = self.known();
+        match known.busy.get(name) {
+            Some(kind) => Hint::InRows(*kind),
+            None if known.free.get(name).is_some_and(|seen| seen.elapsed() < FREE) => Hint::Free,
+            None => Hint::Unknown,
+        }
     }
 
+    /// `busy`: the kind, if the claims of this name are in rows.
     pub(crate) fn set_busy(&self, name: &Name, busy: Option<Kind>) {
         let mut known = self.known();
+        known.free.remove(name);
         match busy {
             None => {
                 known.busy.remove(name);
             }
-            Some(kind) if known.busy.len() < BUSY || known.busy.contains_key(name) => {
+            Some(kind) if known.busy.len() < HINTS || known.busy.contains_key(name) => {
                 known.busy.insert(name.clone(), kind);
             }
             Some(_) => {}
         }
+    }
+
+    pub(crate) fn set_free(&self, name: &Name) {
+        let mut known = self.known();
+        known.busy.remove(name);
+        if known.free.len() >= HINTS {
+            known.free.clear();
+        }
+        known.free.insert(name.clone(), Instant::now());
+    }
+
+    pub(crate) fn set_unknown(&self, name: &Name) {
+        self.known().free.remove(name);
     }
 
     pub(crate) fn leaves(&self, id: ClaimId, name: &Name, surely_over: Moment) {

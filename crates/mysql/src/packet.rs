@@ -1,12 +1,13 @@
 //! Several requests as the text of one transaction.
 //!
-//! A name without waiters is one row, and all requests about such names are two statements: one for the leaves and one
-//! for the joins. A name with more claims, or with void ones, has them in rows of their own, and a section of several
-//! statements about it. If a name turns out to be of the second kind, the first kind of statement leaves it alone, and
-//! the request is made again as a section. A text with a single statement that changes anything needs no transaction
-//! around it.
+//! A name with one claim at most is one row. All requests about such names are two statements: one takes what is free,
+//! and one gives back. A name with more claims, or with void ones, has them in rows of their own. If it is a mutex, all
+//! joins behind others, and all leaves that pass it on, are a few statements again, however many names there are. Any
+//! other request is a section of its own, of many statements. Each kind of statement leaves a name alone that turns out
+//! to be of another kind, and the request is then made again as a section. A text with a single statement that changes
+//! anything needs no transaction around it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use tidelock_core::backend::{Claim, Leave, Patience};
 use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
@@ -30,8 +31,12 @@ pub(crate) struct Packet {
     pub(crate) text: String,
     /// Requests that were put into the statement for leaves. If all of them leave, the answer lists none.
     pub(crate) leaves: Vec<usize>,
-    /// Requests that were put into the statement for joins.
+    /// Requests that were put into the statement that takes what is free.
     pub(crate) joins: Vec<usize>,
+    /// Requests that wait behind others, if they did not get what is free.
+    pub(crate) behind: Vec<usize>,
+    /// Requests that pass a mutex on.
+    pub(crate) passes: Vec<usize>,
     /// Which answer says how many rows the leaves changed.
     pub(crate) leaves_at: usize,
     pub(crate) sections: Vec<Section>,
@@ -46,33 +51,64 @@ pub(crate) struct Section {
     pub(crate) is_for_mutex: bool,
 }
 
+/// What a client knows of a name. It may be wrong by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hint {
+    Unknown,
+    /// Nobody held it when it was last seen.
+    Free,
+    /// Its claims are in rows, and it is of this kind.
+    InRows(Kind),
+    /// A request about it was left undone, so its claims are in rows, probably of a mutex.
+    LeftUndone,
+    /// It was left undone again.
+    Section,
+}
+
+/// The statements that carry a request out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Leave,
+    Pass,
+    Take,
+    Wait,
+    TakeOrWait,
+    Section,
+}
+
 /// How the requests of a batch are sent.
+#[derive(Default)]
 struct Sorted {
     leaves: Vec<usize>,
     joins: Vec<usize>,
+    behind: Vec<usize>,
+    passes: Vec<usize>,
     sections: BTreeMap<Name, Vec<usize>>,
 }
 
 impl Caller {
-    /// The text for these requests. `busy` says for which names it is known that their claims are in rows, and of which
-    /// kind they are. `mark` is a number that no other packet has.
+    /// The text for these requests. `hint` says what is known of a name. `mark` is a number that no other packet has.
     pub(crate) fn packet(
         &self,
         requests: &[(Name, Action)],
-        busy: impl Fn(&Name) -> Option<Kind>,
+        hint: impl Fn(&Name) -> Hint,
         mark: u64,
     ) -> Packet {
-        let sorted = self.sorted(requests, &busy);
-        let mut packet = Packet { leaves: sorted.leaves, joins: sorted.joins, ..Packet::default() };
-        let is_simple = sorted.sections.is_empty() && packet.leaves.len() + packet.joins.len() <= 1;
+        let Sorted { leaves, joins, behind, passes, sections } = self.sorted(requests, &hint);
+        let mut packet = Packet { leaves, joins, behind, passes, ..Packet::default() };
+        let is_simple = sections.is_empty()
+            && packet.behind.is_empty()
+            && packet.passes.is_empty()
+            && packet.leaves.len() + packet.joins.len() <= 1;
         if !is_simple {
             packet.text.push_str("START TRANSACTION;\n");
-            self.lock(&mut packet, requests, &sorted.sections);
+            self.lock(&mut packet, requests, &sections);
         }
         self.put_leaves(&mut packet, requests, mark, is_simple);
+        self.put_passes(&mut packet, requests);
         self.put_joins(&mut packet, requests);
-        for (name, members) in sorted.sections {
-            let is_for_mutex = busy(&name) == Some(Kind::Mutex);
+        for (name, members) in sections {
+            let is_for_mutex = hint(&name) == Hint::InRows(Kind::Mutex);
             self.put_section(
                 &mut packet.text,
                 &name,
@@ -87,57 +123,92 @@ impl Caller {
         packet
     }
 
-    fn sorted(&self, requests: &[(Name, Action)], busy: impl Fn(&Name) -> Option<Kind>) -> Sorted {
-        let mut needs_section: HashSet<&Name> = HashSet::new();
-        let (mut leaves, mut joins): (HashMap<&Name, usize>, HashMap<&Name, usize>) = Default::default();
+    fn sorted(&self, requests: &[(Name, Action)], hint: impl Fn(&Name) -> Hint) -> Sorted {
+        let mut ways: Vec<Way> = Vec::with_capacity(requests.len());
+        let (mut alone, mut needs_section): (HashSet<(&Name, bool)>, HashSet<&Name>) = Default::default();
         for (name, action) in requests {
-            let is_usual = match action {
-                Action::Join { claim, .. } => {
-                    *joins.entry(name).or_default() += 1;
-                    claim.weight <= claim.capacity
-                }
-                Action::Leave { id, how: Leave::Done } => {
-                    *leaves.entry(name).or_default() += 1;
-                    id.session == self.session
-                }
-                _ => false,
-            };
-            if !is_usual {
+            let way = self.way(action, hint(name));
+            let is_one_each = matches!(way, Way::Leave | Way::Take | Way::TakeOrWait);
+            if way == Way::Section || is_one_each && !alone.insert((name, way == Way::Leave)) {
                 needs_section.insert(name);
             }
+            ways.push(way);
         }
-        let several = leaves.iter().chain(&joins).filter(|(_, count)| **count > 1).map(|(name, _)| *name);
-        needs_section.extend(several);
-        let mut sorted = Sorted { leaves: Vec::new(), joins: Vec::new(), sections: BTreeMap::new() };
-        for (at, (name, action)) in requests.iter().enumerate() {
-            match action {
-                _ if needs_section.contains(name) || busy(name).is_some() => {
+        let mut sorted = Sorted::default();
+        for (at, (name, _)) in requests.iter().enumerate() {
+            match ways[at] {
+                _ if needs_section.contains(name) => {
                     sorted.sections.entry(name.clone()).or_default().push(at);
                 }
-                Action::Join { .. } => sorted.joins.push(at),
-                _ => sorted.leaves.push(at),
+                Way::Leave => sorted.leaves.push(at),
+                Way::Pass => sorted.passes.push(at),
+                Way::Take => sorted.joins.push(at),
+                Way::Wait => sorted.behind.push(at),
+                Way::TakeOrWait => {
+                    sorted.joins.push(at);
+                    sorted.behind.push(at);
+                }
+                Way::Section => {}
             }
         }
         // Rows are locked in the order of their names. In a section leaves come before joins.
-        sorted.leaves.sort_by_key(|at| &requests[*at].0);
-        sorted.joins.sort_by_key(|at| &requests[*at].0);
+        for members in [&mut sorted.leaves, &mut sorted.joins, &mut sorted.passes] {
+            members.sort_by_key(|at| &requests[*at].0);
+        }
         for members in sorted.sections.values_mut() {
             members.sort_by_key(|at| matches!(requests[*at].1, Action::Join { .. }));
         }
         sorted
     }
 
-    fn lock(&self, packet: &mut Packet, requests: &[(Name, Action)], sections: &BTreeMap<Name, Vec<usize>>) {
-        let kinds = usize::from(!packet.leaves.is_empty()) + usize::from(!packet.joins.is_empty());
-        if kinds + sections.len() <= 1 {
-            return;
+    fn way(&self, action: &Action, hint: Hint) -> Way {
+        match (action, hint) {
+            (_, Hint::Section) => Way::Section,
+            (Action::Leave { id, how: Leave::Done }, _) if id.session == self.session => match hint {
+                Hint::InRows(Kind::Mutex) | Hint::LeftUndone => Way::Pass,
+                Hint::InRows(_) => Way::Section,
+                _ => Way::Leave,
+            },
+            (Action::Join { claim, patience }, _) if claim.weight <= claim.capacity => {
+                match (hint, claim.kind, patience) {
+                    (Hint::InRows(Kind::Mutex), Kind::Mutex, Patience::Wait) => Way::Wait,
+                    (Hint::InRows(_) | Hint::LeftUndone, ..) => Way::Section,
+                    (Hint::Free, ..) | (_, _, Patience::Now) => Way::Take,
+                    (_, Kind::Mutex, _) => Way::TakeOrWait,
+                    _ => Way::Section,
+                }
+            }
+            _ => Way::Section,
         }
-        let alone = packet.leaves.iter().chain(&packet.joins).map(|at| &requests[*at].0);
-        let mut names: Vec<&Name> = alone.chain(sections.keys()).collect();
+    }
+
+    fn lock(&self, packet: &mut Packet, requests: &[(Name, Action)], sections: &BTreeMap<Name, Vec<usize>>) {
+        let groups = [&packet.leaves, &packet.passes, &packet.joins, &packet.behind];
+        let used = groups.iter().filter(|group| !group.is_empty()).count();
+        let all = groups.into_iter().flatten().map(|at| &requests[*at].0);
+        let mut names: Vec<&Name> = all.chain(sections.keys()).collect();
         names.sort_unstable();
         names.dedup();
+        // Only the statement that takes what is free, and those that pass on, lock by themselves.
+        let is_unlocked = packet.behind.iter().any(|at| !packet.joins.contains(at));
+        if !is_unlocked && (names.len() <= 1 || used + sections.len() <= 1) {
+            return;
+        }
         let names = list(names.into_iter().map(|name| self.key(name)));
         put(&mut packet.text, sql::LOCK_LINES, &[("names", &names)]);
+    }
+
+    fn put_passes(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
+        if packet.passes.is_empty() {
+            return;
+        }
+        let mut names: Vec<&Name> = packet.passes.iter().map(|at| &requests[*at].0).collect();
+        names.dedup();
+        let names = list(names.into_iter().map(|name| self.key(name)));
+        let numbers = list(packet.passes.iter().filter_map(|at| number(&requests[*at].1)));
+        let values: &[(&str, &dyn std::fmt::Display)] =
+            &[("names", &names), ("me", &id(self.session)), ("numbers", &numbers)];
+        put(&mut packet.text, sql::PASS, values);
     }
 
     fn put_leaves(&self, packet: &mut Packet, requests: &[(Name, Action)], mark: u64, is_simple: bool) {
@@ -161,9 +232,6 @@ impl Caller {
 
     fn put_joins(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
         let joins: Vec<&Claim> = packet.joins.iter().filter_map(|at| claim(&requests[*at].1)).collect();
-        if joins.is_empty() {
-            return;
-        }
         let row = |claim: &&Claim| {
             let mut text = String::new();
             put(
@@ -182,7 +250,54 @@ impl Caller {
         };
         let rows = list(joins.iter().map(row));
         let names = list(joins.iter().map(|claim| self.key(&claim.name)));
-        put(&mut packet.text, sql::TAKE_FREE, &[("rows", &rows), ("names", &names)]);
+        if !joins.is_empty() {
+            put(&mut packet.text, sql::TAKE_FREE, &[("rows", &rows)]);
+        }
+        self.put_behind(packet, requests);
+        if !joins.is_empty() {
+            put(&mut packet.text, sql::TAKEN, &[("names", &names)]);
+        }
+    }
+
+    fn put_behind(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
+        let waits: Vec<&Claim> = packet.behind.iter().filter_map(|at| claim(&requests[*at].1)).collect();
+        if waits.is_empty() {
+            return;
+        }
+        let me = id(self.session);
+        let takes: Vec<&Claim> = packet.joins.iter().filter_map(|at| claim(&requests[*at].1)).collect();
+        let numbers_of = |claims: &[&Claim]| list(claims.iter().map(|claim| claim.id.number));
+        let names_of = |claims: &[&Claim]| {
+            let mut names: Vec<&Name> = claims.iter().map(|claim| &claim.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            list(names.into_iter().map(|name| self.key(name)))
+        };
+        let perhaps: Vec<&Claim> =
+            waits.iter().filter(|claim| takes.iter().any(|take| take.id == claim.id)).copied().collect();
+        if !perhaps.is_empty() {
+            let (names, numbers) = (names_of(&perhaps), numbers_of(&perhaps));
+            let values: &[(&str, &dyn std::fmt::Display)] =
+                &[("names", &names), ("me", &me), ("numbers", &numbers)];
+            put(&mut packet.text, sql::SPILL_OTHERS, values);
+        }
+        let row = |(at, claim): (usize, &&Claim)| {
+            let (key, number) = (self.key(&claim.name), claim.id.number);
+            match at {
+                0 => format!("SELECT 1 AS nth, {key} AS name, {number} AS number"),
+                _ => format!("SELECT {}, {key}, {number}", at + 1),
+            }
+        };
+        let rows = waits.iter().enumerate().map(row).collect::<Vec<_>>().join(" UNION ALL ");
+        let (names, numbers) = (names_of(&waits), numbers_of(&waits));
+        let values: &[(&str, &dyn std::fmt::Display)] = &[
+            ("names", &names),
+            ("me", &me),
+            ("numbers", &numbers),
+            ("rows", &rows),
+            ("count", &waits.len()),
+        ];
+        put(&mut packet.text, sql::BEHIND, values);
     }
 
     /// All statements about one name whose claims are in rows, or will be.

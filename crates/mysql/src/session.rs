@@ -117,7 +117,7 @@ impl Session for MySqlSession {
         let mut text = String::new();
         put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
         session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;
-        for link in [&session.lane, &session.looks, &session.beats] {
+        for link in [&session.lane, &session.looks, &session.beats, &session.bell] {
             link.close().await;
         }
         Ok(())

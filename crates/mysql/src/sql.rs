@@ -27,6 +27,10 @@ statements! {
     SETTINGS = "settings";
     TAKE_FREE = "take_free";
     TAKE_FREE_ROW = "take_free_row";
+    TAKEN = "taken";
+    SPILL_OTHERS = "spill_others";
+    BEHIND = "behind";
+    PASS = "pass";
     LEAVE_ONLY = "leave_only";
     LEAVE_ONLY_WHICH = "leave_only_which";
     LOCK_LINES = "lock_lines";

@@ -18,7 +18,7 @@ use crate::sql::{self, Key, Namespace, id as number, put};
 use crate::strangers;
 
 /// A MySQL or MariaDB database that keeps lines. Cloning is cheap; each client that connects has its own connections:
-/// three, and a fourth while it waits.
+/// four.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_mysql::Result<()> {
@@ -113,8 +113,10 @@ impl Backend for Store {
         if let Err(error) = check::server(&lane, self.migrates).await {
             return Err(strangers::explain(error, &self.address, options.connect_deadline / 8).await);
         }
-        // The first renewal must not wait for a handshake.
+        // The first renewal must not wait for a handshake, nor the first hand-off.
         beats.connect().await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
+        let bell = self.link(Reads::Uncommitted, options, short);
+        bell.connect().await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
         let clock = boot_clock();
         let asked = clock.now();
         let ttl = u64::try_from(options.ttl.as_micros()).unwrap_or(u64::MAX >> 2);
@@ -131,7 +133,7 @@ impl Backend for Store {
             lane,
             looks: self.link(Reads::Committed, options, short),
             beats,
-            bell: self.link(Reads::Uncommitted, options, short),
+            bell,
             clock,
             signals,
             until: asked + options.ttl,

@@ -13,7 +13,7 @@ use tidelock_core::backend::Grant;
 use tidelock_core::{ClaimId, Name, Token};
 use tokio::time::Instant;
 
-use crate::link::at_random;
+use crate::link::{Answer, at_random};
 use crate::open_session::OpenSession;
 use crate::packet::weight;
 use crate::sql::{self, id, list, put};
@@ -43,7 +43,7 @@ impl OpenSession {
     /// Runs until it is dropped.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut last_news = Instant::now();
-        let mut rung = None;
+        let mut rung = Some(0); // as it was when the session was opened
         loop {
             if !self.own_claims.is_waiting() {
                 self.waits.notified().await;
@@ -67,29 +67,24 @@ impl OpenSession {
 
     /// Listens once, and reports what was granted. Returns the number of rings.
     async fn watch_once(&self, rung: Option<u64>, last_news: Instant) -> Result<u64, Said> {
-        let Some(rung) = rung else {
-            let now = self.rings().await?;
-            self.hear().await?;
-            return Ok(now);
-        };
         let steps = match last_news.elapsed() {
             age if age < LISTENS => AFTER_NEWS,
             age if age < EAGER => SOON,
             _ => LATER,
         };
-        if !self.listen(rung, steps).await? {
-            return Ok(rung);
+        match rung {
+            Some(rung) if !self.listen(rung, steps).await? => return Ok(rung),
+            _ => {}
         }
         let late = Instant::now() + COMMITS;
         let mut pause = STEP;
         loop {
-            let now = self.rings().await?;
-            if now != rung {
-                self.hear().await?;
+            let now = self.hear(rung).await?;
+            if Some(now) != rung {
                 return Ok(now);
             }
             if Instant::now() > late {
-                return Ok(rung); // it was rolled back
+                return Ok(now); // it was rolled back
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(STEP * 16);
@@ -114,34 +109,41 @@ impl OpenSession {
         Ok(has_rung)
     }
 
-    /// The number of rings that are committed.
-    async fn rings(&self) -> Result<u64, Said> {
-        let mut text = String::from("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n");
-        put(&mut text, sql::RINGS, &[("me", &id(self.id))]);
-        let answer = self.bell.ask(&text).await?;
-        Ok(answer.rows.first().map_or(0, |row| row.number(0)))
-    }
-
-    /// Reads which of the waiting claims hold.
-    async fn hear(&self) -> Result<(), Said> {
+    /// Returns the number of rings that are committed. If there are new ones, reports which of the waiting claims hold.
+    async fn hear(&self, rung: Option<u64>) -> Result<u64, Said> {
         let waited = self.own_claims.waited();
-        let mut has_news = false;
-        for names in waited.chunks(NAMES) {
-            has_news |= self.hear_of(names).await?;
+        let (mut now, mut has_news) = (rung.unwrap_or_default(), false);
+        for (at, names) in waited.chunks(NAMES).enumerate() {
+            let answer = self.hear_of(names).await?;
+            if at == 0 {
+                now = answer.rows.first().map_or(0, |row| row.number(1));
+                if Some(now) == rung {
+                    return Ok(now);
+                }
+            }
+            has_news |= self.tell_all(&answer);
         }
         // Perhaps a claim was evicted.
-        waited.iter().filter(|_| !has_news).take(LOOKS).for_each(|name| self.signals.look(name));
-        Ok(())
+        let is_quiet = !has_news && rung.is_some();
+        waited.iter().filter(|_| is_quiet).take(LOOKS).for_each(|name| self.signals.look(name));
+        Ok(now)
+    }
+
+    /// The rings, and what holds: in this order, so that what rang is seen.
+    async fn hear_of(&self, names: &[Name]) -> Result<Answer, Said> {
+        const COMMITTED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n";
+        let keys = list(names.iter().map(|name| self.caller.key(name)));
+        let mut text = COMMITTED.to_owned();
+        put(&mut text, sql::RINGS, &[("me", &id(self.id))]);
+        text.push_str(COMMITTED);
+        put(&mut text, sql::GRANTED_TO_ME, &[("names", &keys), ("me", &id(self.id))]);
+        self.bell.ask(&text).await
     }
 
     /// Whether there was anything.
-    async fn hear_of(&self, names: &[Name]) -> Result<bool, Said> {
-        let keys = list(names.iter().map(|name| self.caller.key(name)));
-        let mut text = String::from("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n");
-        put(&mut text, sql::GRANTED_TO_ME, &[("names", &keys), ("me", &id(self.id))]);
-        let answer = self.bell.ask(&text).await?;
+    fn tell_all(&self, answer: &Answer) -> bool {
         let mut has_news = false;
-        for row in &answer.rows {
+        for row in answer.rows.iter().filter(|row| row.tag() == b'G') {
             let claim = ClaimId { session: self.id, number: row.number(1) };
             if let (Some(token), Some(capacity)) = (Token::from_order(row.number(2)), weight(row.number(3)))
                 && self.own_claims.waits_no_more(claim.number)
@@ -150,6 +152,6 @@ impl OpenSession {
                 has_news = true;
             }
         }
-        Ok(has_news)
+        has_news
     }
 }

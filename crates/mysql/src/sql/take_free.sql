@@ -9,5 +9,3 @@ ON DUPLICATE KEY UPDATE
   weight = IF(spilled = 0 AND session = 0, VALUES(weight), weight),
   since = IF(spilled = 0 AND session = 0, VALUES(since), since),
   session = IF(spilled = 0 AND session = 0, VALUES(session), session);
-SELECT 'n', l.name, l.session, l.number, l.token, l.kind, l.capacity, l.spilled, COALESCE(s.expires > {now}, 0)
-FROM tidelock_line l LEFT JOIN tidelock_session s ON s.id = l.session WHERE l.name IN ({names});
