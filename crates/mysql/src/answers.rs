@@ -173,8 +173,9 @@ impl Reader<'_> {
             };
         }
         // A mutex with a holder that lives.
-        let is_taken = is_only && row.is(2) && row.is(8) && row.number(5) == u64::from(sql::kind(claim.kind));
-        match is_taken && row.number(6) == 1 && *patience == Patience::Now {
+        let is_mutex = claim.kind == Kind::Mutex && sql::kind_of(row.number(5)) == Some(Kind::Mutex);
+        let is_taken = is_mutex && is_only && row.is(2) && row.is(8);
+        match is_taken && *patience == Patience::Now {
             true => Fate::Over(Ok(Outcome::Joined(Place::Refused))),
             false => Fate::NeedsSection,
         }

@@ -24,10 +24,12 @@ mod answers;
 mod check;
 mod flight;
 mod gathering;
+mod inside;
 mod inspection;
 mod link;
 mod looking;
 mod open_session;
+mod optimistic;
 mod own_claims;
 mod packet;
 mod renewing;
@@ -38,10 +40,14 @@ mod store;
 mod strangers;
 mod sweeping;
 mod trouble;
+#[cfg(test)]
+mod turned;
 mod watching;
 
 use std::sync::Arc;
 
+pub use inside::{TransactionError, in_transaction, lock_all_in, lock_in, lock_in_within, try_lock_in};
+pub use optimistic::{OptimisticError, optimistic};
 pub use sql::MIGRATION;
 pub use store::Store;
 pub use tidelock_core::*;

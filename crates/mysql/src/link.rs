@@ -39,6 +39,9 @@ pub(crate) struct Link {
     within: Duration,
     pub(crate) connect_within: Duration,
     connection: Mutex<Option<Idle>>,
+    /// The server's clock, turned by a test.
+    #[cfg(test)]
+    pub(crate) turned: Option<std::sync::Arc<std::sync::atomic::AtomicU64>>,
 }
 
 /// A connection that is not in use, and when it was used last.
@@ -93,11 +96,24 @@ impl Row {
 
 impl Link {
     pub(crate) fn new(address: Address, reads: Reads, within: Duration, connect_within: Duration) -> Self {
-        Self { address, reads, within, connect_within, connection: Mutex::default() }
+        Self {
+            address,
+            reads,
+            within,
+            connect_within,
+            connection: Mutex::default(),
+            #[cfg(test)]
+            turned: None,
+        }
     }
 
     pub(crate) fn place(&self) -> &str {
         self.address.name()
+    }
+
+    /// The database of the tables.
+    pub(crate) fn database(&self) -> &str {
+        self.address.options().get_database().unwrap_or_default()
     }
 
     /// Connects now, if there is no connection.
@@ -119,6 +135,11 @@ impl Link {
 
     /// The same, with a time limit of its own.
     pub(crate) async fn ask_until(&self, text: &str, late: Instant) -> Result<Answer, Said> {
+        #[cfg(test)]
+        let text = &self.turned.as_ref().map_or_else(
+            || text.to_owned(),
+            |now| text.replace(crate::sql::NOW, &now.load(std::sync::atomic::Ordering::Relaxed).to_string()),
+        );
         let mut place = timeout_at(late, self.connection.lock()).await.map_err(|_| Said::NotSent)?;
         let mut connection = match self.usable(place.take(), late).await {
             Some(connection) => connection,

@@ -28,6 +28,8 @@ struct Known {
     /// Claims that must not join any more, and until when that has to be known.
     void: HashMap<u64, Moment>,
     waiting: HashMap<u64, Name>,
+    /// Claims that are inside a transaction of the user.
+    inside: HashSet<u64>,
     /// Names whose claims were in rows when they were last seen, and their kinds.
     busy: HashMap<Name, Kind>,
     /// Names that nobody held when they were last seen, and when that was.
@@ -69,6 +71,18 @@ impl OwnClaims {
         if !known.void.contains_key(&number) {
             known.waiting.insert(number, name.clone());
         }
+    }
+
+    pub(crate) fn goes_inside(&self, number: u64) {
+        self.known().inside.insert(number);
+    }
+
+    pub(crate) fn stays_outside(&self, number: u64) {
+        self.known().inside.remove(&number);
+    }
+
+    pub(crate) fn is_inside(&self, number: u64) -> bool {
+        self.known().inside.contains(&number)
     }
 
     /// The claim does not wait any more. Whether it did.

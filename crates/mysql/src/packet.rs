@@ -108,7 +108,10 @@ impl Caller {
         self.put_passes(&mut packet, requests);
         self.put_joins(&mut packet, requests);
         for (name, members) in sections {
-            let is_for_mutex = hint(&name) == Hint::InRows(Kind::Mutex);
+            let is_of_mutex = |at: &usize| {
+                claim(&requests[*at].1).is_none_or(|claim| claim.kind == Kind::Mutex)
+            };
+            let is_for_mutex = hint(&name) == Hint::InRows(Kind::Mutex) && members.iter().all(is_of_mutex);
             self.put_section(
                 &mut packet.text,
                 &name,
@@ -315,9 +318,13 @@ impl Caller {
         let is_new = !joins.is_empty() || changes.iter().any(|change| is_void(change));
         put(text, if is_new { sql::BEGIN_NEW } else { sql::BEGIN }, &[("name", &key)]);
         put(text, sql::SPILL, &[("name", &key)]);
+        let buries = !joins.is_empty() && !is_for_mutex;
+        if buries {
+            put(text, sql::BURY_HOLDERS, &[("name", &key)]);
+        }
         self.put_changes(text, &key, &changes);
         put(text, sql::COUNT, &[("name", &key)]);
-        if !changes.is_empty() {
+        if !changes.is_empty() || buries {
             put(text, sql::GRANT_NEXT, &[("name", &key)]);
             if !is_for_mutex {
                 put(text, sql::GRANT, &[("name", &key), ("most", &MOST)]);

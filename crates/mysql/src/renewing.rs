@@ -60,6 +60,7 @@ impl OpenSession {
         let strays = found
             .into_iter()
             .filter(|(_, claim)| !named.contains(claim) && !self.own_claims.is_leaving(*claim))
+            .filter(|(_, claim)| !self.own_claims.is_inside(claim.number))
             .filter_map(|(key, claim)| Some((self.caller.namespace.name(key)?, claim)))
             .collect();
         Renewal { until, gone, unsure: Vec::new(), waiting, strays }

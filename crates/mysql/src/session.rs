@@ -10,6 +10,7 @@ use tidelock_core::backend::{
 use tidelock_core::{ClaimId, Line, Name, Result, Weight};
 use tokio::task::AbortHandle;
 
+use crate::inside;
 use crate::open_session::OpenSession;
 use crate::request::{Action, Outcome};
 use crate::sql::{self, id as number, put};
@@ -24,6 +25,7 @@ pub(crate) struct MySqlSession {
 impl MySqlSession {
     pub(crate) fn start(session: OpenSession) -> Self {
         let session = Arc::new(session);
+        inside::enter(&session);
         let watching = session.runtime.spawn(session.clone().watch()).abort_handle();
         Self { session, watching }
     }
@@ -38,6 +40,7 @@ impl MySqlSession {
 impl Drop for MySqlSession {
     fn drop(&mut self) {
         self.watching.abort();
+        inside::forget(self.session.id);
     }
 }
 
@@ -69,6 +72,10 @@ impl Session for MySqlSession {
         let session = &self.session;
         let surely_over = session.clock.now() + session.ttl * 2;
         let is_own = id.session == session.id;
+        if is_own && session.own_claims.is_inside(id.number) {
+            session.runtime.spawn(session.clone().after_transaction(name.clone(), id));
+            return Box::pin(std::future::ready(Ok(Left::Held)));
+        }
         if is_own && how == Leave::Void && session.own_claims.make_void(id.number, surely_over) {
             return Box::pin(std::future::ready(Ok(Left::Absent)));
         }

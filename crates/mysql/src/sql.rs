@@ -41,6 +41,7 @@ statements! {
     VOID = "void";
     TELL = "tell";
     BURY = "bury";
+    BURY_HOLDERS = "bury_holders";
     LIGHTEN = "lighten";
     RESIZE = "resize";
     COUNT = "count";
@@ -60,6 +61,8 @@ statements! {
     OWN_CLAIMS = "own_claims";
     FORGET_VOID = "forget_void";
     CLOSE = "close";
+    INSIDE = "inside";
+    HAS_ENDED = "has_ended";
     INSPECT = "inspect";
     NAMES = "names";
     GRANTED_TO_ME = "granted_to_me";

@@ -35,7 +35,7 @@ impl Said {
     }
 }
 
-const DEADLOCK: u16 = 1213;
+pub(crate) const DEADLOCK: u16 = 1213;
 const LOCK_WAIT: u16 = 1205;
 const RECORD_CHANGED: u16 = 1020;
 pub(crate) const DUPLICATE: u16 = 1062;
