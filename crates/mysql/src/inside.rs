@@ -8,10 +8,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use sqlx::mysql::MySqlPool;
+use sqlx::mysql::{MySqlConnection, MySqlPool};
 use sqlx::{AssertSqlSafe, MySql, Transaction};
 use tidelock_core::{ClaimId, Error, ErrorKind, Guard, Locks, Name, Result, SessionId, Token};
 
@@ -163,16 +164,19 @@ impl<E: fmt::Display> fmt::Display for TransactionError<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for TransactionError<E> {}
 
+/// The work inside a transaction, on its way.
+pub type Work<'t, T, E> = Pin<Box<dyn Future<Output = Result<T, TransactionError<E>>> + Send + 't>>;
+
 /// Runs `work` in a transaction that holds these locks, and commits. If the server rolls the transaction back because of
 /// a deadlock, everything is run again from the beginning, so `work` must do nothing that a rollback does not undo.
 ///
 /// ```no_run
 /// # async fn sell(pool: sqlx::MySqlPool, locks: std::sync::Arc<dyn tidelock_mysql::Locks>) -> Result<(), Box<dyn std::error::Error>> {
 /// use tidelock_mysql::{TransactionError, in_transaction};
-/// let left = in_transaction(&*locks, &pool, &["stock:42"], async |transaction, _tokens| {
-///     sqlx::query("UPDATE stock SET n = n - 1 WHERE id = 42").execute(&mut **transaction).await?;
+/// in_transaction(&*locks, &pool, &["stock:42"], |connection, _tokens| Box::pin(async move {
+///     sqlx::query("UPDATE stock SET n = n - 1 WHERE id = 42").execute(connection).await?;
 ///     Ok::<_, TransactionError<std::convert::Infallible>>(())
-/// }).await?;
+/// })).await?;
 /// # Ok(()) }
 /// ```
 ///
@@ -185,13 +189,13 @@ pub async fn in_transaction<T, E>(
     locks: &dyn Locks,
     pool: &MySqlPool,
     names: &[&str],
-    mut work: impl AsyncFnMut(&mut Transaction<'_, MySql>, &[Token]) -> Result<T, TransactionError<E>>,
+    mut work: impl for<'t> FnMut(&'t mut MySqlConnection, Vec<Token>) -> Work<'t, T, E> + Send,
 ) -> Result<T, TransactionError<E>> {
     let mut pause = FIRST;
     for left in (0..TRIES).rev() {
         let mut transaction = pool.begin().await?;
         let outcome = match lock_all_in(locks, &mut transaction, names).await {
-            Ok(tokens) => work(&mut transaction, &tokens).await,
+            Ok(tokens) => work(&mut transaction, tokens).await,
             Err(error) => Err(TransactionError::Lock(error)),
         };
         let error = match outcome {
@@ -228,6 +232,11 @@ fn start_over() -> Error {
     Error::new(ErrorKind::Conflict, wrong)
 }
 
+fn lost(name: &Name) -> Error {
+    let wrong = "the claim was lost before the transaction had it; start the transaction over";
+    Error::new(ErrorKind::Lost, wrong).during("lock").on(name)
+}
+
 /// Moves a held claim into the transaction.
 async fn hold_in(guard: Guard, transaction: &mut Transaction<'_, MySql>) -> Result<Token> {
     let (claim, token, name) = (guard.claim(), guard.token(), guard.name().clone());
@@ -237,12 +246,22 @@ async fn hold_in(guard: Guard, transaction: &mut Transaction<'_, MySql>) -> Resu
     })?;
     // Its claim gets a row of its own, which the transaction can have without the row of the line.
     session.gather(&name, Action::Bury(Vec::new())).await.map_err(|error| error.during("lock").on(&name))?;
+    let mut text = String::new();
+    put(&mut text, sql::PLACE, &[("me", &id(claim.session)), ("number", &claim.number)]);
+    let found = session.looks.ask(&text).await.map_err(|said| session.trouble(&said).during("lock").on(&name))?;
+    let Some(place) = found.rows.first().map(|row| row.number(1)) else { return Err(lost(&name)) };
     let database = session.lane.database().replace('`', "``");
     let mut text = String::new();
     put(
         &mut text,
         sql::INSIDE,
-        &[("database", &database), ("session", &id(claim.session)), ("number", &claim.number)],
+        &[
+            ("database", &database),
+            ("name", &session.caller.key(&name)),
+            ("place", &place),
+            ("session", &id(claim.session)),
+            ("number", &claim.number),
+        ],
     );
     session.own_claims.goes_inside(claim.number);
     let done = sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut **transaction).await;
@@ -253,8 +272,7 @@ async fn hold_in(guard: Guard, transaction: &mut Transaction<'_, MySql>) -> Resu
         }
         Ok(_) => {
             session.own_claims.stays_outside(claim.number);
-            let wrong = "the claim was lost before the transaction had it; start the transaction over";
-            Err(Error::new(ErrorKind::Lost, wrong).during("lock").on(&name))
+            Err(lost(&name))
         }
         Err(error) => {
             session.own_claims.stays_outside(claim.number);

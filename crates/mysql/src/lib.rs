@@ -46,7 +46,7 @@ mod watching;
 
 use std::sync::Arc;
 
-pub use inside::{TransactionError, in_transaction, lock_all_in, lock_in, lock_in_within, try_lock_in};
+pub use inside::{TransactionError, Work, in_transaction, lock_all_in, lock_in, lock_in_within, try_lock_in};
 pub use optimistic::{OptimisticError, optimistic};
 pub use sql::MIGRATION;
 pub use store::Store;

@@ -5,13 +5,15 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidelock_core::backend::{Moment, Renewal};
-use tidelock_core::{ClaimId, Error, Name, Result};
+use tidelock_core::{ClaimId, Error, Name, Result, SessionId};
 
 use crate::link::Row;
 use crate::open_session::OpenSession;
 use crate::sql::{self, id, list, put};
+use crate::trouble::Said;
 
 /// How many names fit into one statement.
 const NAMES: usize = 5_000;
@@ -66,12 +68,30 @@ impl OpenSession {
         Renewal { until, gone, unsure: Vec::new(), waiting, strays }
     }
 
+    /// Deletes the claims of a session that are void, and those that wait unless `only_void`, if they are that old.
+    pub(crate) async fn drop_claims(&self, session: SessionId, age: Duration, only_void: bool) -> Result<(), Said> {
+        let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX >> 2);
+        let mut text = String::new();
+        let state = if only_void { 2 } else { 1 };
+        put(&mut text, sql::FIND_VOID, &[("session", &id(session)), ("age", &age), ("state", &state)]);
+        let found = self.looks.ask(&text).await?;
+        for some in found.rows.chunks(NAMES) {
+            let numbers = list(some.iter().map(|row| row.number(1)));
+            let mut text = String::new();
+            put(
+                &mut text,
+                sql::DROP_CLAIMS,
+                &[("session", &id(session)), ("numbers", &numbers), ("state", &state)],
+            );
+            self.looks.ask(&text).await?;
+        }
+        Ok(())
+    }
+
     /// Void claims that no late join can mean any more.
     fn forget_void(self: Arc<Self>) {
-        let age = u64::try_from((self.ttl * 2).as_micros()).unwrap_or(u64::MAX >> 2);
-        let mut text = String::new();
-        put(&mut text, sql::FORGET_VOID, &[("me", &id(self.id)), ("age", &age)]);
         let runtime = self.runtime.clone();
-        runtime.spawn(async move { self.looks.ask(&text).await });
+        // The next renewal tries again.
+        runtime.spawn(async move { self.drop_claims(self.id, self.ttl * 2, true).await });
     }
 }

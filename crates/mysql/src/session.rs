@@ -124,6 +124,8 @@ impl Session for MySqlSession {
         let mut text = String::new();
         put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
         session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;
+        let dropped = session.drop_claims(session.id, Duration::ZERO, false).await;
+        dropped.map_err(|said| session.trouble(&said))?;
         for link in [&session.lane, &session.looks, &session.beats, &session.bell] {
             link.close().await;
         }

@@ -59,7 +59,9 @@ statements! {
     RENEW = "renew";
     ONLY_HOLDER = "only_holder";
     OWN_CLAIMS = "own_claims";
-    FORGET_VOID = "forget_void";
+    FIND_VOID = "find_void";
+    DROP_CLAIMS = "drop_claims";
+    PLACE = "place";
     CLOSE = "close";
     INSIDE = "inside";
     HAS_ENDED = "has_ended";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidelock_core::Name;
+use tidelock_core::{Name, SessionId};
 
 use crate::link::Answer;
 use crate::open_session::OpenSession;
@@ -93,6 +93,7 @@ impl OpenSession {
                 let mut text = String::new();
                 put(&mut text, sql::DROP_DEAD, &[("session", &row.number(1)), ("age", &micros(DEAD))]);
                 self.looks.ask(&text).await?;
+                self.drop_claims(SessionId::from_bits(row.number(1)), DEAD, true).await?;
             } else {
                 self.tidy(self.caller.namespace.name(row.bytes(2))).await;
             }

@@ -354,7 +354,7 @@ async fn the_statements_do_what_the_rule_does_whatever_time_it_is() {
         return;
     }
     let is_deep = std::env::var_os("TIDELOCK_DEEP").is_some_and(|deep| deep == "1");
-    let count = if is_deep { 20_000 } else { 2_000 };
+    let count = if is_deep { 2_400 } else { 240 };
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let first = u64::try_from(since.as_micros()).unwrap() << 8 & (u64::MAX >> 5);
     let (began, mut operations) = (std::time::Instant::now(), 0);
