@@ -74,7 +74,12 @@ mod tests {
         let address = Address::parse("mariadb://app:secret@10.0.0.7:3307/shop").unwrap();
         assert_eq!(address.name(), "mysql 10.0.0.7:3307/shop");
         assert!(!format!("{address:?}").contains("secret"));
-        for url in ["redis://127.0.0.1", "mysql://app@127.0.0.1", "mysql://app@127.0.0.1/", "mysql://app:secret@h:x/d"] {
+        for url in [
+            "redis://127.0.0.1",
+            "mysql://app@127.0.0.1",
+            "mysql://app@127.0.0.1/",
+            "mysql://app:secret@h:x/d",
+        ] {
             let wrong = Address::parse(url).unwrap_err();
             assert_eq!(wrong.kind(), ErrorKind::InvalidOption, "{url}");
             assert!(!format!("{wrong:?}").contains("secret"), "{wrong:?}");

@@ -86,8 +86,7 @@ impl Reader<'_> {
         for at in &packet.leaves {
             let Action::Leave { id, .. } = &requests[*at].1 else { continue };
             let has_left = have_all || left.contains(&id.number);
-            let fate =
-                if has_left { Fate::Over(Ok(Outcome::Left(Left::Held))) } else { Fate::NeedsSection };
+            let fate = if has_left { Fate::Over(Ok(Outcome::Left(Left::Held))) } else { Fate::NeedsSection };
             if has_left {
                 fates.freed.push(*at);
             }
@@ -102,7 +101,8 @@ impl Reader<'_> {
         }
         let tagged = |tag: u8| answer.rows.iter().filter(move |row| row.tag() == tag);
         let left: HashMap<u64, u64> = tagged(b'm').map(|row| (row.number(1), row.number(2))).collect();
-        let in_rows: HashSet<Name> = tagged(b'p').filter_map(|row| self.namespace.name(row.bytes(1))).collect();
+        let in_rows: HashSet<Name> =
+            tagged(b'p').filter_map(|row| self.namespace.name(row.bytes(1))).collect();
         for at in &packet.passes {
             let (name, Action::Leave { id, .. }) = &requests[*at] else { continue };
             let fate = match left.get(&id.number) {
@@ -181,13 +181,7 @@ impl Reader<'_> {
         }
     }
 
-    fn section(
-        &self,
-        section: &Section,
-        requests: &[(Name, Action)],
-        rows: &[&Row],
-        fates: &mut Fates,
-    ) {
+    fn section(&self, section: &Section, requests: &[(Name, Action)], rows: &[&Row], fates: &mut Fates) {
         let Some(end) = rows.last() else { return };
         let (now, soonest) = (end.number(1), end.number(5));
         let has_dead = end.is(4) && soonest <= now;
@@ -197,7 +191,9 @@ impl Reader<'_> {
             let action = &requests[*at].1;
             let fate = match action {
                 Action::Join { claim, .. } => {
-                    let row = rows.iter().find(|row| b"jk".contains(&row.tag()) && row.number(1) == claim.id.number);
+                    let row = rows
+                        .iter()
+                        .find(|row| b"jk".contains(&row.tag()) && row.number(1) == claim.id.number);
                     match row {
                         Some(row) if row.tag() == b'k' => self.queued(row, look_in),
                         Some(row) => self.outcome(row, look_in, has_dead || nobody_holds),
@@ -272,9 +268,8 @@ pub(crate) fn look_in(now: u64, ends: Option<u64>, ttl: Duration) -> Duration {
 }
 
 fn left(rows: &[&Row], id: ClaimId) -> Left {
-    let is_it = |row: &&&Row| {
-        row.tag() == b'l' && row.number(1) == id.session.get() && row.number(2) == id.number
-    };
+    let is_it =
+        |row: &&&Row| row.tag() == b'l' && row.number(1) == id.session.get() && row.number(2) == id.number;
     match rows.iter().find(is_it) {
         Some(row) if row.number(3) == 0 => Left::Held,
         Some(_) => Left::Waiting,
@@ -306,7 +301,8 @@ fn resized(rows: &[&Row], from: u64) -> Result<Outcome> {
 }
 
 fn strange() -> Fate {
-    let wrong = "the server's answer to a transaction lacks a part; check that nothing changes statements on the way";
+    let wrong =
+        "the server's answer to a transaction lacks a part; check that nothing changes statements on the way";
     Fate::Over(Err(Error::new(ErrorKind::Protocol, wrong).perhaps_done()))
 }
 

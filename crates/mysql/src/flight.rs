@@ -76,13 +76,17 @@ impl OpenSession {
             Err(said) if said.number() == Some(DUPLICATE) => self.lane.ask_until(&packet.text, late).await?,
             answered => answered?,
         };
-        let reader =
-            Reader { session: self.id, namespace: &self.caller.namespace, ttl: self.ttl, until };
+        let reader = Reader { session: self.id, namespace: &self.caller.namespace, ttl: self.ttl, until };
         Ok(reader.read(&packet, &asked, &answer))
     }
 
     /// Answers the requests. Returns those that have to be sent again.
-    async fn settle(self: &Arc<Self>, requests: Vec<Request>, mut fates: Fates, is_last: bool) -> Vec<Request> {
+    async fn settle(
+        self: &Arc<Self>,
+        requests: Vec<Request>,
+        mut fates: Fates,
+        is_last: bool,
+    ) -> Vec<Request> {
         for end in &fates.ends {
             self.own_claims.set_busy(&end.name, end.busy);
         }

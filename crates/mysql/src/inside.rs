@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 use sqlx::{AssertSqlSafe, MySql, Transaction};
-use tidelock_core::{ClaimId, Error, ErrorKind, Guard, Locks, Name, Result, SessionId, Token};
+use tidelock_core::{ClaimId, Error, ErrorKind, Locks, Name, Result, SessionId, Token};
 
 use crate::link::at_random;
 use crate::open_session::OpenSession;
@@ -28,7 +28,7 @@ const TRIES: u32 = 20;
 const FIRST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// The open sessions of this process: a guard knows only its claim.
+/// The open sessions of this process: who holds a claim knows only its id.
 static SESSIONS: LazyLock<Mutex<HashMap<SessionId, Weak<OpenSession>>>> = LazyLock::new(Mutex::default);
 
 pub(crate) fn enter(session: &Arc<OpenSession>) {
@@ -71,8 +71,9 @@ pub async fn lock_in(
     transaction: &mut Transaction<'_, MySql>,
     name: &str,
 ) -> Result<Token> {
-    let guard = locks.mutex(name)?.lock().await?;
-    hold_in(guard, transaction).await
+    let held = locks.mutex(name)?.lock().await?;
+    go_inside(held.claim(), held.name(), transaction).await?;
+    Ok(held.token()) // what is given back from here on is free when the transaction has ended
 }
 
 /// As [`lock_in`], without waiting: `None` if the lock is not free.
@@ -88,7 +89,10 @@ pub async fn try_lock_in(
     name: &str,
 ) -> Result<Option<Token>> {
     match locks.mutex(name)?.try_lock().await? {
-        Some(guard) => hold_in(guard, transaction).await.map(Some),
+        Some(held) => {
+            go_inside(held.claim(), held.name(), transaction).await?;
+            Ok(Some(held.token()))
+        }
         None => Ok(None),
     }
 }
@@ -107,7 +111,10 @@ pub async fn lock_in_within(
     patience: Duration,
 ) -> Result<Option<Token>> {
     match locks.mutex(name)?.lock_within(patience).await? {
-        Some(guard) => hold_in(guard, transaction).await.map(Some),
+        Some(held) => {
+            go_inside(held.claim(), held.name(), transaction).await?;
+            Ok(Some(held.token()))
+        }
         None => Ok(None),
     }
 }
@@ -220,15 +227,16 @@ pub async fn in_transaction<T, E>(
 fn was_rolled_back<E>(error: &TransactionError<E>) -> bool {
     match error {
         TransactionError::Lock(error) => error.kind() == ErrorKind::Conflict,
-        TransactionError::Database(sqlx::Error::Database(error)) => {
-            error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>().is_some_and(|said| said.number() == trouble::DEADLOCK)
-        }
+        TransactionError::Database(sqlx::Error::Database(error)) => error
+            .try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()
+            .is_some_and(|said| said.number() == trouble::DEADLOCK),
         _ => false,
     }
 }
 
 fn start_over() -> Error {
-    let wrong = "the server has rolled this transaction back because of a deadlock: start it over from its beginning";
+    let wrong =
+        "the server has rolled this transaction back because of a deadlock: start it over from its beginning";
     Error::new(ErrorKind::Conflict, wrong)
 }
 
@@ -237,19 +245,19 @@ fn lost(name: &Name) -> Error {
     Error::new(ErrorKind::Lost, wrong).during("lock").on(name)
 }
 
-/// Moves a held claim into the transaction.
-async fn hold_in(guard: Guard, transaction: &mut Transaction<'_, MySql>) -> Result<Token> {
-    let (claim, token, name) = (guard.claim(), guard.token(), guard.name().clone());
+/// Moves a held claim into the transaction. A leave of it then waits for the end of the transaction.
+async fn go_inside(claim: ClaimId, name: &Name, transaction: &mut Transaction<'_, MySql>) -> Result<()> {
     let session = sessions().get(&claim.session).and_then(Weak::upgrade).ok_or_else(|| {
         let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
-        Error::new(ErrorKind::InvalidOption, wrong).on(&name)
+        Error::new(ErrorKind::InvalidOption, wrong).on(name)
     })?;
     // Its claim gets a row of its own, which the transaction can have without the row of the line.
-    session.gather(&name, Action::Bury(Vec::new())).await.map_err(|error| error.during("lock").on(&name))?;
+    session.gather(name, Action::Bury(Vec::new())).await.map_err(|error| error.during("lock").on(name))?;
     let mut text = String::new();
     put(&mut text, sql::PLACE, &[("me", &id(claim.session)), ("number", &claim.number)]);
-    let found = session.looks.ask(&text).await.map_err(|said| session.trouble(&said).during("lock").on(&name))?;
-    let Some(place) = found.rows.first().map(|row| row.number(1)) else { return Err(lost(&name)) };
+    let found =
+        session.looks.ask(&text).await.map_err(|said| session.trouble(&said).during("lock").on(name))?;
+    let Some(place) = found.rows.first().map(|row| row.number(1)) else { return Err(lost(name)) };
     let database = session.lane.database().replace('`', "``");
     let mut text = String::new();
     put(
@@ -257,7 +265,7 @@ async fn hold_in(guard: Guard, transaction: &mut Transaction<'_, MySql>) -> Resu
         sql::INSIDE,
         &[
             ("database", &database),
-            ("name", &session.caller.key(&name)),
+            ("name", &session.caller.key(name)),
             ("place", &place),
             ("session", &id(claim.session)),
             ("number", &claim.number),
@@ -266,19 +274,17 @@ async fn hold_in(guard: Guard, transaction: &mut Transaction<'_, MySql>) -> Resu
     session.own_claims.goes_inside(claim.number);
     let done = sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut **transaction).await;
     match done {
-        Ok(done) if done.rows_affected() == 1 => {
-            drop(guard); // the session watches for the end of the transaction
-            Ok(token)
-        }
+        Ok(done) if done.rows_affected() == 1 => Ok(()),
         Ok(_) => {
             session.own_claims.stays_outside(claim.number);
-            Err(lost(&name))
+            Err(lost(name))
         }
         Err(error) => {
             session.own_claims.stays_outside(claim.number);
             let said = Said::of(error);
-            let error = if said.number() == Some(trouble::DEADLOCK) { start_over() } else { session.trouble(&said) };
-            Err(error.during("lock").on(&name))
+            let error =
+                if said.number() == Some(trouble::DEADLOCK) { start_over() } else { session.trouble(&said) };
+            Err(error.during("lock").on(name))
         }
     }
 }

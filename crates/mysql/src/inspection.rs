@@ -36,11 +36,7 @@ impl OpenSession {
             _ => first,
         };
         let mut text = String::new();
-        put(
-            &mut text,
-            sql::NAMES,
-            &[("after", &from), ("end", &namespace.behind(prefix)), ("most", &PAGE)],
-        );
+        put(&mut text, sql::NAMES, &[("after", &from), ("end", &namespace.behind(prefix)), ("most", &PAGE)]);
         let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
         Ok(answer.rows.iter().filter_map(|row| namespace.name(row.bytes(0))).collect())
     }

@@ -25,7 +25,10 @@ impl<E: fmt::Display> fmt::Display for OptimisticError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lost { tries } => {
-                write!(f, "somebody else changed the row each time, {tries} times; where that is common, take a lock")
+                write!(
+                    f,
+                    "somebody else changed the row each time, {tries} times; where that is common, take a lock"
+                )
             }
             Self::Attempt(error) => error.fmt(f),
         }

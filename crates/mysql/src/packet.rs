@@ -108,9 +108,8 @@ impl Caller {
         self.put_passes(&mut packet, requests);
         self.put_joins(&mut packet, requests);
         for (name, members) in sections {
-            let is_of_mutex = |at: &usize| {
-                claim(&requests[*at].1).is_none_or(|claim| claim.kind == Kind::Mutex)
-            };
+            let is_of_mutex =
+                |at: &usize| claim(&requests[*at].1).is_none_or(|claim| claim.kind == Kind::Mutex);
             let is_for_mutex = hint(&name) == Hint::InRows(Kind::Mutex) && members.iter().all(is_of_mutex);
             self.put_section(
                 &mut packet.text,
@@ -407,11 +406,8 @@ impl Caller {
             match change {
                 Action::Leave { .. } | Action::Join { .. } => {}
                 Action::Lighten { id: ClaimId { session, number }, weight } => {
-                    let values: &[(&str, &dyn std::fmt::Display)] = &[
-                        ("session", &id(*session)),
-                        ("number", number),
-                        ("weight", &weight.get()),
-                    ];
+                    let values: &[(&str, &dyn std::fmt::Display)] =
+                        &[("session", &id(*session)), ("number", number), ("weight", &weight.get())];
                     put(text, sql::LIGHTEN, values);
                 }
                 Action::Resize { from, to } => {
@@ -420,11 +416,7 @@ impl Caller {
                 Action::Bury(dead) => {
                     for (session, numbers) in dead {
                         let numbers = list(numbers);
-                        put(
-                            text,
-                            sql::BURY,
-                            &[("session", &id(*session)), ("numbers", &numbers)],
-                        );
+                        put(text, sql::BURY, &[("session", &id(*session)), ("numbers", &numbers)]);
                     }
                 }
             }

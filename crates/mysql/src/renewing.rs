@@ -69,7 +69,12 @@ impl OpenSession {
     }
 
     /// Deletes the claims of a session that are void, and those that wait unless `only_void`, if they are that old.
-    pub(crate) async fn drop_claims(&self, session: SessionId, age: Duration, only_void: bool) -> Result<(), Said> {
+    pub(crate) async fn drop_claims(
+        &self,
+        session: SessionId,
+        age: Duration,
+        only_void: bool,
+    ) -> Result<(), Said> {
         let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX >> 2);
         let mut text = String::new();
         let state = if only_void { 2 } else { 1 };

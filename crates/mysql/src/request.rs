@@ -13,10 +13,22 @@ pub(crate) struct Request {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    Join { claim: Claim, patience: Patience },
-    Leave { id: ClaimId, how: Leave },
-    Lighten { id: ClaimId, weight: Weight },
-    Resize { from: Weight, to: Weight },
+    Join {
+        claim: Claim,
+        patience: Patience,
+    },
+    Leave {
+        id: ClaimId,
+        how: Leave,
+    },
+    Lighten {
+        id: ClaimId,
+        weight: Weight,
+    },
+    Resize {
+        from: Weight,
+        to: Weight,
+    },
     /// Takes out claims of these dead clients, and grants the next ones. With nobody in the list it only grants.
     Bury(Vec<(SessionId, Vec<u64>)>),
 }

@@ -11,8 +11,7 @@ use tidelock_core::{Kind, Name, SessionId};
 pub const MIGRATION: &str = include_str!("sql/migration.sql");
 
 /// The server's clock, in microseconds since 1970, whatever the time zone of the connection.
-pub(crate) const NOW: &str =
-    "CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS UNSIGNED)";
+pub(crate) const NOW: &str = "CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS UNSIGNED)";
 
 /// The version of the tables that this crate needs.
 pub(crate) const VERSION: u64 = 1;

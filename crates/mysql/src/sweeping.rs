@@ -44,7 +44,9 @@ impl OpenSession {
         runtime.spawn(async move {
             if let Err(said) = self.sweep().await {
                 let error = self.trouble(&said);
-                tidelock_core::backend::unharmed(|| tracing::debug!(%error, "cleaning up did not succeed; the next client does it"));
+                tidelock_core::backend::unharmed(
+                    || tracing::debug!(%error, "cleaning up did not succeed; the next client does it"),
+                );
             }
         });
     }

@@ -71,7 +71,9 @@ fn of_connection(error: &Arc<sqlx::Error>, place: &str) -> Error {
         sqlx::Error::Tls(tls) => (ErrorKind::Unavailable, format!("{place} failed the TLS handshake: {tls}")),
         sqlx::Error::Protocol(_) => (
             ErrorKind::Protocol,
-            format!("{place} does not answer like a MySQL or a MariaDB; check the host and the port in the URL"),
+            format!(
+                "{place} does not answer like a MySQL or a MariaDB; check the host and the port in the URL"
+            ),
         ),
         sqlx::Error::Configuration(wrong) => {
             (ErrorKind::InvalidOption, format!("{place} cannot be connected to with these settings: {wrong}"))
@@ -85,10 +87,15 @@ fn of_server(number: u16, message: &str) -> (ErrorKind, String) {
     match number {
         1045 | 1698 => (ErrorKind::Denied, "refused the user name or the password; check the URL".into()),
         1044 => (ErrorKind::Denied, format!("does not let this user use the database; {}", grant(message))),
-        1142 | 1143 => (ErrorKind::Denied, format!("refused: a permission is missing ({message}); {}", grant(message))),
+        1142 | 1143 => {
+            (ErrorKind::Denied, format!("refused: a permission is missing ({message}); {}", grant(message)))
+        }
         1130 | 1129 => (ErrorKind::Denied, format!("does not let this host connect: {message}")),
         1820 | 1862 => (ErrorKind::Denied, format!("wants a new password for this user: {message}")),
-        1049 => (ErrorKind::InvalidOption, format!("has no such database ({message}); create it, or change the URL")),
+        1049 => (
+            ErrorKind::InvalidOption,
+            format!("has no such database ({message}); create it, or change the URL"),
+        ),
         1290 | 1836 | 1792 => {
             (ErrorKind::Unavailable, "is read-only; locks need the server that accepts writes".into())
         }
@@ -103,7 +110,9 @@ fn of_server(number: u16, message: &str) -> (ErrorKind, String) {
         ),
         1054 | 1136 | 1364 => (
             ErrorKind::Protocol,
-            format!("has a table of Tidelock's name with other columns ({message}); another program uses that name"),
+            format!(
+                "has a table of Tidelock's name with other columns ({message}); another program uses that name"
+            ),
         ),
         1665 => (
             ErrorKind::Unsupported,
@@ -115,7 +124,9 @@ fn of_server(number: u16, message: &str) -> (ErrorKind, String) {
         ),
         DEADLOCK | LOCK_WAIT | RECORD_CHANGED => (
             ErrorKind::Unavailable,
-            format!("let other transactions pass for too long; look for one that holds a lock on tidelock_line: {message}"),
+            format!(
+                "let other transactions pass for too long; look for one that holds a lock on tidelock_line: {message}"
+            ),
         ),
         _ => (ErrorKind::Unavailable, format!("refuses to serve now: {number} {message}")),
     }
@@ -123,9 +134,11 @@ fn of_server(number: u16, message: &str) -> (ErrorKind, String) {
 
 /// What to grant.
 fn grant(message: &str) -> String {
-    let user = message.split("user ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("'USER'@'HOST'");
+    let user =
+        message.split("user ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("'USER'@'HOST'");
     let creates = message.contains("CREATE command");
-    let rights = if creates { "CREATE, SELECT, INSERT, UPDATE, DELETE" } else { "SELECT, INSERT, UPDATE, DELETE" };
+    let rights =
+        if creates { "CREATE, SELECT, INSERT, UPDATE, DELETE" } else { "SELECT, INSERT, UPDATE, DELETE" };
     format!("grant it with: GRANT {rights} ON DATABASE.* TO {user}")
 }
 
@@ -135,8 +148,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_what_to_do() {
-        let said = |number, message: &str| from(&Said::Server { number, message: message.into() }, "MySQL at x");
-        let denied = said(1142, "INSERT command denied to user 'app'@'localhost' for table `shop`.`tidelock_line`");
+        let said =
+            |number, message: &str| from(&Said::Server { number, message: message.into() }, "MySQL at x");
+        let denied =
+            said(1142, "INSERT command denied to user 'app'@'localhost' for table `shop`.`tidelock_line`");
         assert_eq!(denied.kind(), ErrorKind::Denied);
         assert!(denied.to_string().contains("INSERT command denied"), "{denied}");
         assert!(denied.to_string().contains("TO 'app'@'localhost'"), "{denied}");

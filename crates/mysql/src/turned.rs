@@ -189,8 +189,9 @@ impl Sequence {
             (Event::Refused { why: Refusal::Void, .. }, Ok(Outcome::Joined(Place::Gone))) => true,
             (Event::Refused { why, .. }, Err(error)) => {
                 let wanted = Error::of_refusal(*why);
-                wanted.is_some_and(|wanted| wanted.kind() == error.kind() && wanted.to_string() == error.to_string())
-                    || *why == Refusal::SessionOver && error.kind() == ErrorKind::Lost
+                wanted.is_some_and(|wanted| {
+                    wanted.kind() == error.kind() && wanted.to_string() == error.to_string()
+                }) || *why == Refusal::SessionOver && error.kind() == ErrorKind::Lost
             }
             // A session that is over learns that from its next renewal; until then its claim is dead in line.
             (Event::Refused { why: Refusal::SessionOver, .. }, _) => true,
@@ -223,7 +224,8 @@ impl Sequence {
 
     async fn lighten(&mut self, wishes: &mut Wishes<'_, Name>) -> Result<Name, String> {
         let (name, id) = wishes.anyone(&self.world);
-        let holds = self.world.line(&name).and_then(|line| line.claim(id)).is_some_and(|claim| claim.token.is_some());
+        let holds =
+            self.world.line(&name).and_then(|line| line.claim(id)).is_some_and(|claim| claim.token.is_some());
         if !holds {
             return Ok(name); // core lightens only what holds
         }
@@ -300,10 +302,15 @@ impl Sequence {
         self.stale.retain(|stale| stale != name);
         let line = session.inspect(name).await.map_err(|error| format!("{error:?}"))?;
         let wanted = self.world.line(name);
-        let shown: Vec<_> = line.claims.iter().map(|claim| (claim.id, claim.weight, claim.token.is_some())).collect();
+        let shown: Vec<_> =
+            line.claims.iter().map(|claim| (claim.id, claim.weight, claim.token.is_some())).collect();
         let right: Vec<_> = wanted.map(|line| &line.claims[..]).unwrap_or_default().iter().collect();
-        let right: Vec<_> = right.iter().map(|claim| (claim.id, claim.weight, claim.token.is_some())).collect();
-        if shown != right || line.kind != wanted.map(|line| line.kind) || line.capacity != wanted.map(|line| line.capacity) {
+        let right: Vec<_> =
+            right.iter().map(|claim| (claim.id, claim.weight, claim.token.is_some())).collect();
+        if shown != right
+            || line.kind != wanted.map(|line| line.kind)
+            || line.capacity != wanted.map(|line| line.capacity)
+        {
             return Err(format!("the line of {name} is {wanted:?}, but the store shows {line:?}"));
         }
         // A claim that left and joins again is a new one.
@@ -316,7 +323,9 @@ impl Sequence {
             match self.tokens.get(&claim.id) {
                 Some(known) if *known == token => {}
                 None if token > *newest => {}
-                known => return Err(format!("the token of {} is {token}, after {known:?} and {newest}", claim.id)),
+                known => {
+                    return Err(format!("the token of {} is {token}, after {known:?} and {newest}", claim.id));
+                }
             }
             self.tokens.insert(claim.id, token);
             *newest = (*newest).max(token);

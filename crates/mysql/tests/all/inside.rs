@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use tidelock_mysql::{ErrorKind, TransactionError, in_transaction, lock_all_in, lock_in, lock_in_within, try_lock_in};
+use tidelock_mysql::{
+    ErrorKind, TransactionError, in_transaction, lock_all_in, lock_in, lock_in_within, try_lock_in,
+};
 use tokio::time::Instant;
 
 use crate::server::{client, pool, run, until};
@@ -26,7 +28,7 @@ async fn a_transaction_excludes_an_ordinary_lock_until_it_is_committed() {
     // And the other way round.
     let mut transaction = pool.begin().await.unwrap();
     assert!(try_lock_in(&*locks, &mut transaction, "stock").await.unwrap().is_none());
-    let patience = Duration::from_millis(30);
+    let patience = Duration::from_millis(300);
     assert!(lock_in_within(&*locks, &mut transaction, "stock", patience).await.unwrap().is_none());
     next.release().await.unwrap();
     assert!(lock_in(&*locks, &mut transaction, "stock").await.unwrap() > token);
@@ -66,7 +68,7 @@ async fn a_long_transaction_delays_nobody_on_another_name() {
             assert!(asked.elapsed() < Duration::from_secs(1), "{name} took {:?}", asked.elapsed());
         }
         // Waiters of the long name come and go meanwhile.
-        assert!(mutex.lock_within(Duration::from_millis(20)).await.unwrap().is_none());
+        assert!(mutex.lock_within(Duration::from_millis(300)).await.unwrap().is_none());
         assert!(mutex.try_lock().await.unwrap().is_none());
     }
     transaction.commit().await.unwrap();
@@ -110,7 +112,8 @@ async fn a_deadlock_with_the_users_own_rows_is_run_again_from_the_beginning() {
                 in_transaction(&*locks, &pool, &[&name], |connection, _| {
                     Box::pin(async move {
                         for id in [first, second] {
-                            let update = sqlx::query("UPDATE inside_rows SET n = n + 1 WHERE id = ?").bind(id);
+                            let update =
+                                sqlx::query("UPDATE inside_rows SET n = n + 1 WHERE id = ?").bind(id);
                             update.execute(&mut *connection).await?;
                         }
                         Ok::<_, TransactionError<Infallible>>(())

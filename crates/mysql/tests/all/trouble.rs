@@ -49,7 +49,10 @@ async fn a_wrong_password_and_an_unknown_database_are_told() {
     run("CREATE OR REPLACE USER 'known'@'%' IDENTIFIED BY 'right'").await;
     let denied = refused(&url_of("known:wrong", "tidelock")).await;
     assert_eq!(denied.kind(), ErrorKind::Denied, "{denied:?}");
-    assert!(denied.to_string().contains("password") && !format!("{denied:?}").contains("wrong@"), "{denied:?}");
+    assert!(
+        denied.to_string().contains("password") && !format!("{denied:?}").contains("wrong@"),
+        "{denied:?}"
+    );
     let unknown = refused(&url_of("root", "nowhere")).await;
     assert_eq!(unknown.kind(), ErrorKind::InvalidOption, "{unknown:?}");
     run("DROP USER 'known'@'%'").await;
@@ -65,8 +68,10 @@ async fn tables_of_another_program_or_another_version_are_told() {
     let other = refused(&url).await;
     assert_eq!(other.kind(), ErrorKind::Protocol, "{other:?}");
     assert!(other.to_string().contains("other columns"), "{other}");
-    run(&format!("USE tidelock_other; DROP TABLE tidelock_line; {MIGRATION} INSERT INTO tidelock_version VALUES (7)"))
-        .await;
+    run(&format!(
+        "USE tidelock_other; DROP TABLE tidelock_line; {MIGRATION} INSERT INTO tidelock_version VALUES (7)"
+    ))
+    .await;
     let newer = refused(&url).await;
     assert_eq!(newer.kind(), ErrorKind::Unsupported, "{newer:?}");
     assert!(newer.to_string().contains("newer"), "{newer}");
@@ -77,7 +82,8 @@ async fn tables_of_another_program_or_another_version_are_told() {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_user_of_few_connections_is_told() {
-    run("CREATE OR REPLACE USER 'few'@'%' WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON tidelock.* TO 'few'@'%'").await;
+    run("CREATE OR REPLACE USER 'few'@'%' WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON tidelock.* TO 'few'@'%'")
+        .await;
     let few = refused(&url_of("few", "tidelock")).await;
     assert_eq!(few.kind(), ErrorKind::Unavailable, "{few:?}");
     assert!(few.to_string().contains("connections"), "{few}");

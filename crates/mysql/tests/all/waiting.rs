@@ -31,7 +31,8 @@ async fn five_hundred_waiters_hold_four_connections_and_ask_twenty_times_a_secon
     tokio::time::sleep(Duration::from_secs(2)).await;
     let asked = in_a_while(3).await;
     assert!(asked <= 3 * 20 + 10, "500 waiters sent {asked} statements in 3 s");
-    let connections = run("SELECT COUNT(*) FROM information_schema.PROCESSLIST").await[0][0].parse::<u32>().unwrap();
+    let connections =
+        run("SELECT COUNT(*) FROM information_schema.PROCESSLIST").await[0][0].parse::<u32>().unwrap();
     println!("{asked} statements in 3 s, {connections} connections of all tests");
     drop(held);
     for task in waiting {

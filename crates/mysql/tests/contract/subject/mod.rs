@@ -36,9 +36,8 @@ impl MySql {
     /// If it is not a URL of a database, or there is no free port for a gate.
     pub(crate) fn at(url: &str) -> Result<Self> {
         Store::open(url)?; // its error for a bad URL is the best one
-        let strange = || {
-            Error::new(ErrorKind::InvalidOption, "the suite needs a URL mysql://USER@HOST:PORT/DATABASE")
-        };
+        let strange =
+            || Error::new(ErrorKind::InvalidOption, "the suite needs a URL mysql://USER@HOST:PORT/DATABASE");
         let (_, rest) = url.split_once("://").ok_or_else(strange)?;
         let (place, _) = rest.split_once('/').ok_or_else(strange)?;
         let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
@@ -89,7 +88,9 @@ impl Site for MySql {
             Ability::FailOver => no("a single server has no replica"),
             Ability::Spread => no("all names are in one database"),
             Ability::Agree => no("there is only one server"),
-            Ability::CutPush => no("what is told twenty times a second is not told by a connection of its own"),
+            Ability::CutPush => {
+                no("what is told twenty times a second is not told by a connection of its own")
+            }
             _ => Can::Yes,
         }
     }
@@ -150,4 +151,3 @@ impl Site for MySql {
         self.operator.remove_user(user).await
     }
 }
-

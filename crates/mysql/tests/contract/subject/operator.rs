@@ -49,7 +49,8 @@ impl Operator {
         if tables.is_empty() {
             return Ok(Vec::new());
         }
-        let open = open.iter().map(|id| id.get().to_string()).chain(["0".into()]).collect::<Vec<_>>().join(",");
+        let open =
+            open.iter().map(|id| id.get().to_string()).chain(["0".into()]).collect::<Vec<_>>().join(",");
         let lines = format!(
             "SELECT 'a claim holds alone:', session, number, CONVERT(name USING utf8mb4) FROM tidelock_line \
              WHERE name >= {from} AND name < {to} AND spilled = 0 AND session <> 0"
