@@ -56,7 +56,7 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     pub(crate) fn read(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer) -> Fates {
         let mut fates = Fates::default();
-        self.leaves(packet, requests, answer, &mut fates);
+        Self::leaves(packet, requests, answer, &mut fates);
         self.passes(packet, requests, answer, &mut fates);
         self.joins(packet, requests, answer, &mut fates);
         self.behind(packet, requests, answer, &mut fates);
@@ -78,7 +78,7 @@ impl Reader<'_> {
         fates
     }
 
-    fn leaves(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+    fn leaves(packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
         let changed = answer.affected.get(packet.leaves_at).copied().unwrap_or_default();
         let have_all = changed == packet.leaves.len() as u64;
         let left: Vec<u64> =

@@ -11,7 +11,7 @@ use tidelock_core::backend::{Batch, Place};
 use tidelock_core::{Name, Result};
 use tokio::sync::oneshot;
 
-use crate::open_session::OpenSession;
+use crate::open_session::{OpenSession, given_up};
 use crate::request::{Action, Outcome, Request};
 
 impl OpenSession {
@@ -30,8 +30,7 @@ impl OpenSession {
         if let Some(batch) = self.batcher.enter(request, |batch| self.taken(batch)) {
             self.runtime.spawn(self.clone().fly(batch));
         }
-        let session = self.clone();
-        async move { answered.await.unwrap_or_else(|_| Err(session.given_up())) }
+        async move { answered.await.unwrap_or_else(|_| Err(given_up())) }
     }
 
     /// The requests of a batch, in the order in which they take effect. From here on they count as sent.

@@ -112,11 +112,11 @@ impl OpenSession {
     pub(crate) fn trouble(&self, said: &Said) -> Error {
         trouble::from(said, self.lane.place())
     }
+}
 
-    /// The keeper's runtime has ended.
-    pub(crate) fn given_up(&self) -> Error {
-        Error::new(ErrorKind::Unavailable, "this process is ending")
-    }
+/// The keeper's runtime has ended.
+pub(crate) fn given_up() -> Error {
+    Error::new(ErrorKind::Unavailable, "this process is ending")
 }
 
 impl fmt::Debug for OpenSession {

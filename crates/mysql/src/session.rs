@@ -9,7 +9,7 @@ use tidelock_core::{ClaimId, Line, Name, Result, Weight};
 use tokio::task::AbortHandle;
 
 use crate::inside;
-use crate::open_session::OpenSession;
+use crate::open_session::{OpenSession, given_up};
 use crate::request::{Action, Outcome};
 use crate::sql::{self, id as number, put};
 
@@ -58,7 +58,7 @@ impl Session for MySqlSession {
         }
         match self.session.gather(&claim.name, Action::Join { claim: claim.clone(), patience }).await? {
             Outcome::Joined(place) => Ok(place),
-            _ => Err(self.session.given_up()),
+            _ => Err(given_up()),
         }
     }
 
@@ -79,11 +79,10 @@ impl Session for MySqlSession {
         }
         session.own_claims.leaves(id, name, surely_over);
         let leaving = session.gather(name, Action::Leave { id, how });
-        let session = session.clone();
         Box::pin(async move {
             match leaving.await? {
                 Outcome::Left(left) => Ok(left),
-                _ => Err(session.given_up()),
+                _ => Err(given_up()),
             }
         })
     }
@@ -138,6 +137,6 @@ impl MySqlSession {
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let running = self.session.runtime.spawn(work);
-        running.await.unwrap_or_else(|_| Err(self.session.given_up()))
+        running.await.unwrap_or_else(|_| Err(given_up()))
     }
 }

@@ -181,20 +181,20 @@ impl Sequence {
         self.log.push(format!("{join:?}: {answer:?}, the rule: {event:?}"));
         let is_stale = self.stale.contains(&name);
         let is_right = match (&event, &answer) {
-            (Event::Held { .. }, Ok(Outcome::Joined(Place::Held { .. }))) => true,
+            (Event::Held { .. }, Ok(Outcome::Joined(Place::Held { .. })))
+            | (Event::Waiting { .. }, Ok(Outcome::Joined(Place::Waiting { .. })))
+            | (Event::Refused { why: Refusal::Busy, .. }, Ok(Outcome::Joined(Place::Refused)))
+            | (Event::Refused { why: Refusal::Void, .. }, Ok(Outcome::Joined(Place::Gone)))
+            // Its client learns that from the next renewal; until then its claim is dead in line.
+            | (Event::Refused { why: Refusal::SessionOver, .. }, _) => true,
             // A claim before it is dead, and nobody has found that out yet.
             (Event::Held { .. }, Ok(Outcome::Joined(Place::Waiting { .. }))) => is_stale,
-            (Event::Waiting { .. }, Ok(Outcome::Joined(Place::Waiting { .. }))) => true,
-            (Event::Refused { why: Refusal::Busy, .. }, Ok(Outcome::Joined(Place::Refused))) => true,
-            (Event::Refused { why: Refusal::Void, .. }, Ok(Outcome::Joined(Place::Gone))) => true,
             (Event::Refused { why, .. }, Err(error)) => {
                 let wanted = Error::of_refusal(*why);
                 wanted.is_some_and(|wanted| {
                     wanted.kind() == error.kind() && wanted.to_string() == error.to_string()
-                }) || *why == Refusal::SessionOver && error.kind() == ErrorKind::Lost
+                })
             }
-            // A session that is over learns that from its next renewal; until then its claim is dead in line.
-            (Event::Refused { why: Refusal::SessionOver, .. }, _) => true,
             _ => false,
         };
         is_right.then_some(name).ok_or_else(|| format!("the rule says {event:?}, the store {answer:?}"))
@@ -237,7 +237,7 @@ impl Sequence {
         };
         let event = self.world.step(Op::Lighten { name: name.clone(), id, weight }).remove(0);
         self.log.push(format!("{id} to {weight} on {name}: {answer:?}, the rule: {event:?}"));
-        self.same(&event, &answer).map(|()| name)
+        Self::same(&event, &answer).map(|()| name)
     }
 
     async fn resize(&mut self, wishes: &mut Wishes<'_, Name>) -> Result<Name, String> {
@@ -249,13 +249,15 @@ impl Sequence {
         };
         let event = self.world.step(Op::Resize { name: name.clone(), from, to }).remove(0);
         self.log.push(format!("{from} to {to} on {name}: {answer:?}, the rule: {event:?}"));
-        self.same(&event, &answer).map(|()| name)
+        Self::same(&event, &answer).map(|()| name)
     }
 
-    fn same(&self, event: &Event<Name>, answer: &Result<Outcome>) -> Result<(), String> {
+    fn same(event: &Event<Name>, answer: &Result<Outcome>) -> Result<(), String> {
         let is_right = match (event, answer) {
-            (Event::Lightened { .. } | Event::Resized { .. }, Ok(Outcome::Done))
-            | (Event::Refused { why: Refusal::NoLine, .. }, Ok(Outcome::Done)) => true,
+            (
+                Event::Lightened { .. } | Event::Resized { .. } | Event::Refused { why: Refusal::NoLine, .. },
+                Ok(Outcome::Done),
+            ) => true,
             (Event::Absent { .. }, Err(error)) => error.kind() == ErrorKind::Conflict,
             (Event::Refused { why, .. }, Err(error)) => {
                 Error::of_refusal(*why).is_some_and(|wanted| wanted.to_string() == error.to_string())
@@ -324,7 +326,10 @@ impl Sequence {
                 Some(known) if *known == token => {}
                 None if token > *newest => {}
                 known => {
-                    return Err(format!("the token of {} is {token}, after {known:?} and {newest}", claim.id));
+                    return Err(format!(
+                        "the token of {} is {token}, after {known:?} and {newest}",
+                        claim.id
+                    ));
                 }
             }
             self.tokens.insert(claim.id, token);
