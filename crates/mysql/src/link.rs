@@ -31,10 +31,21 @@ pub(crate) enum Reads {
     Uncommitted,
 }
 
+/// What to do with a connection that was idle for a while: it may have ended, for instance because the server was
+/// restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idling {
+    /// Ask whether it still stands, because a request on it would have an unknown outcome.
+    Pings,
+    /// Send the request, and send it again on a new connection if no answer comes: that is harmless.
+    Repeats,
+}
+
 #[derive(Debug)]
 pub(crate) struct Link {
     address: Address,
     reads: Reads,
+    idling: Idling,
     /// How long one request may take.
     within: Duration,
     pub(crate) connect_within: Duration,
@@ -95,10 +106,17 @@ impl Row {
 }
 
 impl Link {
-    pub(crate) fn new(address: Address, reads: Reads, within: Duration, connect_within: Duration) -> Self {
+    pub(crate) fn new(
+        address: Address,
+        reads: Reads,
+        idling: Idling,
+        within: Duration,
+        connect_within: Duration,
+    ) -> Self {
         Self {
             address,
             reads,
+            idling,
             within,
             connect_within,
             connection: Mutex::default(),
@@ -141,7 +159,18 @@ impl Link {
             |now| text.replace(crate::sql::NOW, &now.load(std::sync::atomic::Ordering::Relaxed).to_string()),
         );
         let mut place = timeout_at(late, self.connection.lock()).await.map_err(|_| Said::NotSent)?;
-        let mut connection = match self.usable(place.take(), late).await {
+        let idle = place.take();
+        let is_stale = idle.as_ref().is_some_and(|idle| idle.since.elapsed() >= FRESH);
+        let mut connection = match self.usable(idle, late).await {
+            Some(mut connection) if is_stale && self.idling == Idling::Repeats => {
+                // If nothing comes back, there must be time for a new connection.
+                let half = late.min(Instant::now() + self.within / 2);
+                if let Ok(Ok(answer)) = timeout_at(half, said(&mut connection, text)).await {
+                    *place = Some(Idle { connection, since: Instant::now() });
+                    return Ok(answer);
+                }
+                self.connected(late.min(Instant::now() + self.connect_within)).await?
+            }
             Some(connection) => connection,
             None => self.connected(late.min(Instant::now() + self.connect_within)).await?,
         };
@@ -181,11 +210,9 @@ impl Link {
         }
     }
 
-    /// A connection that was idle for a while may have ended, for instance because the server was restarted. A request
-    /// on it would have an unknown outcome.
     async fn usable(&self, idle: Option<Idle>, late: Instant) -> Option<MySqlConnection> {
         let Idle { mut connection, since } = idle?;
-        if since.elapsed() < FRESH {
+        if since.elapsed() < FRESH || self.idling == Idling::Repeats {
             return Some(connection);
         }
         // If nothing comes back, there must be time for a new connection.

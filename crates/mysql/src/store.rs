@@ -10,7 +10,7 @@ use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 
 use crate::address::Address;
 use crate::check;
-use crate::link::{Link, Reads};
+use crate::link::{Idling, Link, Reads};
 use crate::open_session::{OpenSession, Parts};
 use crate::packet::Caller;
 use crate::session::MySqlSession;
@@ -80,8 +80,8 @@ impl Store {
         tidelock_core::backend::attach(Arc::new(self.clone()), options)
     }
 
-    fn link(&self, reads: Reads, options: &Options, within: Duration) -> Link {
-        Link::new(self.address.clone(), reads, within, options.connect_deadline * 6 / 10)
+    fn link(&self, reads: Reads, idling: Idling, options: &Options, within: Duration) -> Link {
+        Link::new(self.address.clone(), reads, idling, within, options.connect_deadline * 6 / 10)
     }
 }
 
@@ -108,15 +108,15 @@ impl Backend for Store {
         }
         let within = options.command_deadline.min(options.ttl);
         let short = within.min(options.ttl / 3);
-        let lane = self.link(Reads::Committed, options, within);
-        let beats = self.link(Reads::Committed, options, short);
+        let lane = self.link(Reads::Committed, Idling::Pings, options, within);
         if let Err(error) = check::server(&lane, self.migrates).await {
             return Err(strangers::explain(error, &self.address, options.connect_deadline / 8).await);
         }
-        // The first renewal must not wait for a handshake, nor the first hand-off.
-        beats.connect().await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
-        let bell = self.link(Reads::Uncommitted, options, short);
-        bell.connect().await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
+        // The first renewal, look or hand-off must not wait for a handshake.
+        let link = |reads| self.link(reads, Idling::Repeats, options, short);
+        let (beats, looks, bell) = (link(Reads::Committed), link(Reads::Committed), link(Reads::Uncommitted));
+        let connected = tokio::try_join!(beats.connect(), looks.connect(), bell.connect());
+        connected.map_err(|said| crate::trouble::from(&said, lane.place()))?;
         let clock = boot_clock();
         let asked = clock.now();
         let ttl = u64::try_from(options.ttl.as_micros()).unwrap_or(u64::MAX >> 2);
@@ -131,7 +131,7 @@ impl Backend for Store {
             within,
             caller: Caller { session: id, namespace: Namespace::of(&options.namespace) },
             lane,
-            looks: self.link(Reads::Committed, options, short),
+            looks,
             beats,
             bell,
             clock,

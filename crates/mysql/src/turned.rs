@@ -21,7 +21,7 @@ use tidelock_model::{Dice, Event, Join, Leave, Op, Refusal, Wishes, World};
 
 use crate::address::Address;
 use crate::check;
-use crate::link::{Link, Reads};
+use crate::link::{Idling, Link, Reads};
 use crate::open_session::{OpenSession, Parts};
 use crate::packet::Caller;
 use crate::request::{Action, Outcome};
@@ -63,7 +63,7 @@ struct Sequence {
 }
 
 fn link(now: &Arc<AtomicU64>, url: &str) -> Link {
-    let mut link = Link::new(Address::parse(url).unwrap(), Reads::Committed, WITHIN, WITHIN);
+    let mut link = Link::new(Address::parse(url).unwrap(), Reads::Committed, Idling::Pings, WITHIN, WITHIN);
     link.turned = Some(now.clone());
     link
 }

@@ -2,6 +2,6 @@
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 mod inside;
+#[allow(dead_code)] // tests/waiting.rs uses the rest
 mod server;
 mod trouble;
-mod waiting;

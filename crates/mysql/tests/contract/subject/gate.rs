@@ -115,10 +115,18 @@ fn kind(packet: &[u8]) -> Kind {
     const QUERY: u8 = 3;
     let [_, _, _, 0, QUERY, text @ ..] = packet else { return Kind::Nothing };
     let text = String::from_utf8_lossy(text);
-    let is_regular =
-        ["SELECT 1 FROM (", "SET ", "SELECT VERSION", "SELECT version", "SELECT 'P'", "SELECT 'S'"]
-            .iter()
-            .any(|words| text.starts_with(words));
+    let is_regular = [
+        "UPDATE tidelock_session SET expires",
+        "SELECT 'V'",
+        "SELECT 1 FROM (",
+        "SET ",
+        "SELECT VERSION",
+        "SELECT version",
+        "SELECT 'P'",
+        "SELECT 'S'",
+    ]
+    .iter()
+    .any(|words| text.starts_with(words));
     match text.contains("JOIN tidelock_line l ON l.name = c.name") {
         true => Kind::Heard,
         false if is_regular => Kind::Nothing,

@@ -1,10 +1,14 @@
-//! What waiting costs, as the server counts it.
+//! What waiting costs, as the server counts it. A program of its own: the server counts for everybody.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+#[allow(dead_code)] // the other tests use the rest
+#[path = "all/server.rs"]
+mod server;
 
 use std::time::Duration;
 
+use server::{client_with, run, statements, until};
 use tidelock_mysql::Options;
-
-use crate::server::{client_with, run, statements, until};
 
 /// The statements that a client sends in a while, without those of the count itself.
 async fn in_a_while(seconds: u64) -> u64 {
