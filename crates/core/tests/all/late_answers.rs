@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::condition::until;
 use crate::layered::attach;
+use crate::line::{stands_once, until_standing, waits};
 
 type Result<T = ()> = tidelock_core::Result<T>;
 
@@ -146,28 +147,6 @@ async fn pass(clock: &Clock, time: Duration) {
         clock.pass(STEP).await;
         tokio::task::yield_now().await;
     }
-}
-
-/// Stands in line once and leaves.
-async fn stands_once(locks: &Arc<dyn Locks>, name: &str) {
-    tokio::task::yield_now().await; // a task may do only so much at a time
-    let mutex = locks.mutex(name).expect("a good name");
-    let mut lock = mutex.lock();
-    assert!(lock.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-}
-
-async fn until_standing(locks: &Arc<dyn Locks>, name: &str, number: usize) {
-    until("so many stand in line", async || {
-        locks.inspect(name).await.is_ok_and(|line| line.claims.len() == number)
-    })
-    .await;
-}
-
-async fn waits(locks: &Arc<dyn Locks>, name: &str, number: usize) -> JoinHandle<Result<Guard>> {
-    let mutex = locks.mutex(name).expect("a good name");
-    let waits = tokio::spawn(async move { mutex.lock().await });
-    until_standing(locks, name, number).await;
-    waits
 }
 
 /// For how long a line stands still after its holder has left, until this waiter is granted.

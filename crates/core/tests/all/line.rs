@@ -1,6 +1,7 @@
 //! The line of a name as a test sees it: a task that stands in it, and how many wait there.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use tidelock_core::{Guard, Line, Locks, Result};
 use tokio::task::JoinHandle;
@@ -11,6 +12,29 @@ use crate::condition::until;
 pub(crate) fn waiter(locks: &Arc<dyn Locks>, name: &str) -> JoinHandle<Result<Guard>> {
     let mutex = locks.mutex(name).expect("a good name");
     tokio::spawn(async move { mutex.lock().await })
+}
+
+/// Locks `name` in a task of its own, and waits until so many claims stand in its line.
+pub(crate) async fn waits(locks: &Arc<dyn Locks>, name: &str, number: usize) -> JoinHandle<Result<Guard>> {
+    let waits = waiter(locks, name);
+    until_standing(locks, name, number).await;
+    waits
+}
+
+/// Stands in line once and leaves.
+pub(crate) async fn stands_once(locks: &Arc<dyn Locks>, name: &str) {
+    tokio::task::yield_now().await; // a task may do only so much at a time
+    let mutex = locks.mutex(name).expect("a good name");
+    let mut lock = mutex.lock();
+    assert!(lock.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+/// Waits until so many claims stand in the line of `name`, holding or waiting.
+pub(crate) async fn until_standing(locks: &Arc<dyn Locks>, name: &str, number: usize) {
+    until_line(locks, name, &format!("{number} stand in the line of {name}"), |line| {
+        line.claims.len() == number
+    })
+    .await;
 }
 
 /// Waits until so many claims wait in the line of `name`.
