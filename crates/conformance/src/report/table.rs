@@ -1,4 +1,4 @@
-//! The tables of guarantees: README's, with a column for each report, and the details behind it.
+//! The tables of guarantees: README's, with a column for each store, and the details of each report behind it.
 
 use std::fmt::Write;
 
@@ -30,7 +30,8 @@ const IN_WORDS: [&str; 13] = [
 
 /// The tables of these reports in Markdown, README's first, each between its markers.
 ///
-/// README's has no counts: a new trial does not change it.
+/// README's has no counts, and a store's deployments share a column: a new trial does not change it, nor does one more
+/// way to deploy a store.
 ///
 /// # Errors
 /// Says which of them is not a report.
@@ -49,17 +50,24 @@ pub fn table(reports: &[Value]) -> Result<String, String> {
     Ok(text)
 }
 
-/// A row for each promise, a column for each report.
+/// A row for each promise, a column for each store.
 fn write_promises(columns: &[Column], text: &mut String) {
+    let stores: Vec<&[Column]> = columns.chunk_by(|one, next| one.store() == next.store()).collect();
     text.push_str("| | promise |");
-    columns.iter().for_each(|column| *text += &format!(" {} |", column.backend));
+    stores.iter().for_each(|deployments| *text += &format!(" {} |", deployments[0].store()));
     text.push_str("\n|---|---|");
-    columns.iter().for_each(|_| text.push_str("---|"));
+    stores.iter().for_each(|_| text.push_str("---|"));
     for ((number, title), in_words) in (1..).zip(POINTS).zip(IN_WORDS) {
         let _ = write!(text, "\n| {number} | {title}: {in_words} |");
-        columns.iter().for_each(|column| *text += &format!(" {} |", column.count(number).sign()));
+        stores.iter().for_each(|deployments| *text += &format!(" {} |", sign(deployments, number)));
     }
     text.push('\n');
+}
+
+/// One cell for all deployments of a store: it is as good as the worst of them.
+fn sign(deployments: &[Column], number: u64) -> &'static str {
+    let verdicts = deployments.iter().map(|column| column.count(number).verdict());
+    verdicts.max().map_or("not tried", Verdict::sign)
 }
 
 /// The part of a report that the tables need.
@@ -75,12 +83,25 @@ struct Count {
     skipped: u64,
 }
 
+/// What the trials say of one point of the contract, the best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    Holds,
+    NotTried,
+    Broken,
+}
+
 impl<'a> Column<'a> {
     fn read(report: &'a Value) -> Result<Self, String> {
         if report["format"] != "tidelock report 1" {
             return Err("this is not a report of the conformance suite".to_owned());
         }
         Ok(Self { backend: report["backend"].as_str().unwrap_or("?"), report })
+    }
+
+    /// A report is called by its store, and by the deployment where there are several: `redis sentinel`.
+    fn store(&self) -> &'a str {
+        self.backend.split(' ').next().unwrap_or(self.backend)
     }
 
     fn count(&self, number: u64) -> Count {
@@ -95,7 +116,7 @@ impl<'a> Column<'a> {
         text.push_str("| | promise | | passed | skipped |\n|---|---|---|---|---|\n");
         for (number, title) in (1..).zip(POINTS) {
             let count = self.count(number);
-            let (verdict, passed, skipped) = (count.verdict(), count.passed, count.skipped);
+            let (verdict, passed, skipped) = (count.in_words(), count.passed, count.skipped);
             let _ = writeln!(text, "| {number} | {title} | {verdict} | {passed} | {skipped} |");
         }
         text.push_str("\nIt assumes:\n\n");
@@ -145,19 +166,29 @@ impl<'a> Column<'a> {
 }
 
 impl Count {
-    fn sign(&self) -> &'static str {
+    fn verdict(&self) -> Verdict {
         match (self.passed, self.failed) {
-            (0, 0) => "not tried",
-            (_, 0) => "✓",
-            _ => "**broken**",
+            (0, 0) => Verdict::NotTried,
+            (_, 0) => Verdict::Holds,
+            _ => Verdict::Broken,
         }
     }
 
-    fn verdict(&self) -> String {
-        match (self.passed, self.failed) {
-            (0, 0) => "not tried".to_owned(),
-            (_, 0) => "holds".to_owned(),
-            (_, failed) => format!("**broken**: {failed} failed"),
+    fn in_words(&self) -> String {
+        match self.verdict() {
+            Verdict::Holds => "holds".to_owned(),
+            Verdict::NotTried => "not tried".to_owned(),
+            Verdict::Broken => format!("**broken**: {} failed", self.failed),
+        }
+    }
+}
+
+impl Verdict {
+    fn sign(self) -> &'static str {
+        match self {
+            Self::Holds => "✓",
+            Self::NotTried => "not tried",
+            Self::Broken => "**broken**",
         }
     }
 }
@@ -192,13 +223,25 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_column_for_each_report() {
+    fn a_table_has_a_column_for_each_store() {
         let text = table(&[report("one", 3, 0), report("two", 2, 1)]).unwrap();
         let [promises, _] = parts(&text);
         assert!(promises.contains("| | promise | one | two |\n|---|---|---|---|\n"), "{text}");
         assert!(promises.contains("Held | ✓ | **broken** |\n"), "{text}");
         assert!(promises.contains("greater one | not tried | not tried |\n"), "{text}");
         assert!(table(&[json!({})]).is_err());
+    }
+
+    #[test]
+    fn a_promise_that_one_deployment_breaks_is_broken_on_the_store() {
+        let deployments = [report("one", 3, 0), report("one more", 0, 0), report("one at last", 2, 1)];
+        for (tried, expected) in
+            [(1, "Held | ✓ |\n"), (2, "Held | not tried |\n"), (3, "Held | **broken** |\n")]
+        {
+            let text = table(&deployments[..tried]).unwrap();
+            let [promises, _] = parts(&text);
+            assert!(promises.contains("| | promise | one |\n") && promises.contains(expected), "{text}");
+        }
     }
 
     #[test]
