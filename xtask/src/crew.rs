@@ -1,4 +1,4 @@
-//! Does the same work for many items, on as many threads as there are cores.
+//! Does the same work for many items at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -6,14 +6,37 @@ use std::thread;
 
 use crate::progress;
 
-/// Calls `work` for every item, and `report` on this thread, in the order of the items, as soon as a result is known.
+/// Calls `work` for every item, for as many at once as there are cores, and `report` on this thread, in the order of the
+/// items, as soon as a result is known.
 pub(crate) fn run_all<I: Sync, R: Send>(
+    items: &[I],
+    work: impl Fn(&I) -> R + Sync,
+    report: impl FnMut(&I, R),
+) {
+    run(cores(), items, work, report);
+}
+
+/// The same for work that mostly waits: it has this many more threads than there are cores.
+pub(crate) fn run_waiting<I: Sync, R: Send>(
+    more: usize,
+    items: &[I],
+    work: impl Fn(&I) -> R + Sync,
+    report: impl FnMut(&I, R),
+) {
+    run(cores() + more, items, work, report);
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn run<I: Sync, R: Send>(
+    workers: usize,
     items: &[I],
     work: impl Fn(&I) -> R + Sync,
     mut report: impl FnMut(&I, R),
 ) {
     let next = AtomicUsize::new(0);
-    let workers = thread::available_parallelism().map_or(1, usize::from);
     let (tell, told) = channel();
     thread::scope(|scope| {
         for _ in 0..workers {

@@ -15,13 +15,16 @@ use crate::trouble::Result;
 const LASTS: &str = "30s";
 const LASTS_WHEN_DEEP: &str = "20m";
 
+const MORE_THAN_CORES: usize = 2;
+
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let suite = job.suite()?;
     let storms: Vec<Over> = backend::called("all")?.into_iter().flat_map(Over::all).collect();
     let lasts = if job.deep { LASTS_WHEN_DEEP } else { LASTS };
     let limit = job.limit(300);
     // Storms mostly wait, and a delay from one is just another fault for the other.
-    crew::run_all(
+    crew::run_waiting(
+        MORE_THAN_CORES,
         &storms,
         |over| over.play(suite.call(over.backend)?.args(["--storm", lasts]).limit(limit)),
         |over, outcome| {
