@@ -98,7 +98,7 @@ impl Run {
         let mut machine = Machine::new(settings);
         let mut record = Record::kept();
         let mut kept = vec![(0, machine.clone())];
-        let every = 400.max(u32::from(settings.clients) * 16);
+        let every = 400.max(u32::from(settings.lanes()) * 16);
         let is_scheduled = !settings.schedule.is_empty();
         if is_scheduled {
             for choice in &settings.schedule {
@@ -213,7 +213,7 @@ impl Run {
             p99: at(99).copied().unwrap_or(0),
             max_wait: waits.last().copied().unwrap_or(0).max(longest),
             fairness: fairness as u32,
-            waiting: still.count() as u32,
+            waiting: still.count() as u32 + machine.behind_the_crowd(now),
             most_seated: machine.resource.most_seated,
             database: machine.resource.database,
             cache: machine.resource.cache,

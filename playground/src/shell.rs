@@ -129,7 +129,7 @@ impl Play {
                     claim.weight.get(),
                     claim.token.map_or(0, |token| token.store_order() as u32),
                     (*name).into(),
-                    (until as u32).saturating_sub(server.ahead),
+                    server.of_run(until as u32),
                     line.capacity.get(),
                 ]);
             }

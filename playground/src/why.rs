@@ -15,8 +15,8 @@ impl Run {
     #[must_use]
     pub fn sentence(&self, number: u32) -> String {
         let Some(event) = self.record.events.get(number as usize) else { return String::new() };
-        let who = client(event.who);
-        match event.kind {
+        let who = self.client(event.who);
+        let sentence = match event.kind {
             Kind::Call => format!("{who} sends: {}.", request(event.a)),
             Kind::Done => self.done(event, &who),
             Kind::Denied => denied(event, &who),
@@ -39,7 +39,7 @@ impl Run {
                 format!("The message was lost ({}). {who} does not know what became of it.", request(event.a))
             }
             Kind::Timeout => format!("{who} has no reply, and tries again."),
-            Kind::Act => act(event),
+            Kind::Act => self.act(event, &who),
             Kind::Resumed => format!("{who} goes on. For {who} no time has passed."),
             Kind::Ended => format!("{who} is done."),
             Kind::Wrong => self.wrong(event, &who),
@@ -51,8 +51,16 @@ impl Run {
                 event.a,
                 self.settings().stock
             ),
-            Kind::Overlap => overlap(event, &who),
-        }
+            Kind::Overlap => {
+                format!("Two believe that they hold: {who}, and {} still.", self.client(event.a as u16))
+            }
+        };
+        // The crowd, at the beginning of a sentence.
+        sentence.strip_prefix("the ").map_or(sentence.clone(), |rest| format!("The {rest}"))
+    }
+
+    fn client(&self, who: u16) -> String {
+        if self.settings().is_crowd(who) { "the crowd".to_owned() } else { client(who) }
     }
 
     /// The events that led to this one, newest first, itself included. A wrong write has a second root: the write that
@@ -117,9 +125,36 @@ impl Run {
         }
     }
 
+    fn act(&self, event: &Event, who: &str) -> String {
+        let (server, by) = (event.who + 1, event.b);
+        let act = ACTS.iter().find(|row| row.0 as u32 == event.a).map_or(Act::Pause, |row| row.0);
+        let keeps = self.settings().keeps_on_disk();
+        let memory = if keeps { "What it kept is on its disk." } else { "It has forgotten everything." };
+        match act {
+            Act::Pause => format!("{who} stands still for {by} ms, and does not notice it."),
+            Act::Kill => format!("{who} dies. It gives nothing back."),
+            Act::Partition => format!("{who} is cut off for {by} ms: nothing reaches it, nothing leaves it."),
+            Act::Heal => format!("{who}'s network is whole again."),
+            Act::LoseReply => format!("The next reply to {who} will be lost."),
+            Act::Cancel => format!("{who} does not want to wait any more."),
+            Act::Slow => format!("{who}'s clock runs {by} % slow from now on."),
+            Act::Fast => format!("{who}'s clock runs {by} % fast from now on."),
+            Act::Skew => format!(
+                "{who}'s wall clock is set ahead by {by} ms. Nothing changes: a lease is counted by a clock that nobody sets."
+            ),
+            Act::Restart => format!("Server {server} restarts. {memory}"),
+            Act::Stop => format!("Server {server} is killed, and nobody starts it. {memory}"),
+            Act::Start => format!("Server {server} is started again."),
+            Act::Failover => {
+                format!("Server {server} fails; a replica takes over that missed the newest write.")
+            }
+            Act::Jump => format!("The clock of server {server} jumps ahead by {by} ms."),
+        }
+    }
+
     fn wrong(&self, event: &Event, who: &str) -> String {
         let between = self.record.events.get(event.b as usize);
-        let other = between.map_or_else(|| "somebody".to_owned(), |event| client(event.who));
+        let other = between.map_or_else(|| "somebody".to_owned(), |event| self.client(event.who));
         format!(
             "{who} wrote what it had computed from an old value: {other} had written since {who} read. \
              {other}'s write is lost."
@@ -180,27 +215,6 @@ fn denied(event: &Event, who: &str) -> String {
     }
 }
 
-fn overlap(event: &Event, who: &str) -> String {
-    format!("Two believe that they hold: {who}, and {} still.", client(event.a as u16))
-}
-
-fn act(event: &Event) -> String {
-    let (who, by) = (client(event.who), event.b);
-    let act = ACTS.iter().find(|row| row.0 as u32 == event.a).map_or(Act::Pause, |row| row.0);
-    match act {
-        Act::Pause => format!("{who} stands still for {by} ms, and does not notice it."),
-        Act::Kill => format!("{who} dies. It gives nothing back."),
-        Act::Partition => format!("{who} is cut off for {by} ms: nothing reaches it, nothing leaves it."),
-        Act::LoseReply => format!("The next reply to {who} will be lost."),
-        Act::Cancel => format!("{who} does not want to wait any more."),
-        Act::Slow => format!("{who}'s clock runs {by} % slow from now on."),
-        Act::Restart => format!("Server {} restarts, and has forgotten everything.", event.who + 1),
-        Act::Failover => {
-            format!("Server {} fails; a replica takes over that missed the newest write.", event.who + 1)
-        }
-        Act::Jump => format!("The clock of server {} jumps ahead by {by} ms.", event.who + 1),
-    }
-}
 
 /// What a request says.
 fn request(code: u32) -> &'static str {
