@@ -356,6 +356,7 @@ impl Machine {
         match client.doing {
             Doing::Dead => Shade::Dead,
             Doing::Ended => Shade::Ended,
+            _ if is_paused && client.holds_any() && !self.is_true(who) => Shade::PausedStale,
             _ if is_paused && (client.holds_any() || client.is_at_work) => Shade::PausedHolding,
             _ if is_paused => Shade::Paused,
             _ if client.holds_any() => {

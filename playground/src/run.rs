@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use crate::machine::Machine;
 use crate::record::{Kind, Record};
-use crate::settings::Settings;
+use crate::settings::{Act, Settings};
 
 /// A run ends after so many events.
 const MOST: u32 = 150_000;
@@ -218,6 +218,29 @@ impl Run {
             database: machine.resource.database,
             cache: machine.resource.cache,
         }
+    }
+
+    /// How many of the crowd wait, at 201 moments from the beginning to the end; nothing if there is no crowd.
+    #[must_use]
+    pub fn crowd(&self) -> Vec<u32> {
+        const PARTS: u32 = 200;
+        let crowd = self.settings.clients;
+        if !self.settings.is_crowd(crowd) {
+            return Vec::new();
+        }
+        let is_bare = self.settings.policy.is_bare();
+        let mut its = self.record.events.iter().filter(|event| event.who == crowd).peekable();
+        let (mut served, mut is_over) = (0, false);
+        let mut waiting = |time: u32| {
+            while let Some(event) = its.next_if(|event| event.at <= time) {
+                let is_served = if is_bare { event.kind == Kind::Done } else { event.kind == Kind::Held };
+                served += u32::from(is_served);
+                is_over |= event.kind == Kind::Ended || (event.kind, event.a) == (Kind::Act, Act::Kill as u32);
+            }
+            let come = crate::arrivals::have_come(&self.settings, time);
+            if is_over { 0 } else { come.saturating_sub(served) }
+        };
+        (0..=PARTS).map(|part| waiting((u64::from(self.end) * u64::from(part) / u64::from(PARTS)) as u32)).collect()
     }
 
     /// The figures of the whole run.

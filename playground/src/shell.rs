@@ -178,6 +178,12 @@ impl Play {
         self.run.record.waits.iter().flat_map(|wait| [wait.0, wait.1.into(), wait.2]).collect()
     }
 
+    /// How many of the crowd wait: see [`Run::crowd`].
+    #[must_use]
+    pub fn crowd(&self) -> Vec<u32> {
+        self.run.crowd()
+    }
+
     /// What an event is, in a sentence.
     #[must_use]
     pub fn sentence(&self, event: u32) -> String {

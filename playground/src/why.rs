@@ -47,7 +47,7 @@ impl Run {
                 format!("{} have sat down where there is room for {}.", event.a, self.settings().permits)
             }
             Kind::Oversold => format!(
-                "That is order {} for {} items: more is sold than there is.",
+                "That is order {} for {} items: an update was lost, so an item is sold twice.",
                 event.a,
                 self.settings().stock
             ),
@@ -76,6 +76,7 @@ impl Run {
                     chain.extend(self.overlap_of(event, at));
                 }
                 Kind::Overlap => chain.extend(self.reasons(event, at)),
+                Kind::Oversold => chain.extend(self.lost_before(at)),
                 _ => {}
             }
             if event.cause == NONE || event.cause >= at || chain.len() >= LONGEST {
@@ -126,7 +127,11 @@ impl Run {
     }
 
     fn act(&self, event: &Event, who: &str) -> String {
-        let (server, by) = (event.who + 1, event.b);
+        let by = event.b;
+        let server = match self.settings().policy.servers() {
+            1 => "The server",
+            _ => ["Server a", "Server b", "Server c"][usize::from(event.who) % 3],
+        };
         let act = ACTS.iter().find(|row| row.0 as u32 == event.a).map_or(Act::Pause, |row| row.0);
         let keeps = self.settings().keeps_on_disk();
         let memory = if keeps { "What it kept is on its disk." } else { "It has forgotten everything." };
@@ -142,13 +147,13 @@ impl Run {
             Act::Skew => format!(
                 "{who}'s wall clock is set ahead by {by} ms. Nothing changes: a lease is counted by a clock that nobody sets."
             ),
-            Act::Restart => format!("Server {server} restarts. {memory}"),
-            Act::Stop => format!("Server {server} is killed, and nobody starts it. {memory}"),
-            Act::Start => format!("Server {server} is started again."),
+            Act::Restart => format!("{server} restarts. {memory}"),
+            Act::Stop => format!("{server} is killed, and nobody starts it. {memory}"),
+            Act::Start => format!("{server} is started again."),
             Act::Failover => {
-                format!("Server {server} fails; a replica takes over that missed the newest write.")
+                format!("{server} fails; a replica takes over that missed the newest write.")
             }
-            Act::Jump => format!("The clock of server {server} jumps ahead by {by} ms."),
+            Act::Jump => format!("{server} sets its clock ahead by {by} ms."),
         }
     }
 
@@ -159,6 +164,13 @@ impl Run {
             "{who} wrote what it had computed from an old value: {other} had written since {who} read. \
              {other}'s write is lost."
         )
+    }
+
+    /// More is sold than there is because an update was lost before: the newest one, and the write that it undid.
+    fn lost_before(&self, oversold: u32) -> Vec<u32> {
+        let lost = self.newest(oversold, |event| event.kind == Kind::Wrong);
+        let undone = lost.map(|wrong| self.record.events[wrong as usize].b);
+        lost.into_iter().chain(undone).collect()
     }
 
     /// Why two could do that: they both believed that they held, and what led to it.
