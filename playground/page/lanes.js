@@ -142,6 +142,7 @@ export class Lanes {
     this.tracks.forEach((track, index) => {
       const rows = this.rows(index);
       this.drawSpans(context, track, rows, c);
+      this.drawAway(context, track, rows);
       this.drawMessages(context, track, rows, c);
       this.drawNotes(context, track, rows, c);
     });
@@ -167,6 +168,21 @@ export class Lanes {
         worst = RANK[shade];
         this.drawSpan(context, shade, left, y, Math.max(0.8, right - left), height, spans[at + 4], c);
       }
+    }
+  }
+
+  /** When a server is away. */
+  drawAway(context, track, rows) {
+    const [restart, stop, start] = [9, 10, 11];
+    if (track.isBare) return;
+    for (const event of track.acts) {
+      const act = track.a(event), who = track.who(event);
+      if ((act !== restart && act !== stop) || who >= track.servers) continue;
+      const back = track.acts.find((other) => other > event && track.who(other) === who && track.a(other) === start);
+      const until = act === restart ? track.at(event) + track.b(event) : back === undefined ? track.end : track.at(back);
+      const left = this.x(track.at(event)), height = Math.min(14, rows.foot);
+      context.fillStyle = this.patterns[8];
+      context.fillRect(left, rows.y(track.lanes + who) + (rows.foot - height) / 2, Math.max(2, this.x(until) - left), height);
     }
   }
 

@@ -262,7 +262,7 @@ function render() {
   for (const [side, one] of state.tracks.entries()) one.play.seek(side === state.side ? state.count : one.countAt(state.now));
   const clients = track.play.clients();
   panels.showLine(track, state.now);
-  panels.showStore(track.play);
+  panels.showStore(track);
   panels.showResource(track.play, track, state.count);
   panels.showCode(track.play, state.chosen, clients);
   panels.showCounters(state.tracks, state.now);

@@ -47,8 +47,9 @@ function noLine(play) {
   return hasLine ? "Nobody stands here." : "This policy keeps no line: the quickest is next.";
 }
 
-export function showStore(play) {
-  put($("store"), play.store());
+export function showStore({ play, clients, crowd }) {
+  const kept = play.store();
+  put($("store"), crowd ? kept.replace(new RegExp(`\\bc${clients + 1}\\b`, "g"), "crowd") : kept);
 }
 
 export function showResource(play, track, count) {

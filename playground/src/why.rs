@@ -55,8 +55,10 @@ impl Run {
                 format!("Two believe that they hold: {who}, and {} still.", self.client(event.a as u16))
             }
         };
-        // The crowd, at the beginning of a sentence.
-        sentence.strip_prefix("the ").map_or(sentence.clone(), |rest| format!("The {rest}"))
+        match sentence.strip_prefix("the ") {
+            Some(rest) => format!("The {rest}"), // the crowd, at the beginning of a sentence
+            None => sentence,
+        }
     }
 
     fn client(&self, who: u16) -> String {
