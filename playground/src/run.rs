@@ -235,12 +235,15 @@ impl Run {
             while let Some(event) = its.next_if(|event| event.at <= time) {
                 let is_served = if is_bare { event.kind == Kind::Done } else { event.kind == Kind::Held };
                 served += u32::from(is_served);
-                is_over |= event.kind == Kind::Ended || (event.kind, event.a) == (Kind::Act, Act::Kill as u32);
+                is_over |=
+                    event.kind == Kind::Ended || (event.kind, event.a) == (Kind::Act, Act::Kill as u32);
             }
             let come = crate::arrivals::have_come(&self.settings, time);
             if is_over { 0 } else { come.saturating_sub(served) }
         };
-        (0..=PARTS).map(|part| waiting((u64::from(self.end) * u64::from(part) / u64::from(PARTS)) as u32)).collect()
+        (0..=PARTS)
+            .map(|part| waiting((u64::from(self.end) * u64::from(part) / u64::from(PARTS)) as u32))
+            .collect()
     }
 
     /// The figures of the whole run.

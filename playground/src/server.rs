@@ -63,7 +63,16 @@ impl Members {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        Self { world: World::new(), key: Key::default(), ahead: 0, stopped_at: 0, down_until: 0, newest: 0, waited: 0, behind: None }
+        Self {
+            world: World::new(),
+            key: Key::default(),
+            ahead: 0,
+            stopped_at: 0,
+            down_until: 0,
+            newest: 0,
+            waited: 0,
+            behind: None,
+        }
     }
 
     /// Brings its clock to this moment of the run; claims of sessions that are over leave.
@@ -81,9 +90,8 @@ impl Server {
             }
         }
         let in_use = self.world.lines().map(|(name, line)| (bit(*name), line.claims.len() > 1));
-        self.waited = in_use.fold(0, |waited, (bit, waits)| {
-            waited | if waits || self.waited & bit != 0 { bit } else { 0 }
-        });
+        self.waited = in_use
+            .fold(0, |waited, (bit, waits)| waited | if waits || self.waited & bit != 0 { bit } else { 0 });
         events
     }
 

@@ -229,7 +229,6 @@ fn denied(event: &Event, who: &str) -> String {
     }
 }
 
-
 /// What a request says.
 fn request(code: u32) -> &'static str {
     const WORDS: [&str; 20] = [

@@ -282,8 +282,11 @@ async fn history(page: &Page) -> Result<()> {
         page.press(RIGHT).await?;
         page.press(" ").await?;
         page.ask("document.getElementById('speed').value = 4").await?;
-        page.until("it has played", "return playground.state.now >= playground.lanes.end && !playground.state.plays")
-            .await?;
+        page.until(
+            "it has played",
+            "return playground.state.now >= playground.lanes.end && !playground.state.plays",
+        )
+        .await?;
         page.press(END).await?;
         same("why, at the end", &page.text("why-text").await?, &sentence.to_owned())?;
         let line = page.text("line").await?;
@@ -317,8 +320,10 @@ async fn faults(page: &Page) -> Result<()> {
     ensure(buttons >= 14.0, || format!("{buttons} buttons for faults"))?;
     for number in 0..14 {
         page.load("#run=v1;policy=line;clients=3;seed=2&at=30").await?;
-        page.ask(&format!("document.querySelectorAll('#faults [data-act]')[{number}].click(); playground.play(false)"))
-            .await?;
+        page.ask(&format!(
+            "document.querySelectorAll('#faults [data-act]')[{number}].click(); playground.play(false)"
+        ))
+        .await?;
         page.settle().await?;
         same("marks", &page.number("return playground.track.acts.length").await?, &1.0)?;
         let said =
@@ -347,10 +352,10 @@ async fn choices(page: &Page) -> Result<()> {
             ))
             .await?;
             page.press(END).await?;
-            let shown = page.ask(&format!(
+            let script = format!(
                 "return [...document.querySelectorAll('#knobs label')].find((label) => label.dataset.key === '{key}').lastChild.value"
-            ));
-            same(key, &shown.await?, &json!(value))?;
+            );
+            same(key, &page.ask(&script).await?, &json!(value))?;
             same("trouble", &page.text("trouble").await?, &String::new())?;
             let holds = page.number("return playground.track.play.figures()[7]").await?;
             ensure(holds > 3.0, || format!("{key}={value}: the lock was taken {holds} times"))?;

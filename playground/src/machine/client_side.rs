@@ -113,7 +113,8 @@ impl Machine {
     /// A round is over. True: the client does nothing more for now.
     fn next_round(&mut self, who: u16, record: &mut Record) -> bool {
         let has_failed = self.settings.policy == Policy::Redlock && self.client(who).votes < 2;
-        let limit = if self.settings.is_crowd(who) { self.settings.crowd } else { self.settings.rounds.into() };
+        let limit =
+            if self.settings.is_crowd(who) { self.settings.crowd } else { self.settings.rounds.into() };
         let (retry, poll) = (self.program(who).retry, self.settings.poll);
         let client = self.client_mut(who);
         client.is_at_work = false;

@@ -10,7 +10,11 @@ pub(super) fn line(name: &str, line: &Line, has_waited: bool, lines: &mut Vec<St
     let newest = held.iter().map(|claim| order(claim.token)).max().unwrap_or(0);
     let is_alone = held.len() == 1 && waiting.is_empty() && !has_waited;
     let only = if is_alone { format!(", only holder {}", id(held[0].id)) } else { String::new() };
-    lines.push(format!("tidelock_line  {name}, {}, capacity {}, token {newest}{only}", kind(line), line.capacity));
+    lines.push(format!(
+        "tidelock_line  {name}, {}, capacity {}, token {newest}{only}",
+        kind(line),
+        line.capacity
+    ));
     if !is_alone {
         for claim in &line.claims {
             let state = if claim.token.is_some() {

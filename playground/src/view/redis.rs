@@ -44,8 +44,8 @@ fn several(line: &Line, newest: u64, lines: &mut Vec<String>) {
     lines.push(format!("  last  token {newest}"));
     let used: u64 = held.iter().map(|claim| u64::from(claim.weight.get())).sum();
     lines.push(format!("  line  capacity {}, {used} of it held", line.capacity));
-    lines.extend((!waiting.is_empty()).then(|| "  seq".to_owned()));
     lines.extend(held.iter().map(|claim| format!("  s:{}  its lifetime", whose(claim))));
+    lines.extend((!waiting.is_empty()).then(|| "  seq".to_owned()));
 }
 
 /// A name on which nobody stands keeps its newest token for an hour or two.

@@ -7,7 +7,8 @@ use zookeeper_client::Client;
 
 use crate::site::{Caller, name, options, plain, store};
 
-const SCENES: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../playground/kept/zookeeper.txt"));
+const SCENES: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../playground/kept/zookeeper.txt"));
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
