@@ -351,7 +351,7 @@ function showLesson() {
   put($("verdict"), "");
   put($("told"), "");
   put($("next"), lesson ? lesson.next : "Back to the lessons");
-  put($("why-text"), lesson ? "Watch, or click anything in the lanes to ask why it happened." : "Click anything in the lanes to ask why it happened.");
+  put($("why-text"), lesson?.steps ? "Nothing happens by itself here: choose below what happens next." : lesson ? "Watch, or click anything in the lanes to ask why it happened." : "Click anything in the lanes to ask why it happened.");
   $("why-chain").replaceChildren();
   $("why").classList.remove("bad");
   $("scenario").value = lesson?.id ?? "";

@@ -76,7 +76,10 @@ impl Run {
                 Kind::Wrong if event.b != NONE => {
                     chain.push(event.b);
                     chain.extend(self.overlap_of(event, at));
+                    chain.extend(self.end_of_hold(event.who, at));
                 }
+                // A read or a write that the fence refuses.
+                Kind::Denied if matches!(event.a, 12 | 13) => chain.extend(self.end_of_hold(event.who, at)),
                 Kind::Overlap => chain.extend(self.reasons(event, at)),
                 Kind::Oversold => chain.extend(self.lost_before(at)),
                 _ => {}
@@ -201,6 +204,12 @@ impl Run {
         hold.into_iter().chain(self.newest(before, is_end)).collect()
     }
 
+    /// When the lease of a client ended that still believed that it held.
+    fn end_of_hold(&self, who: u16, before: u32) -> Option<u32> {
+        let end = self.newest(before, |event| event.kind == Kind::Expired && event.who == who);
+        end.filter(|end| self.hold_of(who, before) < Some(*end))
+    }
+
     fn newest(&self, before: u32, is_it: impl Fn(&Event) -> bool) -> Option<u32> {
         self.record.events[..before as usize].iter().rposition(is_it).map(|index| index as u32)
     }
@@ -274,6 +283,18 @@ mod tests {
         };
         assert!(chain.iter().any(is_failover), "{kinds:?}");
         assert!(chain.windows(2).all(|pair| pair[0] > pair[1]));
+    }
+
+    #[test]
+    fn a_refused_write_and_a_lost_update_lead_back_to_the_end_of_the_lease() {
+        for (lesson, kind) in [("fenced", Kind::Denied), ("unfenced", Kind::Wrong)] {
+            let lesson = crate::lessons().into_iter().find(|one| one.id == lesson).unwrap();
+            let (run, _) = lesson.runs().unwrap();
+            let chain = run.chain(run.first(kind).unwrap());
+            let kinds: Vec<Kind> =
+                chain.iter().map(|event| run.record.events[*event as usize].kind).collect();
+            assert!(kinds.contains(&Kind::Expired) && kinds.contains(&Kind::Act), "{kinds:?}");
+        }
     }
 
     #[test]

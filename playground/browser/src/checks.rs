@@ -240,6 +240,10 @@ async fn scheduler(page: &Page) -> Result<()> {
     page.click("shortest").await?;
     let told = page.text("told").await?;
     ensure(told.starts_with("Sold 2 times, in 4 steps"), || format!("the shortest way: {told}"))?;
+    page.load("#lesson=scheduler-lock").await?;
+    page.click("shortest").await?;
+    let told = page.text("told").await?;
+    ensure(told.starts_with("Sold 2 times, in 7 steps"), || format!("the lock, in the shortest way: {told}"))?;
     page.load("#run=v1;policy=line;stock=1;rounds=1;steps=b0").await?;
     for key in ["1", "2", "1", "2", "1", "2", "1", "2", "1", "2"] {
         page.press(key).await?;
