@@ -4,6 +4,7 @@
 //! line in it is the model's `World`; every naive policy is the playground's own. A [`Search`] tries every order of a
 //! few clients' operations. `shell` is what the page calls.
 
+mod arrivals;
 mod client;
 mod draw;
 mod ids;
@@ -32,5 +33,5 @@ pub use resource::{Resource, Verdict};
 pub use run::{Figures, Run};
 pub use search::{Allowed, Promise, Search};
 pub use server::{Key, Members, Server};
-pub use settings::{ACTS, Act, Action, Choice, Flavour, Settings, VERSION, Work};
+pub use settings::{ACTS, Act, Action, Arrival, Choice, Flavour, Settings, VERSION, Work};
 pub use shell::{Hunt, Play, changed, policies, told, with_action};

@@ -33,6 +33,7 @@ pub mod report;
 mod resource;
 mod retelling;
 mod runner;
+pub mod scene;
 mod signal;
 mod stage;
 mod stalls;
