@@ -96,7 +96,7 @@ impl Job {
 
     /// Makes the tests of this call explore as far as the job does.
     fn as_deep(&self, tests: Call) -> Call {
-        as_deep(tests, self.deep)
+        if self.deep { tests.env("TIDELOCK_DEEP", "1") } else { tests }
     }
 }
 
@@ -161,11 +161,9 @@ const STEPS: &[Step] = &[
         .with(&[Need::Processes, Need::Servers])
         .that(Load::Waits),
     step("servers", "the backends' own tests, on servers started for them", servers::run)
-        .with(&[Need::Processes, Need::Servers])
-        .that(Load::Waits),
+        .with(&[Need::Processes, Need::Servers]),
     step("storm", "half a minute of random load and faults on each deployment", storm::run)
-        .with(&[Need::Processes, Need::Servers])
-        .that(Load::Waits),
+        .with(&[Need::Processes, Need::Servers]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
     step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Processes, Need::Servers]),
     step("playground", "the playground in a real browser: every lesson, links, keys, accessibility, sizes", playground::run)
@@ -291,10 +289,6 @@ fn run_step(job: &Job, step: &Step, tally: &mut Tally) -> Result<()> {
 
 fn in_full(contract: Call, deep: bool) -> Call {
     if deep { contract.arg("--deep") } else { contract }
-}
-
-fn as_deep(tests: Call, deep: bool) -> Call {
-    if deep { tests.env("TIDELOCK_DEEP", "1") } else { tests }
 }
 
 fn loom(job: &Job, tally: &mut Tally) -> Result<()> {

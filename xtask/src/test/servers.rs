@@ -3,85 +3,43 @@
 //!
 //! Such a test finds its server in an environment variable: `TIDELOCK_REDIS_SENTINEL_URL` for `redis-sentinel`. The
 //! test programs are those that the step `tests` has built: with fewer packages in one build, their dependencies would
-//! have other features, and be built again. As many backends have their turn at once as there are cores, because these
-//! tests mostly wait, for servers that start and fail over. What they have to say is printed when they have ended.
+//! have other features, and be built again.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use super::Job;
 use crate::backend::{self, Backend};
-use crate::call::{Call, Outcome, Show};
+use crate::call::{Call, Show};
 use crate::cargo::{self, Artifact};
-use crate::crew;
 use crate::libtest;
 use crate::servers::Loan;
 use crate::tally::Tally;
 use crate::trouble::Result;
-
-/// How long one test program may take.
-const LIMIT: u64 = 600;
+use crate::workspace::Package;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
-    let built = programs(job)?;
-    let backends = backend::called("all")?.into_iter().filter(|backend| backend.has_servers());
-    let all = backends.map(|backend| OwnTests::of(job, backend, &built)).collect::<Result<Vec<_>>>()?;
-    crew::run_all(&all, OwnTests::run, |tests, outcomes| {
-        if let Err(trouble) = outcomes.and_then(|outcomes| tests.tell(&outcomes, tally)) {
+    let programs = programs(job)?;
+    for backend in backend::called("all")?.iter().filter(|backend| backend.has_servers()) {
+        if let Err(trouble) = own_tests(job, backend, &programs, tally) {
             println!("{trouble}"); // and the others continue
             tally.fail(format!("servers: {}", trouble.first_line()));
         }
-    });
+    }
     Ok(())
 }
 
-/// The tests of one backend's crate.
-struct OwnTests {
-    backend: &'static Backend,
-    folder: PathBuf,
-    programs: Vec<PathBuf>,
-    deep: bool,
-    limit: Duration,
-}
-
-impl OwnTests {
-    fn of(job: &Job, backend: &'static Backend, built: &[Artifact]) -> Result<Self> {
-        let folder = job.workspace.package(&backend.package())?.dir.clone();
-        let own = built.iter().filter(|artifact| artifact.folder == folder);
-        let programs = own.map(|artifact| artifact.executable.clone()).collect();
-        Ok(Self { backend, folder, programs, deep: job.deep, limit: job.limit(LIMIT) })
+fn own_tests(job: &Job, backend: &Backend, programs: &[Artifact], tally: &mut Tally) -> Result<()> {
+    let package = job.workspace.package(&backend.package())?;
+    let names = backend.deployments.iter().chain(backend.others);
+    let loans = names.map(|name| Loan::of(name)).collect::<Result<Vec<_>>>()?;
+    let tried_before = tally.units();
+    for program in programs.iter().filter(|program| program.folder == package.dir) {
+        run_program(job, package, &program.executable, &loans, tally)?;
     }
-
-    fn run(&self) -> Result<Vec<Outcome>> {
-        let names = self.backend.deployments.iter().chain(self.backend.others);
-        let loans = names.map(|name| Loan::of(name)).collect::<Result<Vec<_>>>()?;
-        self.programs.iter().map(|program| self.call(program, &loans).run()).collect()
+    if tally.units() == tried_before {
+        return Err(format!("no test of {} is marked as needing a server", package.name).into());
     }
-
-    fn call(&self, program: &Path, loans: &[Loan]) -> Call {
-        let call = Call::new(program).arg("--ignored").dir(&self.folder).limit(self.limit);
-        let call = loans.iter().fold(call, |call, loan| call.env(&variable(loan.name()), loan.url()));
-        super::as_deep(call, self.deep)
-    }
-
-    fn tell(&self, outcomes: &[Outcome], tally: &mut Tally) -> Result<()> {
-        let tried_before = tally.units();
-        for outcome in outcomes {
-            match outcome.success() {
-                true => outcome
-                    .text
-                    .lines()
-                    .filter(|line| libtest::is_result(line))
-                    .for_each(|line| println!("{line}")),
-                false => println!("{}", outcome.text),
-            }
-            libtest::count(outcome, tally)?;
-        }
-        if tally.units() == tried_before {
-            return Err(format!("no test of {} is marked as needing a server", self.backend.package()).into());
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The test programs of all packages.
@@ -90,6 +48,22 @@ fn programs(job: &Job) -> Result<Vec<Artifact>> {
     let call = call.arg("--message-format=json-render-diagnostics");
     let built = call.show(Show::Stderr).run()?.required()?;
     Ok(cargo::artifacts(&built.stdout).into_iter().filter(|artifact| artifact.is_test).collect())
+}
+
+fn run_program(
+    job: &Job,
+    package: &Package,
+    program: &Path,
+    loans: &[Loan],
+    tally: &mut Tally,
+) -> Result<()> {
+    let call = Call::new(program).arg("--ignored").dir(&package.dir).limit(job.limit(600));
+    let call = loans.iter().fold(call, |call, loan| call.env(&variable(loan.name()), loan.url()));
+    let run = job.as_deep(call).show(Show::Some(libtest::is_result)).run()?;
+    if !run.success() {
+        println!("{}", run.text);
+    }
+    libtest::count(&run, tally)
 }
 
 /// The environment variable with the URL of a deployment.
