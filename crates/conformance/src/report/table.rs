@@ -1,4 +1,5 @@
-//! The tables of guarantees: README's, with a column for each report, and the details behind it.
+//! The tables of guarantees: README's, with a column for each backend, and the details behind it, with a section for each
+//! report: a backend has one for each deployment.
 
 use std::fmt::Write;
 
@@ -49,22 +50,29 @@ pub fn table(reports: &[Value]) -> Result<String, String> {
     Ok(text)
 }
 
-/// A row for each promise, a column for each report.
+/// A row for each promise, a column for each backend: a promise holds there if it holds on all its deployments.
 fn write_promises(columns: &[Column], text: &mut String) {
+    let mut backends: Vec<&str> = columns.iter().map(Column::backend).collect();
+    backends.dedup();
     text.push_str("| | promise |");
-    columns.iter().for_each(|column| *text += &format!(" {} |", column.backend));
+    backends.iter().for_each(|backend| *text += &format!(" {backend} |"));
     text.push_str("\n|---|---|");
-    columns.iter().for_each(|_| text.push_str("---|"));
+    backends.iter().for_each(|_| text.push_str("---|"));
     for ((number, title), in_words) in (1..).zip(POINTS).zip(IN_WORDS) {
         let _ = write!(text, "\n| {number} | {title}: {in_words} |");
-        columns.iter().for_each(|column| *text += &format!(" {} |", column.count(number).sign()));
+        for backend in &backends {
+            let of_backend = columns.iter().filter(|column| column.backend() == *backend);
+            let all = of_backend.map(|column| column.count(number)).reduce(Count::and);
+            *text += &format!(" {} |", all.map_or("not tried", |all| all.sign()));
+        }
     }
     text.push('\n');
 }
 
 /// The part of a report that the tables need.
 struct Column<'a> {
-    backend: &'a str,
+    /// The backend, and the deployment if it has several: `redis`, `redis sentinel`.
+    name: &'a str,
     report: &'a Value,
 }
 
@@ -80,7 +88,11 @@ impl<'a> Column<'a> {
         if report["format"] != "tidelock report 1" {
             return Err("this is not a report of the conformance suite".to_owned());
         }
-        Ok(Self { backend: report["backend"].as_str().unwrap_or("?"), report })
+        Ok(Self { name: report["backend"].as_str().unwrap_or("?"), report })
+    }
+
+    fn backend(&self) -> &'a str {
+        self.name.split(' ').next().unwrap_or(self.name)
     }
 
     fn count(&self, number: u64) -> Count {
@@ -91,7 +103,7 @@ impl<'a> Column<'a> {
 
     /// The details of this backend, under a heading that other pages link to.
     fn write_section(&self, text: &mut String) {
-        let _ = writeln!(text, "## {}\n", self.backend);
+        let _ = writeln!(text, "## {}\n", self.name);
         text.push_str("| | promise | | passed | skipped |\n|---|---|---|---|---|\n");
         for (number, title) in (1..).zip(POINTS) {
             let count = self.count(number);
@@ -145,6 +157,14 @@ impl<'a> Column<'a> {
 }
 
 impl Count {
+    fn and(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+
     fn sign(&self) -> &'static str {
         match (self.passed, self.failed) {
             (0, 0) => "not tried",
@@ -192,7 +212,15 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_column_for_each_report() {
+    fn a_promise_that_one_deployment_breaks_is_broken() {
+        let text = table(&[report("one", 3, 0), report("one apart", 2, 1), report("two", 2, 0)]).unwrap();
+        let [promises, _] = parts(&text);
+        assert!(promises.contains("| | promise | one | two |\n|---|---|---|---|\n"), "{text}");
+        assert!(promises.contains("Held | **broken** | ✓ |\n"), "{text}");
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each_backend() {
         let text = table(&[report("one", 3, 0), report("two", 2, 1)]).unwrap();
         let [promises, _] = parts(&text);
         assert!(promises.contains("| | promise | one | two |\n|---|---|---|---|\n"), "{text}");
