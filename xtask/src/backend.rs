@@ -28,7 +28,12 @@ const BACKENDS: &[Backend] = &[
         deployments: &["zookeeper", "zookeeper-ensemble"],
         others: &["zookeeper-tls"],
     },
-    Backend { name: "etcd", features: &[], deployments: &["etcd", "etcd-cluster"], others: &["etcd-spare"] },
+    Backend {
+        name: "etcd",
+        features: &[],
+        deployments: &["etcd", "etcd-cluster"],
+        others: &["etcd-tls", "etcd-spare"],
+    },
 ];
 
 /// The backends with this name, or all of them for `all`.

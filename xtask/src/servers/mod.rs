@@ -8,6 +8,7 @@
 
 mod act;
 mod cable;
+mod certificates;
 mod clock;
 mod door;
 mod etcd;
@@ -56,7 +57,8 @@ Names:
   zookeeper-tls       one server with TLS
   mariadb             one server, with an empty database `tidelock`
   etcd                one member
-  etcd-cluster        three members
+  etcd-cluster        three members, with users
+  etcd-tls            one member that wants a client's certificate
   etcd-spare          one member, for tests that change it for everyone: users, alarms
 
 They listen on free ports of 127.0.0.1 and keep their data in the system's temporary folder until they are
@@ -121,6 +123,7 @@ const DEPLOYMENTS: &[Deployment] = &[
     Deployment { name: "mariadb", needs: mariadb::needs, launch: mariadb::single, serves: mariadb::serves },
     Deployment { name: "etcd", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
     Deployment { name: "etcd-cluster", needs: etcd::needs, launch: etcd::cluster, serves: etcd::serves },
+    Deployment { name: "etcd-tls", needs: etcd::needs, launch: etcd::single_with_tls, serves: etcd::serves },
     Deployment { name: "etcd-spare", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
 ];
 

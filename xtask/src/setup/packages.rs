@@ -47,7 +47,7 @@ pub(crate) const PARTS: &[Part] = &[
     },
     Part { name: "etcd", programs: &["etcd"], files: &[], debian: &["etcd-server"], brew: "etcd" },
     Part {
-        name: "protoc",
+        name: PROTOC,
         programs: &["protoc"],
         files: &["include/google/protobuf/descriptor.proto"],
         debian: &["protobuf-compiler", "libprotobuf-dev"],
@@ -66,6 +66,9 @@ pub(crate) const PARTS: &[Part] = &[
 
 /// The part that finds processes and sends them signals.
 pub(crate) const PROCESSES: &str = "processes";
+
+/// The part with the compiler of protobuf.
+pub(crate) const PROTOC: &str = "protoc";
 
 /// The part with a browser.
 pub(crate) const BROWSER: &str = "browser";
