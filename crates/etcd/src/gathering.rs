@@ -8,11 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tidelock_core::backend::{Batch, Batchable};
 use tidelock_core::{ClaimId, Name, Token};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 
+use crate::lane::Lane;
 use crate::link::Failed;
 use crate::open_session::OpenSession;
 use crate::request::{Action, Answer, Request};
@@ -26,6 +28,9 @@ pub(crate) struct Flight {
     apart: Vec<(Request, Txn)>,
 }
 
+/// A part of a batch under way.
+type Sending<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 impl OpenSession {
     /// Sends a request together with others. When this returns, the request is under way, or queued behind the batch
     /// that is.
@@ -36,23 +41,38 @@ impl OpenSession {
         action: Action,
     ) -> impl Future<Output = Result<Answer, Failed>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
+        let is_join = matches!(action, Action::Join { .. });
         let request = Request { id, name: name.clone(), action, answer };
-        if let Some(flight) = self.batcher.enter(request, |batch| self.plan(batch)) {
-            self.runtime.spawn(self.clone().fly(flight));
+        let lane = self.lanes.mine(&self.link);
+        // A join that nobody waits for leaves as void.
+        let distrust = if is_join { None } else { lane.distrust(&self.runtime) };
+        if let Some(flight) = lane.batcher.enter(request, |batch| self.plan(batch)) {
+            lane.runtime.spawn(self.clone().fly(lane.clone(), flight));
         }
+        let link = self.link.clone();
         async move {
-            // It was retracted, or the keeper's runtime has ended.
-            answered.await.unwrap_or_else(|_| Err(Failed::ended()))
+            let distrusted = async {
+                match distrust {
+                    Some(distrust) => distrust.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                // An error: it was retracted, or its runtime has ended.
+                answer = answered => answer.unwrap_or_else(|_| Err(Failed::ended())),
+                () = distrusted => Err(link.cut_off()),
+            }
         }
     }
 
     /// Answers a batch, and sends the requests that came meanwhile, until the queue is empty.
-    async fn fly(self: Arc<Self>, first: Flight) {
-        let flying = Flying(&self);
+    async fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Flight) {
+        let flying = Flying(&self, &lane);
         let mut next = Some(first);
         while let Some(flight) = next {
-            self.send(flight).await;
-            next = self.batcher.go_on(|batch| self.plan(batch));
+            self.send(&lane, flight).await;
+            next = lane.batcher.go_on(|batch| self.plan(batch));
         }
         std::mem::forget(flying);
     }
@@ -77,35 +97,38 @@ impl OpenSession {
         }
     }
 
-    fn send(self: &Arc<Self>, flight: Flight) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(self.clone().send_all(flight))
+    fn send<'a>(self: &'a Arc<Self>, lane: &'a Arc<Lane>, flight: Flight) -> Sending<'a> {
+        Box::pin(self.send_all(lane, flight))
     }
 
-    async fn send_all(self: Arc<Self>, Flight { mut together, mut apart }: Flight) {
+    async fn send_all(self: &Arc<Self>, lane: &Arc<Lane>, Flight { mut together, mut apart }: Flight) {
         if together.len() == 1 {
             apart.splice(0..0, together.drain(..));
         }
-        let mut sending = JoinSet::new();
+        let mut sending = FuturesUnordered::<Sending<'_>>::new();
         if !together.is_empty() {
             let (requests, parts): (Vec<Request>, Vec<Txn>) = together.into_iter().unzip();
             let whole = Txn::new().and_then(parts.into_iter().map(TxnOp::txn).collect::<Vec<_>>());
-            let session = self.clone();
-            sending.spawn(async move {
-                let answer = session.link.transact(whole).await;
-                session.share(requests, answer).await;
-            });
+            sending.push(Box::pin(async move {
+                let answer = lane.transact(&self.link, whole).await;
+                self.share(lane, requests, answer).await;
+            }));
         }
         for (request, txn) in apart {
-            let session = self.clone();
-            sending.spawn(async move {
-                let answer = session.link.transact(txn).await;
-                session.answer(request, answer.map(|answer| (answer.clone(), revision(&answer))));
-            });
+            sending.push(Box::pin(async move {
+                let answer = lane.transact(&self.link, txn).await;
+                self.answer(request, answer.map(|answer| (answer.clone(), revision(&answer))));
+            }));
         }
-        while sending.join_next().await.is_some() {}
+        while sending.next().await.is_some() {}
     }
 
-    async fn share(self: &Arc<Self>, requests: Vec<Request>, answer: Result<TxnResponse, Failed>) {
+    async fn share(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        requests: Vec<Request>,
+        answer: Result<TxnResponse, Failed>,
+    ) {
         match answer {
             Ok(answer) => {
                 let revision = revision(&answer);
@@ -120,8 +143,8 @@ impl OpenSession {
                     let news = self.own_claims.is_answered(&request.name, request.id, None, true);
                     self.tell(&request.name, news);
                 });
-                let again = self.batcher.again(requests, |batch| self.plan(batch));
-                self.send(again).await;
+                let again = lane.batcher.again(requests, |batch| self.plan(batch));
+                self.send(lane, again).await;
             }
             Err(failed) => {
                 requests.into_iter().for_each(|request| self.answer(request, Err(failed.clone())));
@@ -159,15 +182,15 @@ pub(crate) fn revision(answer: &TxnResponse) -> i64 {
     answer.header().map_or(0, etcd_client::ResponseHeader::revision)
 }
 
-/// The task that sends batches. If a panic ends it, another takes over the queue. Otherwise nothing would be sent any
+/// The task that sends a lane's batches. If a panic or the end of its runtime ends it, another takes over the queue. Otherwise nothing would be sent any
 /// more.
-struct Flying<'a>(&'a Arc<OpenSession>);
+struct Flying<'a>(&'a Arc<OpenSession>, &'a Arc<Lane>);
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        let session = self.0;
-        if let Some(flight) = session.batcher.go_on(|batch| session.plan(batch)) {
-            session.runtime.spawn(session.clone().fly(flight));
+        let Self(session, lane) = *self;
+        if let Some(flight) = lane.batcher.go_on(|batch| session.plan(batch)) {
+            session.runtime.spawn(session.clone().fly(lane.clone(), flight));
         }
     }
 }

@@ -62,9 +62,7 @@ impl OpenSession {
         let (mut from, mut names) = (root.to_owned(), BTreeSet::new());
         loop {
             let page = GetOptions::new().with_range(end.clone()).with_limit(PAGE).with_keys_only();
-            let key = from.clone();
-            let got =
-                self.link.ask(|client| async move { client.kv_client().get(key, Some(page)).await }).await?;
+            let got = self.link.get(&from, page).await?;
             let taken = got.kvs().iter().filter_map(|key| self.keys.take_apart(key.key()));
             names.extend(taken.filter(|(_, rest)| !rest.starts_with("size-")).map(|(name, _)| name));
             match got.kvs().last() {

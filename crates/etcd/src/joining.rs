@@ -258,10 +258,8 @@ impl OpenSession {
     /// Whether another client has made the claim void.
     async fn is_void(self: &Arc<Self>, claim: &Claim) -> Result<bool> {
         let (session, void) = (self.clone(), self.keys.void(claim.id));
-        let count = Some(GetOptions::new().with_count_only());
-        let reading = self.runtime.spawn(async move {
-            session.link.ask(|client| async move { client.kv_client().get(void, count).await }).await
-        });
+        let count = GetOptions::new().with_count_only();
+        let reading = self.runtime.spawn(async move { session.link.get(&void, count).await });
         let got = reading.await.unwrap_or_else(|_| Err(Failed::ended()));
         Ok(got.map_err(|failed| self.noted(failed.error))?.count() > 0)
     }
@@ -271,14 +269,7 @@ impl OpenSession {
         let (session, name) = (self.clone(), name.clone());
         let reading = self.runtime.spawn(async move {
             let line = session.keys.line(&name);
-            let all = GetOptions::new().with_prefix();
-            let got = session.link.ask(|client| {
-                let line = line.clone();
-                async move {
-                    client.kv_client().max_decoding_message_size(usize::MAX >> 1).get(line, Some(all)).await
-                }
-            });
-            let got = got.await?;
+            let got = session.link.get(&line, GetOptions::new().with_prefix()).await?;
             let revision = got.header().map_or(0, etcd_client::ResponseHeader::revision);
             Ok(LineView::of(got.kvs(), line.len(), revision))
         });

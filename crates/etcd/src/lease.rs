@@ -19,10 +19,8 @@ impl Lease {
     }
 
     /// A renewal that was sent at that moment is proved.
-    pub(crate) fn renewed(&self, sent: Moment) -> Moment {
-        let until = sent + self.ttl;
-        self.until.fetch_max(until.as_nanos(), Ordering::Relaxed);
-        until
+    pub(crate) fn renewed(&self, sent: Moment) {
+        self.until.fetch_max((sent + self.ttl).as_nanos(), Ordering::Relaxed);
     }
 
     pub(crate) fn until(&self) -> Moment {

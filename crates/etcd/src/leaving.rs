@@ -26,7 +26,7 @@ impl OpenSession {
             self.own_claims.make_void(id, now, self.lease.ttl * 2);
         }
         // From here on its joins were sent, or never will be.
-        self.batcher.retract(|request| request.is_join() && request.id == id);
+        self.lanes.retract(|request| request.is_join() && request.id == id);
         let start = self.own_claims.leaves(&name, id);
         if start.is_nowhere {
             let news = self.own_claims.left(&name, id, None);

@@ -30,6 +30,7 @@ mod gathering;
 mod inspection;
 mod joining;
 mod keys;
+mod lane;
 mod lease;
 mod leaving;
 mod line_view;
@@ -56,9 +57,10 @@ use std::sync::Arc;
 /// The client library, for a transaction with a [fence](Store::fence) in it.
 pub use etcd_client;
 pub use store::Store;
-pub use tidelock_core::*;
+pub use tidelock_core::backend::Login;
 #[cfg(feature = "tls")]
-pub use tls::TlsCertificates;
+pub use tidelock_core::backend::{ClientTlsConfig, TlsCertificates};
+pub use tidelock_core::*;
 
 /// Locks in the etcd at `url`, with the default options. Share them in their `Arc`.
 ///

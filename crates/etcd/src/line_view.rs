@@ -128,6 +128,10 @@ impl LineView {
         self.standing.values().next()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.standing.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.standing.is_empty()
     }

@@ -10,18 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use etcd_client::{Client, Error as Said, Txn, TxnResponse};
+use etcd_client::{Client, Error as Said, GetOptions, GetResponse, KvClient, Txn, TxnResponse};
+use tidelock_core::backend::{Clock, Sleep, boot_clock};
 use tidelock_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::dial::{Dial, Dialled, ping};
+use crate::dial::{Dial, Dialled, logged_in, ping};
 use crate::trouble;
 
 /// The largest answer that is read: a line of a million claims.
 const LARGEST: usize = 256 << 20;
 /// The pause between two comparisons of a connection with others.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How much longer a connection may take than another one, before it counts as silent.
+pub(crate) const GRACE: Duration = Duration::from_millis(50);
 
 /// The way of one session to its members.
 pub(crate) struct Link {
@@ -32,6 +35,7 @@ pub(crate) struct Link {
     /// What all its keys begin with.
     root: String,
     current: Mutex<Arc<Connection>>,
+    clock: Arc<dyn Clock>,
     runtime: Handle,
     /// After this time without an answer the connection is compared with others.
     patience: Duration,
@@ -42,7 +46,8 @@ pub(crate) struct Link {
 /// One connection to one member.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    host: usize,
+    /// Which of the address's hosts it is.
+    pub(crate) host: usize,
     is_doubted: AtomicBool,
     is_given_up: watch::Sender<bool>,
 }
@@ -73,6 +78,7 @@ impl Link {
             probe,
             root: root.to_owned(),
             current: Mutex::new(Connection::new(dialled)),
+            clock: boot_clock(),
             runtime: Handle::current(),
             patience: (deadline / 4).clamp(Duration::from_millis(20), Duration::from_secs(1)),
             deadline,
@@ -84,19 +90,52 @@ impl Link {
         &self.place
     }
 
+    pub(crate) fn dial(&self) -> &Dial {
+        &self.dial
+    }
+
+    pub(crate) fn probe(&self) -> &str {
+        &self.probe
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
     pub(crate) fn connection(&self) -> Arc<Connection> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sends a request. Needs the keeper's runtime.
-    pub(crate) async fn ask<T, F>(self: &Arc<Self>, request: impl FnOnce(Client) -> F) -> Result<T, Failed>
+    pub(crate) async fn ask<T, F>(self: &Arc<Self>, request: impl Fn(Client) -> F) -> Result<T, Failed>
     where
         F: Future<Output = std::result::Result<T, Said>>,
     {
-        self.ask_on(request).await.1
+        let connection = self.connection();
+        let client = &connection.client;
+        let asking = logged_in(&self.dial, client, || request(client.clone()));
+        self.answer(&connection, asking).await
     }
 
-    /// The same, and the connection that was asked.
+    /// Reads keys.
+    pub(crate) async fn get(self: &Arc<Self>, key: &str, options: GetOptions) -> Result<GetResponse, Failed> {
+        let request = |client: Client| {
+            let options = options.clone();
+            async move { kv(&client).get(key, Some(options)).await }
+        };
+        self.ask(request).await
+    }
+
+    /// Finds out whether the members still accept this client's login, and logs in again if not.
+    pub(crate) async fn log_in_again(self: &Arc<Self>) {
+        let _ = self.get(&self.probe, GetOptions::new().with_count_only()).await;
+    }
+
+    /// Sends a request that opens a stream, and says on which connection.
     pub(crate) async fn ask_on<T, F>(
         self: &Arc<Self>,
         request: impl FnOnce(Client) -> F,
@@ -105,29 +144,28 @@ impl Link {
         F: Future<Output = std::result::Result<T, Said>>,
     {
         let connection = self.connection();
-        let answer = self.ask_this(&connection, request).await;
+        let answer = self.answer(&connection, request(connection.client.clone())).await;
         (connection, answer)
     }
 
-    async fn ask_this<T, F>(
+    /// The answer to a request that is sent beside this connection. Can be polled on any runtime, or none.
+    pub(crate) async fn answer<T>(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
-        request: impl FnOnce(Client) -> F,
-    ) -> Result<T, Failed>
-    where
-        F: Future<Output = std::result::Result<T, Said>>,
-    {
-        let asking = request(connection.client.clone());
+        asking: impl Future<Output = std::result::Result<T, Said>>,
+    ) -> Result<T, Failed> {
         tokio::pin!(asking);
+        let began = self.clock.now();
         let answer = tokio::select! {
+            biased;
             answer = &mut asking => answer,
             () = connection.given_up() => return Err(self.cut_off()),
-            () = tokio::time::sleep(self.patience) => {
+            () = Sleep::until(&self.clock, began + self.patience) => {
                 self.doubt(connection);
                 tokio::select! {
                     answer = &mut asking => answer,
                     () = connection.given_up() => return Err(self.cut_off()),
-                    () = tokio::time::sleep(self.deadline.saturating_sub(self.patience)) => return Err(self.silent()),
+                    () = Sleep::until(&self.clock, began + self.deadline) => return Err(self.silent()),
                 }
             }
         };
@@ -143,11 +181,11 @@ impl Link {
     }
 
     pub(crate) async fn transact(self: &Arc<Self>, txn: Txn) -> Result<TxnResponse, Failed> {
-        self.ask(|client| async move { client.kv_client().max_decoding_message_size(LARGEST).txn(txn).await })
-            .await
+        let connection = self.connection();
+        self.answer(&connection, send(&self.dial, &connection.client, txn)).await
     }
 
-    fn cut_off(&self) -> Failed {
+    pub(crate) fn cut_off(&self) -> Failed {
         let wrong = format!("{} fell silent on one connection; another is used now", self.place);
         Failed { error: Error::new(ErrorKind::Unavailable, wrong), is_refused: false }
     }
@@ -180,6 +218,19 @@ impl Link {
     }
 }
 
+/// Sends a transaction.
+pub(crate) async fn send(dial: &Dial, client: &Client, txn: Txn) -> std::result::Result<TxnResponse, Said> {
+    if !dial.has_login() {
+        return kv(client).txn(txn).await;
+    }
+    logged_in(dial, client, || async { kv(client).txn(txn.clone()).await }).await
+}
+
+/// The key-value service, which may answer with a long line.
+fn kv(client: &Client) -> KvClient {
+    client.kv_client().max_decoding_message_size(LARGEST)
+}
+
 /// Asks this connection and the other members until one of them answers.
 async fn compare(link: Weak<Link>, connection: Arc<Connection>) {
     loop {
@@ -192,9 +243,13 @@ async fn compare(link: Weak<Link>, connection: Arc<Connection>) {
                 _ => {}
             }
         };
+        // This one was asked first, and gets a moment longer: on a slow network both answer at the same time.
         let other = async {
             match dial.open(connection.host + 1, &probe).await {
-                Ok(dialled) => dialled,
+                Ok(dialled) => {
+                    tokio::time::sleep(GRACE).await;
+                    dialled
+                }
                 Err(_) => std::future::pending().await,
             }
         };

@@ -8,7 +8,7 @@ use tonic::transport::Endpoint;
 pub(crate) enum Tls {}
 
 impl Tls {
-    pub(crate) fn on(&self, _: Endpoint, _: &str) -> Result<Endpoint, Said> {
+    pub(crate) fn on(&self, _: Endpoint) -> Result<Endpoint, Said> {
         match *self {}
     }
 }

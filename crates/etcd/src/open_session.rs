@@ -4,18 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::backend::{Batcher, Clock, Moment, Signals};
+use tidelock_core::backend::{Clock, Moment, Signals};
 use tidelock_core::{Name, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Mutex, Notify};
 
-use crate::beat::Beat;
+use crate::beat::Pulse;
 use crate::keys::Keys;
+use crate::lane::Lanes;
 use crate::lease::Lease;
 use crate::link::Link;
-use crate::own_claims::{Command, News, OwnClaims};
-use crate::request::Request;
+use crate::own_claims::{Command, News, OwnClaims, SOON};
 
 /// The time between two sweeps of watches that are not needed any more.
 const SWEEP: Duration = Duration::from_millis(200);
@@ -27,15 +27,15 @@ pub(crate) struct OpenSession {
     pub(crate) link: Arc<Link>,
     pub(crate) lease: Lease,
     pub(crate) own_claims: OwnClaims,
-    pub(crate) batcher: Batcher<Request>,
+    pub(crate) lanes: Lanes,
     pub(crate) watches: UnboundedSender<Command>,
     /// Wakes joins that wait until a watch has shown their claim.
     pub(crate) stirred: Notify,
-    /// The stream of keep-alives, of which one is under way at a time.
-    pub(crate) beat: Mutex<Option<Beat>>,
+    /// The keep-alives, of which one is under way at a time.
+    pub(crate) pulse: Mutex<Pulse>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
-    /// The keeper's runtime: all requests are sent there.
+    /// The keeper's runtime: all requests are sent there, except those of other lanes.
     pub(crate) runtime: Handle,
 }
 
@@ -74,8 +74,19 @@ impl OpenSession {
         if !news.check.is_empty() {
             self.runtime.spawn(self.clone().check(name.clone(), news.check));
         }
+        if let Some(watch) = news.gap {
+            self.runtime.spawn(self.clone().look_into_gap(watch));
+        }
         if self.own_claims.begins_to_sweep() {
             self.runtime.spawn(self.clone().sweep());
+        }
+    }
+
+    /// Something may have happened before that watch was set. If the watch does not report anything soon, that is looked at.
+    async fn look_into_gap(self: Arc<Self>, watch: i64) {
+        tokio::time::sleep(SOON).await;
+        if let Some((name, news)) = self.own_claims.gap_is_due(watch) {
+            self.tell(&name, news);
         }
     }
 

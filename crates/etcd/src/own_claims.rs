@@ -37,6 +37,8 @@ struct State {
     watches: HashMap<i64, Name>,
     last_watch: i64,
     void: Void,
+    /// How many joins of a claim are on their way, by its number. A caller's runtime may stand still with one.
+    under_way: HashMap<u64, u32>,
     /// Some line's watch may not be needed any more.
     has_idle: bool,
     is_swept: bool,
@@ -50,8 +52,6 @@ struct Own {
     stage: Stage,
     /// Whether a join of it was ever sent.
     was_sent: bool,
-    /// How many of its joins are on their way.
-    under_way: u32,
     /// A join of it got no answer, and may arrive at any time.
     is_unsure: bool,
     is_leaving: bool,
@@ -103,6 +103,7 @@ struct Copy {
     first: Option<ClaimId>,
     /// Whether a read that will be taken in is under way.
     is_reading: bool,
+    gap: Gap,
     /// Claims of ours that have left since it was requested, and at which revision.
     departed: Vec<(ClaimId, i64)>,
     /// Events after a gap in the view, until a list closes it.
@@ -110,6 +111,15 @@ struct Copy {
     skip: usize,
     /// How many sweeps have found that no claim of ours waits there.
     idle: u8,
+}
+
+/// What is done about the time between the view and the watch, if something may have happened then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gap {
+    New,
+    /// It is looked into if the watch reports nothing soon.
+    Awaited,
+    Due,
 }
 
 /// What is worth watching in a line.
@@ -163,6 +173,8 @@ pub(crate) struct News {
     pub(crate) read: bool,
     /// Whether these claims still stand must be looked at.
     pub(crate) check: Vec<ClaimId>,
+    /// The same for what this watch is about, unless it reports something within [`SOON`].
+    pub(crate) gap: Option<i64>,
 }
 
 /// A watch to set.
@@ -191,6 +203,7 @@ impl OwnClaims {
             watches: HashMap::new(),
             last_watch: 0,
             void: Void::default(),
+            under_way: HashMap::new(),
             has_idle: false,
             is_swept: false,
             is_closed: false,
@@ -205,14 +218,7 @@ impl OwnClaims {
         if state.void.has(id.number) {
             return JoinStart::Void;
         }
-        let new = || Own {
-            kind,
-            stage: Stage::Asked,
-            was_sent: false,
-            under_way: 0,
-            is_unsure: false,
-            is_leaving: false,
-        };
+        let new = || Own { kind, stage: Stage::Asked, was_sent: false, is_unsure: false, is_leaving: false };
         let own = state.claims.entry(id.number).or_insert_with(new);
         if own.stage == Stage::Nowhere {
             own.stage = Stage::Asked;
@@ -227,8 +233,9 @@ impl OwnClaims {
 
     /// A join of this claim is sent.
     pub(crate) fn is_sent(&self, id: ClaimId) {
-        if let Some(own) = self.state().claims.get_mut(&id.number) {
-            own.under_way += 1;
+        let mut state = self.state();
+        *state.under_way.entry(id.number).or_default() += 1;
+        if let Some(own) = state.claims.get_mut(&id.number) {
             own.was_sent = true;
         }
     }
@@ -243,8 +250,8 @@ impl OwnClaims {
         is_sure: bool,
     ) -> News {
         let mut state = self.state();
+        state.arrives(id.number);
         let Some(own) = state.claims.get_mut(&id.number) else { return News::default() };
-        own.under_way = own.under_way.saturating_sub(1);
         own.is_unsure |= !is_sure;
         if let Some((order, token)) = place {
             state.stands_at(name, id.number, order, token);
@@ -296,11 +303,12 @@ impl OwnClaims {
         let mut state = self.state();
         let mut start =
             LeaveStart { kind: None, stage: None, is_nowhere: false, may_come: false, is_last: false };
+        let is_under_way = state.under_way.contains_key(&id.number);
         if let Some(own) = state.claims.get_mut(&id.number) {
             own.is_leaving = true;
             start.kind = Some(own.kind);
             start.stage = Some(own.stage);
-            start.may_come = own.under_way > 0 || own.is_unsure;
+            start.may_come = is_under_way || own.is_unsure;
             start.is_nowhere = !start.may_come && (own.stage == Stage::Nowhere || !own.was_sent);
         }
         let others = |line: &OwnLine| line.claims.iter().any(|number| *number != id.number);
@@ -321,7 +329,8 @@ impl OwnClaims {
 
     /// Void claims whose key in the store is not needed any more.
     pub(crate) fn outdated_voids(&self, now: Moment, age: Duration, most: usize) -> Vec<u64> {
-        self.state().void.outdated(now, age, most)
+        let State { void, under_way, .. } = &mut *self.state();
+        void.outdated(now, age, most, |number| under_way.contains_key(&number))
     }
 
     /// A claim has left and is forgotten. Others of ours may have their turn: with a mutex or a read-write lock this is
@@ -438,6 +447,15 @@ impl OwnClaims {
         Some((name, news))
     }
 
+    /// That watch was set a while ago: what may have happened before is looked at now.
+    pub(crate) fn gap_is_due(&self, watch: i64) -> Option<(Name, News)> {
+        let mut state = self.state();
+        let name = state.watches.get(&watch)?.clone();
+        state.watched(&name, watch)?.gap = Gap::Due;
+        let news = state.follow(&name);
+        Some((name, news))
+    }
+
     /// Events of that watch. None: nobody needs it any more.
     pub(crate) fn happened(&self, watch: i64, events: &[Event]) -> Option<(Name, News)> {
         let mut state = self.state();
@@ -544,6 +562,12 @@ impl OwnClaims {
 
 /// How many claims ahead are looked at one by one. If more are ahead, the line is read.
 const MOST_CHECKED: usize = 16;
+/// With so many other claims ahead a turn may come at any moment.
+const NEAR: usize = 2;
+/// The longest line that is read for two claims of ours together.
+const SHORT: usize = 64;
+/// How long after it was set a watch is trusted, if its turn is not near.
+pub(crate) const SOON: Duration = Duration::from_millis(20);
 
 impl Own {
     fn has_place(&self) -> bool {
@@ -573,6 +597,7 @@ impl Copy {
             fired_for: None,
             first: None,
             is_reading: false,
+            gap: Gap::New,
             departed: Vec::new(),
             pending: Vec::new(),
             skip,
@@ -632,6 +657,16 @@ impl Copy {
 }
 
 impl State {
+    /// A join of this claim is not on its way any more.
+    fn arrives(&mut self, number: u64) {
+        if let Some(count) = self.under_way.get_mut(&number) {
+            *count -= 1;
+            if *count == 0 {
+                self.under_way.remove(&number);
+            }
+        }
+    }
+
     fn copy(&self, name: &Name) -> Option<&Copy> {
         self.lines.get(name)?.copy.as_ref()
     }
@@ -721,6 +756,7 @@ impl State {
             return news;
         }
         copy.since = None;
+        copy.gap = Gap::New;
         copy.pending.clear();
         if let Some((_, old)) = copy.aim.take() {
             self.watches.remove(&old);
@@ -776,13 +812,22 @@ impl State {
             let ahead = shown.claims.iter().map(|claim| claim.id);
             let is_other = |id: &ClaimId| id.session != session || !self.claims.contains_key(&id.number);
             let ahead: Vec<ClaimId> = ahead.filter(is_other).collect();
+            let is_read = has_fired && self.wants_a_list_soon(name, order);
             match ahead.len() {
                 0 => {}
+                // Its turn is not near, and will hardly have come in the gap.
+                many if !has_fired && many > NEAR && copy.gap != Gap::Due => {
+                    news.gap = copy.aim.map(|(_, watch)| watch).filter(|_| copy.gap == Gap::New);
+                }
+                _ if is_read => news.read = true,
                 1..=MOST_CHECKED => news.check = ahead,
                 _ => news.read = true,
             }
             if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
                 copy.is_reading = news.read || !news.check.is_empty();
+                if news.gap.is_some() {
+                    copy.gap = Gap::Awaited;
+                }
             }
             if has_fired && (news.read || !news.check.is_empty()) {
                 return None; // what to watch next is known after that
@@ -792,6 +837,18 @@ impl State {
             copy.first = Some(first.id);
         }
         Some(aim)
+    }
+
+    /// Whether the line is short, and a claim of ours waits behind the one in this place that the view does not show: when
+    /// the first has its turn, a list is needed for the next one.
+    fn wants_a_list_soon(&self, name: &Name, order: u64) -> bool {
+        let Some(line) = self.lines.get(name) else { return false };
+        let Some(copy) = line.copy.as_ref().filter(|copy| copy.view.len() <= SHORT) else { return false };
+        let mut next = line.places.range(order + 1..).filter(|(_, number)| line.waiting.contains(number));
+        let is_unknown = |(place, number): (&u64, &u64)| {
+            copy.view.place(ClaimId { session: self.session, number: *number }) != Some(*place)
+        };
+        next.next().is_some_and(is_unknown)
     }
 
     /// Our first claim that waits in the view of a line, and whether any waits that the view does not show. None: nothing

@@ -1,9 +1,12 @@
 //! Renewals: one keep-alive, and the proof that it counted.
 //!
 //! A member passes a keep-alive to whom it takes for the leader, and a leader that the others have left answers it until it
-//! notices. So a renewal is believed only if the same member, asked after the keep-alive was answered, reads at a leader
-//! of the very term in which it passed the keep-alive on: then that leader was in office all the time, and its clock is
-//! the one that counts. A leader that is elected later gives every lease its whole time again.
+//! notices. So a keep-alive is believed only if the same member, asked after it was answered, reads at a leader of the
+//! very term in which it passed the keep-alive on: then that leader was in office all the time, and its clock is the one
+//! that counts. A leader that is elected later gives every lease its whole time again.
+//!
+//! On a slow network the two round trips would take too much of the ttl. Then the keep-alive is proved by the next
+//! renewal, beside its own keep-alive: each renewal is one round trip, and says what the one before it was worth.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +18,7 @@ use etcd_client::{
 use tidelock_core::backend::{Moment, Renewal};
 use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
-use crate::beat::Beat;
+use crate::beat::{Beat, KeptAlive, Pulse};
 use crate::keys::{LineKey, void_number};
 use crate::open_session::OpenSession;
 
@@ -24,27 +27,53 @@ const MOST: usize = 100;
 
 impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
-        let mut beat = self.beat.lock().await;
+        let mut pulse = self.pulse.lock().await;
+        let Pulse { beat, unproved } = &mut *pulse;
         // A new leader was elected meanwhile: ask again, in its term.
         for _ in 0..3 {
             let sent = self.clock.now();
-            let answer = self.keep_alive(&mut beat).await?;
-            let (own, read) = tokio::join!(self.own_keys(), self.kept_voids());
-            let (own, (voids, after)) = (own?, read?);
-            if answer.header().map(seat) == Some(after) {
-                let until = self.lease.renewed(sent);
-                self.tidy(&voids);
-                return self.renewed(until, &own, standing).await;
+            let earlier = *unproved;
+            let before = async {
+                match earlier {
+                    Some(earlier) => self.prove(earlier).await.map(drop),
+                    None => Ok(()),
+                }
+            };
+            let (answer, own, before) = tokio::join!(self.keep_alive(beat), self.own_keys(), before);
+            let kept = KeptAlive { sent, by: answer?.header().map(seat).unwrap_or_default() };
+            let own = own?;
+            *unproved = Some(kept); // this call may end before the proof
+            let (now, left) = (self.clock.now(), self.until());
+            if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
+                drop(before);
+                return self.renewed(left, &own, standing).await;
+            }
+            let is_proved = self.prove(kept).await?;
+            *unproved = None;
+            if is_proved {
+                return self.renewed(self.until(), &own, standing).await;
             }
         }
         let wrong = format!("{} changes its leader, so no renewal is certain yet", self.link.place());
         Err(Error::new(ErrorKind::Unavailable, wrong))
     }
 
+    /// Asks, after a keep-alive was answered, whether its leader was in office. If so, the lease lives as long as that
+    /// keep-alive says.
+    async fn prove(self: &Arc<Self>, kept: KeptAlive) -> Result<bool> {
+        let (voids, by) = self.kept_voids().await?;
+        let is_proved = by == kept.by;
+        if is_proved {
+            self.lease.renewed(kept.sent);
+            self.tidy(&voids);
+        }
+        Ok(is_proved)
+    }
+
     /// Opens the stream of keep-alives before the first renewal, which then takes no longer than the next ones.
     pub(crate) async fn warm_up(self: Arc<Self>) {
-        let mut beat = self.beat.lock().await;
-        let _ = self.keep_alive(&mut beat).await; // a renewal opens it otherwise, and tells what is wrong
+        let mut pulse = self.pulse.lock().await;
+        let _ = self.keep_alive(&mut pulse.beat).await; // a renewal opens it otherwise, and tells what is wrong
     }
 
     async fn renewed(
@@ -109,9 +138,9 @@ impl OpenSession {
 
     /// The claims on this session's lease.
     async fn own_keys(self: &Arc<Self>) -> Result<BTreeSet<(Name, ClaimId)>> {
-        let (id, keys) = (self.lease_id(), LeaseTimeToLiveOptions::new().with_keys());
+        let (id, keys) = (self.lease_id(), || Some(LeaseTimeToLiveOptions::new().with_keys()));
         let asking =
-            self.link.ask(|client| async move { client.lease_client().time_to_live(id, Some(keys)).await });
+            self.link.ask(|client| async move { client.lease_client().time_to_live(id, keys()).await });
         let answer = asking.await.map_err(|failed| self.noted(failed.error))?;
         if answer.ttl() < 0 {
             return Err(self.noted(Error::session_over()));
@@ -129,8 +158,7 @@ impl OpenSession {
     /// The void claims of this session that the store has keys for, and who answered.
     async fn kept_voids(self: &Arc<Self>) -> Result<(Vec<u64>, (u64, u64))> {
         let voids = self.keys.voids(self.id);
-        let (key, all) = (voids.clone(), GetOptions::new().with_prefix().with_keys_only());
-        let got = self.link.ask(|client| async move { client.kv_client().get(key, Some(all)).await });
+        let got = self.link.get(&voids, GetOptions::new().with_prefix().with_keys_only());
         let got = got.await.map_err(|failed| self.noted(failed.error))?;
         let numbers = got.kvs().iter().filter_map(|key| void_number(key.key(), &voids)).collect();
         Ok((numbers, got.header().map(seat).unwrap_or_default()))

@@ -1,5 +1,6 @@
 //! An etcd that keeps locks, and how it opens sessions.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,15 +8,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, LeaseGrantOptions, PutOptions, Txn, TxnOp};
-use tidelock_core::backend::{Backend, Batcher, Clock, Moment, Session, Signals, boot_clock};
+use tidelock_core::backend::{
+    Backend, Clock, Credentials, LOCAL_BY_DEFAULT, Login, Moment, Session, Signals, boot_clock,
+};
 use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc};
 
 use crate::address::Address;
 use crate::dial::{Dial, Dialled};
-use crate::gathering;
 use crate::keys::Keys;
+use crate::lane::Lanes;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::open_session::{OpenSession, lease_id};
@@ -42,6 +45,9 @@ pub struct Store {
     address: Address,
     name: Arc<str>,
     tls: Option<Tls>,
+    credentials: Option<Credentials>,
+    /// Whether callers' runtimes get lanes of their own.
+    has_lanes: bool,
     /// Whether this store has ever opened a session.
     has_served: Arc<AtomicBool>,
 }
@@ -58,7 +64,37 @@ impl Store {
     pub fn open(url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let name = address.name().into();
-        Ok(Self { address, name, tls: None, has_served: Arc::default() })
+        Ok(Self {
+            address,
+            name,
+            tls: None,
+            credentials: None,
+            has_lanes: LOCAL_BY_DEFAULT,
+            has_served: Arc::default(),
+        })
+    }
+
+    /// The credentials for the members, in place of the user and the password in the URL.
+    ///
+    /// Tidelock calls `ask` each time it logs in: when it connects, and when the members no longer accept the last login.
+    /// So a password can change while the program runs. `ask` may block: it runs on a thread of its own. Its error is
+    /// shown as [`ErrorKind::Unavailable`], and must not contain a password.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_etcd::Result<()> {
+    /// use tidelock_etcd::{Login, Options, Store};
+    ///
+    /// let secret = || async { Ok(Login::user("app", std::fs::read_to_string("/run/secrets/etcd")?.trim())) };
+    /// let locks = Store::open("etcd://10.0.0.1")?.credentials(secret).connect(Options::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn credentials<F>(mut self, ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = std::result::Result<Login, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.credentials = Some(Credentials::of(ask));
+        self
     }
 
     /// Sets the authority that the members are checked against and, if there is one, this client's certificate.
@@ -69,21 +105,41 @@ impl Store {
     ///
     /// let root_cert = std::fs::read("/etc/etcd/ca.pem")?;
     /// let store = Store::open("etcds://10.0.0.1,10.0.0.2,10.0.0.3")?
-    ///     .certificates(&TlsCertificates { root_cert, client: None })?;
+    ///     .certificates(&TlsCertificates { root_cert, client_tls: None })?;
     /// let locks = store.connect(Options::new()).await?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidOption`] when the URL does not use TLS.
+    /// [`ErrorKind::InvalidOption`] when the URL does not use TLS, or the certificates cannot be read.
     #[cfg(feature = "tls")]
     pub fn certificates(mut self, certificates: &crate::TlsCertificates) -> Result<Self> {
         if !self.address.has_tls {
             let wrong = "certificates need a URL with TLS: etcds://…";
             return Err(Error::new(ErrorKind::InvalidOption, wrong));
         }
-        self.tls = Some(Tls::of(certificates));
+        self.tls = Some(Tls::of(certificates)?);
         Ok(self)
+    }
+
+    /// Sets whether each tokio runtime from which locks are used often gets its own connection, which makes them faster.
+    /// Otherwise all requests go through one connection on Tidelock's own thread. By default runtimes get connections,
+    /// unless the program is built with `panic = "abort"`.
+    ///
+    /// Tokio panics if a runtime without I/O makes a connection. That panic is caught, and the runtime is not tried
+    /// again. If panics abort the program, set `true` only if all its runtimes do I/O.
+    ///
+    /// ```no_run
+    /// # fn main() -> tidelock_etcd::Result<()> {
+    /// use tidelock_etcd::Store;
+    ///
+    /// let store = Store::open("etcd://10.0.0.1")?.connection_for_each_runtime(false);
+    /// # let _ = store; Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn connection_for_each_runtime(mut self, has_one: bool) -> Self {
+        self.has_lanes = has_one;
+        self
     }
 
     /// Connects a client: its session is opened now. Can be called many times; each client has a session of its own.
@@ -127,7 +183,7 @@ impl Store {
     }
 
     fn dial(&self) -> Dial {
-        Dial { address: self.address.clone(), tls: self.tls.clone() }
+        Dial { address: self.address.clone(), tls: self.tls.clone(), credentials: self.credentials.clone() }
     }
 
     /// Refuses options that cannot be kept here.
@@ -182,7 +238,11 @@ impl Backend for Store {
         let late = clock.now() + options.connect_deadline * 3 / 4;
         let sent = clock.now();
         let granted = patiently(late, || grant(&link, id, options.ttl)).await?;
-        patiently(late, || register(&link, &keys, id, &options.label)).await?;
+        if let Err(error) = patiently(late, || register(&link, &keys, id, &options.label)).await {
+            // Nothing is left of a client that may not lock here.
+            let _ = link.ask(|client| async move { client.lease_client().revoke(lease_id(id)).await }).await;
+            return Err(error);
+        }
         let (watches, commands) = mpsc::unbounded_channel();
         let session = OpenSession {
             id,
@@ -190,10 +250,10 @@ impl Backend for Store {
             link,
             lease: Lease::new(granted, sent),
             own_claims: OwnClaims::of(id),
-            batcher: Batcher::new(gathering::MOST),
+            lanes: Lanes::new(&Handle::current(), self.has_lanes),
             watches,
             stirred: Notify::new(),
-            beat: Mutex::new(None),
+            pulse: Mutex::default(),
             clock,
             signals,
             runtime: Handle::current(),
@@ -221,9 +281,8 @@ where
 /// The time to live that the server grants. The lease's id is chosen at random and known before it is asked for, so a
 /// lease that is there already is ours: an earlier request got no answer.
 async fn grant(link: &Arc<Link>, id: SessionId, ttl: Duration) -> Result<Duration> {
-    let (wanted, lease) = (seconds(ttl), LeaseGrantOptions::new().with_id(lease_id(id)));
-    let granted =
-        link.ask(|client| async move { client.lease_client().grant(wanted, Some(lease)).await }).await;
+    let (wanted, lease) = (seconds(ttl), || Some(LeaseGrantOptions::new().with_id(lease_id(id))));
+    let granted = link.ask(|client| async move { client.lease_client().grant(wanted, lease()).await }).await;
     let seconds = match granted {
         Ok(granted) => granted.ttl(),
         Err(failed) if failed.error.kind() == ErrorKind::Conflict => {

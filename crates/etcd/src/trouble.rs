@@ -1,5 +1,7 @@
 //! Turns the errors of etcd and its client library into ours, which say what to do.
 
+use std::error::Error as StdError;
+
 use etcd_client::Error as Said;
 use tidelock_core::{Error, ErrorKind};
 use tonic::{Code, Status};
@@ -12,16 +14,28 @@ pub(crate) fn from(error: Said, place: &str, root: &str) -> Error {
         Said::LeaseKeepAliveError(text) if text.contains("not found") => {
             (ErrorKind::Lost, NO_LEASE.to_owned())
         }
-        Said::GRpcStatus(status) => said(status, root),
+        Said::InvalidArgs(text) if text.starts_with(NO_LOGIN) => {
+            (ErrorKind::Unavailable, format!("was not asked: {text}"))
+        }
         Said::InvalidArgs(_) | Said::InvalidUri(_) | Said::InvalidMetadataValue(_) => {
             (ErrorKind::InvalidOption, "cannot be used with these options".to_owned())
         }
+        _ if mistrust(&error).is_some() => (
+            ErrorKind::Denied,
+            format!(
+                "and this client do not accept each other's certificates: {}",
+                mistrust(&error).unwrap_or_default()
+            ),
+        ),
+        Said::GRpcStatus(status) => said(status, root),
         Said::TransportError(_) => (ErrorKind::Unavailable, UNREACHED.to_owned()),
         _ => (ErrorKind::Unavailable, BROKEN.to_owned()),
     };
     Error::new(kind, format!("{place} {message}")).because(error)
 }
 
+/// How the text of an error begins that the program's own credentials gave.
+pub(crate) const NO_LOGIN: &str = "cannot get the credentials";
 const NO_LEASE: &str = "no longer has this client's lease: it was not renewed in time, or was revoked";
 const UNREACHED: &str = "cannot be reached; check that it is up and that the address is right";
 const BROKEN: &str = "did not reply in full: the connection to it was lost";
@@ -76,20 +90,50 @@ fn said(status: &Status, root: &str) -> (ErrorKind, String) {
     }
 }
 
+/// Why client and server do not accept each other's certificates, if that is the error.
+pub(crate) fn mistrust(error: &Said) -> Option<String> {
+    let first: &(dyn StdError + 'static) = match error {
+        Said::GRpcStatus(status) => status,
+        Said::TransportError(error) => error,
+        _ => return None,
+    };
+    let begins = ["invalid peer certificate", "received fatal alert"];
+    let mut next = Some(first);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if begins.iter().any(|begin| text.starts_with(begin)) {
+            return Some(text);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// Whether the server refused because users or passwords have changed since the client logged in. Nothing was done.
+pub(crate) fn is_of_an_old_login(error: &Said) -> bool {
+    let Said::GRpcStatus(status) = error else { return false };
+    let texts = ["revision of auth store is old", "invalid auth token", "authentication failed"];
+    status.code() == Code::Unauthenticated || texts.iter().any(|text| status.message().contains(text))
+}
+
 /// Whether the server itself refused, so that nothing was done.
 pub(crate) fn is_refusal(error: &Said) -> bool {
     let Said::GRpcStatus(status) = error else { return matches!(error, Said::InvalidArgs(_)) };
-    matches!(
-        status.code(),
-        Code::InvalidArgument
-            | Code::NotFound
-            | Code::PermissionDenied
-            | Code::Unauthenticated
-            | Code::ResourceExhausted
-            | Code::FailedPrecondition
-            | Code::OutOfRange
-            | Code::Unimplemented
-    )
+    // The client library uses some of these codes itself, for answers that it cannot read.
+    let is_the_servers = status.message().contains("etcdserver")
+        || matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented);
+    is_the_servers
+        && matches!(
+            status.code(),
+            Code::InvalidArgument
+                | Code::NotFound
+                | Code::PermissionDenied
+                | Code::Unauthenticated
+                | Code::ResourceExhausted
+                | Code::FailedPrecondition
+                | Code::OutOfRange
+                | Code::Unimplemented
+        )
 }
 
 /// Whether the connection is at fault, and another one may do better.

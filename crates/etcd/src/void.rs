@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tidelock_core::backend::Moment;
 
+/// For how many ages the key of a void claim is kept while a join of it seems to be on its way.
+const LONGEST: u32 = 16;
+
 /// Void claims, by number, and the keys that say so in the store. They are forgotten when no join can ask for them any
 /// more.
 #[derive(Debug, Default)]
@@ -38,10 +41,21 @@ impl Void {
         }
     }
 
-    /// Claims whose key is older than that, and is not needed any more.
-    pub(crate) fn outdated(&mut self, now: Moment, age: Duration, most: usize) -> Vec<u64> {
+    /// Claims whose key is older than that, and is not needed any more. It is needed while a join may still arrive, but
+    /// not for ever: the task that has it may have ended with its runtime.
+    pub(crate) fn outdated(
+        &mut self,
+        now: Moment,
+        age: Duration,
+        most: usize,
+        may_come: impl Fn(u64) -> bool,
+    ) -> Vec<u64> {
         let old = self.kept.iter().take(most).take_while(|(since, _)| now.since(*since) > age).count();
-        self.kept.drain(..old).map(|(_, number)| number).collect()
+        let is_needed =
+            |(since, number): &(Moment, u64)| may_come(*number) && now.since(*since) <= age * LONGEST;
+        let (needed, outdated): (Vec<_>, Vec<_>) = self.kept.drain(..old).partition(is_needed);
+        needed.into_iter().rev().for_each(|kept| self.kept.push_front(kept));
+        outdated.into_iter().map(|(_, number)| number).collect()
     }
 }
 
@@ -70,8 +84,18 @@ mod tests {
         void.is_kept(2, at(2));
         void.is_kept(1, at(3));
         let age = Duration::from_secs(5);
-        assert_eq!(void.outdated(at(6), age, 9), [0; 0]);
-        assert_eq!(void.outdated(at(9), age, 1), [1]);
-        assert_eq!(void.outdated(at(9), age, 9), [2]);
+        assert_eq!(void.outdated(at(6), age, 9, |_| false), [0; 0]);
+        assert_eq!(void.outdated(at(9), age, 1, |_| false), [1]);
+        assert_eq!(void.outdated(at(9), age, 9, |_| false), [2]);
+    }
+
+    #[test]
+    fn a_key_stays_while_a_join_may_come() {
+        let mut void = Void::default();
+        (1..=3).for_each(|number| void.is_kept(number, at(number)));
+        let age = Duration::from_secs(5);
+        assert_eq!(void.outdated(at(20), age, 9, |number| number != 2), [2]);
+        assert_eq!(void.outdated(at(20), age, 9, |number| number == 3), [1]);
+        assert_eq!(void.outdated(at(200), age, 9, |_| true), [3]);
     }
 }

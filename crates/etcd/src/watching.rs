@@ -48,6 +48,8 @@ pub(crate) async fn watch(session: Arc<OpenSession>, mut commands: UnboundedRece
             if session.stream(&mut commands).await {
                 pause = FIRST_PAUSE;
             }
+            // A stream is opened with the login that there is. Only a plain request finds out that it is too old.
+            session.link.log_in_again().await;
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

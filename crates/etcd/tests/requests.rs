@@ -3,7 +3,8 @@
 
 mod site;
 
-use site::{Caller, is_held, join, name, options, turn, until, weight};
+use site::{is_held, join, name, options, turn, until, weight};
+use tidelock_conformance::callers::Caller;
 use tidelock_etcd::backend::{Claim, Leave, Patience, Place};
 use tidelock_etcd::{Kind, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -103,7 +104,7 @@ async fn taking_costs_one_request_and_giving_back_another() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_refusal_costs_one_request() {
     let _alone = ALONE.lock().await;
-    let [a, b] = Caller::two(&options("refused")).await;
+    let [a, b] = site::two(&options("refused")).await;
     let line = name("line");
     assert!(is_held(join(&a, &a.mutex(&line, 1)).await));
     let took = cost(async {
@@ -192,7 +193,7 @@ async fn a_hand_off_costs_the_same_however_many_wait() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_join_behind_a_thousand_reads_no_line_again() {
     let _alone = ALONE.lock().await;
-    let [a, b] = Caller::two(&options("long")).await;
+    let [a, b] = site::two(&options("long")).await;
     let line = name("line");
     for number in 0..1_000 {
         join(&a, &a.mutex(&line, number)).await;

@@ -1,12 +1,13 @@
 //! On a server of their own: tests that change it for everyone, one after the other.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidelock_etcd::etcd_client::{
     AlarmAction, AlarmOptions, AlarmType, Client, ConnectOptions, Permission, RoleRevokePermissionOptions,
 };
-use tidelock_etcd::{ErrorKind, Locks, Options, Store};
+use tidelock_etcd::{ErrorKind, Locks, Login, Options, State, Store};
 
 fn url() -> String {
     std::env::var("TIDELOCK_ETCD_SPARE_URL")
@@ -21,7 +22,7 @@ fn options() -> Options {
     Options::new().ttl(Duration::from_secs(30)).command_deadline(Duration::from_secs(1))
 }
 
-async fn connect(user: &str) -> tidelock_etcd::Result<std::sync::Arc<dyn Locks>> {
+async fn connect(user: &str) -> tidelock_etcd::Result<Arc<dyn Locks>> {
     Store::open(&format!("etcd://{user}{}", host()))?.connect(options()).await
 }
 
@@ -49,7 +50,7 @@ async fn a_full_database_takes_no_lock_and_keeps_what_is_held() {
     assert_eq!(connect("").await.unwrap_err().kind(), ErrorKind::Unavailable);
     // What is held is renewed, and given back.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(held.state(), tidelock_etcd::State::Held);
+    assert_eq!(held.state(), State::Held);
     held.release().await.unwrap();
     alarm(&mut etcd, AlarmAction::Deactivate).await;
     let again = locks.mutex("another").unwrap().lock_within(Duration::from_secs(5)).await.unwrap().unwrap();
@@ -120,6 +121,25 @@ async fn with_users(root: &mut Client) {
     root.role_grant_permission("locker", Permission::read_write("tidelock/").with_prefix()).await.unwrap();
     let again = locks.mutex("stock:42").unwrap().lock_within(Duration::from_secs(20)).await.unwrap();
     again.expect("the leave was repeated").release().await.unwrap();
+
+    // The password changes while a client runs, and the program knows the new one.
+    let password = Arc::new(Mutex::new("secret-1"));
+    let now = password.clone();
+    let ask = move || {
+        let login = Login::user("locker", *now.lock().unwrap());
+        async move { Ok(login) }
+    };
+    let store = Store::open(&format!("etcd://{}", host())).unwrap().credentials(ask);
+    let changing = store.connect(options().ttl(Duration::from_secs(3))).await.unwrap();
+    let held = changing.mutex("changing").unwrap().lock().await.unwrap();
+    *password.lock().unwrap() = "secret-3";
+    root.user_change_password("locker", "secret-3").await.unwrap();
+    changing.mutex("another").unwrap().lock().await.unwrap().release().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await; // longer than the lease lives without a renewal
+    assert_eq!(held.state(), State::Held);
+    held.release().await.unwrap();
+    changing.close().await.unwrap();
+    root.user_change_password("locker", "secret-1").await.unwrap();
 
     // The login of a client that lasts longer than its token.
     root.user_change_password("locker", "secret-1").await.unwrap(); // every token of that user ends

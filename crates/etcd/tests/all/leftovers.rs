@@ -8,7 +8,8 @@ use tidelock_etcd::etcd_client::GetOptions;
 use tidelock_etcd::{Locks, Options};
 use tokio::task::JoinSet;
 
-use crate::site::{self, Caller, name, until};
+use crate::site::{self, name, until};
+use tidelock_conformance::callers::Caller;
 
 async fn keys(prefix: &str) -> Vec<String> {
     let all = GetOptions::new().with_prefix().with_keys_only();

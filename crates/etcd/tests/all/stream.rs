@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use tidelock_etcd::backend::Leave;
 use tidelock_etcd::etcd_client::CompactionOptions;
 
-use crate::site::{self, Caller, is_held, join, name, options, turn};
+use crate::site::{self, is_held, join, name, options, turn};
+use tidelock_conformance::callers::Caller;
 
 /// A watch from a known revision would be served by a loop that runs every 100 ms.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_hand_off_is_told_at_once_however_long_the_lock_was_held() {
     let options = options("at once");
-    let [a, b] = Caller::two(&options).await;
+    let [a, b] = site::two(&options).await;
     let line = name("line");
     let mut etcd = site::plain().await;
     for (round, held) in [5, 5, 5, 5, 5, 5, 5, 5, 150, 150].into_iter().enumerate() {
@@ -40,7 +41,7 @@ async fn a_hand_off_is_told_at_once_however_long_the_lock_was_held() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_compaction_costs_no_turn() {
     let options = options("compacted");
-    let [a, b] = Caller::two(&options).await;
+    let [a, b] = site::two(&options).await;
     for line in ["mutex", "permits"].map(name) {
         let claim = |caller: &Caller, number| match &*line {
             "mutex" => caller.mutex(&line, number),

@@ -14,6 +14,8 @@ use tidelock_core::backend::Backend;
 use tidelock_core::{Error, ErrorKind, Result, SessionId};
 use tidelock_etcd::Store;
 
+use self::members::Members;
+
 /// A server ends leases up to half a second late, and that is a tenth of this. A cluster elects a leader within a second
 /// or two.
 const TTL: Duration = Duration::from_secs(5);
@@ -22,27 +24,36 @@ const TTL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Etcd {
     url: String,
-    /// `HOST:PORT` of each member.
-    hosts: Vec<String>,
+    /// Its members, as their operator sees them.
+    members: Members,
+    /// What all keys begin with.
+    prefix: String,
 }
 
 impl Etcd {
-    /// The etcd at that URL, where every client may do everything. The URL is one that [`Store::open`] accepts.
+    /// The etcd at that URL, which is one that [`Store::open`] accepts. If it names a user, the user `root` must have the
+    /// same password.
     ///
     /// # Errors
     /// If it is not a URL of an etcd.
     pub(crate) fn at(url: &str) -> Result<Self> {
         Store::open(url)?; // its error for a bad URL is the best one
-        let rest = url.strip_prefix("etcd://").map(|rest| rest.trim_end_matches('/'));
-        let rest = rest.filter(|rest| !rest.contains(['/', '@'])).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidOption, "the suite needs a URL etcd://HOST:PORT,…")
+        let rest = url.strip_prefix("etcd://").ok_or_else(|| {
+            Error::new(ErrorKind::InvalidOption, "the suite needs a URL etcd://[USER:PASSWORD@]HOST:PORT,…")
         })?;
-        let hosts = rest.split(',').map(str::to_owned).collect();
-        Ok(Self { url: url.to_owned(), hosts })
+        let (who, rest) = rest.rsplit_once('@').map_or((None, rest), |(who, rest)| (Some(who), rest));
+        let (hosts, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let prefix = prefix.trim_end_matches('/');
+        let members = Members {
+            hosts: hosts.split(',').map(str::to_owned).collect(),
+            password: who.and_then(|who| who.split_once(':')).map(|(_, password)| password.to_owned()),
+        };
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        Ok(Self { url: url.to_owned(), members, prefix })
     }
 
     fn is_alone(&self) -> bool {
-        self.hosts.len() == 1
+        self.members.hosts.len() == 1
     }
 }
 
@@ -82,9 +93,9 @@ impl Site for Etcd {
             Ability::Agree if self.is_alone() => no("there is only one member"),
             Ability::StepClock => no("leases use a clock of the server that never steps"),
             Ability::CutPush => no("a client has one connection for everything"),
-            Ability::WrongPassword | Ability::NoPermission => no(
-                "users exist only after authentication is enabled for everyone; this backend's own tests try it",
-            ),
+            Ability::WrongPassword | Ability::NoPermission if self.members.password.is_none() => {
+                no("it has no users; a cluster with users is another deployment")
+            }
             _ => Can::Yes,
         }
     }
@@ -125,18 +136,18 @@ impl Site for Etcd {
         let mut members = control.members().await?;
         members.retain(|(role, _)| !role.contains('~')); // links between two members
         if matches!(act, Act::Restart | Act::Crash) && !self.is_alone() {
-            let leader = members::seated(&self.hosts, Seat::Leader).await?;
+            let leader = self.members.seated(Seat::Leader).await?;
             members.retain(|(_, port)| leader.ends_with(&format!(":{port}")));
         }
         Ok(members.into_iter().map(|(role, _)| role).collect())
     }
 
     async fn seated(&self, seat: Seat) -> Result<String> {
-        members::seated(&self.hosts, seat).await.map(str::to_owned)
+        self.members.seated(seat).await.map(str::to_owned)
     }
 
     async fn settle(&self) -> Result<()> {
-        members::settle(&self.hosts).await
+        self.members.settle().await
     }
 
     fn push_mark(&self) -> Option<&'static str> {
@@ -148,26 +159,23 @@ impl Site for Etcd {
     }
 
     async fn counts(&self) -> Result<Counts> {
-        members::counts(&self.hosts).await
+        self.members.counts().await
     }
 
     async fn leftovers(&self, namespace: &str, open: &[SessionId]) -> Result<Vec<String>> {
         let open: Vec<String> = open.iter().map(ToString::to_string).collect();
-        members::over(&self.hosts, namespace, &open).await
+        self.members.left(&format!("{}{namespace}", self.prefix), &open).await
     }
 
     async fn forget(&self) -> Result<()> {
-        members::forget(&self.hosts).await
+        self.members.forget(&self.prefix).await
     }
 
-    async fn add_user(&self, _: &str, _: &str, _: bool) -> Result<()> {
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            "users exist only after authentication is enabled for everyone",
-        ))
+    async fn add_user(&self, user: &str, password: &str, may_everything: bool) -> Result<()> {
+        self.members.add_user(user, password, may_everything.then_some(&*self.prefix)).await
     }
 
-    async fn remove_user(&self, _: &str) -> Result<()> {
-        Ok(())
+    async fn remove_user(&self, user: &str) -> Result<()> {
+        self.members.remove_user(user).await
     }
 }
