@@ -84,15 +84,14 @@ impl Lane {
         let beside = link.connection();
         let (watched, made, answering, first) =
             (witness.watch(), client.clone(), driven.clone(), beside.clone());
-        let (dial, probe) = (link.dial().clone(), link.probe().to_owned());
+        let dial = link.dial().clone();
         let serving = async move {
             let _watched = watched;
             let connecting = async {
+                // That member serves on the keeper's connection.
                 let Ok(client) = dial.connect(first.host).await else { return };
-                if ping(&client, &probe).await.is_ok() {
-                    let _ = made.set(client);
-                    std::future::pending::<()>().await;
-                }
+                let _ = made.set(client);
+                std::future::pending::<()>().await;
             };
             tokio::select! {
                 biased;
