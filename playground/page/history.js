@@ -4,8 +4,16 @@ import { KIND, NONE } from "./lanes.js";
 const FORMAT = "tidelock history 1", MOST_LANES = 200, NEVER = 0xffffffff;
 const WAITS = 1, HOLDS = 2, REST = 0;
 const KINDS = { asked: KIND.Call, stands: KIND.Done, granted: KIND.Held, refused: KIND.Denied, failed: KIND.Timeout, cancelled: KIND.Resumed, "let go": KIND.Done,
-  lost: KIND.Lost, wrote: KIND.Done, fault: KIND.Act, healed: KIND.Resumed, overlap: KIND.Overlap };
+  lost: KIND.Lost, wrote: KIND.Done, fault: KIND.Act, healed: KIND.Resumed, overlap: KIND.Overlap, lightened: KIND.Done, resizing: KIND.Call, resized: KIND.Done,
+  evicted: KIND.Expired };
 const LOOK = 2, LEAVE = 1, WRITE = 13;
+
+/** In milliseconds. Under a clock that is turned by hand much happens at one time: it is drawn side by side, in order. */
+function spread(times) {
+  const apart = Math.max(0.1, Math.max(...times.slice(-1), 20) / (times.length * 4));
+  let last = -apart;
+  return times.map((time) => (last = Math.round(Math.max(time, last + apart) * 10) / 10));
+}
 
 export class History {
   /** Reads the text of a file; an error is a sentence. */
@@ -16,8 +24,7 @@ export class History {
     this.saved = saved;
     this.list = saved.events.filter((event) => Number.isFinite(event?.at) && typeof event.what === "string");
     this.number = 0;
-    const first = this.list[0]?.at ?? 0;
-    this.times = this.list.map((event) => Math.round((event.at - first) / 1e5) / 10);
+    this.times = spread(this.list.map((event) => (event.at - (this.list[0]?.at ?? 0)) / 1e6));
     this.labels = [];
     this.lanes = this.list.map((event) => this.laneOf(event));
     this.build();
@@ -77,7 +84,7 @@ export class History {
     return NONE;
   }
   get(key) {
-    return { clients: String(this.labels.length), policy: "line", work: "history", renew: "1", segments: "1", crowd: "1", permits: "1", seed: String(this.saved.seed ?? "") }[key] ?? "";
+    return { clients: String(this.labels.length), policy: "line", work: "history", renew: "1", segments: "1", crowd: "0", permits: "1", seed: String(this.saved.seed ?? "") }[key] ?? "";
   }
   now() {
     const claims = new Map();
@@ -116,7 +123,9 @@ export class History {
     const texts = {
       asked: `${who} asks for${name}.`, stands: `${who} stands in the line of${name}.`, granted: `${who} is granted${name}, with token ${event.token}.`,
       refused: `${who} is refused${name}.`, failed: `${who} gets an error about${name}, and does not know what became of it.`, cancelled: `${who} gives up waiting for${name}.`,
-      "let go": `${who} lets${name} go.`, lost: `${who} knows that it has lost${name}.`, fault: `Done to it: ${event.act}.`, healed: "Everything works again.",
+      "let go": `${who} lets${name} go.`, lost: `${who} knows that it has lost${name}.`, fault: `A fault: ${event.act}.`, healed: "Everything works again.",
+      lightened: `${who} makes its claim on${name} lighter: weight ${event.weight} from now on.`, resizing: `${who} asks for ${event.capacity} permits of${name}.`,
+      resized: `${who} is told that${name} has ${event.capacity} permits now.`, evicted: `An operator takes ${event.id} out of its line.`,
       wrote: `${who} writes under token ${event.token}: ${event.accepted === false ? "refused" : "accepted"}.`, overlap: "Holders may go on believing that they hold: declared.",
     };
     const { broken } = this.saved;

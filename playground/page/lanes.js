@@ -2,14 +2,16 @@
 // a frame costs the same for a hundred events and for a hundred thousand.
 
 export const SHADES = ["at rest", "waits", "holds the lock", "in jeopardy", "believes that it holds", "works without a lock",
-  "paused", "paused while it holds", "dead", "done"];
+  "paused", "paused while it holds", "dead", "done", "paused, and believes that it holds"];
 export const KIND = { Call: 0, Done: 1, Denied: 2, Reply: 3, Grant: 4, Held: 5, Hint: 6, Expired: 7, Lost: 8, Dropped: 9,
   Timeout: 10, Act: 11, Resumed: 12, Ended: 13, Wrong: 14, Oversold: 15, Overlap: 16 };
 export const NONE = 0xffffffff;
 const OF_RESOURCE = 12; // operations from this number on go to the resource, not to the store
 const WRITES = new Set([13, 14, 15, 18, 19]);
-const AXIS = 24, ACTS = ["pause", "kill", "cut off", "lost reply", "cancel", "slow clock", "restart", "failover", "clock"];
-const ON_SERVER = 6; // acts from this number on are done to a server
+const AXIS = 24, CROWD = 30;
+/** What can be done to a run, in the order of its numbers. */
+const ACTS = ["pause", "kill", "cut off", "lose reply", "cancel", "slow clock", "fast clock", "set clock", "heal", "restart", "kill server", "start server", "fail over", "jump clock"];
+const ON_SERVER = 9; // acts from this number on are done to a server
 
 /** What one run gives to the drawing, sorted by lane once. */
 export class Track {
@@ -18,7 +20,12 @@ export class Track {
     this.end = play.end();
     this.events = play.events();
     this.count = play.count();
-    this.lanes = Number(play.get("clients"));
+    this.crowd = Number(play.get("crowd"));
+    this.clients = Number(play.get("clients"));
+    this.lanes = this.clients + (this.crowd ? 1 : 0);
+    this.behind = this.crowd ? play.crowd() : [];
+    this.acts = [];
+    for (let event = 0; event < this.count; event++) if (this.kind(event) === KIND.Act) this.acts.push(event);
     this.servers = play.get("policy") === "redlock" ? 3 : 1;
     this.isBare = ["none", "version", "atomic"].includes(play.get("policy"));
     const spans = play.spans(), byLane = Array.from({ length: this.lanes }, () => []);
@@ -32,6 +39,10 @@ export class Track {
   a(event) { return this.events[event * 6 + 3]; }
   b(event) { return this.events[event * 6 + 4]; }
   cause(event) { return this.events[event * 6 + 5]; }
+  /** What a lane is called. */
+  label(lane) {
+    return this.labels?.[lane] ?? (lane < this.clients ? `c${lane + 1}` : `+${this.crowd.toLocaleString("en")}`);
+  }
   /** How many events there were at this time. */
   countAt(time) {
     let low = 0, high = this.count;
@@ -105,8 +116,10 @@ export class Lanes {
     const head = this.tracks.length > 1 ? 20 : 8, top = 4 + index * each + head;
     const low = (track.isBare ? 0 : track.servers) + 1;
     const room = each - head - 6, foot = Math.min(46, Math.max(14, room / (track.lanes + low)));
-    const lane = Math.max(0.5, Math.min(84, (room - foot * low) / track.lanes));
-    return { top, lane, foot, low, y: (row) => row < track.lanes ? top + row * lane : top + track.lanes * lane + (row - track.lanes) * foot, head: top - head };
+    const crowd = track.crowd ? Math.max(CROWD, (room - foot * low) / track.lanes) : 0;
+    const lane = Math.max(0.5, Math.min(84, (room - foot * low - crowd) / track.clients)), below = top + track.clients * lane;
+    const y = (row) => row < track.clients ? top + row * lane : row < track.lanes ? below : below + crowd + (row - track.lanes) * foot;
+    return { top, lane, foot, low, crowd, y, height: (row) => row < track.clients ? lane : row < track.lanes ? crowd : foot, head: top - head };
   }
 
   place(track, rows, event) {
@@ -115,8 +128,8 @@ export class Lanes {
     if (kind === KIND.Done || kind === KIND.Denied) row = track.lanes + (op >= OF_RESOURCE ? servers : track.a(event) >> 8);
     if (kind === KIND.Wrong || kind === KIND.Oversold) row = track.lanes + servers;
     if (kind === KIND.Act && track.a(event) >= ON_SERVER) row = track.lanes + Math.min(track.who(event), track.servers - 1);
-    const height = row < track.lanes ? rows.lane : rows.foot;
-    return [this.x(track.at(event)), rows.y(row) + height / 2];
+    const isCrowd = track.crowd && row === track.clients;
+    return [this.x(track.at(event)), rows.y(row) + rows.height(row) * (isCrowd ? 0.75 : 0.5)];
   }
 
   /** The whole view, once. */
@@ -129,6 +142,7 @@ export class Lanes {
     this.tracks.forEach((track, index) => {
       const rows = this.rows(index);
       this.drawSpans(context, track, rows, c);
+      this.drawAway(context, track, rows);
       this.drawMessages(context, track, rows, c);
       this.drawNotes(context, track, rows, c);
     });
@@ -137,8 +151,10 @@ export class Lanes {
 
   drawSpans(context, track, rows, c) {
     const [from, to] = this.view, spans = track.spans, gap = rows.lane > 14 ? 3 : rows.lane > 5 ? 1 : 0;
+    if (track.crowd) this.drawCrowd(context, track, rows, c);
     for (let lane = 0; lane < track.lanes; lane++) {
-      const y = rows.y(lane) + gap, height = Math.max(0.5, rows.lane - 2 * gap), list = track.byLane[lane];
+      const isCrowd = lane === track.clients, half = isCrowd ? rows.crowd / 2 : 0;
+      const y = rows.y(lane) + gap + half, height = Math.max(0.5, rows.height(lane) - half - 2 * gap), list = track.byLane[lane];
       let low = 0, high = list.length;
       while (low < high) { const middle = (low + high) >> 1; if (spans[list[middle] + 3] < from) low = middle + 1; else high = middle; }
       let drawn = -1, worst = 0;
@@ -153,6 +169,35 @@ export class Lanes {
         this.drawSpan(context, shade, left, y, Math.max(0.8, right - left), height, spans[at + 4], c);
       }
     }
+  }
+
+  /** When a server is away. */
+  drawAway(context, track, rows) {
+    const [restart, stop, start] = [9, 10, 11];
+    if (track.isBare) return;
+    for (const event of track.acts) {
+      const act = track.a(event), who = track.who(event);
+      if ((act !== restart && act !== stop) || who >= track.servers) continue;
+      const back = track.acts.find((other) => other > event && track.who(other) === who && track.a(other) === start);
+      const until = act === restart ? track.at(event) + track.b(event) : back === undefined ? track.end : track.at(back);
+      const left = this.x(track.at(event)), height = Math.min(14, rows.foot);
+      context.fillStyle = this.patterns[8];
+      context.fillRect(left, rows.y(track.lanes + who) + (rows.foot - height) / 2, Math.max(2, this.x(until) - left), height);
+    }
+  }
+
+  /** How many of the crowd wait, over time, above the lane of the one for whom it stands in line. */
+  drawCrowd(context, track, rows, c) {
+    const bottom = rows.y(track.clients) + rows.crowd / 2, full = rows.crowd / 2 - 3, most = Math.max(...track.behind, 1), last = track.behind.length - 1;
+    context.fillStyle = this.patterns[1];
+    context.beginPath();
+    context.moveTo(this.x(0), bottom);
+    track.behind.forEach((waiting, part) => context.lineTo(this.x(track.end * part / last), bottom - full * waiting / most));
+    context.lineTo(this.x(track.end), bottom);
+    context.fill();
+    context.strokeStyle = c.wait;
+    context.lineWidth = 1;
+    context.stroke();
   }
 
   drawSpan(context, shade, x, y, width, height, token, c) {
@@ -207,7 +252,9 @@ export class Lanes {
       const kind = track.kind(event), op = track.a(event);
       const isWrite = (kind === KIND.Done || kind === KIND.Denied) && WRITES.has(op);
       const [x, y] = this.place(track, rows, event);
-      if (isWrite && (!isDense || kind === KIND.Denied || wrong.has(event))) {
+      if (isWrite && isDense && kind !== KIND.Denied && !wrong.has(event)) {
+        context.fillStyle = c.good; context.fillRect(x - 0.5, y - size, 1, 2 * size);
+      } else if (isWrite) {
         if (kind === KIND.Denied) cross(context, x, y, size + 1, c.bad);
         else { context.fillStyle = wrong.has(event) ? c.bad : c.good; context.beginPath(); context.arc(x, y, size, 0, 7); context.fill(); }
       } else if (kind === KIND.Wrong && track.b(event) !== NONE) {
@@ -278,11 +325,16 @@ export class Lanes {
         if (index) { context.fillStyle = c.rule; context.fillRect(0, rows.head - 1, this.width, 1); }
       }
       const every = Math.ceil(13 / rows.lane);
-      for (let lane = 0; lane < track.lanes; lane += every) {
+      for (let lane = 0; lane < track.clients; lane += every) {
         const isChosen = lane === this.chosen;
         context.font = `${isChosen ? 700 : 400} ${Math.min(12, Math.max(9, rows.lane * 0.7))}px system-ui, sans-serif`;
         context.fillStyle = isChosen ? c.ink : c.soft;
-        context.fillText(track.labels?.[lane] ?? `c${lane + 1}`, 8, rows.y(lane) + rows.lane / 2);
+        context.fillText(track.label(lane), 8, rows.y(lane) + rows.height(lane) / 2);
+      }
+      if (track.crowd) {
+        context.font = `${this.chosen === track.clients ? 700 : 400} 11px system-ui, sans-serif`;
+        context.fillStyle = this.chosen === track.clients ? c.ink : c.soft;
+        context.fillText(track.label(track.clients), 8, rows.y(track.clients) + rows.crowd / 2);
       }
       const names = [...(track.isBare ? [] : track.servers > 1 ? ["a", "b", "c"] : ["store"]), this.width < 500 ? "data" : "resource"];
       context.font = "400 11px system-ui, sans-serif";
@@ -309,16 +361,15 @@ export class Lanes {
 
   /** What was done to the run: marks on the axis. */
   drawActs(context, c) {
-    const y = this.height - AXIS, track = this.tracks[0], done = track.play.get("do");
-    if (!done) return;
+    const y = this.height - AXIS, track = this.tracks[0];
     context.font = "600 11px system-ui, sans-serif";
     let free = 0;
-    for (const part of done.split(",")) {
-      const [at, word, who] = part.split("."), x = this.x(Number(at));
-      if (x < this.left || x > this.width) continue;
+    for (const event of track.acts) {
+      const x = this.x(track.at(event)), act = track.a(event);
+      if (x < this.left - 1 || x > this.width) continue;
       context.fillStyle = c.warn;
       context.beginPath(); context.moveTo(x, y); context.lineTo(x - 5, y + 9); context.lineTo(x + 5, y + 9); context.fill();
-      const isServer = ["restart", "failover", "jump"].includes(word), text = isServer ? word : `${word} c${Number(who) + 1}`;
+      const text = act >= ON_SERVER ? ACTS[act] : `${ACTS[act]} ${track.label(track.who(event))}`;
       if (x > free) {
         context.fillStyle = c.card;
         const width = context.measureText(text).width;
@@ -337,18 +388,23 @@ export class Lanes {
     if (!track || !events.length) return;
     const rows = this.rows(index), points = events.map((event) => this.place(track, rows, event)).filter(([x]) => x >= this.left - 1);
     context.strokeStyle = c.ink;
-    context.lineWidth = 1.5;
+    context.lineWidth = 1.2;
+    context.globalAlpha = 0.6;
     context.setLineDash([3, 3]);
     context.beginPath();
     points.forEach(([x, y], number) => number ? context.lineTo(x, y) : context.moveTo(x, y));
     context.stroke();
     context.setLineDash([]);
+    context.globalAlpha = 1;
+    // Rings, so that what they mark can still be seen.
     points.forEach(([x, y], number) => {
-      context.beginPath();
-      context.arc(x, y, number ? 3.5 : 5, 0, 7);
-      context.fillStyle = number ? c.card : c.ink;
-      context.fill();
-      context.stroke();
+      for (const [width, colour] of [[5, c.card], [number ? 1.5 : 2.5, c.ink]]) {
+        context.lineWidth = width;
+        context.strokeStyle = colour;
+        context.beginPath();
+        context.arc(x, y, number ? 6.5 : 8.5, 0, 7);
+        context.stroke();
+      }
     });
   }
 
@@ -359,19 +415,28 @@ export class Lanes {
     const time = this.time(x), first = track.countAt(time - (this.time(14) - this.time(0))), last = track.countAt(time + (this.time(14) - this.time(0)));
     let best = -1, distance = 24;
     for (let event = Math.max(0, first - 1); event < last; event++) {
-      const [ex, ey] = this.place(track, rows, event), d = Math.hypot(ex - x, (ey - y) * 0.7) - (NOTABLE.has(track.kind(event)) ? 8 : 0);
+      const [ex, ey] = this.place(track, rows, event), d = Math.hypot(ex - x, (ey - y) * 0.7) - (isNotable(track, event) ? 8 : 0);
       if (d < distance) { best = event; distance = d; }
     }
     return { index, lane, time, event: best, isOnAxis: y > this.height - AXIS };
   }
 }
 
-/** Events that a reader should not miss. */
-export const NOTABLE = new Set([KIND.Expired, KIND.Lost, KIND.Act, KIND.Wrong, KIND.Oversold, KIND.Overlap]);
+/** Whether this is an event that a reader should not miss. */
+export function isNotable(track, event) {
+  return NOTABLE.has(track.kind(event)) || isFenced(track, event);
+}
 
-const RANK = [0, 1, 3, 5, 9, 4, 6, 7, 8, 0];
+/** Whether the fence refuses a write here. */
+export function isFenced(track, event) {
+  return track.kind(event) === KIND.Denied && track.a(event) === 13;
+}
+
+const NOTABLE = new Set([KIND.Expired, KIND.Lost, KIND.Act, KIND.Wrong, KIND.Oversold, KIND.Overlap]);
+
+const RANK = [0, 1, 3, 5, 9, 4, 6, 7, 8, 0, 10];
 const LABELS = [() => "", () => "waits", (t) => t > 0 ? `holds ${t}` : "holds", (t) => `jeopardy ${t}`, (t) => `stale ${t}`, () => "no lock",
-  () => "paused", (t) => t > 0 ? `paused, holds ${t}` : "paused", () => "dead", () => ""];
+  () => "paused", (t) => t > 0 ? `paused, holds ${t}` : "paused", () => "dead", () => "", (t) => t > 0 ? `paused, stale ${t}` : "paused, stale"];
 
 /** A fill for each shade: colour and pattern. */
 export function patterns(context, c, ratio) {
@@ -392,7 +457,7 @@ export function patterns(context, c, ratio) {
   const bars = (t) => t.fillRect(0, 0, 3, 8);
   const check = (t) => { slash(t); for (const at of [-8, 0, 8]) { t.beginPath(); t.moveTo(at, 0); t.lineTo(at + 8, 8); t.stroke(); } };
   return [c.card, make(c.quiet, c.wait, dots), c.held, make(c.held, c.warn, slash), make(c.card, c.bad, slash), make(c.quiet, c.bare, slash),
-    make(c.quiet, c.gone, bars), make(c.quiet, c.held, bars), make(c.quiet, c.gone, check), c.rule];
+    make(c.quiet, c.gone, bars), make(c.quiet, c.held, bars), make(c.quiet, c.gone, check), c.rule, make(c.card, c.bad, bars)];
 }
 
 function cross(context, x, y, size, colour) {

@@ -1,6 +1,6 @@
 // The page: which run is shown, which moment of it, and what the keys and buttons do.
 import init, { Hunt, Play, changed, policies as policyTexts, told, with_action } from "./playground.js";
-import { KIND, Lanes, NONE, NOTABLE, SHADES, Track, patterns } from "./lanes.js";
+import { KIND, Lanes, NONE, SHADES, Track, isFenced, isNotable, patterns } from "./lanes.js";
 import { History } from "./history.js";
 import * as link from "./link.js";
 import * as panels from "./panels.js";
@@ -10,7 +10,7 @@ const $ = (id) => document.getElementById(id);
 const { put } = panels;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const HOLDS_ON = 1400; // how long a run stops at something that should not be missed
-const PLAYS_FOR = 9000; // how long a run takes at speed 0
+const PLAYS_FOR = 8000, FIRST_PLAYS_FOR = 4500; // how long a run takes at speed 0
 
 let lessons = [], policies = [], lanes;
 /** What is shown. `count` is how many events have happened; `now` is the time between them. */
@@ -60,6 +60,7 @@ const main = () => state.tracks[state.side] ?? state.tracks[0];
 function openAddress(hash) {
   const wanted = link.read(hash);
   document.body.classList.toggle("embed", wanted.embed);
+  $("whole").href = location.href.replace(/&embed\b/, "");
   trouble("");
   try {
     if (wanted.run !== undefined) openRun(wanted.run, wanted.beside);
@@ -149,7 +150,7 @@ function showPlays(plays, at = 0) {
 /** Few lanes need little room, and many shall not need a scroll bar. */
 function heightOf(tracks) {
   const rows = tracks.reduce((sum, track) => sum + Math.min(track.lanes, 12) * (tracks.length > 1 ? 34 : innerWidth > 1700 ? 84 : 62) + 60 + 30 * (tracks.length - 1), 0);
-  return Math.max(230, Math.min(rows + 40, Math.max(300, innerHeight * 0.46)));
+  return Math.max(230, Math.min(rows + 40, Math.max(300, innerHeight * 0.46, innerHeight - 500)));
 }
 
 function nameOf(one) {
@@ -195,10 +196,11 @@ function step(direction) {
 function toEnd() {
   play(false);
   seekTime(lanes.end);
-  const track = main();
+  const track = main(), broken = track.play.saved?.broken;
+  if (broken) return why(broken.to);
   let best = -1, rank = 0;
   for (let event = 0; event < track.count; event++) {
-    const its = WORST.indexOf(track.kind(event)) + 1 || (track.kind(event) === KIND.Denied && track.a(event) === 13 ? 7 : 0);
+    const its = WORST.indexOf(track.kind(event)) + 1 || (isFenced(track, event) ? 7 : 0);
     if (its > rank) { best = event; rank = its; }
   }
   if (best >= 0) why(best);
@@ -232,11 +234,12 @@ const meter = { frames: [] };
 
 function advance(passed, at) {
   if (at < state.holds) return;
-  const speed = lanes.end / PLAYS_FOR * 2 ** Number($("speed").value);
+  // The first lesson has to make its point before anybody looks away.
+  const speed = lanes.end / (state.lesson === lessons[0] ? FIRST_PLAYS_FOR : PLAYS_FOR) * 2 ** Number($("speed").value);
   const until = Math.min(lanes.end, state.now + passed * speed), track = main();
   const first = state.count, next = track.countAt(until);
   for (let event = first; event < next; event++) {
-    if (!NOTABLE.has(track.kind(event)) || (track.kind(event) === KIND.Overlap && track.kind(event + 1) === KIND.Wrong)) continue;
+    if (!isNotable(track, event) || (track.kind(event) === KIND.Overlap && track.kind(event + 1) === KIND.Wrong)) continue;
     const isNew = track.at(event) > state.reached || state.reached === state.now;
     // The wrong write and the sale too many are one thing to look at: the first of them.
     if (track.kind(event) === KIND.Oversold && state.why >= 0 && track.cause(event) === track.cause(state.why)) continue;
@@ -258,13 +261,13 @@ function render() {
   state.shownAt = at;
   for (const [side, one] of state.tracks.entries()) one.play.seek(side === state.side ? state.count : one.countAt(state.now));
   const clients = track.play.clients();
-  panels.showLine(track.play, state.now);
-  panels.showStore(track.play);
+  panels.showLine(track, state.now);
+  panels.showStore(track);
   panels.showResource(track.play, track, state.count);
   panels.showCode(track.play, state.chosen, clients);
   panels.showCounters(state.tracks, state.now);
   panels.drawWaits($("waits"), state.tracks, state.now, lanes.c);
-  if ($("as-table").open) panels.showTable(clients, track.play);
+  if ($("as-table").open) panels.showTable(clients, track);
   showClock();
   showScore();
   showOutcome();
@@ -288,11 +291,11 @@ function showScore() {
 }
 
 function scoreOf(score, track, where) {
-  const [, sold, initial, accepted, , , wrong, , , most, database, cache] = track.play.resource();
+  const [, sold, initial, accepted, refused, , wrong, , , most, database, cache] = track.play.resource();
   const work = track.play.get("work"), permits = Number(track.play.get("permits")), crowd = Number(track.play.get("crowd"));
   const [text, isBad] = work === "sale" ? [`${sold} sold of ${initial}`, sold > initial] : work === "seats" ? [`${most} sat at ${permits} counters`, most > permits]
     : work === "cache" ? [`database ${database === cache ? "=" : "≠"} cache`, database !== cache] : [work === "history" ? "" : `${accepted} written`, wrong > 0];
-  const more = [where, crowd > 1 ? `each lane stands for ${crowd.toLocaleString("en")} buyers` : "", wrong ? `${wrong} lost update${wrong > 1 ? "s" : ""}` : ""].filter(Boolean).join(" · ");
+  const more = [where, crowd ? `the lowest lane stands for ${crowd.toLocaleString("en")} more` : "", refused ? `${refused} late request${refused > 1 ? "s" : ""} refused` : "", wrong ? `${wrong} lost update${wrong > 1 ? "s" : ""}` : ""].filter(Boolean).join(" · ");
   const key = `${text}|${more}`;
   if (score.dataset.key !== key) {
     score.dataset.key = key;
@@ -307,7 +310,7 @@ function scoreOf(score, track, where) {
 function showSummary(clients) {
   if (state.plays) return;
   const groups = new Map();
-  for (let at = 0; at < clients.length; at += 6) groups.set(clients[at], [...(groups.get(clients[at]) ?? []), `c${at / 6 + 1}`]);
+  for (let at = 0; at < clients.length; at += 6) groups.set(clients[at], [...(groups.get(clients[at]) ?? []), main().label(at / 6)]);
   const parts = [...groups].map(([shade, who]) => `${who.length > 6 ? `${who.length} clients` : who.join(", ")}: ${SHADES[shade]}`);
   $("lanes").setAttribute("aria-label", `Lanes over time, at ${Math.round(state.now)} ms. ${parts.join(". ")}. ${$("stock").textContent}.`);
 }
@@ -338,7 +341,7 @@ function showLesson() {
   const lesson = state.lesson, index = lessons.indexOf(lesson);
   put($("rung"), lesson ? `Lesson ${index + 1} of ${lessons.length}` : "A run of your own");
   put($("lesson-title"), lesson?.title ?? state.tracks.map((track) => track.name).join(" beside "));
-  put($("goal"), lesson?.goal ?? `${state.tracks[0].lanes} clients, seed ${state.tracks[0].play.get("seed")}. Change the settings, break something, or explore every order.`);
+  put($("goal"), lesson?.goal ?? `${people(state.tracks[0])}, seed ${state.tracks[0].play.get("seed")}. Change the settings, break something, or explore every order.`);
   $("guess").hidden = !lesson;
   put($("ask"), lesson?.ask ?? "");
   for (const number of [0, 1]) {
@@ -348,7 +351,7 @@ function showLesson() {
   put($("verdict"), "");
   put($("told"), "");
   put($("next"), lesson ? lesson.next : "Back to the lessons");
-  put($("why-text"), lesson ? "Watch, or click anything in the lanes to ask why it happened." : "Click anything in the lanes to ask why it happened.");
+  put($("why-text"), lesson?.steps ? "Nothing happens by itself here: choose below what happens next." : lesson ? "Watch, or click anything in the lanes to ask why it happened." : "Click anything in the lanes to ask why it happened.");
   $("why-chain").replaceChildren();
   $("why").classList.remove("bad");
   $("scenario").value = lesson?.id ?? "";
@@ -365,11 +368,15 @@ function showOutcome() {
     put($("told"), isDone ? lesson.told.replace("{steps}", String(stepsOf(main().play).replace("b0", "").length / 2)).replace("{sold}", main().play.resource()[1]) : "");
     return;
   }
-  const track = main(), isTold = state.reached >= lanes.end - 1 || (state.reached > 0 && !state.tracks[1] && firstBad(track) < track.countAt(state.reached) && lesson.id === "race");
+  const track = main(), isTold = state.reached >= lanes.end - 1 || (state.reached > 0 && !state.tracks[1] && lesson === lessons[0] && oversold(track) < track.countAt(state.reached));
   const text = isTold ? told(lesson.told, state.tracks[0].play, (state.tracks[1] ?? state.tracks[0]).play) : "";
   put($("told"), text);
   const verdict = state.guess === null ? "" : !isTold ? "we shall see" : state.guess === lesson.right ? "right" : "not this time";
   put($("verdict"), verdict);
+}
+
+function people(track) {
+  return `${track.clients} client${track.clients > 1 ? "s" : ""}${track.crowd ? ` and a crowd of ${track.crowd.toLocaleString("en")}` : ""}`;
 }
 
 function firstBad(track) {
@@ -378,6 +385,11 @@ function firstBad(track) {
     while (track.bad < track.count && ![KIND.Wrong, KIND.Oversold].includes(track.kind(track.bad))) track.bad++;
   }
   return track.bad;
+}
+
+function oversold(track) {
+  track.oversold ??= Array.from({ length: track.count }, (_, event) => track.kind(event)).indexOf(KIND.Oversold);
+  return track.oversold < 0 ? Infinity : track.oversold;
 }
 
 function nextLesson() {
@@ -395,7 +407,7 @@ function go(where) {
 // ---- what is done to the run
 
 function act(name, by, isServer) {
-  const track = main(), at = Math.round(state.now), who = isServer ? 0 : state.chosen, old = track.play.link();
+  const track = main(), at = Math.round(state.now), who = isServer ? Number($("master").value) : state.chosen, old = track.play.link();
   let run;
   try { run = with_action(old, `${at}.${name}.${who}.${by}`); } catch (error) { return trouble(sentence(error)); }
   state.before = state.before?.run ? { ...state.before } : { run: old, lesson: state.lesson };
@@ -493,11 +505,11 @@ function showScheduler() {
     return button;
   };
   for (let who = 0; who < track.lanes; who++) {
-    const shade = clients[who * 6], isOver = shade >= 8, listing = track.play.listing(who).split("\n");
+    const shade = clients[who * 6], isOver = shade === 8 || shade === 9, listing = track.play.listing(who).split("\n");
     const state = shade === 9 ? "done" : shade === 8 ? "dead" : track.play.can_step(who) ? nextLine(listing, clients[who * 6 + 1]) : "waits";
     buttons.push(make(`c${who + 1}`, `s${who}`, state, isOver || !track.play.can_step(who)));
   }
-  for (let who = 0; who < track.lanes; who++) if (clients[who * 6] < 8 && (clients[who * 6 + 2] || [2, 3, 4, 7].includes(clients[who * 6]))) buttons.push(make(`c${who + 1} pauses past its lease`, `p${who}`), make(`c${who + 1} dies`, `k${who}`));
+  for (let who = 0; who < track.lanes; who++) if (![8, 9].includes(clients[who * 6]) && (clients[who * 6 + 2] || [2, 3, 4, 7, 10].includes(clients[who * 6]))) buttons.push(make(`c${who + 1} pauses past its lease`, `p${who}`), make(`c${who + 1} dies`, `k${who}`));
   $("choices").replaceChildren(...buttons);
 }
 
@@ -523,17 +535,18 @@ function shortest() {
 
 // ---- choices and settings
 
-const KNOBS = [["clients", "Clients", 1, 200], ["crowd", "Each lane stands for", 1, 100000], ["seed", "Seed", 0, 999999], ["stock", "Items", 0, 100000], ["rounds", "Rounds (0: until sold out)", 0, 10000],
+const KNOBS = [["clients", "Clients", 1, 200], ["crowd", "And a crowd, in one lane, of", 0, 100000], ["arrival", "They come", ["steady", "steadily"], ["once", "all at once"], ["poisson", "by chance (Poisson)"], ["bursts", "in waves"]], ["seed", "Seed", 0, 999999], ["stock", "Items", 0, 100000], ["rounds", "Rounds (0: until sold out)", 0, 10000],
   ["ttl", "Lease, ms", 50, 60000], ["renew", "Renewed", ["0", "no"], ["1", "yes"]], ["fence", "Fence checks", ["2", "reads and writes"], ["1", "writes"], ["0", "nothing"]],
-  ["flavour", "News by", ["push", "push (Redis)"], ["watch", "watch (ZooKeeper, etcd)"], ["poll", "poll (MySQL)"]],
-  ["work", "Work", ["sale", "a sale"], ["pages", "readers and writers"], ["seats", "seats"], ["cache", "database and cache"]],
+  ["flavour", "News by", ["push", "push (Redis)"], ["watch", "watch (ZooKeeper)"], ["range", "watch (etcd)"], ["poll", "poll (MySQL)"]],
   ["latency", "A message takes, ms", 0, 1000], ["loss", "Lost messages, %", 0, 90], ["hold", "The work takes, ms", 0, 20000], ["gap", "Between rounds, ms", 0, 20000],
   ["poll", "Between polls, ms", 5, 5000], ["permits", "Permits", 1, 200], ["segments", "Segments", 1, 8], ["writers", "Writers", 0, 200], ["end", "Length, ms", 500, 600000]];
 
 function setUpKnobs() {
   const policy = labelled("Policy", options(policies));
   policy.dataset.key = "policy";
-  const boxes = [policy, ...KNOBS.map(([key, name, ...rest]) => {
+  const kind = labelled("Lock, and what it protects", options(LOCKS.map(([word, name]) => [word, name])));
+  kind.dataset.key = "kind";
+  const boxes = [policy, kind, ...KNOBS.map(([key, name, ...rest]) => {
     const isNumber = typeof rest[0] === "number", field = isNumber ? Object.assign(document.createElement("input"), { type: "number", min: rest[0], max: rest[1] }) : options(rest);
     const box = labelled(name, field);
     box.dataset.key = key;
@@ -546,11 +559,25 @@ function setUpKnobs() {
     try {
       state.before = null;
       $("undo").hidden = $("before").hidden = true;
-      let run = changed(main().play.link(), key, target.value);
+      const old = main().play.link();
+      let run = key === "kind" ? withLock(old, target.value) : changed(old, key, target.value);
       if (run.includes(";steps=")) run = changed(run, "steps", "");
       reopen(run, 0);
     } catch (error) { trouble(sentence(error)); showChoices(); }
   });
+}
+
+/** Kinds of locks: a word, a name, and the settings that make it. */
+const LOCKS = [["mutex", "mutex: a sale", "sale", 1], ["striped", "striped: a sale in segments, a mutex for each", "sale", 8], ["pages", "read-write lock: readers and writers", "pages", 1],
+  ["seats", "semaphore: counters", "seats", 1], ["cache", "mutex: a database and a cache", "cache", 1]];
+
+function withLock(run, word) {
+  const [, , work, segments] = LOCKS.find(([one]) => one === word);
+  return changed(changed(run, "work", work), "segments", String(segments));
+}
+
+function lockOf(play) {
+  return play.get("work") === "sale" ? (play.get("segments") === "1" ? "mutex" : "striped") : play.get("work");
 }
 
 function labelled(name, field) {
@@ -569,7 +596,7 @@ function setUpChoices() {
   $("scenario").append(...lessons.map((lesson, index) => new Option(`${index + 1}. ${lesson.title}`, lesson.id)), new Option("A run of your own", "", false, false));
   $("compare").append(new Option("nothing", ""), ...policies.map(([word, name]) => new Option(name, word)));
   const legend = $("legend");
-  legend.replaceChildren(...[1, 2, 3, 4, 5, 6, 7, 8].map((shade) => {
+  legend.replaceChildren(...[1, 2, 3, 4, 10, 5, 6, 7, 8].map((shade) => {
     const row = document.createElement("div"), dt = document.createElement("dt"), dd = document.createElement("dd"), sample = document.createElement("canvas");
     sample.dataset.shade = shade;
     sample.width = 42; sample.height = 16;
@@ -581,12 +608,14 @@ function setUpChoices() {
 }
 
 function showChoices() {
-  const track = main(), names = track.labels ?? Array.from({ length: track.lanes }, (_, who) => `c${who + 1}`);
+  const track = main(), names = Array.from({ length: track.lanes }, (_, who) => track.label(who));
   for (const list of [$("who"), $("victim")]) {
-    if (list.options.length !== names.length || list.options[0].text !== names[0]) list.replaceChildren(...names.map((name, who) => new Option(name, who)));
+    if (list.options.length !== names.length || list.options[0].text !== names[0] || list.options[names.length - 1].text !== names.at(-1)) list.replaceChildren(...names.map((name, who) => new Option(name, who)));
     list.value = String(state.chosen);
   }
-  for (const box of $("knobs").children) box.lastChild.value = track.play.get(box.dataset.key);
+  for (const box of $("knobs").children) box.lastChild.value = box.dataset.key === "kind" ? lockOf(track.play) : track.play.get(box.dataset.key);
+  $("master").hidden = track.servers < 2;
+  if (track.servers < 2) $("master").value = "0";
   showScheduler();
   const extra = $("compare").querySelector("[value=lesson]");
   if (state.tracks[1] && !extra) $("compare").append(new Option("as in the lesson", "lesson"), new Option("the run before", "before"));
@@ -683,7 +712,9 @@ function help() {
 
 function share() {
   const where = state.lesson && !state.before ? { lesson: state.lesson.id } : { run: state.tracks[0].play.link(), beside: state.tracks[1]?.play.link() };
-  $("share-link").value = location.href.replace(/#.*$/, "") + link.write({ ...where, at: state.count });
+  const page = location.href.replace(/#.*$/, ""), whole = page + link.write({ ...where, at: state.count });
+  $("share-link").value = whole;
+  $("share-frame").value = `<iframe src="${page}${link.write({ ...where, embed: true })}" title="Tidelock playground" width="100%" height="560"></iframe>`;
   put($("copied"), "");
   $("share-box").showModal();
   $("share-link").select();

@@ -23,7 +23,8 @@ function fill(list, items) {
   }));
 }
 
-export function showLine(play, now) {
+export function showLine(track, now) {
+  const { play } = track;
   const line = play.line(), items = [], isSale = play.get("work");
   const names = new Set();
   for (let at = 0; at < line.length; at += 6) names.add(line[at + 3]);
@@ -31,7 +32,7 @@ export function showLine(play, now) {
     const [who, weight, token, name, until] = line.slice(at, at + 6);
     const left = !until ? "" : until > now ? `${((until - now) / 1000).toFixed(1)} s` : "over";
     const what = token ? `holds, token ${token}` : isSale === "pages" && weight > 1 ? "waits to write" : "waits";
-    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, play.labels?.[who] ?? `c${who + 1}`, names.size > 1 ? `${what} · ${name + 1}` : what, left] });
+    items.push({ className: token ? "held" : "", cells: [`${items.length + 1}`, track.label(who), names.size > 1 ? `${what} · ${name + 1}` : what, left] });
   }
   const rest = line.length / 6 - items.length;
   if (rest > 0) items.push({ className: "more", text: `and ${rest} more` });
@@ -46,8 +47,9 @@ function noLine(play) {
   return hasLine ? "Nobody stands here." : "This policy keeps no line: the quickest is next.";
 }
 
-export function showStore(play) {
-  put($("store"), play.store());
+export function showStore({ play, clients, crowd }) {
+  const kept = play.store();
+  put($("store"), crowd ? kept.replace(new RegExp(`\\bc${clients + 1}\\b`, "g"), "crowd") : kept);
 }
 
 export function showResource(play, track, count) {
@@ -64,9 +66,9 @@ export function showResource(play, track, count) {
     const kind = track.kind(event), op = track.a(event);
     if ((kind !== KIND.Done && kind !== KIND.Denied) || ![13, 14, 15, 18, 19].includes(op)) continue;
     const isWrong = track.kind(event + 1) === KIND.Wrong && event + 1 < track.count;
-    const who = `c${track.who(event) + 1}`;
-    items.unshift(kind === KIND.Denied ? { text: "✗", className: "no", label: `${who}: refused` }
-      : isWrong ? { text: "!", className: "wrong", label: `${who}: accepted, but wrong` } : { text: "✓", label: `${who}: accepted` });
+    const who = track.label(track.who(event));
+    items.unshift(kind === KIND.Denied ? { text: "✗", className: "no", label: `${who}: refused by the ${work === "sale" && conflicts ? "version" : "fence"}` }
+      : isWrong ? { text: "!", className: "wrong", label: `${who}: accepted, and it undid another's write` } : { text: "✓", label: `${who}: accepted` });
   }
   fill($("writes"), items);
   const more = [`${accepted} write${accepted === 1 ? "" : "s"} accepted`, `${refused} refused by the fence`];
@@ -84,7 +86,7 @@ export function showCode(play, who, clients) {
   }
   const line = clients[who * 6 + 1];
   [...list.children].forEach((item, number) => {
-    const is = number === line && clients[who * 6] < 8;
+    const is = number === line && clients[who * 6] !== 8 && clients[who * 6] !== 9;
     if (item.classList.contains("pc") !== is) {
       item.classList.toggle("pc", is);
       if (is) item.setAttribute("aria-current", "step"); else item.removeAttribute("aria-current");
@@ -118,7 +120,20 @@ export function showCounters(tracks, now) {
   });
 }
 
-/** The waits so far, each as a dot where it ended. */
+const PARTS = 40; // of the plot of waits
+
+/** The waits that ended in each part of the run: half of them, and 99 of 100, were at most this long. */
+function quantiles(waits, end, now) {
+  const parts = Array.from({ length: PARTS }, () => []);
+  for (let at = 0; at < waits.length && waits[at] <= now; at += 3) parts[Math.min(PARTS - 1, Math.floor(waits[at] / end * PARTS))].push(waits[at + 2]);
+  return parts.map((part) => {
+    if (!part.length) return null;
+    part.sort((one, other) => one - other);
+    return [part[Math.floor((part.length - 1) * 0.5)], part[Math.floor((part.length - 1) * 0.99)], part.at(-1)];
+  });
+}
+
+/** The waits so far over time: from half of them to 99 of 100 as a bar, the longest as a dot. */
 export function drawWaits(canvas, tracks, now, colours) {
   const ratio = window.devicePixelRatio || 1, box = canvas.getBoundingClientRect(), context = canvas.getContext("2d");
   if (!box.width) return;
@@ -131,24 +146,28 @@ export function drawWaits(canvas, tracks, now, colours) {
   context.fillRect(0, box.height - 1, box.width, 1);
   all.forEach((waits, side) => {
     context.fillStyle = side ? colours.good : colours.held;
-    for (let at = 0; at < waits.length && waits[at] <= now; at += 3) {
-      const x = waits[at] / end * (box.width - 4), y = (box.height - 5) * (1 - waits[at + 2] / most);
-      if (side) context.fillRect(x, y, 3, 3); else { context.beginPath(); context.arc(x + 1.5, y + 1.5, 1.6, 0, 7); context.fill(); }
-    }
+    const wide = (box.width - 4) / PARTS, y = (wait) => (box.height - 5) * (1 - wait / most);
+    quantiles(waits, end, now).forEach((part, at) => {
+      if (!part) return;
+      const [half, most99, longest] = part.map(y), x = at * wide + (side ? wide / 2 : 0);
+      context.fillRect(x, most99, Math.max(1.5, wide / 2 - 2), Math.max(2, half - most99 + 1));
+      context.beginPath(); context.arc(x + wide / 4 - 0.5, longest, 1.6, 0, 7); context.fill();
+    });
   });
   context.fillStyle = colours.soft;
   context.font = "11px system-ui, sans-serif";
-  context.fillText(`waits, up to ${most} ms`, 2, 10);
+  context.fillText(`waits: p50 to p99, and the longest; up to ${most} ms`, 2, 10);
 }
 
 /** The lanes as a table, for those who do not see them. */
-export function showTable(clients, play) {
+export function showTable(clients, track) {
+  const { play } = track;
   const body = $("rows"), rows = [];
   const listing = [];
   for (let at = 0, who = 0; at < clients.length; at += 6, who++) {
     const [shade, line, token, rounds, , since] = clients.slice(at, at + 6);
     const code = (listing[who] ??= play.listing(who).split("\n"))[line]?.trim() ?? "";
-    rows.push([play.labels?.[who] ?? `c${who + 1}`, SHADES[shade], shade < 8 ? code : "", token ? String(token) : "", String(rounds), since === NEVER ? "" : `${since} ms`]);
+    rows.push([track.label(who), SHADES[shade], shade === 8 || shade === 9 ? "" : code, token ? String(token) : "", String(rounds), since === NEVER ? "" : `${since} ms`]);
   }
   const key = JSON.stringify(rows);
   if (body.dataset.key === key) return;

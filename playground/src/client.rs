@@ -55,8 +55,8 @@ pub struct Client {
     pub trusted_until: u32,
     /// Whether its last renewal failed.
     pub is_in_jeopardy: bool,
-    /// How slow its own clock is, in per cent.
-    pub slow: u32,
+    /// How long a second of its own clock takes, in per cent of a second.
+    pub second: u32,
     /// Whether its next reply is to be lost.
     pub loses_reply: bool,
     /// What it has read: the value and its version.
@@ -95,7 +95,7 @@ impl Client {
             claims: [0; 2],
             trusted_until: 0,
             is_in_jeopardy: false,
-            slow: 0,
+            second: 100,
             loses_reply: false,
             read: (0, 0),
             is_owner: false,
@@ -106,6 +106,12 @@ impl Client {
             because: NONE,
             draws: Draws::new(seed, who.into()),
         }
+    }
+
+    /// How long this time by its own clock really takes.
+    #[must_use]
+    pub fn by_its_clock(&self, time: u32) -> u32 {
+        (u64::from(time) * u64::from(self.second) / 100) as u32
     }
 
     /// Whether it believes that it holds anything.

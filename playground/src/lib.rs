@@ -4,6 +4,7 @@
 //! line in it is the model's `World`; every naive policy is the playground's own. A [`Search`] tries every order of a
 //! few clients' operations. `shell` is what the page calls.
 
+mod arrivals;
 mod client;
 mod draw;
 mod ids;
@@ -22,6 +23,7 @@ mod shell;
 mod view;
 mod why;
 
+pub use arrivals::Arrival;
 pub use client::{Client, Doing};
 pub use lessons::{Lesson, filled, lessons};
 pub use machine::{Counters, Machine, Message};

@@ -59,6 +59,8 @@ enum Item {
     Deadline(u32),
     /// Leases may end at this server.
     Ends(u8),
+    /// This server is there again.
+    Starts(u8),
     /// An action of the settings, by its number.
     Act(u16),
     /// A pause is over: cause.
@@ -110,7 +112,7 @@ impl Machine {
     /// The beginning of the run with these settings.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
-        let clients = (0..settings.clients).map(|who| Client::new(settings.seed, who)).collect();
+        let clients = (0..settings.lanes()).map(|who| Client::new(settings.seed, who)).collect();
         let mut machine = Self {
             writer: Program::of(settings, false),
             reader: Program::of(settings, true),
@@ -127,7 +129,7 @@ impl Machine {
             settings: settings.clone(),
         };
         if !machine.is_scheduled() {
-            for who in 0..settings.clients {
+            for who in 0..settings.lanes() {
                 machine.push(0, who, Item::Run(0));
             }
             for number in 0..settings.actions.len() {
@@ -239,7 +241,10 @@ impl Machine {
     }
 
     fn handle(&mut self, who: u16, item: Item, record: &mut Record) {
-        let is_of_client = !matches!(item, Item::Request(_) | Item::Ends(_) | Item::Act(_) | Item::Resume(_));
+        let is_of_client = !matches!(
+            item,
+            Item::Request(_) | Item::Ends(_) | Item::Starts(_) | Item::Act(_) | Item::Resume(_)
+        );
         if is_of_client {
             let client = self.client(who);
             if client.doing == Doing::Dead {
@@ -267,6 +272,11 @@ impl Machine {
             Item::Keeper => self.keep(who, record),
             Item::Deadline(until) => self.deadline(who, until, record),
             Item::Ends(server) => self.ends(server, record),
+            // Not if it was killed meanwhile.
+            Item::Starts(server) if self.servers[usize::from(server)].down_until <= self.now => {
+                self.start(server, record);
+            }
+            Item::Starts(_) => {}
             Item::Act(number) => self.act(number, record),
             Item::Resume(cause) => {
                 let client = self.client(who);
@@ -346,6 +356,7 @@ impl Machine {
         match client.doing {
             Doing::Dead => Shade::Dead,
             Doing::Ended => Shade::Ended,
+            _ if is_paused && client.holds_any() && !self.is_true(who) => Shade::PausedStale,
             _ if is_paused && (client.holds_any() || client.is_at_work) => Shade::PausedHolding,
             _ if is_paused => Shade::Paused,
             _ if client.holds_any() => {

@@ -87,6 +87,8 @@ pub enum Shade {
     Dead,
     /// Has ended.
     Ended,
+    /// Stands still, believes that it holds, and the store has given the lock away.
+    PausedStale,
 }
 
 /// A time during which a lane looks the same.

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use crate::machine::Machine;
 use crate::record::{Kind, Record};
-use crate::settings::Settings;
+use crate::settings::{Act, Settings};
 
 /// A run ends after so many events.
 const MOST: u32 = 150_000;
@@ -98,7 +98,7 @@ impl Run {
         let mut machine = Machine::new(settings);
         let mut record = Record::kept();
         let mut kept = vec![(0, machine.clone())];
-        let every = 400.max(u32::from(settings.clients) * 16);
+        let every = 400.max(u32::from(settings.lanes()) * 16);
         let is_scheduled = !settings.schedule.is_empty();
         if is_scheduled {
             for choice in &settings.schedule {
@@ -213,11 +213,37 @@ impl Run {
             p99: at(99).copied().unwrap_or(0),
             max_wait: waits.last().copied().unwrap_or(0).max(longest),
             fairness: fairness as u32,
-            waiting: still.count() as u32,
+            waiting: still.count() as u32 + machine.behind_the_crowd(now),
             most_seated: machine.resource.most_seated,
             database: machine.resource.database,
             cache: machine.resource.cache,
         }
+    }
+
+    /// How many of the crowd wait, at 201 moments from the beginning to the end; nothing if there is no crowd.
+    #[must_use]
+    pub fn crowd(&self) -> Vec<u32> {
+        const PARTS: u32 = 200;
+        let crowd = self.settings.clients;
+        if !self.settings.is_crowd(crowd) {
+            return Vec::new();
+        }
+        let is_bare = self.settings.policy.is_bare();
+        let mut its = self.record.events.iter().filter(|event| event.who == crowd).peekable();
+        let (mut served, mut is_over) = (0, false);
+        let mut waiting = |time: u32| {
+            while let Some(event) = its.next_if(|event| event.at <= time) {
+                let is_served = if is_bare { event.kind == Kind::Done } else { event.kind == Kind::Held };
+                served += u32::from(is_served);
+                is_over |=
+                    event.kind == Kind::Ended || (event.kind, event.a) == (Kind::Act, Act::Kill as u32);
+            }
+            let come = crate::arrivals::have_come(&self.settings, time);
+            if is_over { 0 } else { come.saturating_sub(served) }
+        };
+        (0..=PARTS)
+            .map(|part| waiting((u64::from(self.end) * u64::from(part) / u64::from(PARTS)) as u32))
+            .collect()
     }
 
     /// The figures of the whole run.

@@ -72,6 +72,7 @@ impl Search {
         let mut settings = settings.clone();
         settings.clients = settings.clients.min(4);
         settings.rounds = 1;
+        settings.crowd = 0;
         settings.actions.clear();
         settings.schedule.clear();
         settings.loss = 0;

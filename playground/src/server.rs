@@ -15,10 +15,13 @@ pub struct Server {
     /// The naive lock.
     pub key: Key,
     /// How far its clock is ahead of the run's.
-    pub ahead: u32,
+    pub ahead: i32,
+    stopped_at: u32,
     /// Until when it does not answer.
     pub down_until: u32,
     newest: Order,
+    /// A bit for each name in use on which somebody has waited.
+    waited: u32,
     /// What a replica has that missed the newest write.
     behind: Option<Box<(World<u8>, Key)>>,
 }
@@ -60,12 +63,21 @@ impl Members {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        Self { world: World::new(), key: Key::default(), ahead: 0, down_until: 0, newest: 0, behind: None }
+        Self {
+            world: World::new(),
+            key: Key::default(),
+            ahead: 0,
+            stopped_at: 0,
+            down_until: 0,
+            newest: 0,
+            waited: 0,
+            behind: None,
+        }
     }
 
     /// Brings its clock to this moment of the run; claims of sessions that are over leave.
     pub(crate) fn pass(&mut self, now: u32) -> Vec<Event<u8>> {
-        let by = u64::from(now + self.ahead).saturating_sub(self.world.now());
+        let by = u64::from(now.saturating_add_signed(self.ahead)).saturating_sub(self.world.now());
         if by == 0 { Vec::new() } else { self.step(Op::Pass(by)) }
     }
 
@@ -77,7 +89,20 @@ impl Server {
                 self.newest = self.newest.max(token.store_order());
             }
         }
+        let in_use = self.world.lines().map(|(name, line)| (bit(*name), line.claims.len() > 1));
+        self.waited = in_use
+            .fold(0, |waited, (bit, waits)| waited | if waits || self.waited & bit != 0 { bit } else { 0 });
         events
+    }
+
+    /// Whether somebody has waited for this name since it was last free.
+    pub(crate) const fn has_waited(&self, name: u8) -> bool {
+        self.waited & bit(name) != 0
+    }
+
+    /// The order of the newest token that it has given.
+    pub(crate) const fn newest(&self) -> Order {
+        self.newest
     }
 
     /// Its own time.
@@ -85,10 +110,30 @@ impl Server {
         self.world.now() as u32
     }
 
+    /// A moment by its clock, as the run counts.
+    #[must_use]
+    pub fn of_run(&self, its: u32) -> u32 {
+        its.saturating_add_signed(-self.ahead)
+    }
+
+    pub(crate) const fn stop(&mut self, now: u32, until: u32) {
+        (self.stopped_at, self.down_until) = (now, until);
+    }
+
+    /// It is there again, and counts the time since it stopped, or does not. False: it was not away.
+    pub(crate) fn start(&mut self, now: u32, counts: bool) -> bool {
+        let was_away = self.stopped_at < self.down_until;
+        if was_away && !counts {
+            self.ahead -= (now - self.stopped_at) as i32;
+        }
+        (self.stopped_at, self.down_until) = (now, now);
+        was_away
+    }
+
     /// The next moment of the run at which a lease ends here, if nobody renews.
     pub(crate) fn next_end(&self) -> Option<u32> {
         let sessions = self.world.sessions().map(|(_, session)| session.until() as u32);
-        sessions.chain(self.key.until).min().map(|until| until.saturating_sub(self.ahead))
+        sessions.chain(self.key.until).min().map(|until| self.of_run(until))
     }
 
     /// Takes the key away if its time is over: whose it was.
@@ -145,6 +190,10 @@ impl Server {
         }
         self.world.step(Op::Close(session));
     }
+}
+
+const fn bit(name: u8) -> u32 {
+    1 << (name % 32)
 }
 
 /// A request to stand in line.

@@ -7,6 +7,7 @@
 //! Only what differs from the default is written. A text with another version, an unknown word or a number out of
 //! range is an error, with a sentence for the reader.
 
+use crate::arrivals::Arrival;
 use crate::policy::Policy;
 
 /// The version of the rules of a run. A link with another one could show another run, so it is refused.
@@ -30,8 +31,10 @@ pub enum Work {
 pub enum Flavour {
     /// The store tells the one whose turn it is (Redis).
     Push,
-    /// The store fires a watch, and the client looks (ZooKeeper, etcd).
+    /// The store fires a watch, and the client looks (ZooKeeper).
     Watch,
+    /// The same, on a range of keys (etcd).
+    Range,
     /// The client asks now and then (MySQL).
     Poll,
 }
@@ -51,8 +54,18 @@ pub enum Act {
     Cancel,
     /// The client's own clock runs slow by so many per cent from now on.
     Slow,
-    /// The server restarts, and has lost what it kept in memory.
+    /// The client's own clock runs fast by so many per cent from now on.
+    Fast,
+    /// The client's wall clock is set ahead by so much.
+    Skew,
+    /// The network between the client and the rest is whole again.
+    Heal,
+    /// The server restarts: it is away for so long.
     Restart,
+    /// The server's process is killed, and stays away.
+    Stop,
+    /// It is started again.
+    Start,
     /// A replica takes over that has missed the newest writes.
     Failover,
     /// The server's clock jumps ahead by so much.
@@ -60,14 +73,19 @@ pub enum Act {
 }
 
 /// Each act and its word in a link.
-pub const ACTS: [(Act, &str); 9] = [
+pub const ACTS: [(Act, &str); 14] = [
     (Act::Pause, "pause"),
     (Act::Kill, "kill"),
     (Act::Partition, "partition"),
     (Act::LoseReply, "lose"),
     (Act::Cancel, "cancel"),
     (Act::Slow, "slow"),
+    (Act::Fast, "fast"),
+    (Act::Skew, "skew"),
+    (Act::Heal, "heal"),
     (Act::Restart, "restart"),
+    (Act::Stop, "stop"),
+    (Act::Start, "start"),
     (Act::Failover, "failover"),
     (Act::Jump, "jump"),
 ];
@@ -111,8 +129,10 @@ pub struct Settings {
     pub flavour: Flavour,
     /// How many clients.
     pub clients: u16,
-    /// How many people each client stands for.
+    /// How many more clients there are, all in one lane.
     pub crowd: u32,
+    /// How clients come.
+    pub arrival: Arrival,
     /// The seed of all delays.
     pub seed: u32,
     /// Items to sell.
@@ -156,7 +176,8 @@ impl Default for Settings {
             work: Work::Sale,
             flavour: Flavour::Push,
             clients: 2,
-            crowd: 1,
+            crowd: 0,
+            arrival: Arrival::Steady,
             seed: 1,
             stock: 10,
             rounds: 0,
@@ -181,7 +202,7 @@ impl Default for Settings {
 /// The numbers of a link: word, smallest and greatest value.
 const NUMBERS: [(&str, u32, u32); 17] = [
     ("clients", 1, 200),
-    ("crowd", 1, 100_000),
+    ("crowd", 0, 100_000),
     ("seed", 0, 999_999),
     ("stock", 0, 100_000),
     ("rounds", 0, 10_000),
@@ -248,7 +269,17 @@ impl Settings {
                 self.flavour = match value {
                     "push" => Flavour::Push,
                     "watch" => Flavour::Watch,
+                    "range" => Flavour::Range,
                     "poll" => Flavour::Poll,
+                    _ => return Err(damaged(value)),
+                }
+            }
+            "arrival" => {
+                self.arrival = match value {
+                    "steady" => Arrival::Steady,
+                    "once" => Arrival::Once,
+                    "poisson" => Arrival::Poisson,
+                    "bursts" => Arrival::Bursts,
                     _ => return Err(damaged(value)),
                 }
             }
@@ -328,7 +359,15 @@ impl Settings {
             "flavour" => match self.flavour {
                 Flavour::Push => "push",
                 Flavour::Watch => "watch",
+                Flavour::Range => "range",
                 Flavour::Poll => "poll",
+            }
+            .to_owned(),
+            "arrival" => match self.arrival {
+                Arrival::Steady => "steady",
+                Arrival::Once => "once",
+                Arrival::Poisson => "poisson",
+                Arrival::Bursts => "bursts",
             }
             .to_owned(),
             "do" => joined(&self.actions.iter().map(written).collect::<Vec<_>>(), ","),
@@ -342,7 +381,7 @@ impl Settings {
     pub fn write(&self) -> String {
         let plain = Self::default();
         let mut text = VERSION.to_owned();
-        let keys = ["policy", "work", "flavour"].into_iter();
+        let keys = ["policy", "work", "flavour", "arrival"].into_iter();
         let keys = keys.chain(NUMBERS.iter().map(|row| row.0)).chain(["do", "steps"]);
         for key in keys {
             let value = self.get(key);
@@ -351,6 +390,25 @@ impl Settings {
             }
         }
         text
+    }
+
+    /// Whether the server has what it kept after a restart: all but a Redis, as it is usually set up.
+    #[must_use]
+    pub const fn keeps_on_disk(&self) -> bool {
+        let is_redis = matches!(self.flavour, Flavour::Push);
+        matches!(self.policy, Policy::Herd) || (self.policy.has_line() && !is_redis)
+    }
+
+    /// How many lanes there are: one for each client, and one for the crowd.
+    #[must_use]
+    pub const fn lanes(&self) -> u16 {
+        self.clients + (self.crowd > 0) as u16
+    }
+
+    /// Whether this lane is the crowd's.
+    #[must_use]
+    pub const fn is_crowd(&self, who: u16) -> bool {
+        self.crowd > 0 && who == self.clients
     }
 
     /// Whether this client only reads.
@@ -384,7 +442,7 @@ fn action(text: &str) -> Result<Action, String> {
     let act = ACTS.iter().find(|row| row.1 == word).map(|row| row.0);
     let (who, by) = (next().parse::<u32>().ok(), next().parse::<u32>().ok());
     match (at, act, who, by) {
-        (Some(at @ ..=600_000), Some(act), Some(who @ ..=199), Some(by @ ..=600_000)) => {
+        (Some(at @ ..=600_000), Some(act), Some(who @ ..=200), Some(by @ ..=600_000)) => {
             Ok(Action { at, act, who: who as u16, by })
         }
         _ => Err(damaged(text)),

@@ -129,7 +129,7 @@ impl Play {
                     claim.weight.get(),
                     claim.token.map_or(0, |token| token.store_order() as u32),
                     (*name).into(),
-                    (until as u32).saturating_sub(server.ahead),
+                    server.of_run(until as u32),
                     line.capacity.get(),
                 ]);
             }
@@ -176,6 +176,12 @@ impl Play {
     #[must_use]
     pub fn waits(&self) -> Vec<u32> {
         self.run.record.waits.iter().flat_map(|wait| [wait.0, wait.1.into(), wait.2]).collect()
+    }
+
+    /// How many of the crowd wait: see [`Run::crowd`].
+    #[must_use]
+    pub fn crowd(&self) -> Vec<u32> {
+        self.run.crowd()
     }
 
     /// What an event is, in a sentence.

@@ -15,8 +15,8 @@ impl Run {
     #[must_use]
     pub fn sentence(&self, number: u32) -> String {
         let Some(event) = self.record.events.get(number as usize) else { return String::new() };
-        let who = client(event.who);
-        match event.kind {
+        let who = self.client(event.who);
+        let sentence = match event.kind {
             Kind::Call => format!("{who} sends: {}.", request(event.a)),
             Kind::Done => self.done(event, &who),
             Kind::Denied => denied(event, &who),
@@ -39,7 +39,7 @@ impl Run {
                 format!("The message was lost ({}). {who} does not know what became of it.", request(event.a))
             }
             Kind::Timeout => format!("{who} has no reply, and tries again."),
-            Kind::Act => act(event),
+            Kind::Act => self.act(event, &who),
             Kind::Resumed => format!("{who} goes on. For {who} no time has passed."),
             Kind::Ended => format!("{who} is done."),
             Kind::Wrong => self.wrong(event, &who),
@@ -47,12 +47,22 @@ impl Run {
                 format!("{} have sat down where there is room for {}.", event.a, self.settings().permits)
             }
             Kind::Oversold => format!(
-                "That is order {} for {} items: more is sold than there is.",
+                "That is order {} for {} items: an update was lost, so an item is sold twice.",
                 event.a,
                 self.settings().stock
             ),
-            Kind::Overlap => overlap(event, &who),
+            Kind::Overlap => {
+                format!("Two believe that they hold: {who}, and {} still.", self.client(event.a as u16))
+            }
+        };
+        match sentence.strip_prefix("the ") {
+            Some(rest) => format!("The {rest}"), // the crowd, at the beginning of a sentence
+            None => sentence,
         }
+    }
+
+    fn client(&self, who: u16) -> String {
+        if self.settings().is_crowd(who) { "the crowd".to_owned() } else { client(who) }
     }
 
     /// The events that led to this one, newest first, itself included. A wrong write has a second root: the write that
@@ -66,8 +76,12 @@ impl Run {
                 Kind::Wrong if event.b != NONE => {
                     chain.push(event.b);
                     chain.extend(self.overlap_of(event, at));
+                    chain.extend(self.end_of_hold(event.who, at));
                 }
+                // A read or a write that the fence refuses.
+                Kind::Denied if matches!(event.a, 12 | 13) => chain.extend(self.end_of_hold(event.who, at)),
                 Kind::Overlap => chain.extend(self.reasons(event, at)),
+                Kind::Oversold => chain.extend(self.lost_before(at)),
                 _ => {}
             }
             if event.cause == NONE || event.cause >= at || chain.len() >= LONGEST {
@@ -117,13 +131,51 @@ impl Run {
         }
     }
 
+    fn act(&self, event: &Event, who: &str) -> String {
+        let by = event.b;
+        let server = match self.settings().policy.servers() {
+            1 => "The server",
+            _ => ["Server a", "Server b", "Server c"][usize::from(event.who) % 3],
+        };
+        let act = ACTS.iter().find(|row| row.0 as u32 == event.a).map_or(Act::Pause, |row| row.0);
+        let keeps = self.settings().keeps_on_disk();
+        let memory = if keeps { "What it kept is on its disk." } else { "It has forgotten everything." };
+        match act {
+            Act::Pause => format!("{who} stands still for {by} ms, and does not notice it."),
+            Act::Kill => format!("{who} dies. It gives nothing back."),
+            Act::Partition => format!("{who} is cut off for {by} ms: nothing reaches it, nothing leaves it."),
+            Act::Heal => format!("{who}'s network is whole again."),
+            Act::LoseReply => format!("The next reply to {who} will be lost."),
+            Act::Cancel => format!("{who} does not want to wait any more."),
+            Act::Slow => format!("{who}'s clock runs {by} % slow from now on."),
+            Act::Fast => format!("{who}'s clock runs {by} % fast from now on."),
+            Act::Skew => format!(
+                "{who}'s wall clock is set ahead by {by} ms. Nothing changes: a lease is counted by a clock that nobody sets."
+            ),
+            Act::Restart => format!("{server} restarts. {memory}"),
+            Act::Stop => format!("{server} is killed, and nobody starts it. {memory}"),
+            Act::Start => format!("{server} is started again."),
+            Act::Failover => {
+                format!("{server} fails; a replica takes over that missed the newest write.")
+            }
+            Act::Jump => format!("{server} sets its clock ahead by {by} ms."),
+        }
+    }
+
     fn wrong(&self, event: &Event, who: &str) -> String {
         let between = self.record.events.get(event.b as usize);
-        let other = between.map_or_else(|| "somebody".to_owned(), |event| client(event.who));
+        let other = between.map_or_else(|| "somebody".to_owned(), |event| self.client(event.who));
         format!(
             "{who} wrote what it had computed from an old value: {other} had written since {who} read. \
              {other}'s write is lost."
         )
+    }
+
+    /// More is sold than there is because an update was lost before: the newest one, and the write that it undid.
+    fn lost_before(&self, oversold: u32) -> Vec<u32> {
+        let lost = self.newest(oversold, |event| event.kind == Kind::Wrong);
+        let undone = lost.map(|wrong| self.record.events[wrong as usize].b);
+        lost.into_iter().chain(undone).collect()
     }
 
     /// Why two could do that: they both believed that they held, and what led to it.
@@ -152,6 +204,12 @@ impl Run {
         hold.into_iter().chain(self.newest(before, is_end)).collect()
     }
 
+    /// When the lease of a client ended that still believed that it held.
+    fn end_of_hold(&self, who: u16, before: u32) -> Option<u32> {
+        let end = self.newest(before, |event| event.kind == Kind::Expired && event.who == who);
+        end.filter(|end| self.hold_of(who, before) < Some(*end))
+    }
+
     fn newest(&self, before: u32, is_it: impl Fn(&Event) -> bool) -> Option<u32> {
         self.record.events[..before as usize].iter().rposition(is_it).map(|index| index as u32)
     }
@@ -177,28 +235,6 @@ fn denied(event: &Event, who: &str) -> String {
         13 => format!("The fence refuses {who}'s write: its token is older than the newest one seen."),
         14 => format!("The version has changed: {who}'s write is refused, and it tries again."),
         _ => format!("Nothing is left for {who}."),
-    }
-}
-
-fn overlap(event: &Event, who: &str) -> String {
-    format!("Two believe that they hold: {who}, and {} still.", client(event.a as u16))
-}
-
-fn act(event: &Event) -> String {
-    let (who, by) = (client(event.who), event.b);
-    let act = ACTS.iter().find(|row| row.0 as u32 == event.a).map_or(Act::Pause, |row| row.0);
-    match act {
-        Act::Pause => format!("{who} stands still for {by} ms, and does not notice it."),
-        Act::Kill => format!("{who} dies. It gives nothing back."),
-        Act::Partition => format!("{who} is cut off for {by} ms: nothing reaches it, nothing leaves it."),
-        Act::LoseReply => format!("The next reply to {who} will be lost."),
-        Act::Cancel => format!("{who} does not want to wait any more."),
-        Act::Slow => format!("{who}'s clock runs {by} % slow from now on."),
-        Act::Restart => format!("Server {} restarts, and has forgotten everything.", event.who + 1),
-        Act::Failover => {
-            format!("Server {} fails; a replica takes over that missed the newest write.", event.who + 1)
-        }
-        Act::Jump => format!("The clock of server {} jumps ahead by {by} ms.", event.who + 1),
     }
 }
 
@@ -247,6 +283,18 @@ mod tests {
         };
         assert!(chain.iter().any(is_failover), "{kinds:?}");
         assert!(chain.windows(2).all(|pair| pair[0] > pair[1]));
+    }
+
+    #[test]
+    fn a_refused_write_and_a_lost_update_lead_back_to_the_end_of_the_lease() {
+        for (lesson, kind) in [("fenced", Kind::Denied), ("unfenced", Kind::Wrong)] {
+            let lesson = crate::lessons().into_iter().find(|one| one.id == lesson).unwrap();
+            let (run, _) = lesson.runs().unwrap();
+            let chain = run.chain(run.first(kind).unwrap());
+            let kinds: Vec<Kind> =
+                chain.iter().map(|event| run.record.events[*event as usize].kind).collect();
+            assert!(kinds.contains(&Kind::Expired) && kinds.contains(&Kind::Act), "{kinds:?}");
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod retelling;
 mod runner;
 pub mod runtimes;
 pub mod sequences;
+pub mod scene;
 mod signal;
 mod stage;
 mod stalls;

@@ -62,6 +62,7 @@ mod refusal;
 mod serial;
 mod session;
 mod shown;
+mod table;
 mod token;
 mod watch;
 mod weight;

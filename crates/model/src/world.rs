@@ -7,10 +7,10 @@
 mod claims;
 mod leases;
 
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::table::Table;
 use crate::{Claim, ClaimId, Event, Line, Op, Session, SessionId, Token};
 
 /// Every line, every session and the current time. `N` is the type of a name.
@@ -44,13 +44,13 @@ pub struct World<N> {
     now: u64,
     last_order: u64,
     last_token: u64,
-    sessions: BTreeMap<SessionId, Session<N>>,
-    lines: BTreeMap<N, Line>,
+    sessions: Table<SessionId, Session<N>>,
+    lines: Table<N, Line>,
 }
 
 impl<N> Default for World<N> {
     fn default() -> Self {
-        Self { now: 0, last_order: 0, last_token: 0, sessions: BTreeMap::new(), lines: BTreeMap::new() }
+        Self { now: 0, last_order: 0, last_token: 0, sessions: Table::new(), lines: Table::new() }
     }
 }
 

@@ -25,6 +25,11 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("a history that a failed trial has saved opens, and says what was broken", |page| {
         Box::pin(history(page))
     }),
+    ("a lesson embeds in another page by its link", |page| Box::pin(embeds(page))),
+    ("every fault is a mark on the axis, and says what it does", |page| Box::pin(faults(page))),
+    ("every kind of lock, every store, every way to come and a crowd can be chosen", |page| {
+        Box::pin(choices(page))
+    }),
     ("clicking an event answers why", |page| Box::pin(why(page))),
     ("a module that cannot be loaded is a sentence, and not an empty page", |page| Box::pin(no_module(page))),
     ("nothing is loaded from elsewhere, and the policy forbids it", |page| Box::pin(policy(page))),
@@ -47,7 +52,7 @@ async fn opens_on_a_run(page: &Page) -> Result<()> {
     )
     .await?;
     let why = page.text("why-text").await?;
-    ensure(why.contains("lost") || why.contains("more is sold"), || format!("why? {why}"))?;
+    ensure(why.contains("lost"), || format!("why? {why}"))?;
     same("the button", &page.text("next").await?, &"Put a lock on it".to_owned())?;
     page.click("next").await?;
     page.press(END).await?;
@@ -235,6 +240,10 @@ async fn scheduler(page: &Page) -> Result<()> {
     page.click("shortest").await?;
     let told = page.text("told").await?;
     ensure(told.starts_with("Sold 2 times, in 4 steps"), || format!("the shortest way: {told}"))?;
+    page.load("#lesson=scheduler-lock").await?;
+    page.click("shortest").await?;
+    let told = page.text("told").await?;
+    ensure(told.starts_with("Sold 2 times, in 7 steps"), || format!("the lock, in the shortest way: {told}"))?;
     page.load("#run=v1;policy=line;stock=1;rounds=1;steps=b0").await?;
     for key in ["1", "2", "1", "2", "1", "2", "1", "2", "1", "2"] {
         page.press(key).await?;
@@ -243,14 +252,19 @@ async fn scheduler(page: &Page) -> Result<()> {
     ensure(score.starts_with("1 sold of 1"), || format!("with a lock: {score}"))
 }
 
-/// Two clients that hold at once, as the suite saves it.
-const SAVED: &str = r#"{"format":"tidelock history 1","backend":"memory","trial":"two_never_hold","seed":1,"ttl":1000000000,
-    "why":"two held at once","broken":{"promise":"exclusion","sentence":"c1 and c2 both hold","name":"stock","claims":[1,2],"from":0,"to":3},
-    "events":[{"at":1000000,"who":"c1","name":"stock","claim":1,"what":"asked","kind":"mutex","weight":1,"capacity":1},
-    {"at":3000000,"who":"c1","name":"stock","claim":1,"what":"granted","token":32},
-    {"at":5000000,"who":"c2","name":"stock","claim":2,"what":"asked","kind":"mutex","weight":1,"capacity":1},
-    {"at":9000000,"who":"c2","name":"stock","claim":2,"what":"granted","token":64},
-    {"at":15000000,"who":"c1","name":"stock","claim":1,"what":"let go"}]}"#;
+/// Histories as the suite saved them when a trial failed: on backends that are broken on purpose.
+const SAVED: [(&str, &str, &str); 2] = [
+    (
+        include_str!("../saved/a-reader-passes.json"),
+        "a reader never passes a waiting writer",
+        "order: on \"table\" client 2 passed client 1, which was known to wait before client 2 asked",
+    ),
+    (
+        include_str!("../saved/a-permit-too-many.json"),
+        "a dead clients permits come back and no more",
+        "exclusion: on \"pool\" these hold together but exceed the capacity: client 1, client 2, client 2, client 2",
+    ),
+];
 
 async fn history(page: &Page) -> Result<()> {
     page.load("#lesson=race&at=0").await?;
@@ -261,24 +275,101 @@ async fn history(page: &Page) -> Result<()> {
              const field = document.getElementById('history'); field.files = files.files; field.dispatchEvent(new Event('change'));"
         )
     };
-    page.ask(&open(SAVED)).await?;
-    page.until(
-        "it is shown",
-        "return document.getElementById('lesson-title').textContent === 'two never hold'",
-    )
-    .await?;
-    page.settle().await?;
-    same("why", &page.text("why-text").await?, &"exclusion: c1 and c2 both hold".to_owned())?;
-    let line = page.text("line").await?;
-    ensure(line.contains("token 1") && line.contains("token 2"), || format!("the line: {line}"))?;
-    page.press(LEFT).await?;
-    page.press(RIGHT).await?;
+    for (text, title, sentence) in SAVED {
+        page.ask(&open(text)).await?;
+        let shown = format!("return document.getElementById('lesson-title').textContent === '{title}'");
+        page.until(title, &shown).await?;
+        page.settle().await?;
+        same("why", &page.text("why-text").await?, &sentence.to_owned())?;
+        // It plays, from its beginning to its end, and steps.
+        page.press(HOME).await?;
+        page.press(RIGHT).await?;
+        page.press(" ").await?;
+        page.ask("document.getElementById('speed').value = 4").await?;
+        page.until(
+            "it has played",
+            "return playground.state.now >= playground.lanes.end && !playground.state.plays",
+        )
+        .await?;
+        page.press(END).await?;
+        same("why, at the end", &page.text("why-text").await?, &sentence.to_owned())?;
+        let line = page.text("line").await?;
+        ensure(!line.is_empty(), || "the line is not shown".to_owned())?;
+    }
     page.ask(&open("{}")).await?;
     page.until(
         "it is refused",
         "return document.getElementById('trouble').textContent.includes('not a history')",
     )
     .await
+}
+
+async fn embeds(page: &Page) -> Result<()> {
+    page.load("#lesson=fenced&at=0").await?;
+    page.press("s").await?;
+    let frame = page.ask("return document.getElementById('share-frame').value").await?;
+    let frame = frame.as_str().unwrap_or_default().to_owned();
+    ensure(frame.starts_with("<iframe src=") && frame.contains("#lesson=fenced&embed"), || frame.clone())?;
+    page.press(ESCAPE).await?;
+    page.load("#lesson=fenced&embed").await?;
+    let shown = "const is = (id) => document.getElementById(id).checkVisibility(); return [is('lanes'), is('run'), is('why'), is('whole'), is('scenario'), is('side')]";
+    same("what is shown", &page.ask(shown).await?, &json!([true, true, true, true, false, false]))?;
+    let whole = page.ask("return document.getElementById('whole').href").await?;
+    ensure(whole.as_str().is_some_and(|whole| whole.ends_with("#lesson=fenced")), || format!("{whole}"))
+}
+
+async fn faults(page: &Page) -> Result<()> {
+    page.load("#lesson=fenced&at=0").await?;
+    let buttons = page.number("return document.querySelectorAll('#faults [data-act]').length").await?;
+    ensure(buttons >= 14.0, || format!("{buttons} buttons for faults"))?;
+    for number in 0..14 {
+        page.load("#run=v1;policy=line;clients=3;seed=2&at=30").await?;
+        page.ask(&format!(
+            "document.querySelectorAll('#faults [data-act]')[{number}].click(); playground.play(false)"
+        ))
+        .await?;
+        page.settle().await?;
+        same("marks", &page.number("return playground.track.acts.length").await?, &1.0)?;
+        let said =
+            page.ask("const { track } = playground; return track.play.sentence(track.acts[0])").await?;
+        ensure(said.as_str().is_some_and(|said| said.len() > 20), || format!("button {number}: {said}"))?;
+        ensure(page.ask("return location.hash.includes('do=')").await? == json!(true), || {
+            format!("button {number}: the act is not in the link")
+        })?;
+    }
+    Ok(())
+}
+
+async fn choices(page: &Page) -> Result<()> {
+    for (key, values) in [
+        ("kind", &["mutex", "striped", "pages", "seats", "cache"][..]),
+        ("flavour", &["push", "watch", "range", "poll"]),
+        ("arrival", &["steady", "once", "poisson", "bursts"]),
+        ("crowd", &["0", "5000"]),
+        ("clients", &["1", "200"]),
+    ] {
+        page.load("#run=v1;policy=line;clients=3;seed=2&at=0").await?;
+        for value in values {
+            page.ask(&format!(
+                "const field = [...document.querySelectorAll('#knobs label')].find((label) => label.dataset.key === '{key}').lastChild; \
+                 field.value = '{value}'; field.dispatchEvent(new Event('change', {{ bubbles: true }})); playground.play(false)"
+            ))
+            .await?;
+            page.press(END).await?;
+            let script = format!(
+                "return [...document.querySelectorAll('#knobs label')].find((label) => label.dataset.key === '{key}').lastChild.value"
+            );
+            same(key, &page.ask(&script).await?, &json!(value))?;
+            same("trouble", &page.text("trouble").await?, &String::new())?;
+            let holds = page.number("return playground.track.play.figures()[7]").await?;
+            ensure(holds > 3.0, || format!("{key}={value}: the lock was taken {holds} times"))?;
+        }
+    }
+    page.load("#run=v1;policy=line;clients=3;crowd=5000;stock=20&at=0").await?;
+    page.press(END).await?;
+    same("lanes", &page.number("return playground.track.lanes").await?, &4.0)?;
+    let most = page.number("return Math.max(...playground.track.behind)").await?;
+    ensure(most > 100.0, || format!("{most} of the crowd wait"))
 }
 
 async fn why(page: &Page) -> Result<()> {

@@ -40,7 +40,11 @@ async fn check(driver: &str, url: &str, outcomes: &str, folder: &str, axe: &str)
     page.axe = std::fs::read_to_string(axe)?;
     let mut good = true;
     for outcome in lessons::Outcome::all(outcomes)? {
-        let name = format!("the lesson {} comes to what it says", outcome.id);
+        let name = if outcome.is_lesson() {
+            format!("the lesson {} comes to what it says", outcome.id)
+        } else {
+            format!("the run {} has the same events as natively", outcome.id)
+        };
         good &= say(&name, &lessons::check(&page, &outcome, folder).await);
     }
     for (name, check) in checks::ALL {

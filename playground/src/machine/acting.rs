@@ -6,18 +6,18 @@ use super::{FIRST, Item, Machine};
 use crate::client::Doing;
 use crate::ids::owner;
 use crate::record::{Kind, Record};
-use crate::settings::Act;
+use crate::settings::{Act, Flavour};
 
 impl Machine {
     pub(super) fn act(&mut self, number: u16, record: &mut Record) {
         let action = self.settings.actions[usize::from(number)];
         let by = action.by;
-        let is_of_server = matches!(action.act, Act::Restart | Act::Failover | Act::Jump);
+        let is_of_server = action.act >= Act::Restart;
         let server = usize::from(action.who);
         if is_of_server && server >= self.servers.len() {
             return;
         }
-        let who = action.who.min(self.settings.clients - 1);
+        let who = action.who.min(self.settings.lanes() - 1);
         let event = self.note(Kind::Act, action.who, action.act as u32, by, FIRST, record);
         match action.act {
             Act::Pause => self.pause(who, by, event, record),
@@ -25,18 +25,39 @@ impl Machine {
             Act::Partition => self.client_mut(who).cut_until = self.now + by,
             Act::LoseReply => self.client_mut(who).loses_reply = true,
             Act::Cancel => self.cancel(who, event, record),
-            Act::Slow => self.client_mut(who).slow = by.min(1000),
-            Act::Restart => {
-                self.servers[server].restart();
-                self.servers[server].down_until = self.now + by;
-            }
+            Act::Slow => self.client_mut(who).second = 100 + by.min(1000),
+            Act::Fast => self.client_mut(who).second = 10_000 / (100 + by.min(1000)),
+            Act::Skew => {} // nobody here counts by the wall clock
+            Act::Heal => self.client_mut(who).cut_until = self.now,
+            Act::Restart => self.stop(server, self.now + by),
+            Act::Stop => self.stop(server, u32::MAX),
+            Act::Start => self.start(server as u8, record),
             Act::Failover => self.servers[server].fail_over(),
             Act::Jump => {
-                self.servers[server].ahead += by;
+                self.servers[server].ahead += by as i32;
                 self.ends(server as u8, record);
             }
         }
         self.shade_all(record);
+    }
+
+    /// A server without a disk begins with nothing.
+    fn stop(&mut self, server: usize, until: u32) {
+        if !self.settings.keeps_on_disk() {
+            self.servers[server].restart();
+        }
+        self.servers[server].stop(self.now, until);
+        if until < u32::MAX {
+            self.push(until, 0, Item::Starts(server as u8));
+        }
+    }
+
+    /// ZooKeeper and etcd do not count the time of a restart against a lease; a time in a table goes on.
+    pub(super) fn start(&mut self, server: u8, record: &mut Record) {
+        let counts = !matches!(self.settings.flavour, Flavour::Watch | Flavour::Range);
+        if self.servers[usize::from(server)].start(self.now, counts) {
+            self.ends(server, record);
+        }
     }
 
     fn pause(&mut self, who: u16, by: u32, event: u32, record: &mut Record) {

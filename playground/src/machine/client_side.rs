@@ -1,6 +1,7 @@
 //! What happens at a client: its program, the replies that arrive, its keeper and its own clock.
 
 use super::{FIRST, Item, Machine, Message};
+use crate::arrivals;
 use crate::client::Doing;
 use crate::policy::Policy;
 use crate::program::{Do, Op};
@@ -25,7 +26,7 @@ impl Machine {
             match what {
                 Do::Call(op) => return self.call(who, op, record),
                 Do::DelIfRead if self.client(who).is_owner => return self.call(who, Op::Del, record),
-                Do::Rest if !self.is_scheduled() => return self.later(who, self.settings.gap, record),
+                Do::Rest if !self.is_scheduled() => return self.rest(who, record),
                 Do::Think if !self.is_scheduled() => return self.later(who, self.settings.hold, record),
                 Do::Majority if self.client(who).votes < 2 => {
                     let give_back = self.program(who).give_back;
@@ -45,13 +46,44 @@ impl Machine {
 
     /// The next step comes after about this time.
     fn later(&mut self, who: u16, mean: u32, record: &mut Record) {
+        let takes = self.client_mut(who).draws.around(mean);
+        self.after(who, takes, record);
+    }
+
+    fn after(&mut self, who: u16, takes: u32, record: &mut Record) {
         let now = self.now;
         let client = self.client_mut(who);
         client.pc += 1;
         client.turn += 1;
-        let (takes, turn) = (client.draws.around(mean), client.turn);
+        let turn = client.turn;
         self.push(now + takes, who, Item::Run(turn));
         self.shade(who, record);
+    }
+
+    /// Until the next round. The crowd goes on at once while somebody of it has come; that one has waited since.
+    fn rest(&mut self, who: u16, record: &mut Record) {
+        let now = self.now;
+        if !self.settings.is_crowd(who) {
+            let client = &mut self.clients[usize::from(who)];
+            let takes = arrivals::rest(&self.settings, &mut client.draws, now, client.rounds == 0);
+            return self.after(who, takes, record);
+        }
+        let came = arrivals::comes_at(&self.settings, self.client(who).rounds);
+        if came <= now && !self.settings.policy.is_bare() {
+            self.client_mut(who).waits_since = Some(came);
+        }
+        self.after(who, came.saturating_sub(now).max(1), record);
+    }
+
+    /// How many of the crowd have come and wait behind the one for whom it stands in line.
+    #[must_use]
+    pub fn behind_the_crowd(&self, now: u32) -> u32 {
+        match self.clients.get(usize::from(self.settings.clients)) {
+            Some(crowd) if self.settings.crowd > 0 && !crowd.is_over() => {
+                arrivals::have_come(&self.settings, now).saturating_sub(crowd.rounds + 1)
+            }
+            _ => 0,
+        }
     }
 
     /// The client can do its next step now.
@@ -81,8 +113,9 @@ impl Machine {
     /// A round is over. True: the client does nothing more for now.
     fn next_round(&mut self, who: u16, record: &mut Record) -> bool {
         let has_failed = self.settings.policy == Policy::Redlock && self.client(who).votes < 2;
-        let (limit, retry, poll) =
-            (u32::from(self.settings.rounds), self.program(who).retry, self.settings.poll);
+        let limit =
+            if self.settings.is_crowd(who) { self.settings.crowd } else { self.settings.rounds.into() };
+        let (retry, poll) = (self.program(who).retry, self.settings.poll);
         let client = self.client_mut(who);
         client.is_at_work = false;
         client.votes = 0;
@@ -355,7 +388,7 @@ impl Machine {
             let its = self.client(*other);
             *other != who && its.holds_any() && !its.crossed && !its.is_over() && self.conflicts(who, *other)
         };
-        if let Some(rival) = (0..self.settings.clients).find(is_rival) {
+        if let Some(rival) = (0..self.settings.lanes()).find(is_rival) {
             self.client_mut(rival).crossed = true;
             self.counters.overlaps += 1;
             self.counters.betrayals += u32::from(!self.client(rival).outlived);
@@ -395,7 +428,7 @@ impl Machine {
     fn start_keeper(&mut self, who: u16) {
         if self.settings.renew && !self.is_scheduled() && !self.client(who).keeper {
             self.client_mut(who).keeper = true;
-            self.push(self.now + self.settings.ttl / 3, who, Item::Keeper);
+            self.push(self.next_renewal(who), who, Item::Keeper);
         }
     }
 
@@ -408,7 +441,11 @@ impl Machine {
             return;
         }
         self.send(who, Op::Renew, record);
-        self.push(self.now + self.settings.ttl / 3, who, Item::Keeper);
+        self.push(self.next_renewal(who), who, Item::Keeper);
+    }
+
+    fn next_renewal(&self, who: u16) -> u32 {
+        self.now + self.client(who).by_its_clock(self.settings.ttl / 3)
     }
 
     /// The reply to a renewal: 0, it is over; 1, it goes on; more: the order of a grant, plus one.
@@ -459,9 +496,8 @@ impl Machine {
         }
         let until = client.trusted_until;
         let margin = self.settings.ttl / 500 + 5;
-        // A slow clock reaches its deadline later.
-        let at = until.saturating_sub(margin) + until.saturating_sub(self.now) * client.slow / 100;
-        self.push(at.max(self.now), who, Item::Deadline(until));
+        let at = self.now + client.by_its_clock(until.saturating_sub(margin).saturating_sub(self.now));
+        self.push(at, who, Item::Deadline(until));
     }
 
     pub(super) fn deadline(&mut self, who: u16, until: u32, record: &mut Record) {

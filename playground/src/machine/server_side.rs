@@ -346,7 +346,7 @@ impl Machine {
         let (slot, claim) = ((id.number & 1) as u8, (id.number >> 1) as u32);
         match self.settings.flavour {
             Flavour::Poll if !self.is_scheduled() => {}
-            Flavour::Watch if !self.is_scheduled() => self.hint(who, event),
+            Flavour::Watch | Flavour::Range if !self.is_scheduled() => self.hint(who, event),
             _ => {
                 if let Some(at) = self.travel(who) {
                     self.push(at, who, Item::Told(slot, claim, token, event));
@@ -393,6 +393,9 @@ impl Machine {
 
     pub(super) fn ends(&mut self, server: u8, record: &mut Record) {
         self.ends_watched[usize::from(server)] = false;
+        if self.servers[usize::from(server)].down_until > self.now {
+            return; // when it starts, it looks
+        }
         self.settle(server, record);
         if !self.clients.iter().all(|client| client.doing == Doing::Ended) {
             self.watch_ends(usize::from(server));
@@ -404,7 +407,7 @@ impl Machine {
         if !record.keeps {
             return;
         }
-        for who in 0..self.settings.clients {
+        for who in 0..self.settings.lanes() {
             if self.client(who).holds_any() {
                 self.shade(who, record);
             }

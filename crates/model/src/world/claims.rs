@@ -49,7 +49,7 @@ impl<N: Ord + Clone> World<N> {
         let Join { name, id, kind, weight, capacity, .. } = join;
         self.last_order += 1;
         let claim = Claim { id: *id, weight: *weight, order: self.last_order, token: None };
-        let line = self.lines.entry(name.clone()).or_insert_with(|| Line::new(*kind, *capacity));
+        let line = self.lines.get_or_insert(name.clone(), Line::new(*kind, *capacity));
         line.claims.push(claim);
         self.settle(name); // grants this claim or none: the line was settled before it came
     }

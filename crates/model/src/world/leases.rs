@@ -12,7 +12,7 @@ use crate::{Claim, ClaimId, Event, Line, Session, SessionId};
 
 impl<N: Ord + Clone> World<N> {
     pub(super) fn open(&mut self, id: SessionId, ttl: u64) -> Vec<Event<N>> {
-        self.sessions.entry(id).or_insert_with(|| Session::new(ttl, self.now));
+        self.sessions.get_or_insert(id, Session::new(ttl, self.now));
         self.renew(id)
     }
 
@@ -38,7 +38,7 @@ impl<N: Ord + Clone> World<N> {
         if ended.is_empty() {
             return Vec::new(); // almost always, and then nothing else depends on how many claims stand here
         }
-        self.sessions.retain(|id, _| !ended.contains(id));
+        self.sessions.retain(|id| !ended.contains(id));
         self.end(&ended)
     }
 

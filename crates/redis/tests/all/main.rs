@@ -5,6 +5,7 @@
 mod connections;
 mod failovers;
 mod grants;
+mod kept;
 mod late;
 mod lines;
 mod permissions;

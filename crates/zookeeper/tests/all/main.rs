@@ -6,6 +6,7 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod crowd;
+mod kept;
 mod mixed;
 mod places;
 mod promises;

@@ -1,0 +1,45 @@
+//! MySQL: a row for the name, which is also its only holder's while nobody waits; otherwise a row for each claim.
+
+use tidelock_model::{Kind, Line};
+
+use super::{divided, id, order};
+
+/// The only holder has a row of its own once somebody has waited, until the name is free.
+pub(super) fn line(name: &str, line: &Line, has_waited: bool, lines: &mut Vec<String>) {
+    let (held, waiting) = divided(line);
+    let newest = held.iter().map(|claim| order(claim.token)).max().unwrap_or(0);
+    let is_alone = held.len() == 1 && waiting.is_empty() && !has_waited;
+    let only = if is_alone { format!(", only holder {}", id(held[0].id)) } else { String::new() };
+    lines.push(format!(
+        "tidelock_line  {name}, {}, capacity {}, token {newest}{only}",
+        kind(line),
+        line.capacity
+    ));
+    if !is_alone {
+        for claim in &line.claims {
+            let state = if claim.token.is_some() {
+                format!("state 0 (holds), token {}", order(claim.token))
+            } else {
+                "state 1 (waits)".to_owned()
+            };
+            lines.push(format!("tidelock_claim  {name}, {}, weight {}, {state}", id(claim.id), claim.weight));
+        }
+    }
+}
+
+const fn kind(line: &Line) -> &'static str {
+    match line.kind {
+        Kind::Mutex => "mutex",
+        Kind::RwLock => "read-write",
+        _ => "semaphore",
+    }
+}
+
+/// A name's row stays for an hour after its last use.
+pub(super) fn idle(name: &str, newest: u64, lines: &mut Vec<String>) {
+    lines.push(format!("tidelock_line  {name}, token {newest}"));
+}
+
+pub(super) fn sessions(sessions: &[String], lines: &mut Vec<String>) {
+    lines.extend(sessions.iter().map(|who| format!("tidelock_session  {who}, until when it lives")));
+}
