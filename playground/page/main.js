@@ -222,8 +222,8 @@ function frame(at) {
   last = at;
   const began = performance.now();
   if (state.plays) advance(passed, at);
-  render();
-  if (!meter.drawn) { meter.drawn = true; performance.mark("drawn"); }
+  // The lanes first: all beside them comes a frame later.
+  if (meter.drawn) render(); else { drawFirst(); meter.drawn = true; performance.mark("drawn"); }
   meter.frames.push(performance.now() - began);
   if (meter.frames.length > 600) meter.frames.shift();
   requestAnimationFrame(frame);
@@ -249,6 +249,12 @@ function advance(passed, at) {
   }
   seek(next, until);
   if (until >= lanes.end) play(false);
+}
+
+/** The first picture: the lanes and the score alone. */
+function drawFirst() {
+  lanes.draw(state.now, state.reached);
+  showScore();
 }
 
 function render() {

@@ -4,20 +4,7 @@
 //! by comparisons of whole numbers alone (von Neumann, 1951), so the page and a native run agree.
 
 use crate::draw::Draws;
-use crate::settings::Settings;
-
-/// How clients come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Arrival {
-    /// One round after the other, with about the same time between them.
-    Steady,
-    /// All in the first moment; later rounds are steady.
-    Once,
-    /// By chance: often close together, and sometimes long not at all.
-    Poisson,
-    /// In waves, each a gap after the last.
-    Bursts,
-}
+use crate::settings::{Arrival, Settings};
 
 /// Into how many waves a crowd is divided.
 const WAVES: u64 = 10;

@@ -23,7 +23,6 @@ mod shell;
 mod view;
 mod why;
 
-pub use arrivals::Arrival;
 pub use client::{Client, Doing};
 pub use lessons::{Lesson, filled, lessons};
 pub use machine::{Counters, Machine, Message};
@@ -34,5 +33,5 @@ pub use resource::{Resource, Verdict};
 pub use run::{Figures, Run};
 pub use search::{Allowed, Promise, Search};
 pub use server::{Key, Members, Server};
-pub use settings::{ACTS, Act, Action, Choice, Flavour, Settings, VERSION, Work};
+pub use settings::{ACTS, Act, Action, Arrival, Choice, Flavour, Settings, VERSION, Work};
 pub use shell::{Hunt, Play, changed, policies, told, with_action};

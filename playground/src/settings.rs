@@ -7,7 +7,6 @@
 //! Only what differs from the default is written. A text with another version, an unknown word or a number out of
 //! range is an error, with a sentence for the reader.
 
-use crate::arrivals::Arrival;
 use crate::policy::Policy;
 
 /// The version of the rules of a run. A link with another one could show another run, so it is refused.
@@ -24,6 +23,19 @@ pub enum Work {
     Seats,
     /// The same value into a database and a cache.
     Cache,
+}
+
+/// How clients come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arrival {
+    /// One round after the other, with about the same time between them.
+    Steady,
+    /// All in the first moment; later rounds are steady.
+    Once,
+    /// By chance: often close together, and sometimes long not at all.
+    Poisson,
+    /// In waves, each a gap after the last.
+    Bursts,
 }
 
 /// How news travels from the store to one that waits.

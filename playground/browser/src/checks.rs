@@ -243,7 +243,9 @@ async fn scheduler(page: &Page) -> Result<()> {
     page.load("#lesson=scheduler-lock").await?;
     page.click("shortest").await?;
     let told = page.text("told").await?;
-    ensure(told.starts_with("Sold 2 times, in 7 steps"), || format!("the lock, in the shortest way: {told}"))?;
+    ensure(told.starts_with("Sold 2 times, in 7 steps"), || {
+        format!("the lock, in the shortest way: {told}")
+    })?;
     page.load("#run=v1;policy=line;stock=1;rounds=1;steps=b0").await?;
     for key in ["1", "2", "1", "2", "1", "2", "1", "2", "1", "2"] {
         page.press(key).await?;

@@ -62,8 +62,8 @@ fn answer(stream: TcpStream, below: &str, folder: &Path) -> Option<()> {
              X-Content-Type-Options: nosniff\r\n\r\n",
             body.len()
         );
-        stream.write_all(head.as_bytes()).ok()?;
-        stream.write_all(&body).ok()?;
+        // In one piece: a head alone would wait for its acknowledgement before the body is sent.
+        stream.write_all(&[head.as_bytes(), &body].concat()).ok()?;
     }
 }
 
