@@ -128,6 +128,10 @@ impl Lane {
         }
     }
 
+    pub(crate) fn is_keepers(&self) -> bool {
+        self.own.is_none()
+    }
+
     /// When the keeper, waiting for a request that must arrive, no longer trusts this lane's runtime with it.
     pub(crate) fn distrust(&self, keeper: &Handle) -> Option<Distrust> {
         self.own.as_ref().map(|own| Distrust::new(own.driven.clone(), keeper))

@@ -22,6 +22,7 @@
 
 mod address;
 mod beat;
+mod busy;
 mod changing;
 mod check;
 mod dial;

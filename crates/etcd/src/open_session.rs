@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Mutex, Notify};
 
 use crate::beat::Pulse;
+use crate::busy::Busy;
 use crate::keys::Keys;
 use crate::lane::Lanes;
 use crate::lease::Lease;
@@ -28,6 +29,7 @@ pub(crate) struct OpenSession {
     pub(crate) lease: Lease,
     pub(crate) own_claims: OwnClaims,
     pub(crate) lanes: Lanes,
+    pub(crate) busy: Busy,
     pub(crate) watches: UnboundedSender<Command>,
     /// Wakes joins that wait until a watch has shown their claim.
     pub(crate) stirred: Notify,

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc};
 
 use crate::address::Address;
+use crate::busy::Busy;
 use crate::dial::{Dial, Dialled};
 use crate::keys::Keys;
 use crate::lane::Lanes;
@@ -250,6 +251,7 @@ impl Backend for Store {
             link,
             lease: Lease::new(granted, sent),
             own_claims: OwnClaims::of(id),
+            busy: Busy::default(),
             lanes: Lanes::new(&Handle::current(), self.has_lanes),
             watches,
             stirred: Notify::new(),

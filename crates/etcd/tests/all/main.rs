@@ -5,9 +5,9 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod fence;
-mod idle;
 mod leftovers;
 mod lock_rpc;
+mod network;
 #[path = "../site/mod.rs"]
 mod site;
 mod stream;
