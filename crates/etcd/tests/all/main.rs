@@ -5,6 +5,7 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod fence;
+mod kept;
 mod leftovers;
 mod lock_rpc;
 mod network;
