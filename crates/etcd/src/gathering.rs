@@ -4,6 +4,7 @@
 //! nothing for the others. So a batch costs one round trip and one write to the members' disks. If the server refuses
 //! the whole, each is sent again by itself.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -79,21 +80,26 @@ impl OpenSession {
 
     /// Decides what each request sends, from what is known now.
     fn plan(&self, batch: Batch<Request>) -> Flight {
-        let plan = |request: Request| {
+        // Of a crowd's joins of one name that come together, the first one reads the line.
+        let mut are_read = HashSet::new();
+        let mut plan = |request: Request| {
             if request.is_join() {
                 self.own_claims.is_sent(request.id);
             }
+            let is_read_by_another = request.may_wait_for_a_view() && !are_read.insert(request.name.clone());
             let (line, void) = (self.keys.line(&request.name), self.keys.void(request.id));
             let read = || {
                 let prefix = || Some(GetOptions::new().with_prefix());
                 vec![TxnOp::get(line.clone(), prefix()), TxnOp::get(void.clone(), None)]
             };
-            let txn = request.txn(self.own_claims.needs_no_read(&request.name, request.id), read);
+            let needs_no_read =
+                is_read_by_another || self.own_claims.needs_no_read(&request.name, request.id);
+            let txn = request.txn(needs_no_read, read);
             (request, txn)
         };
         Flight {
-            together: batch.together.into_iter().map(plan).collect(),
-            apart: batch.apart.into_iter().map(plan).collect(),
+            together: batch.together.into_iter().map(&mut plan).collect(),
+            apart: batch.apart.into_iter().map(&mut plan).collect(),
         }
     }
 

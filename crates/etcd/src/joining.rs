@@ -8,11 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, TxnOp};
+use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
 use tidelock_core::backend::{Claim, Grant, Patience, Place, Sleep};
-use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result, Weight};
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, Weight};
 use tidelock_model::ShownLine;
 
+use crate::gathering::revision;
 use crate::line_view::LineView;
 use crate::link::Failed;
 use crate::open_session::OpenSession;
@@ -74,6 +75,20 @@ impl OpenSession {
         let mut seen: Option<LineView> = None;
         if claim.weight > claim.capacity {
             seen = Some(self.read_line(&claim.name).await?);
+        } else if self.busy.has(&claim.name)
+            && let Some((view, is_void)) = self.read_here(claim).await?
+        {
+            if is_void {
+                return Ok(self.is_gone(claim));
+            }
+            seen = Some(view);
+        }
+        if let Some(view) = seen.take_if(|view| view.find(claim.id).is_some()) {
+            let revision = view.revision;
+            if let Some(order) = view.place(claim.id) {
+                self.is_found(claim, order).await?;
+            }
+            return self.settle(claim, Patience::Now, revision, Some(view)).await;
         }
         loop {
             let mut when = self.is_new(claim);
@@ -93,6 +108,7 @@ impl OpenSession {
                     if !self.own_claims.shown(&view).has_room(claim.weight) {
                         let news = self.own_claims.left(&claim.name, claim.id, None);
                         self.tell(&claim.name, news);
+                        self.busy.note(&claim.name, true);
                         return Ok(Place::Refused);
                     }
                     when.push(self.stands_there(&claim.name, first));
@@ -104,6 +120,7 @@ impl OpenSession {
             let answer = self.make(claim, declared, when, false).await?;
             if answer.is_done {
                 let order = answer.revision.unsigned_abs();
+                self.busy.note(&claim.name, false);
                 return self.holds(claim, order, declared).await;
             }
             if answer.is_void {
@@ -189,7 +206,8 @@ impl OpenSession {
         is_read: bool,
     ) -> Result<Answer> {
         let changes = self.puts(claim, declared);
-        self.request(claim, Action::Join { when, changes, is_read }).await
+        let may_wait = is_read && claim.kind != Kind::Semaphore;
+        self.request(claim, Action::Join { when, changes, is_read, may_wait }).await
     }
 
     pub(crate) async fn request(self: &Arc<Self>, claim: &Claim, action: Action) -> Result<Answer> {
@@ -242,7 +260,9 @@ impl OpenSession {
                 Some(Watched::Line(view, shown)) => return Ok(Some((view, shown))),
                 None => {}
             }
-            let is_late = self.clock.now() >= late || !self.own_claims.is_watched(&claim.name);
+            let will_be_shown =
+                self.own_claims.is_watched(&claim.name) || self.own_claims.is_another_settling(claim);
+            let is_late = self.clock.now() >= late || !will_be_shown;
             if is_late {
                 let view = self.read_line(&claim.name).await?;
                 let shown = self.own_claims.shown(&view);
@@ -262,6 +282,20 @@ impl OpenSession {
         let reading = self.runtime.spawn(async move { session.link.get(&void, count).await });
         let got = reading.await.unwrap_or_else(|_| Err(Failed::ended()));
         Ok(got.map_err(|failed| self.noted(failed.error))?.count() > 0)
+    }
+
+    /// Reads a claim's line and whether it is void, on the calling runtime's own lane. None: it has none.
+    async fn read_here(self: &Arc<Self>, claim: &Claim) -> Result<Option<(LineView, bool)>> {
+        let lane = self.lanes.mine(&self.link);
+        if lane.is_keepers() {
+            return Ok(None);
+        }
+        let (line, all) = (self.keys.line(&claim.name), Some(GetOptions::new().with_prefix()));
+        let gets = [TxnOp::get(line, all), TxnOp::get(self.keys.void(claim.id), None)];
+        let read = lane.transact(&self.link, Txn::new().and_then(gets)).await;
+        let read = read.map_err(|failed| self.noted(failed.error))?;
+        let answer = Answer::of(&read, revision(&read));
+        Ok(Some((self.view(&claim.name, &answer)?, answer.is_void)))
     }
 
     /// Reads a line, on the keeper's runtime.

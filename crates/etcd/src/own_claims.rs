@@ -383,6 +383,15 @@ impl OwnClaims {
         self.state().waits_behind_own(&claim.name, claim.kind, order)
     }
 
+    /// Whether another claim of ours that came before this one is finding its place now. What it reads shows the line.
+    pub(crate) fn is_another_settling(&self, claim: &Claim) -> bool {
+        let state = self.state();
+        let Some(line) = state.lines.get(&claim.name).filter(|line| line.copy.is_none()) else {
+            return false;
+        };
+        line.waiting.first().is_some_and(|first| *first < claim.id.number)
+    }
+
     /// The line of this claim of ours at that revision or later, as its watch shows it. None: it is not known yet.
     pub(crate) fn seen_at(&self, claim: &Claim, revision: i64) -> Option<Watched> {
         let state = self.state();

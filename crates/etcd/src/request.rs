@@ -18,7 +18,8 @@ pub(crate) struct Request {
 
 pub(crate) enum Action {
     /// If all of this is so, puts these keys and reads the line; otherwise reads the line and whether the claim is void.
-    Join { when: Vec<Compare>, changes: Vec<TxnOp>, is_read: bool },
+    /// `may_wait`: it may stand in line, of a mutex or a read-write lock.
+    Join { when: Vec<Compare>, changes: Vec<TxnOp>, is_read: bool, may_wait: bool },
     /// Deletes these keys.
     Leave { when: Vec<Compare>, changes: Vec<TxnOp>, is_read: bool },
 }
@@ -69,10 +70,15 @@ impl Answer {
 }
 
 impl Request {
+    /// Whether it is a join that can learn its place from what another join of this client has read.
+    pub(crate) fn may_wait_for_a_view(&self) -> bool {
+        matches!(self.action, Action::Join { is_read: true, may_wait: true, .. })
+    }
+
     pub(crate) fn txn(&self, is_watched: bool, read: impl Fn() -> Vec<TxnOp>) -> Txn {
         let (when, mut changes, is_read, otherwise) = match &self.action {
             // A claim that stands already must be found, and may be void.
-            Action::Join { when, changes, is_read } => {
+            Action::Join { when, changes, is_read, .. } => {
                 (when, changes.clone(), *is_read && !is_watched, read())
             }
             Action::Leave { when, changes, is_read } => {

@@ -56,6 +56,7 @@ impl OpenSession {
                 Verdict::Held(capacity) => {
                     let order = seen.place(claim.id).unwrap_or_default();
                     let held = self.own_claims.hold(&claim.name, claim.id, order);
+                    self.shows(&claim.name, &seen); // others of ours may wait behind it
                     return Ok(match held {
                         Some(token) => Place::Held { grant: Grant { token, capacity }, until: self.until() },
                         None => Place::Gone, // it has left meanwhile
@@ -135,7 +136,8 @@ impl OpenSession {
         let when = vec![self.stands_there(&claim.name, first), stood];
         let mut changes: Vec<TxnOp> = keys.into_iter().map(|key| TxnOp::delete(key, None)).collect();
         changes.extend(self.puts(claim, size));
-        let answer = self.request(claim, Action::Join { when, changes, is_read: true }).await?;
+        let answer =
+            self.request(claim, Action::Join { when, changes, is_read: true, may_wait: false }).await?;
         if answer.is_done {
             return Ok((answer.revision, answer.view(self.keys.line(&claim.name).len())));
         }
