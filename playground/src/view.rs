@@ -4,12 +4,11 @@
 //! `kept/*.txt` has what each store keeps after some operations, in these words. A test here compares it with this view,
 //! and a test in the store's crate with what a real server holds after the same operations.
 
+mod claims;
 mod etcd;
 mod mysql;
 mod redis;
 mod zookeeper;
-
-use tidelock_model::{Claim, ClaimId, Line, Token};
 
 use crate::client::name as client;
 use crate::ids::owner;
@@ -72,25 +71,6 @@ fn of_lines(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
     }
 }
 
-/// Whose claim this is.
-fn whose(claim: &Claim) -> String {
-    client(owner(claim.id.session))
-}
-
-/// A claim's id, with its client for the session.
-fn id(id: ClaimId) -> String {
-    format!("{}-{}", client(owner(id.session)), id.number)
-}
-
-fn order(token: Option<Token>) -> u64 {
-    token.map_or(0, Token::store_order)
-}
-
-/// The holders, and those who wait.
-fn divided(line: &Line) -> (Vec<&Claim>, Vec<&Claim>) {
-    line.claims.iter().partition(|claim| claim.token.is_some())
-}
-
 fn of_key(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
     let key = &server.key;
     if let Some(owner) = key.owner {
@@ -113,7 +93,7 @@ fn of_key(settings: &Settings, server: &Server, lines: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use tidelock_model::{Join, Kind, Leave, Op, Patience, SessionId, Weight};
+    use tidelock_model::{ClaimId, Join, Kind, Leave, Op, Patience, SessionId, Weight};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use tidelock_model::{Kind, Line};
 
-use super::{id, whose};
+use super::claims::{id, whose};
 
 pub(super) fn line(name: &str, line: &Line, lines: &mut Vec<String>) {
     for claim in &line.claims {

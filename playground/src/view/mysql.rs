@@ -2,7 +2,7 @@
 
 use tidelock_model::{Kind, Line};
 
-use super::{divided, id, order};
+use super::claims::{divided, id, order};
 
 /// The only holder has a row of its own once somebody has waited, until the name is free.
 pub(super) fn line(name: &str, line: &Line, has_waited: bool, lines: &mut Vec<String>) {

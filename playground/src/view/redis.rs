@@ -4,7 +4,7 @@
 
 use tidelock_model::{Kind, Line};
 
-use super::{divided, id, order, whose};
+use super::claims::{divided, id, order, whose};
 use crate::settings::joined;
 
 /// So many waiters have room in the field; how many really depends on their labels.

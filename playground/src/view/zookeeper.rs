@@ -2,7 +2,7 @@
 
 use tidelock_model::{Kind, Line};
 
-use super::id;
+use super::claims::id;
 
 pub(super) fn line(name: &str, line: &Line, lines: &mut Vec<String>) {
     idle(name, lines);
