@@ -10,4 +10,5 @@ mod leftovers;
 mod lock_rpc;
 #[path = "../site/mod.rs"]
 mod site;
+mod many;
 mod stream;
