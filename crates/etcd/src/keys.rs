@@ -59,6 +59,11 @@ impl Keys {
         format!("{}{id}-", self.line(name))
     }
 
+    /// What the keys of all claims of a session in a line begin with.
+    pub(crate) fn claims(&self, name: &str, session: SessionId) -> String {
+        format!("{}{session}-", self.line(name))
+    }
+
     /// The keys of a claim that declares this capacity: one, or a writer's two.
     pub(crate) fn of_claim(&self, claim: &Claim, declared: Weight) -> Vec<String> {
         let mut key = self.claim(&claim.name, claim.id);

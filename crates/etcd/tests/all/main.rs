@@ -7,6 +7,7 @@ mod certificates;
 mod fence;
 mod idle;
 mod leftovers;
+mod late;
 mod lock_rpc;
 #[path = "../site/mod.rs"]
 mod site;
