@@ -76,9 +76,14 @@ impl Keys {
         std::iter::once(key).chain(rest).collect()
     }
 
+    /// What the keys of all resizes of a line begin with.
+    pub(crate) fn resizes(&self, name: &str) -> String {
+        format!("{}{RESIZED}", self.line(name))
+    }
+
     /// The key of a resize, for the claims of this session.
     pub(crate) fn resized(&self, name: &str, session: SessionId) -> String {
-        format!("{}{RESIZED}{session}", self.line(name))
+        format!("{}{session}", self.resizes(name))
     }
 
     /// The key that says that a claim is void.

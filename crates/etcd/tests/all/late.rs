@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidelock_conformance::callers::Caller;
-use tidelock_etcd::Store;
-use tidelock_etcd::backend::Leave;
+use tidelock_etcd::backend::{Leave, Patience};
+use tidelock_etcd::{ClaimId, Line, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -54,6 +54,39 @@ impl HeldBack {
             }
         });
         Self { address, release, carried }
+    }
+}
+
+fn ids(line: &Line) -> Vec<ClaimId> {
+    line.claims.iter().map(|claim| claim.id).collect()
+}
+
+/// A claim is to move, because the line is of another size. Then a resize gives it its turn where it stands.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_move_that_comes_late_takes_no_turn_away() {
+    let options = site::options("late move").command_deadline(Duration::from_millis(800));
+    let route = HeldBack::at(site::host(), b"-s5.1").await;
+    let a = Caller::open(&Store::open(&format!("etcd://{}", route.address)).unwrap(), 1, &options).await;
+    let b = Caller::open(&site::store(), 2, &options).await;
+    let line = name("line");
+    assert!(is_held(join(&b, &b.permits(&line, 1, 1, 5)).await));
+    let moving = a.permits(&line, 1, 1, 3);
+    let first = a.session.join(&moving, Patience::Wait).await;
+    assert!(first.is_err(), "{first:?}");
+    b.session.resize(&line, weight(5), weight(3)).await.unwrap();
+    assert!(is_held(join(&a, &moving).await));
+    assert!(is_held(join(&b, &b.permits(&line, 2, 1, 3)).await));
+    assert!(!is_held(join(&b, &b.permits(&line, 3, 1, 3)).await));
+    let before = a.session.line(&line).await.unwrap();
+    route.release.notify_one();
+    route.carried.notified().await;
+    let after = a.session.line(&line).await.unwrap();
+    let sight = b.session.look(&line, &[b.claim(3)]).await.unwrap();
+    assert!(sight.held.is_empty() && b.heard.held(b.claim(3)).is_none(), "four permits of three are held");
+    assert_eq!(ids(&after), ids(&before));
+    for caller in [a, b] {
+        caller.session.close().await.unwrap();
     }
 }
 
