@@ -106,6 +106,10 @@ impl Link {
         self.patience
     }
 
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     pub(crate) fn connection(&self) -> Arc<Connection> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
