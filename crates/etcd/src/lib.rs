@@ -25,6 +25,7 @@ mod beat;
 mod changing;
 mod check;
 mod dial;
+mod ending;
 mod fence;
 mod gathering;
 mod inspection;

@@ -13,19 +13,21 @@ use crate::own_claims::Command;
 use crate::store::patiently;
 use crate::watching::{AbortOnDrop, watch};
 
-/// A session, and the task that watches for it.
+/// A session, and the tasks that watch for it.
 #[derive(Debug)]
 pub(crate) struct EtcdSession {
     session: Arc<OpenSession>,
-    _watching: AbortOnDrop,
+    /// For its lines, and for its end.
+    watching: [AbortOnDrop; 2],
 }
 
 impl EtcdSession {
     pub(crate) fn new(session: OpenSession, commands: UnboundedReceiver<Command>) -> Self {
         let session = Arc::new(session);
-        let watching = session.runtime.spawn(watch(session.clone(), commands)).abort_handle();
+        let lines = session.runtime.spawn(watch(session.clone(), commands)).abort_handle();
+        let end = session.runtime.spawn(session.clone().tell_the_end()).abort_handle();
         session.runtime.spawn(session.clone().warm_up());
-        Self { session, _watching: AbortOnDrop(watching) }
+        Self { session, watching: [lines, end].map(AbortOnDrop) }
     }
 }
 
@@ -82,6 +84,8 @@ impl Session for EtcdSession {
     /// Revokes the lease, and all keys with it.
     async fn close(&self) -> Result<()> {
         self.session.own_claims.close();
+        let [_, end] = &self.watching;
+        end.0.abort(); // this end is no news
         let (id, link) = (self.session.lease_id(), &self.session.link);
         // It may be sent on a connection that carries nothing any more.
         let revoke = || async {

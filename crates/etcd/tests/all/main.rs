@@ -4,12 +4,13 @@
 
 #[cfg(feature = "tls")]
 mod certificates;
+mod ending;
 mod fence;
 mod idle;
-mod leftovers;
 mod late;
+mod leftovers;
 mod lock_rpc;
+mod many;
 #[path = "../site/mod.rs"]
 mod site;
-mod many;
 mod stream;
