@@ -20,7 +20,7 @@ use crate::link::Failed;
 use crate::open_session::OpenSession;
 use crate::request::{Action, Answer, Request};
 
-/// The largest batch. The server allows 128 operations in one transaction, and as many in each inside it.
+/// The largest batch. The server allows 128 operations in one transaction, less those of the transactions around it.
 pub(crate) const MOST: usize = 100;
 
 /// A batch that is to be sent.

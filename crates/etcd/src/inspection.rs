@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse};
+use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
 use tidelock_core::{ClaimInfo, Line, Name, Result, SessionId, Token};
 
 use crate::open_session::OpenSession;
@@ -57,17 +57,29 @@ impl OpenSession {
     }
 
     async fn all_names(self: &Arc<Self>) -> std::result::Result<BTreeSet<Name>, crate::link::Failed> {
-        let root = self.keys.root();
-        let end = format!("{}0", root.trim_end_matches('/'));
-        let (mut from, mut names) = (root.to_owned(), BTreeSet::new());
+        let mut names = BTreeSet::new();
+        self.each_page(|keys| {
+            let taken = keys.iter().filter_map(|key| self.keys.take_apart(key.key()));
+            names.extend(taken.filter(|(_, rest)| !rest.starts_with("size-")).map(|(name, _)| name));
+        })
+        .await?;
+        Ok(names)
+    }
+
+    /// Reads all keys of the namespace, without their values, page by page.
+    pub(crate) async fn each_page(
+        self: &Arc<Self>,
+        mut take: impl FnMut(&[KeyValue]),
+    ) -> std::result::Result<(), crate::link::Failed> {
+        let end = format!("{}0", self.keys.root().trim_end_matches('/'));
+        let mut from = self.keys.root().to_owned();
         loop {
             let page = GetOptions::new().with_range(end.clone()).with_limit(PAGE).with_keys_only();
             let got = self.link.get(&from, page).await?;
-            let taken = got.kvs().iter().filter_map(|key| self.keys.take_apart(key.key()));
-            names.extend(taken.filter(|(_, rest)| !rest.starts_with("size-")).map(|(name, _)| name));
+            take(got.kvs());
             match got.kvs().last() {
                 Some(last) if got.more() => from = format!("{}\0", String::from_utf8_lossy(last.key())),
-                _ => return Ok(names),
+                _ => return Ok(()),
             }
         }
     }

@@ -59,6 +59,11 @@ impl Keys {
         format!("{}{id}-", self.line(name))
     }
 
+    /// What the keys of all claims of a session in a line begin with.
+    pub(crate) fn claims(&self, name: &str, session: SessionId) -> String {
+        format!("{}{session}-", self.line(name))
+    }
+
     /// The keys of a claim that declares this capacity: one, or a writer's two.
     pub(crate) fn of_claim(&self, claim: &Claim, declared: Weight) -> Vec<String> {
         let mut key = self.claim(&claim.name, claim.id);
@@ -71,9 +76,14 @@ impl Keys {
         std::iter::once(key).chain(rest).collect()
     }
 
+    /// What the keys of all resizes of a line begin with.
+    pub(crate) fn resizes(&self, name: &str) -> String {
+        format!("{}{RESIZED}", self.line(name))
+    }
+
     /// The key of a resize, for the claims of this session.
     pub(crate) fn resized(&self, name: &str, session: SessionId) -> String {
-        format!("{}{RESIZED}{session}", self.line(name))
+        format!("{}{session}", self.resizes(name))
     }
 
     /// The key that says that a claim is void.

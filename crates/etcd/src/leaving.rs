@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use etcd_client::{Compare, DeleteOptions, PutOptions, TxnOp};
+use etcd_client::{Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp};
 use tidelock_core::backend::{Batchable, Leave, Left, Reply};
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name};
 use tidelock_model::{Place, place};
@@ -39,7 +39,7 @@ impl OpenSession {
             self.own_claims.void_is_kept(id.number, now);
         }
         if start.is_last && start.kind == Some(Kind::Semaphore) {
-            changes.push(TxnOp::delete(self.keys.resized(&name, self.id), None));
+            changes.push(self.forgets_the_size(&name, id));
         }
         let is_read = !matches!(start.stage, Some(Stage::Stands(_)));
         let leaving = self.gather(id, &name, Action::Leave { when: Vec::new(), changes, is_read });
@@ -89,8 +89,26 @@ impl OpenSession {
         vec![TxnOp::delete(self.keys.claim(name, id), Some(DeleteOptions::new().with_prefix()))]
     }
 
+    /// Deletes the copy of a resize that is there for this client's claims, unless another of them stands in line: a leave
+    /// may be carried out long after it was given up.
+    fn forgets_the_size(&self, name: &Name, id: ClaimId) -> TxnOp {
+        let (all, own) = (self.keys.claims(name, id.session), self.keys.claim(name, id));
+        let nobody =
+            |from: String, to: String| Compare::create_revision(from, CompareOp::Equal, 0).with_range(to);
+        let when = [nobody(all.clone(), own.clone()), nobody(behind(&own), behind(&all))];
+        let forget = TxnOp::delete(self.keys.resized(name, id.session), None);
+        TxnOp::txn(Txn::new().when(when).and_then([forget]))
+    }
+
+    /// A key that a late join of the claim meets. It is put in a transaction of its own, because of those inside another
+    /// the server does not count how much they write: so a claim can leave a database that is full.
     fn voids(&self, id: ClaimId) -> TxnOp {
         let lease = PutOptions::new().with_lease(lease_id(id.session));
-        TxnOp::put(self.keys.void(id), "", Some(lease))
+        TxnOp::txn(Txn::new().and_then([TxnOp::put(self.keys.void(id), "", Some(lease))]))
     }
+}
+
+/// The first key behind all that begin like this, which ends with `-`.
+fn behind(prefix: &str) -> String {
+    format!("{}.", prefix.trim_end_matches('-'))
 }

@@ -26,6 +26,7 @@ mod busy;
 mod changing;
 mod check;
 mod dial;
+mod ending;
 mod fence;
 mod gathering;
 mod inspection;

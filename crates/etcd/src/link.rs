@@ -20,7 +20,7 @@ use crate::dial::{Dial, Dialled, logged_in, ping};
 use crate::trouble;
 
 /// The largest answer that is read: a line of a million claims.
-const LARGEST: usize = 256 << 20;
+pub(crate) const LARGEST: usize = 256 << 20;
 /// The pause between two comparisons of a connection with others.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How much longer a connection may take than another one, before it counts as silent.
@@ -104,6 +104,10 @@ impl Link {
 
     pub(crate) fn patience(&self) -> Duration {
         self.patience
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     pub(crate) fn connection(&self) -> Arc<Connection> {

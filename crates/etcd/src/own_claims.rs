@@ -54,6 +54,8 @@ struct Own {
     was_sent: bool,
     /// A join of it got no answer, and may arrive at any time.
     is_unsure: bool,
+    /// It was a writer and is a reader now. A view from before that may still be on its way.
+    is_lightened: bool,
     is_leaving: bool,
 }
 
@@ -218,7 +220,14 @@ impl OwnClaims {
         if state.void.has(id.number) {
             return JoinStart::Void;
         }
-        let new = || Own { kind, stage: Stage::Asked, was_sent: false, is_unsure: false, is_leaving: false };
+        let new = || Own {
+            kind,
+            stage: Stage::Asked,
+            was_sent: false,
+            is_unsure: false,
+            is_lightened: false,
+            is_leaving: false,
+        };
         let own = state.claims.entry(id.number).or_insert_with(new);
         if own.stage == Stage::Nowhere {
             own.stage = Stage::Asked;
@@ -355,9 +364,10 @@ impl OwnClaims {
     /// A claim of ours has become a reader.
     pub(crate) fn lightened(&self, name: &Name, id: ClaimId) -> News {
         let mut state = self.state();
-        if let Some(copy) = state.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
-            copy.view.lighten(id);
+        if let Some(own) = state.claims.get_mut(&id.number) {
+            own.is_lightened = true;
         }
+        state.lighten_own(name);
         state.follow(name)
     }
 
@@ -419,6 +429,7 @@ impl OwnClaims {
             None if state.is_closed => return News::default(),
             None => line.copy = Some(Copy::of(view.clone(), skip)),
         }
+        state.lighten_own(name);
         state.follow(name)
     }
 
@@ -672,6 +683,17 @@ impl State {
             *count -= 1;
             if *count == 0 {
                 self.under_way.remove(&number);
+            }
+        }
+    }
+
+    /// The claims of ours that have become readers are that in each view, however old it is.
+    fn lighten_own(&mut self, name: &Name) {
+        let Some(line) = self.lines.get_mut(name) else { return };
+        let Some(copy) = &mut line.copy else { return };
+        for number in &line.claims {
+            if self.claims.get(number).is_some_and(|own| own.is_lightened) {
+                copy.view.lighten(ClaimId { session: self.session, number: *number });
             }
         }
     }

@@ -21,6 +21,7 @@ use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 use crate::beat::{Beat, KeptAlive, Pulse};
 use crate::keys::{LineKey, void_number};
 use crate::open_session::OpenSession;
+use crate::trouble;
 
 /// How many claims one request looks for, and how many keys one deletes.
 const MOST: usize = 100;
@@ -136,23 +137,38 @@ impl OpenSession {
         Ok((Beat { keeper, answers, on }, answer))
     }
 
-    /// The claims on this session's lease.
+    /// The claims on this session's lease. The list of a lease has no pages, and the client library reads no more than
+    /// 4 MiB of it. If it is longer, the keys of the namespace are read instead, page by page.
     async fn own_keys(self: &Arc<Self>) -> Result<BTreeSet<(Name, ClaimId)>> {
         let (id, keys) = (self.lease_id(), || Some(LeaseTimeToLiveOptions::new().with_keys()));
-        let asking =
-            self.link.ask(|client| async move { client.lease_client().time_to_live(id, keys()).await });
-        let answer = asking.await.map_err(|failed| self.noted(failed.error))?;
+        let asking = self.link.ask(|client| async move {
+            match client.lease_client().time_to_live(id, keys()).await {
+                Err(said) if trouble::is_too_long(&said) => Ok(None),
+                answer => answer.map(Some),
+            }
+        });
+        let Some(answer) = asking.await.map_err(|failed| self.noted(failed.error))? else {
+            return self.own_keys_among_all().await;
+        };
         if answer.ttl() < 0 {
             return Err(self.noted(Error::session_over()));
         }
-        let claim = |key: &[u8]| {
-            let (name, rest) = self.keys.take_apart(key)?;
-            match LineKey::parse(rest)? {
-                LineKey::Claim(claim) if claim.id.session == self.id => Some((name, claim.id)),
-                _ => None,
-            }
-        };
-        Ok(answer.keys().iter().filter_map(|key| claim(key)).collect())
+        Ok(answer.keys().iter().filter_map(|key| self.own_claim(key)).collect())
+    }
+
+    async fn own_keys_among_all(self: &Arc<Self>) -> Result<BTreeSet<(Name, ClaimId)>> {
+        let mut own = BTreeSet::new();
+        self.each_page(|keys| own.extend(keys.iter().filter_map(|key| self.own_claim(key.key())))).await?;
+        Ok(own)
+    }
+
+    /// The claim of this session that a key belongs to.
+    fn own_claim(&self, key: &[u8]) -> Option<(Name, ClaimId)> {
+        let (name, rest) = self.keys.take_apart(key)?;
+        match LineKey::parse(rest)? {
+            LineKey::Claim(claim) if claim.id.session == self.id => Some((name, claim.id)),
+            _ => None,
+        }
     }
 
     /// The void claims of this session that the store has keys for, and who answered.

@@ -5,26 +5,29 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
-use tidelock_core::{ClaimId, ErrorKind, Line, Name, Result, Weight};
+use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Result, Weight};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::open_session::OpenSession;
 use crate::own_claims::Command;
+use crate::store::patiently;
 use crate::watching::{AbortOnDrop, watch};
 
-/// A session, and the task that watches for it.
+/// A session, and the tasks that watch for it.
 #[derive(Debug)]
 pub(crate) struct EtcdSession {
     session: Arc<OpenSession>,
-    _watching: AbortOnDrop,
+    /// For its lines, and for its end.
+    watching: [AbortOnDrop; 2],
 }
 
 impl EtcdSession {
     pub(crate) fn new(session: OpenSession, commands: UnboundedReceiver<Command>) -> Self {
         let session = Arc::new(session);
-        let watching = session.runtime.spawn(watch(session.clone(), commands)).abort_handle();
+        let lines = session.runtime.spawn(watch(session.clone(), commands)).abort_handle();
+        let end = session.runtime.spawn(session.clone().tell_the_end()).abort_handle();
         session.runtime.spawn(session.clone().warm_up());
-        Self { session, _watching: AbortOnDrop(watching) }
+        Self { session, watching: [lines, end].map(AbortOnDrop) }
     }
 }
 
@@ -81,13 +84,19 @@ impl Session for EtcdSession {
     /// Revokes the lease, and all keys with it.
     async fn close(&self) -> Result<()> {
         self.session.own_claims.close();
-        let id = self.session.lease_id();
-        let revoked =
-            self.session.link.ask(|client| async move { client.lease_client().revoke(id).await }).await;
+        let [_, end] = &self.watching;
+        end.0.abort(); // this end is no news
+        let (id, link) = (self.session.lease_id(), &self.session.link);
+        // It may be sent on a connection that carries nothing any more.
+        let revoke = || async {
+            let revoked = link.ask(|client| async move { client.lease_client().revoke(id).await });
+            revoked.await.map_err(Error::from)
+        };
+        let revoked = patiently(self.session.clock.now() + link.deadline(), revoke).await;
         match revoked {
-            Err(failed) if failed.error.kind() != ErrorKind::Lost => Err(failed.error),
+            Err(error) if error.kind() != ErrorKind::Lost => Err(error),
             _ => {
-                self.session.link.close();
+                link.close();
                 Ok(())
             }
         }

@@ -79,7 +79,7 @@ impl OpenSession {
                     return Err(why);
                 }
                 Verdict::Anew(size, first) => {
-                    (revision, view) = self.stand_anew(claim, size, first).await?;
+                    (revision, view) = self.stand_anew(claim, size, first, seen.revision).await?;
                 }
             }
         }
@@ -113,12 +113,13 @@ impl OpenSession {
         }
     }
 
-    /// Moves a claim. Returns the line's revision after that, and the line if it was read.
+    /// Moves a claim, as the line was `seen`. Returns the line's revision after that, and the line if it was read.
     async fn stand_anew(
         self: &Arc<Self>,
         claim: &Claim,
         size: Weight,
         first: ClaimId,
+        seen: i64,
     ) -> Result<(i64, Option<LineView>)> {
         let read = async || {
             let view = self.read_line(&claim.name).await?;
@@ -133,7 +134,9 @@ impl OpenSession {
         let keys = self.keys.of_claim(claim, standing.declared);
         let order = i64::try_from(old.order).unwrap_or(i64::MAX);
         let stood = Compare::create_revision(keys[0].clone(), CompareOp::Equal, order);
-        let when = vec![self.stands_there(&claim.name, first), stood];
+        // It may be carried out long after it was given up. If the size was changed meanwhile, the claim may have its turn.
+        let same_size = Compare::mod_revision(self.keys.resizes(&claim.name), CompareOp::Less, seen + 1);
+        let when = vec![self.stands_there(&claim.name, first), stood, same_size.with_prefix()];
         let mut changes: Vec<TxnOp> = keys.into_iter().map(|key| TxnOp::delete(key, None)).collect();
         changes.extend(self.puts(claim, size));
         let answer =

@@ -266,7 +266,7 @@ impl Backend for Store {
 }
 
 /// Repeats a request that got no answer, in the time that there is. Repeating it changes nothing.
-async fn patiently<T, F>(late: Moment, request: impl Fn() -> F) -> Result<T>
+pub(crate) async fn patiently<T, F>(late: Moment, request: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {

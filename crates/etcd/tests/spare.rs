@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tidelock_conformance::{Proxy, Way};
 use tidelock_etcd::etcd_client::{
     AlarmAction, AlarmOptions, AlarmType, Client, ConnectOptions, Permission, RoleRevokePermissionOptions,
 };
@@ -30,6 +31,7 @@ async fn connect(user: &str) -> tidelock_etcd::Result<Arc<dyn Locks>> {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn what_is_changed_for_everyone_is_told() {
     a_full_database_takes_no_lock_and_keeps_what_is_held().await;
+    a_full_database_gives_back_what_got_no_answer().await;
     users_are_told_what_they_lack().await;
 }
 
@@ -56,6 +58,40 @@ async fn a_full_database_takes_no_lock_and_keeps_what_is_held() {
     let again = locks.mutex("another").unwrap().lock_within(Duration::from_secs(5)).await.unwrap().unwrap();
     again.release().await.unwrap();
     locks.close().await.unwrap();
+}
+
+/// A join that may still arrive leaves a key behind, and that must find room.
+async fn a_full_database_gives_back_what_got_no_answer() {
+    let proxy = Proxy::to(host().parse().unwrap()).await.unwrap();
+    let store = Store::open(&format!("etcd://{}", proxy.address())).unwrap();
+    let (locks, other) = (store.connect(options()).await.unwrap(), connect("").await.unwrap());
+    let mut etcd = Client::connect([host()], None).await.unwrap();
+    let member = etcd.status().await.unwrap().header().unwrap().member_id();
+    let mut alarm = AlarmOptions::new();
+    alarm.with_member(member);
+    let count = async || other.inspect("unanswered").await.unwrap().claims.len();
+    let sees = async |wanted: usize| {
+        for _ in 0..1_000 {
+            if count().await == wanted {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        false
+    };
+
+    proxy.hold(Way::Back);
+    let mutex = locks.mutex("unanswered").unwrap();
+    let joining = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    assert!(sees(1).await);
+    etcd.alarm(AlarmAction::Activate, AlarmType::Nospace, Some(alarm.clone())).await.unwrap();
+    joining.await.unwrap().unwrap_err();
+    proxy.heal();
+    let is_back = sees(0).await;
+    etcd.alarm(AlarmAction::Deactivate, AlarmType::Nospace, Some(alarm)).await.unwrap();
+    assert!(is_back, "the claim stands in the line as long as the database is full");
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
 }
 
 async fn users_are_told_what_they_lack() {

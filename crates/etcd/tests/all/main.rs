@@ -4,10 +4,13 @@
 
 #[cfg(feature = "tls")]
 mod certificates;
+mod ending;
 mod fence;
 mod kept;
+mod late;
 mod leftovers;
 mod lock_rpc;
+mod many;
 mod network;
 #[path = "../site/mod.rs"]
 mod site;

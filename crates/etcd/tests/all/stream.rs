@@ -1,9 +1,11 @@
 //! The watch stream: hand-offs are told at once, and a compaction costs no turn.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock_etcd::backend::Leave;
+use tidelock_etcd::backend::{Claim, Leave};
 use tidelock_etcd::etcd_client::CompactionOptions;
+use tidelock_etcd::{Kind, Weight};
 
 use crate::site::{self, is_held, join, name, options, turn};
 use tidelock_conformance::callers::Caller;
@@ -61,4 +63,36 @@ async fn a_compaction_costs_no_turn() {
     for caller in [a, b] {
         caller.session.close().await.unwrap();
     }
+}
+
+/// The reader's join may see the line before the writer's downgrade, and be answered after it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_reader_beside_a_downgrade_of_its_own_client_is_let_in() {
+    let caller = Arc::new(Caller::open(&site::store(), 1, &options("downgrade")).await);
+    for round in 0..500_u64 {
+        let line = name(&format!("{}", round % 7));
+        let claim = |number, weight| {
+            Claim::new(caller.claim(number), line.clone(), Kind::RwLock, weight, Weight::MAX)
+        };
+        let (writer, reader) = (claim(2 * round, Weight::MAX), claim(2 * round + 1, Weight::ONE));
+        assert!(is_held(join(&caller, &writer).await));
+        let joining = tokio::spawn({
+            let (caller, reader) = (caller.clone(), reader.clone());
+            async move { join(&caller, &reader).await }
+        });
+        let lightening = tokio::spawn({
+            let (caller, writer) = (caller.clone(), writer.clone());
+            async move { caller.session.lighten(&writer, Weight::ONE).await }
+        });
+        lightening.await.unwrap().unwrap();
+        if !is_held(joining.await.unwrap()) {
+            let told = tokio::time::timeout(Duration::from_secs(2), turn(&caller, &line, reader.id)).await;
+            assert!(told.is_ok(), "nobody has told the reader in round {round}");
+        }
+        for claim in [writer, reader] {
+            caller.session.leave(&line, claim.id, Leave::Done).await.unwrap();
+        }
+    }
+    caller.session.close().await.unwrap();
 }

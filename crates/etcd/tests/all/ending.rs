@@ -1,0 +1,22 @@
+//! Sessions that somebody else ends.
+
+use std::time::Duration;
+
+use tidelock_etcd::Options;
+
+use crate::site;
+
+/// As by an operator, or by a leader of before that goes on after a pause. The next renewal is ten seconds away.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_revoked_lease_is_told_before_the_next_renewal() {
+    let options = Options::new().ttl(Duration::from_secs(30)).namespace(&site::namespace("revoked"));
+    let locks = site::store().connect(options).await.unwrap();
+    let guard = locks.mutex("m").unwrap().lock().await.unwrap();
+    let lease = guard.claim().session.get().cast_signed();
+    site::plain().await.lease_revoke(lease).await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(3), guard.lost()).await;
+    assert!(lost.is_ok(), "nobody told the holder");
+    assert!(locks.mutex("m").unwrap().lock_within(Duration::from_secs(5)).await.unwrap().is_some());
+    locks.close().await.unwrap();
+}
