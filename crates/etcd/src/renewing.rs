@@ -171,11 +171,15 @@ impl OpenSession {
         }
     }
 
-    /// The void claims of this session that the store has keys for, and who answered.
+    /// The void claims of this session that the store has keys for, and who answered. The label lies beside them, on the
+    /// lease: if it is gone, so is the lease, whoever has kept it alive.
     async fn kept_voids(self: &Arc<Self>) -> Result<(Vec<u64>, (u64, u64))> {
-        let voids = self.keys.voids(self.id);
+        let (voids, label) = (self.keys.voids(self.id), self.keys.label(self.id));
         let got = self.link.get(&voids, GetOptions::new().with_prefix().with_keys_only());
         let got = got.await.map_err(|failed| self.noted(failed.error))?;
+        if got.kvs().iter().all(|key| key.key() != label.as_bytes()) {
+            return Err(self.noted(Error::session_over()));
+        }
         let numbers = got.kvs().iter().filter_map(|key| void_number(key.key(), &voids)).collect();
         Ok((numbers, got.header().map(seat).unwrap_or_default()))
     }

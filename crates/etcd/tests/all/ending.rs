@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tidelock_etcd::Options;
+use tidelock_conformance::callers::Caller;
+use tidelock_etcd::backend::Shard;
+use tidelock_etcd::{ErrorKind, Options};
 
 use crate::site;
 
@@ -19,4 +21,19 @@ async fn a_revoked_lease_is_told_before_the_next_renewal() {
     assert!(lost.is_ok(), "nobody told the holder");
     assert!(locks.mutex("m").unwrap().lock_within(Duration::from_secs(5)).await.unwrap().is_some());
     locks.close().await.unwrap();
+}
+
+/// A keep-alive may be answered just before the lease is revoked.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_renewal_counts_only_while_what_is_on_the_lease_stands() {
+    let options = site::options("label");
+    let caller = Caller::open(&site::store(), 1, &options).await;
+    caller.session.renew(Shard(0), &[]).await.unwrap();
+    let label = format!("{}//{}/label", options.namespace, caller.id);
+    let deleted = site::plain().await.delete(label, None).await.unwrap();
+    assert_eq!(deleted.deleted(), 1);
+    let error = caller.session.renew(Shard(0), &[]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+    caller.session.close().await.unwrap();
 }
