@@ -11,6 +11,7 @@ mod late;
 mod leftovers;
 mod lock_rpc;
 mod many;
+mod members;
 mod network;
 #[path = "../site/mod.rs"]
 mod site;
