@@ -7,6 +7,7 @@ mod certificates;
 mod ending;
 mod fence;
 mod kept;
+mod large;
 mod late;
 mod leftovers;
 mod lock_rpc;
