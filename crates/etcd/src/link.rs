@@ -21,8 +21,13 @@ use crate::trouble;
 
 /// The largest answer that is read: a line of a million claims.
 const LARGEST: usize = 256 << 20;
-/// The pause between two comparisons of a connection with others.
+/// The first and the longest pause between two comparisons of a connection with others.
 const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// After a command's deadline without an answer from anybody all are asked anew. A deadline may be longer than a ttl, or
+/// too short to reach another member.
+const SHORTEST_ROUND: Duration = Duration::from_secs(1);
+const LONGEST_ROUND: Duration = Duration::from_secs(5);
 /// How much longer a connection may take than another one, before it counts as silent.
 pub(crate) const GRACE: Duration = Duration::from_millis(50);
 
@@ -237,23 +242,27 @@ async fn compare(link: Weak<Link>, connection: Arc<Connection>) {
         let Some(strong) = link.upgrade().filter(|link| link.is_current(&connection)) else { return };
         let (dial, probe, deadline) = (strong.dial.clone(), strong.probe.clone(), strong.deadline);
         drop(strong);
+        // Either may serve again at any moment, so each is asked again when it has failed.
         let this = async {
-            match ping(&connection.client, &probe).await {
-                Err(said) if trouble::is_of_the_connection(&said) => std::future::pending().await,
-                _ => {}
+            while let Err(said) = ping(&connection.client, &probe).await
+                && trouble::is_of_the_connection(&said)
+            {
+                tokio::time::sleep(PAUSE).await;
             }
         };
         // This one was asked first, and gets a moment longer: on a slow network both answer at the same time.
         let other = async {
-            match dial.open(connection.host + 1, &probe).await {
-                Ok(dialled) => {
+            let mut pause = PAUSE;
+            loop {
+                if let Ok(dialled) = dial.open(connection.host + 1, &probe).await {
                     tokio::time::sleep(GRACE).await;
-                    dialled
+                    return dialled;
                 }
-                Err(_) => std::future::pending().await,
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         };
-        let found = tokio::time::timeout(deadline, async {
+        let found = tokio::time::timeout(deadline.clamp(SHORTEST_ROUND, LONGEST_ROUND), async {
             tokio::select! {
                 biased;
                 () = this => None,

@@ -8,6 +8,7 @@ mod fence;
 mod idle;
 mod leftovers;
 mod lock_rpc;
+mod members;
 #[path = "../site/mod.rs"]
 mod site;
 mod stream;
