@@ -15,15 +15,19 @@ use etcd_client::{
     Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions, ResponseHeader, Txn, TxnOp,
     TxnOpResponse,
 };
+use futures_util::{StreamExt, stream};
 use tidelock_core::backend::{Moment, Renewal};
 use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
 use crate::beat::{Beat, KeptAlive, Pulse};
 use crate::keys::{LineKey, void_number};
 use crate::open_session::OpenSession;
+use crate::trouble;
 
 /// How many claims one request looks for, and how many keys one deletes.
 const MOST: usize = 100;
+/// How many such requests are under way at once.
+const PAGES: usize = 8;
 
 impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
@@ -46,12 +50,12 @@ impl OpenSession {
             let (now, left) = (self.clock.now(), self.until());
             if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
                 drop(before);
-                return self.renewed(left, &own, standing).await;
+                return self.renewed(left, own.as_ref(), standing).await;
             }
             let is_proved = self.prove(kept).await?;
             *unproved = None;
             if is_proved {
-                return self.renewed(self.until(), &own, standing).await;
+                return self.renewed(self.until(), own.as_ref(), standing).await;
             }
         }
         let wrong = format!("{} changes its leader, so no renewal is certain yet", self.link.place());
@@ -79,12 +83,13 @@ impl OpenSession {
     async fn renewed(
         self: &Arc<Self>,
         until: Moment,
-        own: &BTreeSet<(Name, ClaimId)>,
+        own: Option<&BTreeSet<(Name, ClaimId)>>,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
         let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
         let asked: BTreeSet<(Name, ClaimId)> = asked.collect();
-        let missing: Vec<_> = asked.difference(own).cloned().collect();
+        let is_listed = |one: &&(Name, ClaimId)| own.is_some_and(|own| own.contains(*one));
+        let missing: Vec<_> = asked.iter().filter(|one| !is_listed(one)).cloned().collect();
         let gone = self.not_there(missing).await?;
         for (name, id) in &gone {
             let news = self.own_claims.left(name, *id, None);
@@ -95,7 +100,7 @@ impl OpenSession {
             gone: gone.into_iter().map(|(_, id)| id).collect(),
             unsure: Vec::new(),
             waiting: Vec::new(), // only this client says which of its claims hold
-            strays: own.difference(&asked).cloned().collect(),
+            strays: own.into_iter().flatten().filter(|one| !asked.contains(one)).cloned().collect(),
         })
     }
 
@@ -136,12 +141,17 @@ impl OpenSession {
         Ok((Beat { keeper, answers, on }, answer))
     }
 
-    /// The claims on this session's lease.
-    async fn own_keys(self: &Arc<Self>) -> Result<BTreeSet<(Name, ClaimId)>> {
+    /// The claims on this session's lease. None: they are more than the client library reads in one answer.
+    async fn own_keys(self: &Arc<Self>) -> Result<Option<BTreeSet<(Name, ClaimId)>>> {
         let (id, keys) = (self.lease_id(), || Some(LeaseTimeToLiveOptions::new().with_keys()));
-        let asking =
-            self.link.ask(|client| async move { client.lease_client().time_to_live(id, keys()).await });
+        let asking = self.link.ask(|client| async move {
+            match client.lease_client().time_to_live(id, keys()).await {
+                Err(said) if trouble::is_too_long(&said) => Ok(None),
+                answer => answer.map(Some),
+            }
+        });
         let answer = asking.await.map_err(|failed| self.noted(failed.error))?;
+        let Some(answer) = answer else { return Ok(None) };
         if answer.ttl() < 0 {
             return Err(self.noted(Error::session_over()));
         }
@@ -152,7 +162,7 @@ impl OpenSession {
                 _ => None,
             }
         };
-        Ok(answer.keys().iter().filter_map(|key| claim(key)).collect())
+        Ok(Some(answer.keys().iter().filter_map(|key| claim(key)).collect()))
     }
 
     /// The void claims of this session that the store has keys for, and who answered.
@@ -166,19 +176,25 @@ impl OpenSession {
 
     /// Those of these claims that do not stand there. The leader that lists a lease's keys may be a moment behind.
     async fn not_there(self: &Arc<Self>, claims: Vec<(Name, ClaimId)>) -> Result<Vec<(Name, ClaimId)>> {
+        let pages = claims.chunks(MOST).map(|page| self.not_there_of(page.to_vec())).collect::<Vec<_>>();
+        let mut answers = stream::iter(pages).buffered(PAGES);
         let mut gone = Vec::new();
-        for page in claims.chunks(MOST) {
-            let count = || Some(GetOptions::new().with_prefix().with_count_only());
-            let gets: Vec<_> =
-                page.iter().map(|(name, id)| TxnOp::get(self.keys.claim(name, *id), count())).collect();
-            let answer = self.link.transact(Txn::new().and_then(gets)).await?;
-            let counts = answer.op_responses().into_iter().map(|part| match part {
-                TxnOpResponse::Get(get) => get.count(),
-                _ => 1,
-            });
-            gone.extend(page.iter().zip(counts).filter(|(_, count)| *count == 0).map(|(one, _)| one.clone()));
+        while let Some(answer) = answers.next().await {
+            gone.extend(answer?);
         }
         Ok(gone)
+    }
+
+    async fn not_there_of(self: &Arc<Self>, page: Vec<(Name, ClaimId)>) -> Result<Vec<(Name, ClaimId)>> {
+        let count = || Some(GetOptions::new().with_prefix().with_count_only());
+        let gets: Vec<_> =
+            page.iter().map(|(name, id)| TxnOp::get(self.keys.claim(name, *id), count())).collect();
+        let answer = self.link.transact(Txn::new().and_then(gets)).await?;
+        let counts = answer.op_responses().into_iter().map(|part| match part {
+            TxnOpResponse::Get(get) => get.count(),
+            _ => 1,
+        });
+        Ok(page.into_iter().zip(counts).filter(|(_, count)| *count == 0).map(|(one, _)| one).collect())
     }
 
     /// Deletes the keys of void claims of which no join can arrive any more. An operator's eviction makes such keys too.

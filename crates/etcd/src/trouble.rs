@@ -136,6 +136,11 @@ pub(crate) fn is_refusal(error: &Said) -> bool {
         )
 }
 
+/// Whether the client library did not read an answer because of its length.
+pub(crate) fn is_too_long(error: &Said) -> bool {
+    matches!(error, Said::GRpcStatus(status) if status.code() == Code::OutOfRange && status.message().contains("message length too large"))
+}
+
 /// Whether the connection is at fault, and another one may do better.
 pub(crate) fn is_of_the_connection(error: &Said) -> bool {
     match error {

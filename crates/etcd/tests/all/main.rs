@@ -6,6 +6,7 @@
 mod certificates;
 mod fence;
 mod idle;
+mod large;
 mod leftovers;
 mod lock_rpc;
 mod members;

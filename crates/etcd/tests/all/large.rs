@@ -1,0 +1,40 @@
+//! Clients with so many claims, or such long names, that the list of their keys is too long for one answer as the client
+//! library reads it.
+
+use std::time::Duration;
+
+use tidelock_etcd::Options;
+use tidelock_etcd::backend::{Leave, Patience, Shard};
+
+use crate::site::{self, name};
+use tidelock_conformance::callers::Caller;
+
+/// How many claims of the longest names there are. An answer of the client library has 4 MiB.
+const MANY: u64 = 3_000;
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn however_many_claims_a_client_has_they_are_renewed() {
+    let options = Options::new().ttl(Duration::from_secs(600)).namespace(&site::namespace("large"));
+    let caller = Caller::open(&site::store(), 1, &options).await;
+    let named = |number: u64| name(&format!("{}{number:04}", "/".repeat(508)));
+    let claims: Vec<_> = (0..MANY).map(|number| caller.mutex(&named(number), number)).collect();
+    for some in claims.chunks(500) {
+        let joins = some.iter().map(|claim| caller.session.join(claim, Patience::Wait));
+        for joined in futures_util::future::join_all(joins).await {
+            joined.unwrap();
+        }
+    }
+    let standing: Vec<_> = claims.iter().map(|claim| (claim.name.clone(), vec![claim.id])).collect();
+    let renewal = caller.session.renew(Shard(0), &standing).await.unwrap();
+    assert_eq!(renewal.gone, [], "all of them stand there");
+    // One that somebody deleted is found out.
+    let (line, id) = (&standing[7].0, standing[7].1[0]);
+    let other = Caller::open(&site::store(), 2, &options).await;
+    other.session.leave(line, id, Leave::Done).await.unwrap();
+    let renewal = caller.session.renew(Shard(0), &standing).await.unwrap();
+    assert_eq!(renewal.gone, [id]);
+    for caller in [caller, other] {
+        caller.session.close().await.unwrap();
+    }
+}
