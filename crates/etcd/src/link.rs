@@ -20,7 +20,7 @@ use crate::dial::{Dial, Dialled, logged_in, ping};
 use crate::trouble;
 
 /// The largest answer that is read: a line of a million claims.
-const LARGEST: usize = 256 << 20;
+pub(crate) const LARGEST: usize = 256 << 20;
 /// The first and the longest pause between two comparisons of a connection with others.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -20,6 +20,7 @@ use tokio::task::AbortHandle;
 
 use crate::gathering::revision;
 use crate::line_view::LineView;
+use crate::link::LARGEST;
 use crate::open_session::{OpenSession, lease_id};
 use crate::own_claims::{Aim, Command, Stage, Stands, Wanted};
 
@@ -63,7 +64,10 @@ impl OpenSession {
         let Some(first) = starting.pop_front() else { return true };
         let opened = self.link.ask_on(|client| {
             let (key, options) = self.options(&first);
-            async move { client.watch_client().watch(key, Some(options)).await }
+            async move {
+                let mut client = client.watch_client().max_decoding_message_size(LARGEST);
+                client.watch(key, Some(options)).await
+            }
         });
         let (connection, opened) = opened.await;
         let stream: WatchStream = match opened {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tidelock_etcd::Options;
 use tidelock_etcd::backend::{Leave, Patience, Shard};
+use tidelock_etcd::etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
 
-use crate::site::{self, name};
+use crate::site::{self, is_held, join, name, turn};
 use tidelock_conformance::callers::Caller;
 
 /// How many claims of the longest names there are. An answer of the client library has 4 MiB.
@@ -37,4 +38,28 @@ async fn however_many_claims_a_client_has_they_are_renewed() {
     for caller in [caller, other] {
         caller.session.close().await.unwrap();
     }
+}
+
+/// All keys of a lease that ends are deleted at one revision, so they are one answer to a watch.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn however_many_claims_leave_a_line_at_once_the_next_is_told() {
+    let options = site::options("crowd");
+    let (line, mut etcd, lease) = (name(&"/".repeat(508)), site::plain().await, 0x0123_4567);
+    etcd.lease_grant(600, Some(LeaseGrantOptions::new().with_id(lease))).await.unwrap();
+    let key = |number: u64| {
+        format!("{}/{}/{lease:016x}-{number}-s1.1", options.namespace, line.replace('/', "%2F"))
+    };
+    let put = |number: u64| TxnOp::put(key(number), "", Some(PutOptions::new().with_lease(lease)));
+    for first in (0..MANY).step_by(100) {
+        etcd.txn(Txn::new().and_then((first..first + 100).map(put).collect::<Vec<_>>())).await.unwrap();
+    }
+    let caller = Caller::open(&site::store(), 1, &options).await;
+    let claim = caller.permits(&line, 1, 1, 1);
+    assert!(!is_held(join(&caller, &claim).await));
+    tokio::time::sleep(Duration::from_millis(300)).await; // the watch is set
+    etcd.lease_revoke(lease).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(10), turn(&caller, &line, claim.id)).await;
+    told.expect("the line is free");
+    caller.session.close().await.unwrap();
 }
