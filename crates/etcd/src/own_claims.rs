@@ -328,9 +328,9 @@ impl OwnClaims {
     }
 
     /// Void claims whose key in the store is not needed any more.
-    pub(crate) fn outdated_voids(&self, now: Moment, age: Duration, most: usize) -> Vec<u64> {
+    pub(crate) fn outdated_voids(&self, now: Moment, age: Duration) -> Vec<u64> {
         let State { void, under_way, .. } = &mut *self.state();
-        void.outdated(now, age, most, |number| under_way.contains_key(&number))
+        void.outdated(now, age, |number| under_way.contains_key(&number))
     }
 
     /// A claim has left and is forgotten. Others of ours may have their turn: with a mutex or a read-write lock this is

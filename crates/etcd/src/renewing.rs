@@ -201,15 +201,19 @@ impl OpenSession {
     fn tidy(self: &Arc<Self>, voids: &[u64]) {
         let now = self.clock.now();
         voids.iter().for_each(|number| self.own_claims.void_is_kept(*number, now));
-        let outdated = self.own_claims.outdated_voids(now, self.lease.ttl, 10 * MOST);
-        for page in outdated.chunks(MOST) {
-            let void = |number: &u64| self.keys.void(ClaimId { session: self.id, number: *number });
-            let deletes: Vec<_> = page.iter().map(|number| TxnOp::delete(void(number), None)).collect();
-            let session = self.clone();
-            // A key that stays is found by the next renewal.
-            self.runtime
-                .spawn(async move { session.link.transact(Txn::new().and_then(deletes)).await.is_ok() });
+        let outdated = self.own_claims.outdated_voids(now, self.lease.ttl);
+        if outdated.is_empty() {
+            return;
         }
+        let session = self.clone();
+        self.runtime.spawn(async move {
+            for page in outdated.chunks(MOST) {
+                let void = |number: &u64| session.keys.void(ClaimId { session: session.id, number: *number });
+                let deletes: Vec<_> = page.iter().map(|number| TxnOp::delete(void(number), None)).collect();
+                // A key that stays is found by the next renewal.
+                let _ = session.link.transact(Txn::new().and_then(deletes)).await;
+            }
+        });
     }
 }
 

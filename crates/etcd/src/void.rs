@@ -16,6 +16,7 @@ pub(crate) struct Void {
     until: VecDeque<(Moment, u64)>,
     /// Since when the store has a key for the claim.
     kept: VecDeque<(Moment, u64)>,
+    kept_numbers: HashSet<u64>,
 }
 
 impl Void {
@@ -36,7 +37,7 @@ impl Void {
 
     /// The store has a key for this claim.
     pub(crate) fn is_kept(&mut self, number: u64, now: Moment) {
-        if !self.kept.iter().any(|(_, kept)| *kept == number) {
+        if self.kept_numbers.insert(number) {
             self.kept.push_back((now, number));
         }
     }
@@ -47,14 +48,16 @@ impl Void {
         &mut self,
         now: Moment,
         age: Duration,
-        most: usize,
         may_come: impl Fn(u64) -> bool,
     ) -> Vec<u64> {
-        let old = self.kept.iter().take(most).take_while(|(since, _)| now.since(*since) > age).count();
+        let old = self.kept.iter().take_while(|(since, _)| now.since(*since) > age).count();
         let is_needed =
             |(since, number): &(Moment, u64)| may_come(*number) && now.since(*since) <= age * LONGEST;
         let (needed, outdated): (Vec<_>, Vec<_>) = self.kept.drain(..old).partition(is_needed);
         needed.into_iter().rev().for_each(|kept| self.kept.push_front(kept));
+        outdated.iter().for_each(|(_, number)| {
+            self.kept_numbers.remove(number);
+        });
         outdated.into_iter().map(|(_, number)| number).collect()
     }
 }
@@ -84,9 +87,22 @@ mod tests {
         void.is_kept(2, at(2));
         void.is_kept(1, at(3));
         let age = Duration::from_secs(5);
-        assert_eq!(void.outdated(at(6), age, 9, |_| false), [0; 0]);
-        assert_eq!(void.outdated(at(9), age, 1, |_| false), [1]);
-        assert_eq!(void.outdated(at(9), age, 9, |_| false), [2]);
+        assert_eq!(void.outdated(at(6), age, |_| false), [0; 0]);
+        assert_eq!(void.outdated(at(7), age, |_| false), [1]);
+        void.is_kept(1, at(8)); // it is still there
+        assert_eq!(void.outdated(at(9), age, |_| false), [2]);
+        assert_eq!(void.outdated(at(14), age, |_| false), [1]);
+    }
+
+    #[test]
+    fn many_keys_cost_no_time() {
+        let (mut void, many, age) = (Void::default(), 50_000, Duration::from_secs(5));
+        let began = std::time::Instant::now();
+        for since in [1, 2, 3] {
+            (0..many).for_each(|number| void.is_kept(number, at(since)));
+        }
+        assert_eq!(void.outdated(at(10), age, |_| false).len(), 50_000);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     }
 
     #[test]
@@ -94,8 +110,8 @@ mod tests {
         let mut void = Void::default();
         (1..=3).for_each(|number| void.is_kept(number, at(number)));
         let age = Duration::from_secs(5);
-        assert_eq!(void.outdated(at(20), age, 9, |number| number != 2), [2]);
-        assert_eq!(void.outdated(at(20), age, 9, |number| number == 3), [1]);
-        assert_eq!(void.outdated(at(200), age, 9, |_| true), [3]);
+        assert_eq!(void.outdated(at(20), age, |number| number != 2), [2]);
+        assert_eq!(void.outdated(at(20), age, |number| number == 3), [1]);
+        assert_eq!(void.outdated(at(200), age, |_| true), [3]);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_etcd::backend::{Backend, Leave, Patience, Shard};
-use tidelock_etcd::etcd_client::GetOptions;
+use tidelock_etcd::etcd_client::{GetOptions, PutOptions, Txn, TxnOp};
 use tidelock_etcd::{Locks, Options};
 use tokio::task::JoinSet;
 
@@ -90,6 +90,31 @@ async fn the_keys_of_void_claims_are_deleted_in_the_end() {
     for caller in [holder, other] {
         caller.session.close().await.unwrap();
     }
+}
+
+/// However many joins were given up, one renewal deletes all keys that are a ttl old: otherwise they only become more.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn one_renewal_deletes_all_old_keys_of_void_claims() {
+    let options = Options::new().ttl(Duration::from_secs(2)).namespace(&site::namespace("voids"));
+    let caller = Caller::open(&site::store(), 1, &options).await;
+    let (mut etcd, lease) = (site::plain().await, caller.id.get().cast_signed());
+    let key = |number: u64| format!("{}//{}/{number}", options.namespace, caller.id);
+    let put = |number: u64| TxnOp::put(key(number), "", Some(PutOptions::new().with_lease(lease)));
+    for first in (0..3_000).step_by(100) {
+        etcd.txn(Txn::new().and_then((first..first + 100).map(put).collect::<Vec<_>>())).await.unwrap();
+    }
+    caller.session.renew(Shard(0), &[]).await.unwrap(); // finds them
+    tokio::time::sleep(caller.session.ttl() / 2).await;
+    caller.session.renew(Shard(0), &[]).await.unwrap();
+    tokio::time::sleep(caller.session.ttl() / 2 + Duration::from_millis(200)).await;
+    caller.session.renew(Shard(0), &[]).await.unwrap();
+    let began = std::time::Instant::now();
+    while keys(&options.namespace).await.len() > 1 {
+        assert!(began.elapsed() < caller.session.ttl() / 2, "{} keys", keys(&options.namespace).await.len());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    caller.session.close().await.unwrap();
 }
 
 #[tokio::test]
