@@ -81,14 +81,18 @@ impl Session for EtcdSession {
     /// Revokes the lease, and all keys with it.
     async fn close(&self) -> Result<()> {
         self.session.own_claims.close();
-        let id = self.session.lease_id();
-        let revoked =
-            self.session.link.ask(|client| async move { client.lease_client().revoke(id).await }).await;
-        match revoked {
-            Err(failed) if failed.error.kind() != ErrorKind::Lost => Err(failed.error),
-            _ => {
-                self.session.link.close();
-                Ok(())
+        let (id, link) = (self.session.lease_id(), &self.session.link);
+        loop {
+            let asked_on = link.connection();
+            let revoked = link.ask(|client| async move { client.lease_client().revoke(id).await }).await;
+            match revoked {
+                // Asked again on another connection. Repeating it changes nothing.
+                Err(failed) if failed.error.can_retry() && !Arc::ptr_eq(&asked_on, &link.connection()) => {}
+                Err(failed) if failed.error.kind() != ErrorKind::Lost => return Err(failed.error),
+                _ => {
+                    link.close();
+                    return Ok(());
+                }
             }
         }
     }
