@@ -1,6 +1,7 @@
 //! Parsing of URLs: `etcd://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT][/PREFIX]`, or `etcds://…`.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 
 use tidelock_core::{Error, ErrorKind, Result};
 
@@ -68,11 +69,13 @@ fn user(who: &str) -> Result<(String, String)> {
 fn host(text: &str) -> Option<String> {
     let is_bare_v6 = text.starts_with('[') && text.ends_with(']');
     let (name, port) = match text.rsplit_once(':') {
-        Some((name, port)) if !is_bare_v6 => (name, port.parse().ok()?),
+        Some((name, port)) if !is_bare_v6 => (name, port.parse().ok().filter(|port| *port > 0)?),
         _ => (text, PORT),
     };
-    let is_host = !name.is_empty()
-        && !name.contains(['?', '#', ' ', '%', '\\', '<', '>', '"', '^', '`', '{', '}', '|']);
+    let is_host = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)),
+    };
     is_host.then(|| format!("{name}:{port}"))
 }
 
@@ -141,6 +144,15 @@ mod tests {
             "etcd://",
             "etcd://h:x",
             "etcd://h,",
+            "etcd://h:0",
+            "etcd://h\n",
+            "etcd://h\t:1",
+            "etcd://hé",
+            "etcd://::1",
+            "etcd://[::1",
+            "etcd://[h]",
+            "etcd://[::1]x:1",
+            "etcd://h:1:2",
             "etcd://secret@h",
             "etcd://h?x=1",
             "etcd://h/a//b",
