@@ -11,7 +11,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - **One round trip to take** a free lock, one to give it back. A hand-off is one event, and no read.
+//! - **One round trip to take** a free lock, one to give it back. A hand-off is one event, and at most one read.
 //! - **One lease for everything** that a client holds and waits for. When the lease ends, all of it ends.
 //! - **A token with every grant**: the revision that created its key. [`Store::fence`] puts it into a transaction of your
 //!   own.
