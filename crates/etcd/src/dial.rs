@@ -16,6 +16,9 @@ use crate::{check, trouble};
 /// After this time without an answer the next member is asked too.
 const PATIENT: Duration = Duration::from_millis(300);
 
+/// How often a member that closes a connection with TLS is asked again for its reason.
+const REPEATS: usize = 4;
+
 /// How to reach the members.
 #[derive(Clone, Debug)]
 pub(crate) struct Dial {
@@ -74,7 +77,17 @@ impl Dial {
 
     /// Why none of them serves.
     async fn told(&self, worst: Option<(usize, Said)>, probe: &str) -> Error {
-        let Some((host, said)) = worst else { return Error::no_answer(&self.name()) };
+        let Some((host, mut said)) = worst else { return Error::no_answer(&self.name()) };
+        // A member that wants another certificate says so and closes the connection, and its word can get lost.
+        for _ in 0..if self.address.has_tls { REPEATS } else { 0 } {
+            if !trouble::is_of_the_connection(&said) || trouble::mistrust(&said).is_some() {
+                break;
+            }
+            match self.ask(host, probe).await {
+                Err(again) => said = again,
+                Ok(_) => break,
+            }
+        }
         let host = &self.address.hosts[host];
         if trouble::is_of_the_connection(&said)
             && trouble::mistrust(&said).is_none()
@@ -94,14 +107,13 @@ impl Dial {
         probe: &str,
     ) {
         let (dial, probe) = (self.clone(), probe.to_owned());
-        asking.spawn(async move {
-            let asked = async {
-                let client = dial.connect(host).await?;
-                ping(&client, &probe).await?;
-                Ok(Dialled { client, host })
-            };
-            asked.await.map_err(|said| (host, said))
-        });
+        asking.spawn(async move { dial.ask(host, &probe).await.map_err(|said| (host, said)) });
+    }
+
+    async fn ask(&self, host: usize, probe: &str) -> std::result::Result<Dialled, Said> {
+        let client = self.connect(host).await?;
+        ping(&client, probe).await?;
+        Ok(Dialled { client, host })
     }
 
     pub(crate) fn has_login(&self) -> bool {

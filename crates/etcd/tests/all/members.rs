@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidelock_etcd::{Options, State, Store};
+use tidelock_etcd::{ErrorKind, Options, State, Store};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -72,5 +72,26 @@ async fn after_an_outage_of_all_the_first_member_that_serves_is_used() {
     tokio::time::sleep(ttl).await;
     assert_eq!(guard.state(), State::Held);
     guard.release().await.unwrap();
+    locks.close().await.unwrap();
+}
+
+/// A port that somebody else listens on for a member, while that member is down: a load balancer, a container's host.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_proxy_with_nothing_behind_it_is_worth_another_try() {
+    let way = Way::open().await;
+    way.is_open.send_replace(false);
+    let store = Store::open(&format!("etcd://{}", way.address)).unwrap();
+    let error = store.connect(site::options("proxy")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("closes every connection"), "{error}");
+    let locks = store.attach(site::options("proxy")).unwrap();
+    let asked = tokio::spawn({
+        let mutex = locks.mutex("m").unwrap();
+        async move { mutex.lock().await }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    way.is_open.send_replace(true);
+    asked.await.unwrap().expect("the member serves").release().await.unwrap();
     locks.close().await.unwrap();
 }
