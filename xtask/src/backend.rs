@@ -16,6 +16,7 @@ pub(crate) struct Backend {
 
 const BACKENDS: &[Backend] = &[
     Backend { name: "memory", features: &[], deployments: &[], others: &[] },
+    Backend { name: "mysql", features: &[], deployments: &["mariadb"], others: &[] },
     Backend {
         name: "redis",
         features: &["cluster"],
@@ -81,7 +82,7 @@ mod tests {
         let trouble = called("stone-tablets").unwrap_err().to_string();
         assert_eq!(
             trouble,
-            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, all"
+            "there is no backend `stone-tablets`; choose one of: memory, mysql, redis, zookeeper, all"
         );
     }
 

@@ -35,6 +35,7 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
     command.arg(format!("--pid-file={}", folder.join("pid").display()));
     command.args(["--bind-address=127.0.0.1", &format!("--port={port}"), "--max-connections=1000"]);
     command.args(as_whom());
+    group.equip_clock("server", &mut command)?;
     group.spawn("server", port, &command)?;
     group.wait("MariaDB", LIMIT, || serves("server", port))?;
     create_database(port)?;

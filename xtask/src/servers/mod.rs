@@ -71,7 +71,7 @@ even when a failover changes its part. A~B is the cable between A and B: while i
   pause   suspends it; its connections stay open
   resume  continues it
   clock   sets its wall clock MILLISECONDS ahead of (+) or behind (-) the real time, at once; 0 corrects it.
-          Redis on Linux only, with a small library that is built with cc";
+          Redis and MariaDB on Linux only, with a small library that is built with cc";
 
 /// How often to try starting a deployment when one of its processes dies during the start: another program may have
 /// taken a port after we found it free and before the server bound it.

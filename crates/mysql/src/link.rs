@@ -1,0 +1,260 @@
+//! One connection to the server, made when it is needed, and made again when it was lost.
+//!
+//! A request is one text of several statements, and one round trip. While it is under way the connection is out of its
+//! place, so a request that is dropped half-way takes it along: what is left of its answer can never be taken for the
+//! answer to another request.
+
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnection, MySqlRow};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Row as _};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+use crate::address::Address;
+use crate::sql::{SETTINGS, put};
+use crate::trouble::{Said, retries};
+
+/// How long one statement may wait for a row that another transaction has locked, in seconds. Only a transaction of a
+/// server that has stalled is that long.
+const LOCK_WAIT: u64 = 1;
+/// How long a connection is used without asking whether it still stands.
+const FRESH: Duration = Duration::from_millis(100);
+/// The first pause before a transaction is tried again that another one has stopped.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What the connection reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Committed,
+    /// Also what is not committed yet, which may never be: for hints alone.
+    Uncommitted,
+}
+
+/// What to do with a connection that was idle for a while: it may have ended, for instance because the server was
+/// restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idling {
+    /// Ask whether it still stands, because a request on it would have an unknown outcome.
+    Pings,
+    /// Send the request, and send it again on a new connection if no answer comes: that is harmless.
+    Repeats,
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    address: Address,
+    reads: Reads,
+    idling: Idling,
+    /// How long one request may take.
+    within: Duration,
+    pub(crate) connect_within: Duration,
+    connection: Mutex<Option<Idle>>,
+    /// The server's clock, turned by a test.
+    #[cfg(test)]
+    pub(crate) turned: Option<std::sync::Arc<std::sync::atomic::AtomicU64>>,
+}
+
+/// A connection that is not in use, and when it was used last.
+#[derive(Debug)]
+struct Idle {
+    connection: MySqlConnection,
+    since: Instant,
+}
+
+/// What the server answered to the statements of one request.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) rows: Vec<Row>,
+    /// How many rows each statement found or changed.
+    pub(crate) affected: Vec<u64>,
+}
+
+/// One row. Every value is a text.
+#[derive(Clone, Debug)]
+pub(crate) struct Row(pub(crate) Vec<Option<Vec<u8>>>);
+
+impl Row {
+    /// The first value, a letter that tells what the row is.
+    pub(crate) fn tag(&self) -> u8 {
+        self.bytes(0).first().copied().unwrap_or_default()
+    }
+
+    /// Zero for NULL.
+    pub(crate) fn number(&self, at: usize) -> u64 {
+        let text = std::str::from_utf8(self.bytes(at)).unwrap_or_default();
+        // A sum is a DECIMAL, and a user variable may be one too: `12.0`.
+        text.split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or(0)
+    }
+
+    pub(crate) fn is(&self, at: usize) -> bool {
+        self.number(at) != 0
+    }
+
+    pub(crate) fn is_null(&self, at: usize) -> bool {
+        self.0.get(at).is_none_or(Option::is_none)
+    }
+
+    pub(crate) fn bytes(&self, at: usize) -> &[u8] {
+        self.0.get(at).and_then(|value| value.as_deref()).unwrap_or_default()
+    }
+
+    fn of(row: &MySqlRow) -> Self {
+        let value = |at| row.try_get_unchecked::<Option<&[u8]>, _>(at).ok().flatten().map(<[u8]>::to_vec);
+        Self((0..row.len()).map(value).collect())
+    }
+}
+
+impl Link {
+    pub(crate) fn new(
+        address: Address,
+        reads: Reads,
+        idling: Idling,
+        within: Duration,
+        connect_within: Duration,
+    ) -> Self {
+        Self {
+            address,
+            reads,
+            idling,
+            within,
+            connect_within,
+            connection: Mutex::default(),
+            #[cfg(test)]
+            turned: None,
+        }
+    }
+
+    pub(crate) fn place(&self) -> &str {
+        self.address.name()
+    }
+
+    /// The database of the tables.
+    pub(crate) fn database(&self) -> &str {
+        self.address.options().get_database().unwrap_or_default()
+    }
+
+    /// Connects now, if there is no connection.
+    pub(crate) async fn connect(&self) -> Result<(), Said> {
+        let mut place = self.connection.lock().await;
+        if place.is_none() {
+            let connection = self.connected(Instant::now() + self.connect_within).await?;
+            *place = Some(Idle { connection, since: Instant::now() });
+        }
+        Ok(())
+    }
+
+    /// Sends statements, and reads all answers. Statements that another transaction stopped before they could commit
+    /// are sent again, after a random pause.
+    pub(crate) async fn ask(&self, text: &str) -> Result<Answer, Said> {
+        let late = Instant::now() + self.within;
+        self.ask_until(text, late).await
+    }
+
+    /// The same, with a time limit of its own.
+    pub(crate) async fn ask_until(&self, text: &str, late: Instant) -> Result<Answer, Said> {
+        #[cfg(test)]
+        let text = &self.turned.as_ref().map_or_else(
+            || text.to_owned(),
+            |now| text.replace(crate::sql::NOW, &now.load(std::sync::atomic::Ordering::Relaxed).to_string()),
+        );
+        let mut place = timeout_at(late, self.connection.lock()).await.map_err(|_| Said::NotSent)?;
+        let idle = place.take();
+        let is_stale = idle.as_ref().is_some_and(|idle| idle.since.elapsed() >= FRESH);
+        let mut connection = match self.usable(idle, late).await {
+            Some(mut connection) if is_stale && self.idling == Idling::Repeats => {
+                // If nothing comes back, there must be time for a new connection.
+                let half = late.min(Instant::now() + self.within / 2);
+                if let Ok(Ok(answer)) = timeout_at(half, said(&mut connection, text)).await {
+                    *place = Some(Idle { connection, since: Instant::now() });
+                    return Ok(answer);
+                }
+                self.connected(late.min(Instant::now() + self.connect_within)).await?
+            }
+            Some(connection) => connection,
+            None => self.connected(late.min(Instant::now() + self.connect_within)).await?,
+        };
+        let mut pause = PAUSE;
+        loop {
+            match timeout_at(late, said(&mut connection, text)).await {
+                Ok(Ok(answer)) => {
+                    *place = Some(Idle { connection, since: Instant::now() });
+                    return Ok(answer);
+                }
+                Ok(Err(sqlx::Error::Database(error))) => {
+                    // The statements before the one that failed are not committed.
+                    match timeout_at(late, said(&mut connection, "ROLLBACK")).await {
+                        Ok(Ok(_)) => {}
+                        _ => return Err(Said::of(sqlx::Error::Database(error))),
+                    }
+                    let error = Said::of(sqlx::Error::Database(error));
+                    if retries(&error) && Instant::now() + pause < late {
+                        tokio::time::sleep(at_random(pause)).await;
+                        pause = (pause * 2).min(PAUSE * 64);
+                        continue;
+                    }
+                    *place = Some(Idle { connection, since: Instant::now() });
+                    return Err(error);
+                }
+                Ok(Err(error)) => return Err(Said::of(error)),
+                Err(_) => return Err(Said::NoAnswer),
+            }
+        }
+    }
+
+    async fn connected(&self, late: Instant) -> Result<MySqlConnection, Said> {
+        match timeout_at(late, self.dial()).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(Said::of(error)),
+            Err(_) => Err(Said::NotConnected),
+        }
+    }
+
+    async fn usable(&self, idle: Option<Idle>, late: Instant) -> Option<MySqlConnection> {
+        let Idle { mut connection, since } = idle?;
+        if since.elapsed() < FRESH || self.idling == Idling::Repeats {
+            return Some(connection);
+        }
+        // If nothing comes back, there must be time for a new connection.
+        let answered = timeout_at(late.min(Instant::now() + self.within / 2), connection.ping()).await;
+        matches!(answered, Ok(Ok(()))).then_some(connection)
+    }
+
+    async fn dial(&self) -> Result<MySqlConnection, sqlx::Error> {
+        let mut connection = self.address.options().connect().await?;
+        let isolation = match self.reads {
+            Reads::Committed => "READ COMMITTED",
+            Reads::Uncommitted => "READ UNCOMMITTED",
+        };
+        let mut text = String::new();
+        put(&mut text, SETTINGS, &[("lock_wait", &LOCK_WAIT), ("isolation", &isolation)]);
+        said(&mut connection, &text).await?;
+        Ok(connection)
+    }
+
+    /// Ends the connection.
+    pub(crate) async fn close(&self) {
+        if let Some(idle) = self.connection.lock().await.take() {
+            let _ = tokio::time::timeout(self.within, idle.connection.close()).await; // it ends anyway
+        }
+    }
+}
+
+async fn said(connection: &mut MySqlConnection, text: &str) -> Result<Answer, sqlx::Error> {
+    use futures_util::StreamExt as _;
+    let mut answer = Answer::default();
+    let mut parts = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_many(connection);
+    while let Some(part) = parts.next().await {
+        match part? {
+            Either::Left(done) => answer.affected.push(done.rows_affected()),
+            Either::Right(row) => answer.rows.push(Row::of(&row)),
+        }
+    }
+    Ok(answer)
+}
+
+/// A duration between half of this and this.
+pub(crate) fn at_random(longest: Duration) -> Duration {
+    let part = getrandom::u32().unwrap_or(u32::MAX);
+    longest.mul_f64(0.5 + 0.5 * f64::from(part) / f64::from(u32::MAX))
+}

@@ -1,0 +1,1 @@
+({name}, {kind}, {capacity}, {now} DIV 10, {me}, {number}, {weight}, {now})
