@@ -16,7 +16,7 @@ pub(crate) struct Backend {
 
 const BACKENDS: &[Backend] = &[
     Backend { name: "memory", features: &[], deployments: &[], others: &[] },
-    Backend { name: "mysql", features: &[], deployments: &["mariadb"], others: &[] },
+    Backend { name: "mysql", features: &[], deployments: &["mariadb"], others: &["mariadb-tls"] },
     Backend {
         name: "redis",
         features: &["cluster"],

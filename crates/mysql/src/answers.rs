@@ -40,6 +40,8 @@ pub(crate) struct Fates {
     /// Claims of the caller that other requests have let in.
     pub(crate) granted: Vec<(ClaimId, Grant)>,
     pub(crate) ends: Vec<End>,
+    /// Where claims stand that hold in rows of their own, by their numbers.
+    pub(crate) places: Vec<(u64, u64)>,
     /// Leaves after which nobody has a claim on their names.
     pub(crate) freed: Vec<usize>,
 }
@@ -60,6 +62,7 @@ impl Reader<'_> {
         self.passes(packet, requests, answer, &mut fates);
         self.joins(packet, requests, answer, &mut fates);
         self.behind(packet, requests, answer, &mut fates);
+        self.in_rows(packet, requests, answer, &mut fates);
         let mut sections = packet.sections.iter();
         let mut rows = Vec::new();
         let is_behind = !packet.behind.is_empty();
@@ -144,6 +147,24 @@ impl Reader<'_> {
         }
     }
 
+    /// `'i', number, place, token`
+    fn in_rows(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        for at in &packet.in_rows {
+            let (name, Action::Join { claim, .. }) = &requests[*at] else { continue };
+            let is_it = |row: &&Row| row.tag() == b'i' && row.number(1) == claim.id.number;
+            let Some(row) = answer.rows.iter().find(is_it) else { continue };
+            let Some(token) = Token::from_order(row.number(3)) else {
+                fates.fates.insert(*at, Fate::Over(Err(too_far())));
+                continue;
+            };
+            let grant = Grant { token, capacity: claim.capacity };
+            let held = Place::Held { grant, until: self.until };
+            fates.fates.insert(*at, Fate::Over(Ok(Outcome::Joined(held))));
+            fates.places.push((claim.id.number, row.number(2)));
+            fates.ends.push(End { name: name.clone(), busy: Some(Kind::Mutex), needs_look: false });
+        }
+    }
+
     fn joins(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
         let mut lines: HashMap<Name, &Row> = HashMap::new();
         for row in answer.rows.iter().filter(|row| row.tag() == b'n') {
@@ -160,10 +181,13 @@ impl Reader<'_> {
 
     /// `'n', name, session, number, token, kind, capacity, spilled, whether the holder lives`
     fn joined(&self, row: &Row, action: &Action) -> Fate {
-        let Action::Join { claim, patience } = action else { return Fate::NeedsSection };
+        let Action::Join { claim, patience, .. } = action else { return Fate::NeedsSection };
         let is_only = !row.is(7);
         let holder = ClaimId { session: SessionId::from_bits(row.number(2)), number: row.number(3) };
         if is_only && holder == claim.id {
+            if !row.is(8) {
+                return Fate::Over(Err(Error::session_over()));
+            }
             return match (Token::from_order(row.number(4)), weight(row.number(6))) {
                 (Some(token), Some(capacity)) => {
                     let grant = Grant { token, capacity };

@@ -18,13 +18,16 @@ pub(crate) async fn server(link: &Link, migrates: bool) -> Result<()> {
     let answer = ask(link, "SELECT VERSION()").await.map_err(said)?;
     let version = answer.rows.first().map(|row| String::from_utf8_lossy(row.bytes(0)).into_owned());
     check_version(&version.unwrap_or_default(), link.place())?;
-    let found = match ask(link, "SELECT version FROM tidelock_version").await {
-        Err(error) if error.number() == Some(NO_TABLE) && migrates => {
-            ask(link, MIGRATION).await.map_err(said)?;
-            ask(link, "SELECT version FROM tidelock_version").await
-        }
-        found => found,
+    let mut found = ask(link, "SELECT version FROM tidelock_version").await;
+    // The version comes last: without it, another client is creating the tables now, or did not get to the end.
+    let is_missing = match &found {
+        Ok(answer) => answer.rows.is_empty(),
+        Err(error) => error.number() == Some(NO_TABLE),
     };
+    if is_missing && migrates {
+        ask(link, MIGRATION).await.map_err(said)?;
+        found = ask(link, "SELECT version FROM tidelock_version").await;
+    }
     let found = found.map_err(said)?.rows.iter().map(|row| row.number(0)).max();
     check_tables(found, link.place())?;
     let mut text = String::new();

@@ -6,7 +6,7 @@
 //! is there again, and this client gives it back. Nobody is told of a commit, so this client reads every few
 //! milliseconds whether the transaction has ended, and then lets the next claim in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -19,7 +19,7 @@ use tidelock_core::{ClaimId, Error, ErrorKind, Locks, Name, Result, SessionId, T
 use crate::link::at_random;
 use crate::open_session::OpenSession;
 use crate::request::Action;
-use crate::sql::{self, id, put};
+use crate::sql::{self, id, list, put};
 use crate::trouble::{self, Said};
 
 /// How often a transaction is run again that the server has rolled back.
@@ -27,9 +27,21 @@ const TRIES: u32 = 20;
 /// The pauses between two reads of whether a transaction has ended.
 const FIRST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
+/// How many transactions one request asks for.
+const MOST: usize = 1_000;
 
 /// The open sessions of this process: who holds a claim knows only its id.
 static SESSIONS: LazyLock<Mutex<HashMap<SessionId, Weak<OpenSession>>>> = LazyLock::new(Mutex::default);
+
+tokio::task_local! {
+    /// Set while a lock is taken for a transaction: core polls a join in the task of its caller.
+    static FOR_A_TRANSACTION: ();
+}
+
+/// Whether the join that is polled now is of a lock for a transaction.
+pub(crate) fn is_for_a_transaction() -> bool {
+    FOR_A_TRANSACTION.try_with(|()| ()).is_ok()
+}
 
 pub(crate) fn enter(session: &Arc<OpenSession>) {
     sessions().insert(session.id, Arc::downgrade(session));
@@ -71,7 +83,7 @@ pub async fn lock_in(
     transaction: &mut Transaction<'_, MySql>,
     name: &str,
 ) -> Result<Token> {
-    let held = locks.mutex(name)?.lock().await?;
+    let held = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock()).await?;
     go_inside(held.claim(), held.name(), transaction).await?;
     Ok(held.token()) // what is given back from here on is free when the transaction has ended
 }
@@ -88,7 +100,7 @@ pub async fn try_lock_in(
     transaction: &mut Transaction<'_, MySql>,
     name: &str,
 ) -> Result<Option<Token>> {
-    match locks.mutex(name)?.try_lock().await? {
+    match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.try_lock()).await? {
         Some(held) => {
             go_inside(held.claim(), held.name(), transaction).await?;
             Ok(Some(held.token()))
@@ -110,7 +122,7 @@ pub async fn lock_in_within(
     name: &str,
     patience: Duration,
 ) -> Result<Option<Token>> {
-    match locks.mutex(name)?.lock_within(patience).await? {
+    match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock_within(patience)).await? {
         Some(held) => {
             go_inside(held.claim(), held.name(), transaction).await?;
             Ok(Some(held.token()))
@@ -229,14 +241,14 @@ fn was_rolled_back<E>(error: &TransactionError<E>) -> bool {
         TransactionError::Lock(error) => error.kind() == ErrorKind::Conflict,
         TransactionError::Database(sqlx::Error::Database(error)) => error
             .try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()
-            .is_some_and(|said| said.number() == trouble::DEADLOCK),
+            .is_some_and(|said| trouble::rolls_back(said.number())),
         _ => false,
     }
 }
 
 fn start_over() -> Error {
-    let wrong =
-        "the server has rolled this transaction back because of a deadlock: start it over from its beginning";
+    let wrong = "the server has rolled this transaction back (a deadlock, or rows that changed since its snapshot): start it over from its \
+                 beginning";
     Error::new(ErrorKind::Conflict, wrong)
 }
 
@@ -251,13 +263,10 @@ async fn go_inside(claim: ClaimId, name: &Name, transaction: &mut Transaction<'_
         let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
         Error::new(ErrorKind::InvalidOption, wrong).on(name)
     })?;
-    // Its claim gets a row of its own, which the transaction can have without the row of the line.
-    session.gather(name, Action::Bury(Vec::new())).await.map_err(|error| error.during("lock").on(name))?;
-    let mut text = String::new();
-    put(&mut text, sql::PLACE, &[("me", &id(claim.session)), ("number", &claim.number)]);
-    let found =
-        session.looks.ask(&text).await.map_err(|said| session.trouble(&said).during("lock").on(name))?;
-    let Some(place) = found.rows.first().map(|row| row.number(1)) else { return Err(lost(name)) };
+    let place = match session.own_claims.place(claim.number) {
+        Some(place) => place,
+        None => session.place_in_rows(claim, name).await.map_err(|error| error.during("lock").on(name))?,
+    };
     let database = session.lane.database().replace('`', "``");
     let mut text = String::new();
     put(
@@ -282,32 +291,82 @@ async fn go_inside(claim: ClaimId, name: &Name, transaction: &mut Transaction<'_
         Err(error) => {
             session.own_claims.stays_outside(claim.number);
             let said = Said::of(error);
-            let error =
-                if said.number() == Some(trouble::DEADLOCK) { start_over() } else { session.trouble(&said) };
+            let error = if said.number().is_some_and(trouble::rolls_back) {
+                start_over()
+            } else {
+                session.trouble(&said)
+            };
             Err(error.during("lock").on(name))
         }
     }
 }
 
 impl OpenSession {
-    /// Waits until the transaction that has this claim has ended, and then lets the next one in.
-    pub(crate) async fn after_transaction(self: Arc<Self>, name: Name, claim: ClaimId) {
+    /// Where a claim stands that has waited, or was taken in the row of its line. From here on it has a row of its own,
+    /// which a transaction can have without the line's.
+    async fn place_in_rows(self: &Arc<Self>, claim: ClaimId, name: &Name) -> Result<u64> {
+        self.gather(name, Action::Bury(Vec::new())).await?;
         let mut text = String::new();
-        put(&mut text, sql::HAS_ENDED, &[("me", &id(self.id)), ("number", &claim.number)]);
+        put(&mut text, sql::PLACE, &[("me", &id(claim.session)), ("number", &claim.number)]);
+        let found = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+        found.rows.first().map(|row| row.number(1)).ok_or_else(|| lost(name))
+    }
+
+    /// A guard of a claim that is inside a transaction was let go: it is free when that transaction has ended.
+    pub(crate) fn ends_with_its_transaction(self: &Arc<Self>, name: &Name, claim: ClaimId) {
+        if self.own_claims.ends_with_its_transaction(claim.number, name) {
+            self.runtime.spawn(self.clone().watch_transactions());
+        } else {
+            self.ending.notify_one();
+        }
+    }
+
+    /// Reads, in growing pauses, which transactions have ended, and lets the next claims in. Ends when none is left.
+    async fn watch_transactions(self: Arc<Self>) {
         let mut pause = FIRST;
         loop {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 3 / 2).min(LONGEST);
-            let Ok(answer) = self.looks.ask(&text).await else { continue };
-            let has = |tag: u8| answer.rows.iter().any(|row| row.tag() == tag);
-            let ended = match (has(b'u'), has(b'v')) {
-                (true, _) => Action::Leave { id: claim, how: tidelock_core::backend::Leave::Done },
-                (false, false) => Action::Bury(Vec::new()),
-                (false, true) => continue,
-            };
-            if self.gather(&name, ended).await.is_ok() {
-                return self.own_claims.stays_outside(claim.number);
+            let is_new = tokio::time::timeout(pause, self.ending.notified()).await.is_ok();
+            let ending: Vec<_> = self.own_claims.ending().into_iter().take(MOST).collect();
+            if ending.is_empty() {
+                return;
             }
+            let have_ended = self.look_after(&ending).await.unwrap_or_default(); // the next round tries again
+            pause = if is_new || have_ended { FIRST } else { (pause * 3 / 2).min(LONGEST) };
         }
+    }
+
+    /// Whether any of them has ended.
+    async fn look_after(self: &Arc<Self>, ending: &[(u64, Name)]) -> Result<bool> {
+        let me = id(self.id);
+        let numbers = list(ending.iter().map(|(number, _)| number));
+        let mut text = String::new();
+        put(&mut text, sql::HAS_ENDED, &[("me", &me), ("numbers", &numbers)]);
+        let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+        let tagged = |tag: u8| -> HashSet<u64> {
+            answer.rows.iter().filter(|row| row.tag() == tag).map(|row| row.number(1)).collect()
+        };
+        let (unlocked, visible) = (tagged(b'u'), tagged(b'v'));
+        let back: Vec<&(u64, Name)> = ending.iter().filter(|(number, _)| unlocked.contains(number)).collect();
+        let committed: Vec<&(u64, Name)> = ending
+            .iter()
+            .filter(|(number, _)| !visible.contains(number) && !unlocked.contains(number))
+            .collect();
+        for (number, name) in &back {
+            let id = ClaimId { session: self.id, number: *number };
+            self.gather(name, Action::Leave { id, how: tidelock_core::backend::Leave::Done }).await?;
+            self.own_claims.stays_outside(*number);
+        }
+        if !committed.is_empty() {
+            let keys = list(committed.iter().map(|(_, name)| self.caller.key(name)));
+            let mut text = String::new();
+            put(&mut text, sql::WHO_WAITS, &[("names", &keys)]);
+            let waited = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+            let rows = waited.rows.iter().filter(|row| row.tag() == b'W');
+            for name in rows.filter_map(|row| self.caller.namespace.name(row.bytes(1))) {
+                self.gather(&name, Action::Bury(Vec::new())).await?;
+            }
+            committed.iter().for_each(|(number, _)| self.own_claims.stays_outside(*number));
+        }
+        Ok(!back.is_empty() || !committed.is_empty())
     }
 }

@@ -159,46 +159,76 @@ impl Link {
             |now| text.replace(crate::sql::NOW, &now.load(std::sync::atomic::Ordering::Relaxed).to_string()),
         );
         let mut place = timeout_at(late, self.connection.lock()).await.map_err(|_| Said::NotSent)?;
-        let idle = place.take();
-        let is_stale = idle.as_ref().is_some_and(|idle| idle.since.elapsed() >= FRESH);
-        let mut connection = match self.usable(idle, late).await {
-            Some(mut connection) if is_stale && self.idling == Idling::Repeats => {
-                // If nothing comes back, there must be time for a new connection.
-                let half = late.min(Instant::now() + self.within / 2);
-                if let Ok(Ok(answer)) = timeout_at(half, said(&mut connection, text)).await {
-                    *place = Some(Idle { connection, since: Instant::now() });
-                    return Ok(answer);
-                }
-                self.connected(late.min(Instant::now() + self.connect_within)).await?
-            }
-            Some(connection) => connection,
-            None => self.connected(late.min(Instant::now() + self.connect_within)).await?,
-        };
+        let (mut connection, mut answered) = self.first_try(place.take(), text, late).await?;
         let mut pause = PAUSE;
         loop {
-            match timeout_at(late, said(&mut connection, text)).await {
-                Ok(Ok(answer)) => {
+            match answered {
+                Ok(answer) => {
                     *place = Some(Idle { connection, since: Instant::now() });
                     return Ok(answer);
                 }
-                Ok(Err(sqlx::Error::Database(error))) => {
+                Err(sqlx::Error::Database(error)) => {
                     // The statements before the one that failed are not committed.
                     match timeout_at(late, said(&mut connection, "ROLLBACK")).await {
                         Ok(Ok(_)) => {}
                         _ => return Err(Said::of(sqlx::Error::Database(error))),
                     }
                     let error = Said::of(sqlx::Error::Database(error));
-                    if retries(&error) && Instant::now() + pause < late {
-                        tokio::time::sleep(at_random(pause)).await;
-                        pause = (pause * 2).min(PAUSE * 64);
-                        continue;
+                    if !retries(&error) || Instant::now() + pause >= late {
+                        *place = Some(Idle { connection, since: Instant::now() });
+                        return Err(error);
                     }
-                    *place = Some(Idle { connection, since: Instant::now() });
-                    return Err(error);
+                    tokio::time::sleep(at_random(pause)).await;
+                    pause = (pause * 2).min(PAUSE * 64);
                 }
-                Ok(Err(error)) => return Err(Said::of(error)),
-                Err(_) => return Err(Said::NoAnswer),
+                Err(error) => return Err(Said::of(error)),
             }
+            answered = timeout_at(late, said(&mut connection, text)).await.map_err(|_| Said::NoAnswer)?;
+        }
+    }
+
+    /// Sends the text once, on the idle connection or on a new one.
+    async fn first_try(&self, idle: Option<Idle>, text: &str, late: Instant) -> Result<Tried, Said> {
+        let is_stale = idle.as_ref().is_some_and(|idle| idle.since.elapsed() >= FRESH);
+        let connection = match idle {
+            Some(idle) if is_stale && self.idling == Idling::Repeats => {
+                return self.hedged(idle.connection, text, late).await;
+            }
+            Some(idle) => self.usable(idle, late).await,
+            None => None,
+        };
+        match connection {
+            Some(connection) => sent(connection, text, late).await,
+            None => self.on_a_new_one(text, late).await,
+        }
+    }
+
+    async fn on_a_new_one(&self, text: &str, late: Instant) -> Result<Tried, Said> {
+        let connection = self.connected(late.min(Instant::now() + self.connect_within)).await?;
+        sent(connection, text, late).await
+    }
+
+    /// Sends the text on a connection that may have ended. If no answer comes for a while, sends it on a new one too, and
+    /// takes the answer that comes first: on a slow network the old connection is the quicker one, because a new one
+    /// takes several round trips.
+    async fn hedged(&self, old: MySqlConnection, text: &str, late: Instant) -> Result<Tried, Said> {
+        let mut old = std::pin::pin!(sent(old, text, late));
+        let soon = late.min(Instant::now() + self.within / 3);
+        match timeout_at(soon, &mut old).await {
+            Ok(Ok((connection, answered))) if is_answer(&answered) => return Ok((connection, answered)),
+            Ok(_) => return self.on_a_new_one(text, late).await,
+            Err(_) => {}
+        }
+        let mut new = std::pin::pin!(self.on_a_new_one(text, late));
+        tokio::select! {
+            tried = &mut old => match tried {
+                Ok((connection, answered)) if is_answer(&answered) => Ok((connection, answered)),
+                _ => new.await,
+            },
+            tried = &mut new => match tried {
+                Ok(tried) => Ok(tried),
+                Err(_) => old.await,
+            },
         }
     }
 
@@ -210,8 +240,9 @@ impl Link {
         }
     }
 
-    async fn usable(&self, idle: Option<Idle>, late: Instant) -> Option<MySqlConnection> {
-        let Idle { mut connection, since } = idle?;
+    /// The connection of before, if it surely stands.
+    async fn usable(&self, idle: Idle, late: Instant) -> Option<MySqlConnection> {
+        let Idle { mut connection, since } = idle;
         if since.elapsed() < FRESH || self.idling == Idling::Repeats {
             return Some(connection);
         }
@@ -238,6 +269,19 @@ impl Link {
             let _ = tokio::time::timeout(self.within, idle.connection.close()).await; // it ends anyway
         }
     }
+}
+
+/// A connection, and what came back on it.
+type Tried = (MySqlConnection, Result<Answer, sqlx::Error>);
+
+async fn sent(mut connection: MySqlConnection, text: &str, late: Instant) -> Result<Tried, Said> {
+    let answered = timeout_at(late, said(&mut connection, text)).await.map_err(|_| Said::NoAnswer)?;
+    Ok((connection, answered))
+}
+
+/// Whether the server has answered, be it with an error.
+fn is_answer(answered: &Result<Answer, sqlx::Error>) -> bool {
+    matches!(answered, Ok(_) | Err(sqlx::Error::Database(_)))
 }
 
 async fn said(connection: &mut MySqlConnection, text: &str) -> Result<Answer, sqlx::Error> {

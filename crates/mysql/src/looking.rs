@@ -16,7 +16,8 @@ use crate::link::Row;
 use crate::open_session::OpenSession;
 use crate::packet::{MOST, weight};
 use crate::request::Action;
-use crate::sql::{self, id, list, put};
+use crate::sql::{self, Key, id, list, put};
+use crate::trouble::Said;
 
 /// How often a line is looked after in one look. Others may do the same meanwhile.
 const TIMES: usize = 3;
@@ -33,6 +34,7 @@ pub(crate) struct Read {
     only_lasts_too_long: bool,
     holders: u64,
     used: u64,
+    in_rows: bool,
     /// When the first holder's client dies.
     ends: Option<u64>,
     dead: Vec<SessionId>,
@@ -69,7 +71,7 @@ impl Read {
     }
 
     fn line(&mut self, row: &Row, session: SessionId) {
-        (self.now, self.capacity) = (row.number(1), row.number(3));
+        (self.now, self.capacity, self.in_rows) = (row.number(1), row.number(3), row.is(4));
         if row.is(4) || !row.is(5) {
             return;
         }
@@ -81,6 +83,11 @@ impl Read {
         if claim.session == session {
             self.own.insert(claim.number, (true, token));
         }
+    }
+
+    /// Whether nobody has a claim, although the claims are in rows: void ones may be left, or nothing at all.
+    pub(crate) fn is_empty_in_rows(&self) -> bool {
+        self.in_rows && self.holders == 0 && self.first.is_none() && self.dead.is_empty()
     }
 
     fn has_dead(&self) -> bool {
@@ -131,10 +138,13 @@ impl Read {
 
 impl OpenSession {
     pub(crate) async fn read(&self, name: &Name) -> Result<Read> {
+        self.read_key(&self.caller.key(name)).await.map_err(|said| self.trouble(&said))
+    }
+
+    pub(crate) async fn read_key(&self, key: &Key) -> Result<Read, Said> {
         let mut text = String::new();
-        let key = self.caller.key(name);
-        put(&mut text, sql::LOOK, &[("name", &key), ("me", &id(self.id)), ("most", &MOST)]);
-        let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+        put(&mut text, sql::LOOK, &[("name", key), ("me", &id(self.id)), ("most", &MOST)]);
+        let answer = self.looks.ask(&text).await?;
         Ok(Read::of(&answer.rows, self.id))
     }
 
@@ -161,6 +171,10 @@ impl OpenSession {
 
     /// The claims of dead clients, without those that a user's transaction has locked.
     pub(crate) async fn dead_in(&self, name: &Name, read: &Read) -> Result<Vec<(SessionId, Vec<u64>)>> {
+        self.dead_at(&self.caller.key(name), read).await.map_err(|said| self.trouble(&said))
+    }
+
+    pub(crate) async fn dead_at(&self, key: &Key, read: &Read) -> Result<Vec<(SessionId, Vec<u64>)>, Said> {
         let mut dead: BTreeMap<SessionId, Vec<u64>> = BTreeMap::new();
         if let Some((claim, _, ends)) = read.only
             && ends <= read.now
@@ -170,12 +184,8 @@ impl OpenSession {
         if !read.dead.is_empty() {
             let sessions = list(read.dead.iter().map(|session| id(*session)));
             let mut text = String::new();
-            put(
-                &mut text,
-                sql::DEAD_CLAIMS,
-                &[("name", &self.caller.key(name)), ("sessions", &sessions), ("most", &MOST)],
-            );
-            let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+            put(&mut text, sql::DEAD_CLAIMS, &[("name", key), ("sessions", &sessions), ("most", &MOST)]);
+            let answer = self.looks.ask(&text).await?;
             for row in &answer.rows {
                 dead.entry(SessionId::from_bits(row.number(1))).or_default().push(row.number(2));
             }

@@ -24,13 +24,13 @@ pub(crate) struct OpenSession {
     pub(crate) within: Duration,
     pub(crate) caller: Caller,
     /// For joins, leaves and changes: one transaction at a time.
-    pub(crate) lane: Link,
+    pub(crate) lane: Arc<Link>,
     /// For looks and operators' views.
-    pub(crate) looks: Link,
+    pub(crate) looks: Arc<Link>,
     /// For renewals.
-    pub(crate) beats: Link,
+    pub(crate) beats: Arc<Link>,
     /// For the statement that sleeps in the server.
-    pub(crate) bell: Link,
+    pub(crate) bell: Arc<Link>,
     pub(crate) batcher: Batcher<Request>,
     pub(crate) own_claims: OwnClaims,
     pub(crate) clock: Arc<dyn Clock>,
@@ -43,6 +43,8 @@ pub(crate) struct OpenSession {
     marks: AtomicU64,
     /// Wakes the watcher: a claim waits.
     pub(crate) waits: Notify,
+    /// Wakes the task that watches transactions of the user: one more can end.
+    pub(crate) ending: Notify,
     /// How many requests were made, so that an idle client does not clean up.
     pub(crate) requests: AtomicU64,
     pub(crate) sweep_from: Sweep,
@@ -54,17 +56,17 @@ pub(crate) struct Parts {
     pub(crate) ttl: Duration,
     pub(crate) within: Duration,
     pub(crate) caller: Caller,
-    pub(crate) lane: Link,
-    pub(crate) looks: Link,
-    pub(crate) beats: Link,
-    pub(crate) bell: Link,
+    pub(crate) lane: Arc<Link>,
+    pub(crate) looks: Arc<Link>,
+    pub(crate) beats: Arc<Link>,
+    pub(crate) bell: Arc<Link>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
     pub(crate) until: Moment,
 }
 
 /// The most requests in a transaction.
-const MOST: usize = 100;
+const MOST: usize = 250;
 
 impl OpenSession {
     pub(crate) fn new(parts: Parts) -> Self {
@@ -86,6 +88,7 @@ impl OpenSession {
             lease: AtomicU64::new(until.as_nanos()),
             marks: AtomicU64::new(getrandom::u64().unwrap_or_default() >> 1),
             waits: Notify::new(),
+            ending: Notify::new(),
             requests: AtomicU64::new(0),
             sweep_from: Sweep::default(),
         }

@@ -45,7 +45,7 @@ impl<E: fmt::Debug + fmt::Display> std::error::Error for OptimisticError<E> {}
 /// use tidelock_mysql::optimistic;
 /// let mut rows = [0, 0, 1].into_iter(); // as rows_affected() of the UPDATE
 /// let done: Result<_, tidelock_mysql::OptimisticError<std::io::Error>> =
-///     optimistic(10, async || Ok((rows.next() == Some(1)).then_some("sold"))).await;
+///     optimistic(10, || std::future::ready(Ok((rows.next() == Some(1)).then_some("sold")))).await;
 /// assert_eq!(done.unwrap(), "sold");
 /// # }
 /// ```
@@ -55,9 +55,9 @@ impl<E: fmt::Debug + fmt::Display> std::error::Error for OptimisticError<E> {}
 ///
 /// # Cancel safety
 /// As of `attempt`: nothing is kept between two tries.
-pub async fn optimistic<T, E>(
+pub async fn optimistic<T, E, F: Future<Output = Result<Option<T>, E>>>(
     tries: u32,
-    mut attempt: impl AsyncFnMut() -> Result<Option<T>, E>,
+    mut attempt: impl FnMut() -> F,
 ) -> Result<T, OptimisticError<E>> {
     let mut pause = FIRST;
     for number in 0..tries {

@@ -28,8 +28,12 @@ struct Known {
     /// Claims that must not join any more, and until when that has to be known.
     void: HashMap<u64, Moment>,
     waiting: HashMap<u64, Name>,
+    /// Where claims stand that hold in rows of their own.
+    places: HashMap<u64, u64>,
     /// Claims that are inside a transaction of the user.
     inside: HashSet<u64>,
+    /// Those of them that are free when that transaction has ended.
+    ending: HashMap<u64, Name>,
     /// Names whose claims were in rows when they were last seen, and their kinds.
     busy: HashMap<Name, Kind>,
     /// Names that nobody held when they were last seen, and when that was.
@@ -78,7 +82,30 @@ impl OwnClaims {
     }
 
     pub(crate) fn stays_outside(&self, number: u64) {
-        self.known().inside.remove(&number);
+        let mut known = self.known();
+        known.inside.remove(&number);
+        known.ending.remove(&number);
+    }
+
+    pub(crate) fn stands_at(&self, number: u64, place: u64) {
+        self.known().places.insert(number, place);
+    }
+
+    /// Where a claim stands, if it was taken in a row of its own. It is told once.
+    pub(crate) fn place(&self, number: u64) -> Option<u64> {
+        self.known().places.remove(&number)
+    }
+
+    /// The claim is free when its transaction has ended. Whether it is the first such claim.
+    pub(crate) fn ends_with_its_transaction(&self, number: u64, name: &Name) -> bool {
+        let mut known = self.known();
+        known.ending.insert(number, name.clone());
+        known.ending.len() == 1
+    }
+
+    /// The claims that are free when their transactions have ended.
+    pub(crate) fn ending(&self) -> Vec<(u64, Name)> {
+        self.known().ending.iter().map(|(number, name)| (*number, name.clone())).collect()
     }
 
     pub(crate) fn is_inside(&self, number: u64) -> bool {
@@ -148,6 +175,7 @@ impl OwnClaims {
         known.leaving.remove(&id);
         if id.session == self.session {
             known.waiting.remove(&id.number);
+            known.places.remove(&id.number);
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Packet {
     pub(crate) joins: Vec<usize>,
     /// Requests that wait behind others, if they did not get what is free.
     pub(crate) behind: Vec<usize>,
+    /// Requests that take what is free in rows of their own.
+    pub(crate) in_rows: Vec<usize>,
     /// Requests that pass a mutex on.
     pub(crate) passes: Vec<usize>,
     /// Which answer says how many rows the leaves changed.
@@ -73,6 +75,7 @@ enum Way {
     Take,
     Wait,
     TakeOrWait,
+    TakeInRows,
     Section,
 }
 
@@ -82,6 +85,7 @@ struct Sorted {
     leaves: Vec<usize>,
     joins: Vec<usize>,
     behind: Vec<usize>,
+    in_rows: Vec<usize>,
     passes: Vec<usize>,
     sections: BTreeMap<Name, Vec<usize>>,
 }
@@ -94,10 +98,11 @@ impl Caller {
         hint: impl Fn(&Name) -> Hint,
         mark: u64,
     ) -> Packet {
-        let Sorted { leaves, joins, behind, passes, sections } = self.sorted(requests, &hint);
-        let mut packet = Packet { leaves, joins, behind, passes, ..Packet::default() };
+        let Sorted { leaves, joins, behind, in_rows, passes, sections } = self.sorted(requests, &hint);
+        let mut packet = Packet { leaves, joins, behind, in_rows, passes, ..Packet::default() };
         let is_simple = sections.is_empty()
             && packet.behind.is_empty()
+            && packet.in_rows.is_empty()
             && packet.passes.is_empty()
             && packet.leaves.len() + packet.joins.len() <= 1;
         if !is_simple {
@@ -113,7 +118,7 @@ impl Caller {
             let is_for_mutex = hint(&name) == Hint::InRows(Kind::Mutex) && members.iter().all(is_of_mutex);
             self.put_section(
                 &mut packet.text,
-                &name,
+                &self.key(&name),
                 members.iter().map(|at| &requests[*at].1),
                 is_for_mutex,
             );
@@ -130,7 +135,7 @@ impl Caller {
         let (mut alone, mut needs_section): (HashSet<(&Name, bool)>, HashSet<&Name>) = Default::default();
         for (name, action) in requests {
             let way = self.way(action, hint(name));
-            let is_one_each = matches!(way, Way::Leave | Way::Take | Way::TakeOrWait);
+            let is_one_each = matches!(way, Way::Leave | Way::Take | Way::TakeOrWait | Way::TakeInRows);
             if way == Way::Section || is_one_each && !alone.insert((name, way == Way::Leave)) {
                 needs_section.insert(name);
             }
@@ -149,6 +154,13 @@ impl Caller {
                 Way::TakeOrWait => {
                     sorted.joins.push(at);
                     sorted.behind.push(at);
+                }
+                Way::TakeInRows => {
+                    sorted.joins.push(at);
+                    sorted.in_rows.push(at);
+                    if matches!(requests[at].1, Action::Join { patience: Patience::Wait, .. }) {
+                        sorted.behind.push(at);
+                    }
                 }
                 Way::Section => {}
             }
@@ -171,13 +183,14 @@ impl Caller {
                 Hint::InRows(_) => Way::Section,
                 _ => Way::Leave,
             },
-            (Action::Join { claim, patience }, _) if claim.weight <= claim.capacity => {
+            (Action::Join { in_rows: true, .. }, _) => Way::TakeInRows,
+            (Action::Join { claim, patience, .. }, _) if claim.weight <= claim.capacity => {
                 match (hint, claim.kind, patience) {
                     (Hint::InRows(Kind::Mutex), Kind::Mutex, Patience::Wait) => Way::Wait,
+                    (Hint::LeftUndone, Kind::Mutex, Patience::Wait) => Way::TakeOrWait,
                     (Hint::InRows(_) | Hint::LeftUndone, ..) => Way::Section,
-                    (Hint::Free, ..) | (_, _, Patience::Now) => Way::Take,
-                    (_, Kind::Mutex, _) => Way::TakeOrWait,
-                    _ => Way::Section,
+                    // Most names are free. The statements of those who wait cost more than a second round trip of theirs.
+                    _ => Way::Take,
                 }
             }
             _ => Way::Section,
@@ -192,7 +205,8 @@ impl Caller {
         names.sort_unstable();
         names.dedup();
         // Only the statement that takes what is free, and those that pass on, lock by themselves.
-        let is_unlocked = packet.behind.iter().any(|at| !packet.joins.contains(at));
+        let is_unlocked =
+            !packet.in_rows.is_empty() || packet.behind.iter().any(|at| !packet.joins.contains(at));
         if !is_unlocked && (names.len() <= 1 || used + sections.len() <= 1) {
             return;
         }
@@ -252,10 +266,21 @@ impl Caller {
         };
         let rows = list(joins.iter().map(row));
         let names = list(joins.iter().map(|claim| self.key(&claim.name)));
+        let in_rows: Vec<&Claim> = packet.in_rows.iter().filter_map(|at| claim(&requests[*at].1)).collect();
+        let own_names = list(in_rows.iter().map(|claim| self.key(&claim.name)));
+        let own_numbers = list(in_rows.iter().map(|claim| claim.id.number));
+        if !in_rows.is_empty() {
+            put(&mut packet.text, sql::UNSPILL, &[("names", &own_names)]);
+        }
         if !joins.is_empty() {
             put(&mut packet.text, sql::TAKE_FREE, &[("rows", &rows)]);
         }
         self.put_behind(packet, requests);
+        if !in_rows.is_empty() {
+            let values: &[(&str, &dyn std::fmt::Display)] =
+                &[("names", &own_names), ("me", &id(self.session)), ("numbers", &own_numbers)];
+            put(&mut packet.text, sql::SPILL_OWN, values);
+        }
         if !joins.is_empty() {
             put(&mut packet.text, sql::TAKEN, &[("names", &names)]);
         }
@@ -302,47 +327,54 @@ impl Caller {
         put(&mut packet.text, sql::BEHIND, values);
     }
 
+    /// One transaction that takes the dead out of a line, also of another namespace, and grants the next ones.
+    pub(crate) fn burial(&self, key: &Key, dead: Vec<(SessionId, Vec<u64>)>) -> String {
+        let mut text = "START TRANSACTION;\n".to_owned();
+        self.put_section(&mut text, key, std::iter::once(&Action::Bury(dead)), false);
+        text.push_str("COMMIT;\n");
+        text
+    }
+
     /// All statements about one name whose claims are in rows, or will be.
     fn put_section<'a>(
         &self,
         text: &mut String,
-        name: &Name,
+        key: &Key,
         actions: impl Iterator<Item = &'a Action>,
         is_for_mutex: bool,
     ) {
-        let key = self.key(name);
         let actions: Vec<&Action> = actions.collect();
         let (joins, changes): (Vec<&Action>, Vec<&Action>) =
             actions.into_iter().partition(|action| matches!(action, Action::Join { .. }));
         let is_new = !joins.is_empty() || changes.iter().any(|change| is_void(change));
-        put(text, if is_new { sql::BEGIN_NEW } else { sql::BEGIN }, &[("name", &key)]);
-        put(text, sql::SPILL, &[("name", &key)]);
+        put(text, if is_new { sql::BEGIN_NEW } else { sql::BEGIN }, &[("name", key)]);
+        put(text, sql::SPILL, &[("name", key)]);
         let buries = !joins.is_empty() && !is_for_mutex;
         if buries {
-            put(text, sql::BURY_HOLDERS, &[("name", &key)]);
+            put(text, sql::BURY_HOLDERS, &[("name", key)]);
         }
-        self.put_changes(text, &key, &changes);
-        put(text, sql::COUNT, &[("name", &key)]);
+        self.put_changes(text, key, &changes);
+        put(text, sql::COUNT, &[("name", key)]);
         if !changes.is_empty() || buries {
-            put(text, sql::GRANT_NEXT, &[("name", &key)]);
+            put(text, sql::GRANT_NEXT, &[("name", key)]);
             if !is_for_mutex {
-                put(text, sql::GRANT, &[("name", &key), ("most", &MOST)]);
+                put(text, sql::GRANT, &[("name", key), ("most", &MOST)]);
             }
-            put(text, sql::GRANTED, &[("name", &key), ("me", &id(self.session))]);
-            put(text, sql::COUNT, &[("name", &key)]);
+            put(text, sql::GRANTED, &[("name", key), ("me", &id(self.session))]);
+            put(text, sql::COUNT, &[("name", key)]);
         }
         if !joins.is_empty() {
-            put(text, sql::BEFORE_JOINS, &[("name", &key), ("me", &id(self.session))]);
+            put(text, sql::BEFORE_JOINS, &[("name", key), ("me", &id(self.session))]);
         }
-        self.put_section_joins(text, &key, &joins);
-        put(text, sql::END, &[("name", &key)]);
+        self.put_section_joins(text, key, &joins);
+        put(text, sql::END, &[("name", key)]);
     }
 
     /// The first join decides for those that join the same mutex behind it, if they have patience: they wait.
     fn put_section_joins(&self, text: &mut String, key: &Key, joins: &[&Action]) {
         let mut queue = Vec::new();
         for (at, join) in joins.iter().enumerate() {
-            let Action::Join { claim, patience } = join else { continue };
+            let Action::Join { claim, patience, .. } = join else { continue };
             let queues = at > 0 && claim.kind == Kind::Mutex && *patience == Patience::Wait;
             if queues {
                 queue.push(claim.id.number);

@@ -16,6 +16,8 @@ pub(crate) enum Action {
     Join {
         claim: Claim,
         patience: Patience,
+        /// The claim gets a row of its own at once, for a transaction of the user.
+        in_rows: bool,
     },
     Leave {
         id: ClaimId,

@@ -56,7 +56,14 @@ impl Session for MySqlSession {
         if self.session.own_claims.is_void(claim.id.number) {
             return Ok(Place::Gone);
         }
-        match self.session.gather(&claim.name, Action::Join { claim: claim.clone(), patience }).await? {
+        match self
+            .session
+            .gather(
+                &claim.name,
+                Action::Join { claim: claim.clone(), patience, in_rows: inside::is_for_a_transaction() },
+            )
+            .await?
+        {
             Outcome::Joined(place) => Ok(place),
             _ => Err(given_up()),
         }
@@ -71,7 +78,7 @@ impl Session for MySqlSession {
         let surely_over = session.clock.now() + session.ttl * 2;
         let is_own = id.session == session.id;
         if is_own && session.own_claims.is_inside(id.number) {
-            session.runtime.spawn(session.clone().after_transaction(name.clone(), id));
+            session.ends_with_its_transaction(name, id);
             return Box::pin(std::future::ready(Ok(Left::Held)));
         }
         if is_own && how == Leave::Void && session.own_claims.make_void(id.number, surely_over) {

@@ -28,6 +28,9 @@ statements! {
     TAKE_FREE_ROW = "take_free_row";
     TAKEN = "taken";
     SPILL_OTHERS = "spill_others";
+    SPILL_OWN = "spill_own";
+    UNSPILL = "unspill";
+    WHO_WAITS = "who_waits";
     BEHIND = "behind";
     PASS = "pass";
     LEAVE_ONLY = "leave_only";

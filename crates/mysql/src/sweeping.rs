@@ -1,31 +1,35 @@
-//! Cleaning up: unused names, and what dead clients have left. Whoever comes along does it, a few rows at a time.
+//! Cleaning up: unused names, and what dead clients have left, in every namespace of the database. Whoever comes along
+//! does it, a few rows at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidelock_core::{Name, SessionId};
+use tidelock_core::SessionId;
 
 use crate::link::Answer;
 use crate::open_session::OpenSession;
-use crate::sql::{self, Key, Namespace, list, put};
+use crate::request::Action;
+use crate::sql::{self, Key, list, put};
 use crate::trouble::Said;
 
 /// How long an unused name is remembered, with its newest token.
 const UNUSED: Duration = Duration::from_secs(3_600);
 /// How long a client has to be dead before somebody looks for everything that it has left.
 const DEAD: Duration = Duration::from_secs(60);
-/// How many rows are read at a time.
+/// How many names are read at a time.
 const FEW: usize = 200;
+/// How many lines are looked after at a time.
+const FEW_LINES: usize = 20;
 
 /// Where the sweep continues: behind this key.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep(std::sync::Mutex<Option<Vec<u8>>>);
 
 impl Sweep {
-    fn from(&self, namespace: &Namespace) -> Key {
+    fn key(&self) -> Key {
         let place = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        place.as_ref().map_or_else(|| namespace.after(""), |key| Key::of_bytes(key))
+        Key::of_bytes(place.as_deref().unwrap_or_default())
     }
 
     /// The last key of a full page; `None` starts again.
@@ -51,24 +55,19 @@ impl OpenSession {
         });
     }
 
-    async fn sweep(self: &Arc<Self>) -> Result<(), Said> {
+    /// One batch of each kind.
+    pub(crate) async fn sweep(self: &Arc<Self>) -> Result<(), Said> {
         self.sweep_names().await?;
         self.sweep_clients().await
     }
 
     async fn sweep_names(self: &Arc<Self>) -> Result<(), Said> {
-        let namespace = &self.caller.namespace;
         let age = micros(UNUSED);
         let mut text = String::new();
         put(
             &mut text,
             sql::FIND_SWEPT,
-            &[
-                ("age", &age),
-                ("after", &self.sweep_from.from(namespace)),
-                ("end", &namespace.behind("")),
-                ("most", &FEW),
-            ],
+            &[("age", &micros(DEAD)), ("unused", &age), ("after", &self.sweep_from.key()), ("most", &FEW)],
         );
         let found = self.looks.ask(&text).await?;
         let unused: Vec<Key> =
@@ -78,8 +77,8 @@ impl OpenSession {
             put(&mut text, sql::DROP_IDLE, &[("age", &age), ("names", &list(&unused))]);
             self.looks.ask(&text).await?;
         }
-        for row in found.rows.iter().filter(|row| row.is(3)) {
-            self.tidy(namespace.name(row.bytes(1))).await;
+        for row in found.rows.iter().filter(|row| row.is(3)).take(FEW_LINES) {
+            self.sweep_line(row.bytes(1)).await?;
         }
         let last = found.rows.last().filter(|_| found.rows.len() == FEW);
         self.sweep_from.go_on(last.map(|row| row.bytes(1).to_vec()));
@@ -88,25 +87,34 @@ impl OpenSession {
 
     async fn sweep_clients(self: &Arc<Self>) -> Result<(), Said> {
         let mut text = String::new();
-        put(&mut text, sql::FIND_DEAD, &[("age", &micros(DEAD)), ("most", &FEW)]);
+        put(&mut text, sql::FIND_DEAD, &[("age", &micros(DEAD)), ("most", &FEW_LINES)]);
         let found: Answer = self.looks.ask(&text).await?;
         for row in &found.rows {
             if row.is_null(2) {
+                self.drop_claims(SessionId::from_bits(row.number(1)), DEAD, true).await?;
                 let mut text = String::new();
                 put(&mut text, sql::DROP_DEAD, &[("session", &row.number(1)), ("age", &micros(DEAD))]);
                 self.looks.ask(&text).await?;
-                self.drop_claims(SessionId::from_bits(row.number(1)), DEAD, true).await?;
             } else {
-                self.tidy(self.caller.namespace.name(row.bytes(2))).await;
+                self.sweep_line(row.bytes(2)).await?;
             }
         }
         Ok(())
     }
 
-    async fn tidy(self: &Arc<Self>, name: Option<Name>) {
-        if let Some(name) = name {
-            let _ = self.tidied(&name).await; // the next client does it
+    /// Takes the dead out of a line of any namespace. What is granted is told by the bell.
+    async fn sweep_line(self: &Arc<Self>, name: &[u8]) -> Result<(), Said> {
+        if let Some(name) = self.caller.namespace.name(name) {
+            let is_empty = self.tidied(&name).await.is_ok_and(|read| read.is_empty_in_rows());
+            if is_empty {
+                let _ = self.gather(&name, Action::Bury(Vec::new())).await; // the next client does it
+            }
+            return Ok(());
         }
+        let key = Key::of_bytes(name);
+        let read = self.read_key(&key).await?;
+        let dead = self.dead_at(&key, &read).await?;
+        self.lane.ask(&self.caller.burial(&key, dead)).await.map(drop)
     }
 }
 

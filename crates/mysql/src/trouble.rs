@@ -35,7 +35,7 @@ impl Said {
     }
 }
 
-pub(crate) const DEADLOCK: u16 = 1213;
+const DEADLOCK: u16 = 1213;
 const LOCK_WAIT: u16 = 1205;
 const RECORD_CHANGED: u16 = 1020;
 pub(crate) const DUPLICATE: u16 = 1062;
@@ -44,6 +44,12 @@ pub(crate) const NO_TABLE: u16 = 1146;
 /// Whether another transaction was in the way, and the same statements can succeed now.
 pub(crate) fn retries(said: &Said) -> bool {
     matches!(said.number(), Some(DEADLOCK | LOCK_WAIT | RECORD_CHANGED))
+}
+
+/// Whether this error means that a user's whole transaction was rolled back, or can only be: a deadlock, or, with
+/// `innodb_snapshot_isolation`, a row that has changed since the transaction's snapshot.
+pub(crate) fn rolls_back(number: u16) -> bool {
+    matches!(number, DEADLOCK | RECORD_CHANGED)
 }
 
 /// The error for the user. `place` is the server: `MariaDB or MySQL at 10.0.0.7:3306/shop`.
@@ -69,6 +75,16 @@ pub(crate) fn from(said: &Said, place: &str) -> Error {
 fn of_connection(error: &Arc<sqlx::Error>, place: &str) -> Error {
     let (kind, wrong) = match &**error {
         sqlx::Error::Tls(tls) => (ErrorKind::Unavailable, format!("{place} failed the TLS handshake: {tls}")),
+        sqlx::Error::Io(error) if error.kind() == std::io::ErrorKind::NotFound => (
+            ErrorKind::InvalidOption,
+            format!(
+                "cannot be reached: a file that the URL names, such as ssl-ca or socket, is missing: {error}"
+            ),
+        ),
+        sqlx::Error::Io(error) if error.to_string().contains("certificate") => (
+            ErrorKind::Denied,
+            format!("failed the TLS handshake: {error}; check ssl-ca and the host's name in the URL"),
+        ),
         sqlx::Error::Protocol(_) => (
             ErrorKind::Protocol,
             format!(

@@ -7,7 +7,7 @@
 //! repeated.
 //!
 //! A failure prints its sequence and its seed: `TIDELOCK_TURNED_SEED=SEED` runs that one alone. `TIDELOCK_DEEP=1` runs
-//! more.
+//! ten times as many.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tidelock_core::backend::{Claim, Grant, Left, Place, Signals, boot_clock};
-use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result, SessionId};
+use tidelock_core::backend::{Claim, Grant, Left, Patience, Place, Signals, boot_clock};
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, SessionId};
 use tidelock_model::{Dice, Event, Join, Leave, Op, Refusal, Wishes, World};
 
 use crate::address::Address;
@@ -31,6 +31,8 @@ use crate::trouble::Said;
 const SECOND: u64 = 1_000_000;
 const TTLS: [u64; 3] = [SECOND, 3 * SECOND, 15 * SECOND];
 const WITHIN: Duration = Duration::from_secs(20);
+/// How many sequences run at the same time.
+const SIDE_BY_SIDE: u64 = 12;
 
 #[derive(Debug)]
 struct Deaf;
@@ -62,48 +64,64 @@ struct Sequence {
     log: Vec<String>,
 }
 
-fn link(now: &Arc<AtomicU64>, url: &str) -> Link {
-    let mut link = Link::new(Address::parse(url).unwrap(), Reads::Committed, Idling::Pings, WITHIN, WITHIN);
-    link.turned = Some(now.clone());
-    link
+/// One connection, and the clock that its statements see. Sequences use it one after another.
+struct Server {
+    now: Arc<AtomicU64>,
+    link: Arc<Link>,
+}
+
+impl Server {
+    fn at(url: &str) -> Self {
+        let now = Arc::new(AtomicU64::new(0));
+        let mut link =
+            Link::new(Address::parse(url).unwrap(), Reads::Committed, Idling::Pings, WITHIN, WITHIN);
+        link.turned = Some(now.clone());
+        Self { now, link: Arc::new(link) }
+    }
+
+    fn client(&self, id: SessionId, ttl: u64, namespace: &str) -> Arc<OpenSession> {
+        Arc::new(OpenSession::new(Parts {
+            id,
+            ttl: Duration::from_micros(ttl),
+            within: WITHIN,
+            caller: Caller { session: id, namespace: Namespace::of(namespace) },
+            lane: self.link.clone(),
+            looks: self.link.clone(),
+            beats: self.link.clone(),
+            bell: self.link.clone(),
+            clock: boot_clock(),
+            signals: Arc::new(Deaf),
+            until: boot_clock().now() + WITHIN,
+        }))
+    }
+
+    /// Begins the lifetime of a session.
+    async fn open(&self, id: SessionId, ttl: u64) {
+        let mut text = String::new();
+        put(&mut text, sql::OPEN, &[("me", &id.get()), ("ttl", &ttl), ("label", &"''")]);
+        self.link.ask(&text).await.unwrap();
+    }
 }
 
 impl Sequence {
-    async fn begin(seed: u64, url: &str, dice: &Dice) -> Self {
-        let now = Arc::new(AtomicU64::new(2_000_000_000 * SECOND + dice.below(SECOND)));
+    async fn begin(seed: u64, server: &Server, dice: &Dice) -> Self {
+        server.now.store(2_000_000_000 * SECOND + dice.below(SECOND), Ordering::Relaxed);
         let mut world = World::new();
         let names = ["stock", "a'b", "é {"].map(|name| Name::new(name).unwrap()).to_vec();
         let mut clients = Vec::new();
         for number in 1..=3 {
             let (id, ttl) = (SessionId::from_bits(seed << 3 | number), *dice.pick(&TTLS));
             world.step(Op::Open { session: id, ttl });
-            let twin = || {
-                let namespace = Namespace::of(&format!("turned {seed:x}"));
-                Arc::new(OpenSession::new(Parts {
-                    id,
-                    ttl: Duration::from_micros(ttl),
-                    within: WITHIN,
-                    caller: Caller { session: id, namespace },
-                    lane: link(&now, url),
-                    looks: link(&now, url),
-                    beats: link(&now, url),
-                    bell: link(&now, url),
-                    clock: boot_clock(),
-                    signals: Arc::new(Deaf),
-                    until: boot_clock().now() + WITHIN,
-                }))
-            };
-            let twins = [twin(), twin()];
-            clients.push((Client { id, twins }, ttl));
+            let twin = || server.client(id, ttl, &format!("turned {seed:x}"));
+            clients.push((Client { id, twins: [twin(), twin()] }, ttl));
         }
         let (clients, ttls): (Vec<_>, Vec<_>) = clients.into_iter().unzip();
         let (newest, tokens, stale, joins, log) = Default::default();
+        let now = server.now.clone();
         let sequence = Self { clients, now, world, names, newest, tokens, stale, joins, log };
         sequence.clean(seed).await.unwrap();
         for (client, ttl) in sequence.clients.iter().zip(ttls) {
-            let mut text = String::new();
-            put(&mut text, sql::OPEN, &[("me", &client.id.get()), ("ttl", &ttl), ("label", &"''")]);
-            client.twins[0].lane.ask(&text).await.unwrap();
+            server.open(client.id, ttl).await;
         }
         sequence
     }
@@ -176,7 +194,8 @@ impl Sequence {
         let mut claim = Claim::new(id, name.clone(), join.kind, join.weight, join.capacity);
         claim.id = id;
         let session = self.client(id.session, wishes.dice());
-        let answer = session.gather(&name, Action::Join { claim, patience: join.patience }).await;
+        let in_rows = join.kind == Kind::Mutex && wishes.dice().one_in(4);
+        let answer = session.gather(&name, Action::Join { claim, patience: join.patience, in_rows }).await;
         let event = self.world.step(Op::Join(join.clone())).remove(0);
         self.log.push(format!("{join:?}: {answer:?}, the rule: {event:?}"));
         let is_stale = self.stale.contains(&name);
@@ -280,7 +299,9 @@ impl Sequence {
             }
         }
         let standing: Vec<_> = standing.into_iter().collect();
-        let answer = self.client(client, wishes.dice()).renew(&standing).await;
+        let session = self.client(client, wishes.dice());
+        session.requests.store(0, Ordering::Relaxed); // each sequence has its own time, and a sweep is for all
+        let answer = session.renew(&standing).await;
         let event = self.world.step(Op::Renew(client)).remove(0);
         self.log.push(format!("{client} renews: {answer:?}, the rule: {event:?}"));
         let is_right = match (&event, &answer) {
@@ -339,10 +360,10 @@ impl Sequence {
     }
 }
 
-async fn run(seed: u64, url: &str) -> Result<u64, String> {
+async fn run(seed: u64, server: &Server) -> Result<u64, String> {
     let dice = Dice::new(seed, "turned");
     let mut last_number = 0;
-    let mut sequence = Sequence::begin(seed, url, &dice).await;
+    let mut sequence = Sequence::begin(seed, server, &dice).await;
     let mut wishes = Wishes::new(seed, sequence.names.clone(), &mut last_number);
     let steps = 10 + dice.below(40);
     for _ in 0..steps {
@@ -357,31 +378,168 @@ async fn run(seed: u64, url: &str) -> Result<u64, String> {
     Ok(sequence.log.len() as u64)
 }
 
+fn url() -> String {
+    std::env::var("TIDELOCK_MARIADB_URL").unwrap()
+}
+
+/// A seed that no earlier run has used, and room for many more behind it.
+fn fresh_seed() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    u64::try_from(since.as_micros()).unwrap() << 8 & (u64::MAX >> 5)
+}
+
+/// With the tables. The tests of this page run one at a time: each has its own time, and a sweep is for all.
+async fn prepared() -> (Server, tokio::sync::MutexGuard<'static, ()>) {
+    static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let alone = ALONE.lock().await;
+    let server = Server::at(&url());
+    check::server(&server.link, true).await.unwrap();
+    (server, alone)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn the_statements_do_what_the_rule_does_whatever_time_it_is() {
-    let url = std::env::var("TIDELOCK_MARIADB_URL").unwrap();
-    let now = Arc::new(AtomicU64::new(0));
-    check::server(&link(&now, &url), true).await.unwrap();
+    let (server, _alone) = prepared().await;
     if let Ok(seed) = std::env::var("TIDELOCK_TURNED_SEED") {
-        run(seed.parse().unwrap(), &url).await.unwrap_or_else(|wrong| panic!("{wrong}"));
+        run(seed.parse().unwrap(), &server).await.unwrap_or_else(|wrong| panic!("{wrong}"));
         return;
     }
     let is_deep = std::env::var_os("TIDELOCK_DEEP").is_some_and(|deep| deep == "1");
-    let count = if is_deep { 2_400 } else { 240 };
-    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    let first = u64::try_from(since.as_micros()).unwrap() << 8 & (u64::MAX >> 5);
-    let (began, mut operations) = (std::time::Instant::now(), 0);
-    const SIDE_BY_SIDE: u64 = 8;
-    for round in 0..count / SIDE_BY_SIDE {
-        let mut running = tokio::task::JoinSet::new();
-        for place in 0..SIDE_BY_SIDE {
-            let url = url.clone();
-            running.spawn(async move { run(first + round * SIDE_BY_SIDE + place, &url).await });
-        }
-        while let Some(done) = running.join_next().await {
-            operations += done.unwrap().unwrap_or_else(|wrong| panic!("{wrong}"));
+    let count = if is_deep { 4_000 } else { 400 };
+    // Nothing here is about what a crash leaves, so nothing waits for the disk.
+    server.link.ask("SET GLOBAL innodb_flush_log_at_trx_commit = 0").await.unwrap();
+    let (first, began) = (fresh_seed(), std::time::Instant::now());
+    let next = Arc::new(AtomicU64::new(0));
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..SIDE_BY_SIDE {
+        let next = next.clone();
+        workers.spawn(async move {
+            let (server, mut operations) = (Server::at(&url()), 0);
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return Ok(operations);
+                }
+                operations += run(first + number, &server).await?;
+            }
+        });
+    }
+    let done: Vec<Result<u64, String>> = workers.join_all().await;
+    server.link.ask("SET GLOBAL innodb_flush_log_at_trx_commit = 1").await.unwrap();
+    let operations: u64 = done.into_iter().map(|done| done.unwrap_or_else(|wrong| panic!("{wrong}"))).sum();
+    println!("{count} sequences, {operations} operations in {:?}", began.elapsed());
+}
+
+async fn taken(client: &Arc<OpenSession>, name: &Name, number: u64) -> u64 {
+    let (id, one) = (ClaimId { session: client.id, number }, tidelock_core::Weight::ONE);
+    let claim = Claim::new(id, name.clone(), Kind::Mutex, one, one);
+    let join = Action::Join { claim, patience: Patience::Wait, in_rows: false };
+    let Ok(Outcome::Joined(Place::Held { grant, .. })) = client.gather(name, join).await else {
+        panic!("{name} is free");
+    };
+    client.gather(name, Action::Leave { id, how: Leave::Done }).await.unwrap();
+    grant.token.get()
+}
+
+/// The row of an unused name is dropped, and with it its newest token. Then the clock is set back, further than the row
+/// was kept.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn tokens_grow_although_their_name_was_forgotten_and_the_clock_set_back() {
+    let (server, _alone) = prepared().await;
+    const HOUR: u64 = 3_600 * SECOND;
+    let seed = fresh_seed();
+    let later = 1_900_000_000 * SECOND;
+    let ids = [1, 2].map(|number| SessionId::from_bits(seed << 3 | number));
+    let namespace = format!("forgotten {seed:x}");
+    let names = ["taken at once", "taken by a section"].map(|name| Name::new(name).unwrap());
+    server.now.store(later, Ordering::Relaxed);
+    server.link.ask("UPDATE tidelock_floor SET token = 0").await.unwrap(); // of the other tests' clocks
+    server.open(ids[0], HOUR).await;
+    let before = server.client(ids[0], HOUR, &namespace);
+    let mut tokens = Vec::new();
+    for (name, number) in names.iter().zip(1..) {
+        tokens.push(taken(&before, name, number).await);
+    }
+    server.now.store(later + 2 * HOUR, Ordering::Relaxed);
+    server.open(ids[1], HOUR).await;
+    let after = server.client(ids[1], HOUR, &namespace);
+    let of_mine = format!(
+        "SELECT name FROM tidelock_line WHERE name >= {} AND name < {}",
+        Namespace::of(&namespace).after(""),
+        Namespace::of(&namespace).behind("")
+    );
+    assert_eq!(server.link.ask(&of_mine).await.unwrap().rows.len(), 2);
+    for _ in 0..100 {
+        after.sweep().await.unwrap();
+        if server.link.ask(&of_mine).await.unwrap().rows.is_empty() {
+            break;
         }
     }
-    println!("{count} sequences, {operations} operations in {:?}", began.elapsed());
+    assert!(server.link.ask(&of_mine).await.unwrap().rows.is_empty(), "the names are swept");
+    server.now.store(later - 3 * HOUR, Ordering::Relaxed);
+    after.own_claims.set_busy(&names[1], Some(Kind::RwLock)); // so it takes the long way
+    for ((name, number), token) in names.iter().zip(1..).zip(tokens) {
+        let now = taken(&after, name, number).await;
+        assert!(now > token, "{name}: {now} after {token}");
+    }
+}
+
+/// What a dead client of another namespace has left, in rows or not, is gone after somebody's renewals.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whoever_comes_along_cleans_up_for_all_namespaces() {
+    let (server, _alone) = prepared().await;
+    let seed = fresh_seed();
+    let now = 1_950_000_000 * SECOND;
+    let ids = [1, 2, 3].map(|number| SessionId::from_bits(seed << 3 | number));
+    let namespace = format!("left {seed:x}");
+    server.now.store(now, Ordering::Relaxed);
+    for id in &ids {
+        server.open(*id, 10 * SECOND).await;
+    }
+    let clients = ids.map(|id| server.client(id, 10 * SECOND, &namespace));
+    let one = tidelock_core::Weight::ONE;
+    for (client, patience) in clients[..2].iter().zip([Patience::Now, Patience::Wait]) {
+        for (name, number) in ["waited for", "held", "held too"].iter().zip(1..).take(3) {
+            let name = Name::new(*name).unwrap();
+            if patience == Patience::Wait && number > 1 {
+                break;
+            }
+            let id = ClaimId { session: client.id, number };
+            let claim = Claim::new(id, name.clone(), Kind::Mutex, one, one);
+            client.gather(&name, Action::Join { claim, patience, in_rows: false }).await.unwrap();
+        }
+    }
+    // And a name in rows that nobody has a claim on.
+    let void = Name::new("void").unwrap();
+    let id = ClaimId { session: ids[2], number: 9 };
+    clients[2].gather(&void, Action::Leave { id, how: Leave::Void }).await.unwrap();
+    server.now.store(now + 4_000 * SECOND, Ordering::Relaxed);
+    let stranger = SessionId::from_bits(seed << 3 | 4);
+    server.open(stranger, 10_000 * SECOND).await;
+    let stranger = server.client(stranger, 10_000 * SECOND, &format!("another {seed:x}"));
+    let key = Namespace::of(&namespace);
+    let left = format!(
+        "SELECT name FROM tidelock_line WHERE name >= {from} AND name < {to} UNION ALL \
+         SELECT name FROM tidelock_claim WHERE name >= {from} AND name < {to} UNION ALL \
+         SELECT id FROM tidelock_session WHERE id IN ({ids}) UNION ALL \
+         SELECT session FROM tidelock_bell WHERE session IN ({ids})",
+        from = key.after(""),
+        to = key.behind(""),
+        ids = sql::list(ids.iter().map(|id| id.get()))
+    );
+    assert!(server.link.ask(&left).await.unwrap().rows.len() >= 9);
+    let mut rows = Vec::new();
+    for _ in 0..200 {
+        stranger.sweep().await.unwrap();
+        rows = server.link.ask(&left).await.unwrap().rows;
+        if rows.is_empty() {
+            return;
+        }
+        // A name is kept for an hour after its last use, which may be that of a grant to the dead.
+        server.now.fetch_add(100 * SECOND, Ordering::Relaxed);
+    }
+    panic!("left: {rows:?}");
 }

@@ -54,6 +54,7 @@ Names:
   zookeeper-ensemble  three servers
   zookeeper-tls       one server with TLS
   mariadb             one server, with an empty database `tidelock`
+  mariadb-tls         the same with TLS
   etcd                one member
   etcd-cluster        three members
 
@@ -117,6 +118,12 @@ const DEPLOYMENTS: &[Deployment] = &[
         serves: zookeeper::serves,
     },
     Deployment { name: "mariadb", needs: mariadb::needs, launch: mariadb::single, serves: mariadb::serves },
+    Deployment {
+        name: "mariadb-tls",
+        needs: mariadb::needs,
+        launch: mariadb::single_with_tls,
+        serves: mariadb::serves,
+    },
     Deployment { name: "etcd", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
     Deployment { name: "etcd-cluster", needs: etcd::needs, launch: etcd::cluster, serves: etcd::serves },
 ];

@@ -14,3 +14,5 @@ DELETE FROM tidelock_session WHERE id = 0;
 SELECT session, rung FROM tidelock_bell WHERE session = 0 FOR UPDATE;
 UPDATE tidelock_bell SET rung = 0 WHERE session = 0;
 DELETE FROM tidelock_bell WHERE session = 0;
+SELECT id, token FROM tidelock_floor WHERE id = 0 FOR UPDATE;
+UPDATE tidelock_floor SET token = 0 WHERE id = 0;

@@ -1,7 +1,8 @@
--- Names that nobody has used for a while, and names with a dead claim, among the next few names.
-SELECT 'P', l.name, (l.session = 0 AND l.spilled = 0 AND l.token < ({now} - {age}) DIV 10),
+-- Names that nobody has used for a while; and names with a dead claim, or in rows although they have no claim; among
+-- the next few names of all namespaces.
+SELECT 'P', l.name, (l.session = 0 AND l.spilled = 0 AND l.token < ({now} - {unused}) DIV 10),
   (l.session <> 0 AND COALESCE(s.expires, 0) + {age} < {now}) OR (l.spilled = 1 AND NOT EXISTS (
-    SELECT 1 FROM tidelock_claim c JOIN tidelock_session t ON t.id = c.session
-    WHERE c.name = l.name AND c.state < 2 AND t.expires > {now}))
+    SELECT 1 FROM tidelock_claim c STRAIGHT_JOIN tidelock_session t ON t.id = c.session
+    WHERE c.name = l.name AND t.expires + {age} > {now}))
 FROM tidelock_line l LEFT JOIN tidelock_session s ON s.id = l.session
-WHERE l.name > {after} AND l.name < {end} ORDER BY l.name LIMIT {most};
+WHERE l.name > {after} ORDER BY l.name LIMIT {most};

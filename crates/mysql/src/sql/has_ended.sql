@@ -1,3 +1,3 @@
--- The row can be locked: the transaction was rolled back. It is not there: the transaction was committed.
-SELECT 'u' FROM tidelock_claim WHERE session = {me} AND number = {number} FOR UPDATE SKIP LOCKED;
-SELECT 'v' FROM tidelock_claim WHERE session = {me} AND number = {number};
+-- A row that can be locked: its transaction was rolled back. One that is not there: its transaction was committed.
+SELECT 'u', number FROM tidelock_claim WHERE session = {me} AND number IN ({numbers}) FOR UPDATE SKIP LOCKED;
+SELECT 'v', number FROM tidelock_claim WHERE session = {me} AND number IN ({numbers});

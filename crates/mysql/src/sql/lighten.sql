@@ -1,5 +1,5 @@
-SET @t_was = (SELECT weight FROM tidelock_claim
-  WHERE session = {session} AND number = {number} AND state = 0);
+SELECT (SELECT weight FROM tidelock_claim
+  WHERE session = {session} AND number = {number} AND state = 0) INTO @t_was;
 UPDATE tidelock_claim SET weight = {weight}
 WHERE session = {session} AND number = {number} AND state = 0 AND weight > {weight};
 SELECT 'w', {number}, @t_was;

@@ -1,6 +1,7 @@
 -- The tables of Tidelock, version 1. Names are bytes, so that no collation takes two names for one. A name in a table
 -- is NAMESPACE, a zero byte, and the lock's name. Times are microseconds since 1970 by the server's clock, tokens are
--- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more).
+-- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more). No token of a name that
+-- has no row is greater than that of tidelock_floor.
 CREATE TABLE IF NOT EXISTS tidelock_version (
   version INT UNSIGNED NOT NULL PRIMARY KEY
 ) ENGINE=InnoDB;
@@ -38,4 +39,9 @@ CREATE TABLE IF NOT EXISTS tidelock_claim (
   PRIMARY KEY (name, state, place, session),
   UNIQUE KEY claim (session, number)
 ) ENGINE=InnoDB;
+CREATE TABLE IF NOT EXISTS tidelock_floor (
+  id TINYINT UNSIGNED NOT NULL PRIMARY KEY,
+  token BIGINT UNSIGNED NOT NULL
+) ENGINE=InnoDB;
+INSERT IGNORE INTO tidelock_floor (id, token) VALUES (1, 0);
 INSERT IGNORE INTO tidelock_version (version) VALUES (1);

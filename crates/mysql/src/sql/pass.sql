@@ -10,7 +10,7 @@ WHERE l.name IN ({names}) AND l.spilled = 1 AND l.kind = 1
   AND NOT EXISTS (SELECT 1 FROM tidelock_claim h WHERE h.name = l.name AND h.state = 0);
 UPDATE tidelock_claim c JOIN (
   SELECT l.name, GREATEST(l.token + 1, @t_now DIV 10) AS token, (
-    SELECT w.place FROM tidelock_claim w JOIN tidelock_session s ON s.id = w.session
+    SELECT w.place FROM tidelock_claim w STRAIGHT_JOIN tidelock_session s ON s.id = w.session
     WHERE w.name = l.name AND w.state = 1 AND s.expires > @t_now ORDER BY w.place LIMIT 1) AS place
   FROM tidelock_line l WHERE l.name IN ({names}) AND FIND_IN_SET(HEX(l.name), @t_free)
 ) free ON c.name = free.name AND c.state = 1 AND c.place = free.place JOIN tidelock_line l ON l.name = free.name
