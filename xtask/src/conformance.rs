@@ -29,7 +29,7 @@ Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--d
        cargo xtask conformance --write-table
        cargo xtask conformance --list | --prove | --table FILE…
 
-  --backend NAME  memory (the default), redis, zookeeper, or all: every backend, on each of its deployments
+  --backend NAME  memory (the default), mysql, redis, zookeeper, or all: every backend, on each of its deployments
   --url URL       your own server, which is then not paused or killed; without it, servers are
                   started and stopped again
   --filter PART   only trials whose name contains this

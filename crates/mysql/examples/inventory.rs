@@ -2,8 +2,7 @@
 //!
 //!     cargo run --release -p tidelock-mysql --example inventory -- mysql://root@127.0.0.1/scratch
 //!
-//! Each buyer reads the stock, thinks, and writes it back. Three of the right ways, and all of the wrong ones, are what
-//! people write first. Two of the wrong ones have a lock.
+//! Each buyer reads the stock, thinks, and writes it back. Three of the ways are wrong, and two of these have a lock.
 
 use std::error::Error;
 use std::sync::Arc;

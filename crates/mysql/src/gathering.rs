@@ -3,9 +3,13 @@
 //! One transaction of a client is under way at a time; two of them would wait for each other's rows. What comes in the
 //! meantime goes out together when it is answered. A transaction fails as a whole: then each of its requests is sent
 //! again by itself.
+//!
+//! Those who were answered together often come again together. So behind a batch of several requests the next one waits
+//! for a moment, until as many have come; otherwise the first of them would go alone, and the others wait for its disk.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use tidelock_core::backend::{Batch, Place};
 use tidelock_core::{Name, Result};
@@ -13,6 +17,11 @@ use tokio::sync::oneshot;
 
 use crate::open_session::{OpenSession, given_up};
 use crate::request::{Action, Outcome, Request};
+
+/// For how long a batch waits for those that were answered together: this part of what their transaction took.
+const PART: u32 = 8;
+/// And never longer than this.
+const LONGEST: Duration = Duration::from_micros(300);
 
 impl OpenSession {
     /// Sends a request together with others. When this returns, it is under way, or queued behind the batch that is.
@@ -22,6 +31,7 @@ impl OpenSession {
         action: Action,
     ) -> impl Future<Output = Result<Outcome>> + Send + use<> {
         self.requests.fetch_add(1, Ordering::Relaxed);
+        self.arrived.fetch_add(1, Ordering::Relaxed);
         if let Action::Join { claim, .. } = &action {
             self.own_claims.queue(claim.id.number);
         }
@@ -49,10 +59,25 @@ impl OpenSession {
         let flying = Flying(&self);
         let mut next = Some(first);
         while let Some(requests) = next {
+            let (crowd, arrived) = (requests.len() as u64, self.arrived.load(Ordering::Relaxed));
+            let began = Instant::now();
             self.carry_out(requests).await;
+            if crowd > 1 {
+                self.regather(arrived + crowd, (began.elapsed() / PART).min(LONGEST)).await;
+            }
             next = self.batcher.go_on(|batch| self.taken(batch));
         }
         std::mem::forget(flying);
+    }
+}
+
+impl OpenSession {
+    /// Waits until so many requests have come in all, but not for longer than this. A timer would take a millisecond.
+    async fn regather(&self, wanted: u64, longest: Duration) {
+        let began = Instant::now();
+        while self.arrived.load(Ordering::Relaxed) < wanted && began.elapsed() < longest {
+            tokio::task::yield_now().await;
+        }
     }
 }
 

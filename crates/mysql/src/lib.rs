@@ -38,6 +38,7 @@ mod session;
 mod sql;
 mod store;
 mod strangers;
+mod sweep;
 mod sweeping;
 mod trouble;
 #[cfg(test)]

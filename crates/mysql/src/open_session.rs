@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::own_claims::OwnClaims;
 use crate::packet::Caller;
 use crate::request::Request;
-use crate::sweeping::Sweep;
+use crate::sweep::Sweep;
 use crate::trouble::{self, Said};
 
 pub(crate) struct OpenSession {
@@ -48,6 +48,8 @@ pub(crate) struct OpenSession {
     /// How many requests were made, so that an idle client does not clean up.
     pub(crate) requests: AtomicU64,
     pub(crate) sweep_from: Sweep,
+    /// How many requests have come in all.
+    pub(crate) arrived: AtomicU64,
 }
 
 /// What a session is made of.
@@ -91,6 +93,7 @@ impl OpenSession {
             ending: Notify::new(),
             requests: AtomicU64::new(0),
             sweep_from: Sweep::default(),
+            arrived: AtomicU64::new(0),
         }
     }
 

@@ -25,6 +25,7 @@ macro_rules! statements {
 statements! {
     SETTINGS = "settings";
     TAKE_FREE = "take_free";
+    FLOOR = "floor";
     TAKE_FREE_ROW = "take_free_row";
     TAKEN = "taken";
     SPILL_OTHERS = "spill_others";

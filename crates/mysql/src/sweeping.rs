@@ -22,22 +22,6 @@ const FEW: usize = 200;
 /// How many lines are looked after at a time.
 const FEW_LINES: usize = 20;
 
-/// Where the sweep continues: behind this key.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep(std::sync::Mutex<Option<Vec<u8>>>);
-
-impl Sweep {
-    fn key(&self) -> Key {
-        let place = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Key::of_bytes(place.as_deref().unwrap_or_default())
-    }
-
-    /// The last key of a full page; `None` starts again.
-    fn go_on(&self, last: Option<Vec<u8>>) {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = last;
-    }
-}
-
 impl OpenSession {
     /// Called with each renewal. A client that did nothing since then leaves it to others.
     pub(crate) fn sweep_now_and_then(self: Arc<Self>) {

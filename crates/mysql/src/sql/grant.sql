@@ -3,8 +3,9 @@ UPDATE tidelock_claim c JOIN (
   SELECT place, session, nth FROM (
     SELECT place, session, SUM(weight) OVER (ORDER BY place) AS run, ROW_NUMBER() OVER (ORDER BY place) AS nth FROM (
       SELECT c.place, c.session, c.weight
-      FROM tidelock_claim c STRAIGHT_JOIN tidelock_session s ON s.id = c.session
-      WHERE c.name = IF(@t_kind = 1 OR @t_used >= @t_capacity, x'', {name}) AND c.state = 1 AND s.expires > @t_now
+      FROM tidelock_claim c
+      WHERE c.name = IF(@t_kind = 1 OR @t_used >= @t_capacity, x'', {name}) AND c.state = 1
+        AND (SELECT s.expires FROM tidelock_session s WHERE s.id = c.session) > @t_now
       ORDER BY c.place LIMIT {most}
     ) alive
   ) summed WHERE run + @t_used <= @t_capacity

@@ -7,6 +7,6 @@ SELECT 'D', c.session, MAX(COALESCE(s.expires, 0) > {now}) FROM (
   SELECT session FROM tidelock_claim WHERE name = {name} AND state < 2 ORDER BY state, place LIMIT {most}
 ) c LEFT JOIN tidelock_session s ON s.id = c.session
 WHERE s.id IS NULL OR s.expires <= {now} OR s.expires > {now} + s.ttl + 1000000 GROUP BY c.session;
-SELECT 'F', c.weight FROM tidelock_claim c STRAIGHT_JOIN tidelock_session s ON s.id = c.session
-WHERE c.name = {name} AND c.state = 1 AND s.expires > {now} ORDER BY c.place LIMIT 1;
+SELECT 'F', c.weight FROM tidelock_claim c WHERE c.name = {name} AND c.state = 1
+  AND (SELECT s.expires FROM tidelock_session s WHERE s.id = c.session) > {now} ORDER BY c.place LIMIT 1;
 SELECT 'C', number, state, token FROM tidelock_claim WHERE session = {me} AND name = {name} AND state < 2;

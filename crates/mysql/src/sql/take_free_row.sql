@@ -1,2 +1,1 @@
-({name}, {kind}, {capacity}, GREATEST({now} DIV 10, COALESCE((SELECT token + 1 FROM tidelock_floor WHERE id = 1), 0)),
-  {me}, {number}, {weight}, {now})
+({name}, {kind}, {capacity}, GREATEST({now} DIV 10, {floor}), {me}, {number}, {weight}, {now})

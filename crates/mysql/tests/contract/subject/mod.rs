@@ -53,7 +53,9 @@ impl MySql {
         let (scheme, rest) = self.url.split_once("://").unwrap_or(("mysql", &self.url));
         let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
         let who = place.rsplit_once('@').map_or(String::new(), |(who, _)| format!("{who}@"));
-        format!("{scheme}://{who}{}/{database}", self.gate.address())
+        // Packets that are encrypted cannot be counted.
+        let with = if database.contains('?') { "" } else { "?ssl-mode=DISABLED" };
+        format!("{scheme}://{who}{}/{database}{with}", self.gate.address())
     }
 }
 
