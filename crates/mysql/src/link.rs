@@ -20,6 +20,8 @@ use crate::trouble::{Said, retries};
 const LOCK_WAIT: u64 = 1;
 /// How long a connection is used without asking whether it still stands.
 const FRESH: Duration = Duration::from_millis(100);
+/// How long a connection has to say that it still stands until a new one is made beside it.
+const SOON: Duration = Duration::from_millis(250);
 /// The first pause before a transaction is tried again that another one has stopped.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -190,15 +192,11 @@ impl Link {
     /// Sends the text once, on the idle connection or on a new one.
     async fn first_try(&self, idle: Option<Idle>, text: &str, late: Instant) -> Result<Tried, Said> {
         let is_stale = idle.as_ref().is_some_and(|idle| idle.since.elapsed() >= FRESH);
-        let connection = match idle {
+        match idle {
             Some(idle) if is_stale && self.idling == Idling::Repeats => {
-                return self.hedged(idle.connection, text, late).await;
+                self.hedged(idle.connection, text, late).await
             }
-            Some(idle) => self.usable(idle, late).await,
-            None => None,
-        };
-        match connection {
-            Some(connection) => sent(connection, text, late).await,
+            Some(idle) => sent(self.usable(idle, late).await?, text, late).await,
             None => self.on_a_new_one(text, late).await,
         }
     }
@@ -240,15 +238,34 @@ impl Link {
         }
     }
 
-    /// The connection of before, if it surely stands.
-    async fn usable(&self, idle: Idle, late: Instant) -> Option<MySqlConnection> {
-        let Idle { mut connection, since } = idle;
-        if since.elapsed() < FRESH || self.idling == Idling::Repeats {
-            return Some(connection);
+    /// The connection of before, if it surely stands; otherwise a new one. If it does not answer at once, a new one is
+    /// made beside it, and the first of the two is used.
+    async fn usable(&self, idle: Idle, late: Instant) -> Result<MySqlConnection, Said> {
+        if idle.since.elapsed() < FRESH || self.idling == Idling::Repeats {
+            return Ok(idle.connection);
         }
-        // If nothing comes back, there must be time for a new connection.
-        let answered = timeout_at(late.min(Instant::now() + self.within / 2), connection.ping()).await;
-        matches!(answered, Ok(Ok(()))).then_some(connection)
+        let mut connection = idle.connection;
+        let mut old = std::pin::pin!(async move {
+            let stands = timeout_at(late, connection.ping()).await;
+            matches!(stands, Ok(Ok(()))).then_some(connection)
+        });
+        let made_by = late.min(Instant::now() + self.connect_within);
+        match timeout_at(late.min(Instant::now() + SOON.min(self.within / 6)), &mut old).await {
+            Ok(Some(connection)) => return Ok(connection),
+            Ok(None) => return self.connected(made_by).await,
+            Err(_) => {}
+        }
+        let mut new = std::pin::pin!(self.connected(made_by));
+        tokio::select! {
+            stands = &mut old => match stands {
+                Some(connection) => Ok(connection),
+                None => new.await,
+            },
+            made = &mut new => match made {
+                Ok(connection) => Ok(connection),
+                Err(said) => old.await.ok_or(said),
+            },
+        }
     }
 
     async fn dial(&self) -> Result<MySqlConnection, sqlx::Error> {

@@ -138,11 +138,12 @@ impl Read {
 
 impl OpenSession {
     pub(crate) async fn read(&self, name: &Name) -> Result<Read> {
-        self.read_key(&self.caller.key(name)).await.map_err(|said| self.trouble(&said))
+        self.read_key(&self.caller.key(name), "").await.map_err(|said| self.trouble(&said))
     }
 
-    pub(crate) async fn read_key(&self, key: &Key) -> Result<Read, Said> {
-        let mut text = String::new();
+    /// `note` is a comment in front of the statements.
+    pub(crate) async fn read_key(&self, key: &Key, note: &str) -> Result<Read, Said> {
+        let mut text = note.to_owned();
         put(&mut text, sql::LOOK, &[("name", key), ("me", &id(self.id)), ("most", &MOST)]);
         let answer = self.looks.ask(&text).await?;
         Ok(Read::of(&answer.rows, self.id))
@@ -171,10 +172,15 @@ impl OpenSession {
 
     /// The claims of dead clients, without those that a user's transaction has locked.
     pub(crate) async fn dead_in(&self, name: &Name, read: &Read) -> Result<Vec<(SessionId, Vec<u64>)>> {
-        self.dead_at(&self.caller.key(name), read).await.map_err(|said| self.trouble(&said))
+        self.dead_at(&self.caller.key(name), read, "").await.map_err(|said| self.trouble(&said))
     }
 
-    pub(crate) async fn dead_at(&self, key: &Key, read: &Read) -> Result<Vec<(SessionId, Vec<u64>)>, Said> {
+    pub(crate) async fn dead_at(
+        &self,
+        key: &Key,
+        read: &Read,
+        note: &str,
+    ) -> Result<Vec<(SessionId, Vec<u64>)>, Said> {
         let mut dead: BTreeMap<SessionId, Vec<u64>> = BTreeMap::new();
         if let Some((claim, _, ends)) = read.only
             && ends <= read.now
@@ -183,7 +189,7 @@ impl OpenSession {
         }
         if !read.dead.is_empty() {
             let sessions = list(read.dead.iter().map(|session| id(*session)));
-            let mut text = String::new();
+            let mut text = note.to_owned();
             put(&mut text, sql::DEAD_CLAIMS, &[("name", key), ("sessions", &sessions), ("most", &MOST)]);
             let answer = self.looks.ask(&text).await?;
             for row in &answer.rows {

@@ -11,9 +11,9 @@ use crate::packet::Hint;
 
 /// How many names of each kind are remembered. More are only slower.
 const HINTS: usize = 10_000;
-/// For how long a name that we have left counts as free. Another client that has taken it meanwhile costs a second round
-/// trip, so it is not long.
-const FREE: Duration = Duration::from_millis(5);
+/// For how long a name that we have left counts as free: for as long as a busy server takes until it has the next join.
+/// Another client that has taken it meanwhile costs a second round trip, so it is not longer.
+const FREE: Duration = Duration::from_millis(25);
 
 #[derive(Debug)]
 pub(crate) struct OwnClaims {

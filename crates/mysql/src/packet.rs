@@ -191,10 +191,13 @@ impl Caller {
             (Action::Join { claim, patience, .. }, _) if claim.weight <= claim.capacity => {
                 match (hint, claim.kind, patience) {
                     (Hint::InRows(Kind::Mutex), Kind::Mutex, Patience::Wait) => Way::Wait,
-                    (Hint::LeftUndone, Kind::Mutex, Patience::Wait) => Way::TakeOrWait,
-                    (Hint::InRows(_) | Hint::LeftUndone, ..) => Way::Section,
-                    // Most names are free. The statements of those who wait cost more than a second round trip of theirs.
-                    _ => Way::Take,
+                    (Hint::InRows(_), ..) | (Hint::LeftUndone, Kind::RwLock | Kind::Semaphore, _) => {
+                        Way::Section
+                    }
+                    (Hint::LeftUndone, _, Patience::Now) => Way::Section,
+                    (Hint::Free, ..) | (_, _, Patience::Now) => Way::Take,
+                    (_, Kind::Mutex, _) => Way::TakeOrWait,
+                    _ => Way::Section,
                 }
             }
             _ => Way::Section,

@@ -19,6 +19,8 @@ const UNUSED: Duration = Duration::from_secs(3_600);
 const DEAD: Duration = Duration::from_secs(60);
 /// How many names are read at a time.
 const FEW: usize = 200;
+/// In front of the statements of a sweep, for whoever counts statements or reads the server's list of processes.
+const NOTE: &str = "/* tidelock sweeps */ ";
 /// How many lines are looked after at a time.
 const FEW_LINES: usize = 20;
 
@@ -57,7 +59,7 @@ impl OpenSession {
         let unused: Vec<Key> =
             found.rows.iter().filter(|row| row.is(2)).map(|row| Key::of_bytes(row.bytes(1))).collect();
         if !unused.is_empty() {
-            let mut text = String::new();
+            let mut text = NOTE.to_owned();
             put(&mut text, sql::DROP_IDLE, &[("age", &age), ("names", &list(&unused))]);
             self.looks.ask(&text).await?;
         }
@@ -76,7 +78,7 @@ impl OpenSession {
         for row in &found.rows {
             if row.is_null(2) {
                 self.drop_claims(SessionId::from_bits(row.number(1)), DEAD, true).await?;
-                let mut text = String::new();
+                let mut text = NOTE.to_owned();
                 put(&mut text, sql::DROP_DEAD, &[("session", &row.number(1)), ("age", &micros(DEAD))]);
                 self.looks.ask(&text).await?;
             } else {
@@ -96,9 +98,9 @@ impl OpenSession {
             return Ok(());
         }
         let key = Key::of_bytes(name);
-        let read = self.read_key(&key).await?;
-        let dead = self.dead_at(&key, &read).await?;
-        self.lane.ask(&self.caller.burial(&key, dead)).await.map(drop)
+        let read = self.read_key(&key, NOTE).await?;
+        let dead = self.dead_at(&key, &read, NOTE).await?;
+        self.lane.ask(&[NOTE, &self.caller.burial(&key, dead)].concat()).await.map(drop)
     }
 }
 

@@ -118,6 +118,7 @@ fn kind(packet: &[u8]) -> Kind {
     let is_regular = [
         "UPDATE tidelock_session SET expires",
         "SELECT 'V'",
+        "/* tidelock sweeps */",
         "SELECT 1 FROM (",
         "SET ",
         "SELECT VERSION",
