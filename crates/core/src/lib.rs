@@ -47,6 +47,7 @@ mod alarms;
 mod at_once;
 pub mod backend;
 mod batcher;
+#[cfg(not(tidelock_simulation))]
 mod boot_clock;
 mod client;
 mod clock;
@@ -75,6 +76,7 @@ mod options;
 mod own_line;
 mod owned_claim;
 mod progress;
+mod random;
 mod reentrant;
 mod refused;
 mod registry;
@@ -86,6 +88,8 @@ mod shared_future;
 mod shared_leave;
 mod shared_task;
 mod shield;
+#[cfg(tidelock_simulation)]
+pub mod simulation;
 mod size_warnings;
 mod sleep;
 mod span;
