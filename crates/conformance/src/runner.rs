@@ -28,7 +28,7 @@ pub struct Settings {
     pub deep: bool,
     /// The seed of every random choice.
     pub seed: u64,
-    /// How long one trial may take, in real time.
+    /// After how long a trial counts as hung, in real time. Slow is not hung: what must be fast has a bound in its trial.
     pub time_out: Duration,
     /// Where the histories of failed trials are saved.
     pub histories: PathBuf,
@@ -40,7 +40,7 @@ impl Default for Settings {
             filter: None,
             deep: false,
             seed: 1,
-            time_out: Duration::from_secs(60),
+            time_out: Duration::from_secs(240),
             histories: std::env::temp_dir().join("tidelock-conformance"),
         }
     }

@@ -16,7 +16,7 @@ use crate::tally::Tally;
 use crate::trouble::Result;
 
 /// How long one run may take.
-const LIMIT: u64 = 900;
+const LIMIT: u64 = 1800;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let suite = job.suite()?;
