@@ -30,9 +30,7 @@ impl Outcome {
             told: told.to_owned(),
         })
     }
-}
 
-impl Outcome {
     /// The address of a lesson, or of a run that no lesson has.
     fn hash(&self) -> String {
         if self.is_lesson() { format!("#lesson={}", self.id) } else { format!("#run={}", self.id) }
@@ -52,11 +50,10 @@ impl Outcome {
 }
 
 pub(crate) async fn check(page: &Page, outcome: &Outcome, folder: &str) -> Result<()> {
+    page.load(&outcome.hash()).await?;
     if !outcome.is_lesson() {
-        page.load(&outcome.hash()).await?;
         return outcome.has_the_same_events(page).await;
     }
-    page.load(&outcome.hash()).await?;
     same(
         "answers",
         &page.ask("return document.getElementById('ask').textContent.endsWith('?')").await?,

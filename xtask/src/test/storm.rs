@@ -15,6 +15,7 @@ use crate::trouble::Result;
 const LASTS: &str = "30s";
 const LASTS_WHEN_DEEP: &str = "20m";
 
+/// How many more storms than cores have their turn at once.
 const MORE_THAN_CORES: usize = 2;
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
