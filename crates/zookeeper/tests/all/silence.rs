@@ -100,7 +100,8 @@ async fn silences_of_long_ago_make_nobody_more_patient() {
     let options = Options::new().ttl(TTL).namespace(&namespace("silence"));
     let locks = Store::open(&way.url()).unwrap().connect(options).await.unwrap();
     let mutex = locks.mutex("m").unwrap();
-    for _ in 0..3 {
+    // After a third one nearly a whole deadline would pass.
+    for _ in 0..2 {
         way.silence();
         mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
