@@ -324,7 +324,8 @@ impl Machine {
         !self.settings.schedule.is_empty()
     }
 
-    fn segment(&self, who: u16) -> usize {
+    /// The segment of the stock from which this client sells.
+    pub(crate) fn segment(&self, who: u16) -> usize {
         usize::from(who) % usize::from(self.settings.segments)
     }
 

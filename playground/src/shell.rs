@@ -190,6 +190,12 @@ impl Play {
         self.run.sentence(event)
     }
 
+    /// The token that the fence refuses there, and the one with which it was compared; otherwise nothing.
+    #[must_use]
+    pub fn compared(&self, event: u32) -> Vec<u32> {
+        self.run.compared(event).map_or_else(Vec::new, |(token, newest)| vec![token, newest])
+    }
+
     /// The events that led to it, newest first.
     #[must_use]
     pub fn chain(&self, event: u32) -> Vec<u32> {

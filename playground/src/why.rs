@@ -19,7 +19,7 @@ impl Run {
         let sentence = match event.kind {
             Kind::Call => format!("{who} sends: {}.", request(event.a)),
             Kind::Done => self.done(event, &who),
-            Kind::Denied => denied(event, &who),
+            Kind::Denied => self.denied(event, number, &who),
             Kind::Reply if event.b == 0 && event.a == 0 => format!("{who} learns that it waits its turn."),
             Kind::Reply if event.b == 0 => format!("{who} learns: no."),
             Kind::Reply => format!("{who} has the reply."),
@@ -34,7 +34,7 @@ impl Run {
             Kind::Expired => format!(
                 "The lease of {who} is over: nobody renewed it in time. The store gives the lock away."
             ),
-            Kind::Lost => format!("{who} knows now that it has lost the lock, and stops its work."),
+            Kind::Lost => self.lost(number, &who),
             Kind::Dropped => {
                 format!("The message was lost ({}). {who} does not know what became of it.", request(event.a))
             }
@@ -66,28 +66,37 @@ impl Run {
     }
 
     /// The events that led to this one, newest first, itself included. A wrong write has a second root: the write that
-    /// it undid.
+    /// it undid. If that one was a stale holder's, all began there.
     #[must_use]
     pub fn chain(&self, number: u32) -> Vec<u32> {
         let mut chain = vec![number];
         let mut at = number;
         while let Some(event) = self.record.events.get(at as usize) {
+            let mut before = event.cause;
             match event.kind {
                 Kind::Wrong if event.b != NONE => {
                     chain.push(event.b);
-                    chain.extend(self.overlap_of(event, at));
-                    chain.extend(self.end_of_hold(event.who, at));
+                    if let Some(end) = self.stale_between(event) {
+                        chain.extend([event.cause, end]);
+                        before = event.b;
+                    } else {
+                        chain.extend(self.overlap_of(event, at));
+                        chain.extend(self.end_of_hold(event.who, at));
+                    }
                 }
                 // A read or a write that the fence refuses.
                 Kind::Denied if matches!(event.a, 12 | 13) => chain.extend(self.end_of_hold(event.who, at)),
                 Kind::Overlap => chain.extend(self.reasons(event, at)),
-                Kind::Oversold => chain.extend(self.lost_before(at)),
+                // More is sold than there is because an update was lost before.
+                Kind::Oversold => {
+                    before = self.newest(at, |event| event.kind == Kind::Wrong).unwrap_or(before);
+                }
                 _ => {}
             }
-            if event.cause == NONE || event.cause >= at || chain.len() >= LONGEST {
+            if before == NONE || before >= at || chain.len() >= LONGEST {
                 break;
             }
-            at = event.cause;
+            at = before;
             chain.push(at);
         }
         let mut chain = sorted(chain);
@@ -162,20 +171,92 @@ impl Run {
         }
     }
 
+    /// A client learns that it has lost the lock. Tidelock's guard drops the work, the others go on.
+    fn lost(&self, number: u32, who: &str) -> String {
+        let what = if self.settings().policy.has_line() {
+            "and stops its work"
+        } else {
+            "but its program does not look, and goes on"
+        };
+        let under_way =
+            if self.has_write_under_way(number) { " Its write is already on its way." } else { "" };
+        format!("{who} knows now that it has lost the lock, {what}.{under_way}")
+    }
+
+    /// Whether at this event its client has sent a write that has not arrived.
+    fn has_write_under_way(&self, number: u32) -> bool {
+        let who = self.record.events[number as usize].who;
+        let is_call = |event: &Event| {
+            event.kind == Kind::Call && event.who == who && matches!(event.a, 13..=15 | 18 | 19)
+        };
+        self.newest(number, is_call).is_some_and(|call| {
+            let mut later = self.record.events[call as usize..].iter().zip(call..);
+            let arrival =
+                later.find(|row| row.0.cause == call && matches!(row.0.kind, Kind::Done | Kind::Denied));
+            arrival.is_some_and(|row| row.1 > number)
+        })
+    }
+
+    fn denied(&self, event: &Event, number: u32, who: &str) -> String {
+        match event.a & 0xff {
+            0 => format!("{who} joins the line, but its session is over: what it held is lost."),
+            3 => format!("{who} wants to renew: there is nothing to renew any more."),
+            4..=6 | 11 => format!("The lock is taken: {who} gets a no."),
+            8 => format!("The key does not say \"{who}\" any more."),
+            9 | 10 => format!("{who} finds nothing of its own to give back."),
+            12 | 13 => {
+                let what = if event.a == 12 { "read" } else { "write" };
+                let (token, newest) = self.compared(number).unwrap_or_default();
+                format!(
+                    "The fence refuses {who}'s {what}: its token {token} is older than {newest}, the newest seen."
+                )
+            }
+            14 => format!("The version has changed: {who}'s write is refused, and it tries again."),
+            _ => format!("Nothing is left for {who}."),
+        }
+    }
+
+    /// The token that the fence refuses at this event, and the newest one seen, with which it was compared.
+    #[must_use]
+    pub fn compared(&self, number: u32) -> Option<(u32, u32)> {
+        let event = self.record.events.get(number as usize)?;
+        if event.kind != Kind::Denied || !matches!(event.a, 12 | 13) {
+            return None;
+        }
+        let token = self.record.events.get(event.cause as usize)?.b;
+        let machine = self.moment(number + 1);
+        Some((token, machine.resource.fence[machine.segment(event.who)]))
+    }
+
     fn wrong(&self, event: &Event, who: &str) -> String {
-        let between = self.record.events.get(event.b as usize);
-        let other = between.map_or_else(|| "somebody".to_owned(), |event| self.client(event.who));
+        let events = &self.record.events;
+        let (Some(between), Some(write)) = (events.get(event.b as usize), events.get(event.cause as usize))
+        else {
+            return format!("{who} wrote what it had computed from an old value.");
+        };
+        let other = self.client(between.who);
+        let is_sale = self.settings().work == Work::Sale;
+        let (read, what) = if is_sale { (write.b + 1, "") } else { (write.b.saturating_sub(1), "version ") };
+        if self.stale_between(event).is_some() {
+            return format!(
+                "A stale write came between: {who} read {what}{read}, then {other} wrote {what}{}, and {who} overwrites \
+                 that with {what}{}. {other}'s write is lost.",
+                between.b, write.b
+            );
+        }
+        let stale = if self.end_of_hold(event.who, event.cause).is_some() { ", a stale holder," } else { "" };
         format!(
-            "{who} wrote what it had computed from an old value: {other} had written since {who} read. \
-             {other}'s write is lost."
+            "{who}{stale} overwrites {what}{} with {what}{}, computed from an old value: it had read {what}{read}, and \
+             {other} had written since. {other}'s write is lost.",
+            between.b, write.b
         )
     }
 
-    /// More is sold than there is because an update was lost before: the newest one, and the write that it undid.
-    fn lost_before(&self, oversold: u32) -> Vec<u32> {
-        let lost = self.newest(oversold, |event| event.kind == Kind::Wrong);
-        let undone = lost.map(|wrong| self.record.events[wrong as usize].b);
-        lost.into_iter().chain(undone).collect()
+    /// If the write in between was a stale holder's, and this one was not: when that one's lease ended.
+    fn stale_between(&self, wrong: &Event) -> Option<u32> {
+        let between = self.record.events.get(wrong.b as usize)?;
+        let end = self.end_of_hold(between.who, wrong.b)?;
+        self.end_of_hold(wrong.who, wrong.cause).is_none().then_some(end)
     }
 
     /// Why two could do that: they both believed that they held, and what led to it.
@@ -221,20 +302,6 @@ impl Run {
             .iter()
             .rposition(|event| event.kind == Kind::Held && event.who == who)
             .map(|index| index as u32)
-    }
-}
-
-fn denied(event: &Event, who: &str) -> String {
-    match event.a & 0xff {
-        0 => format!("{who} joins the line, but its session is over: what it held is lost."),
-        3 => format!("{who} wants to renew: there is nothing to renew any more."),
-        4..=6 | 11 => format!("The lock is taken: {who} gets a no."),
-        8 => format!("The key does not say \"{who}\" any more."),
-        9 | 10 => format!("{who} finds nothing of its own to give back."),
-        12 => format!("The fence refuses {who}'s read: a newer token has been here."),
-        13 => format!("The fence refuses {who}'s write: its token is older than the newest one seen."),
-        14 => format!("The version has changed: {who}'s write is refused, and it tries again."),
-        _ => format!("Nothing is left for {who}."),
     }
 }
 
@@ -297,6 +364,51 @@ mod tests {
                 chain.iter().map(|event| run.record.events[*event as usize].kind).collect();
             assert!(kinds.contains(&Kind::Expired) && kinds.contains(&Kind::Act), "{kinds:?}");
         }
+    }
+
+    /// The run of the lesson "unfenced", or of "fenced": c1 stands still with 8 read and token 3, while others sell.
+    fn paused(lesson: &str) -> Run {
+        crate::lessons().into_iter().find(|one| one.id == lesson).unwrap().runs().unwrap().0
+    }
+
+    fn all(run: &Run, kind: Kind) -> Vec<u32> {
+        (0..run.count()).filter(|event| run.record.events[*event as usize].kind == kind).collect()
+    }
+
+    #[test]
+    fn every_loss_leads_back_to_the_write_of_the_stale_holder() {
+        let run = paused("unfenced");
+        let lost = all(&run, Kind::Wrong);
+        let stale = run.record.events[lost[0] as usize].cause;
+        assert!(run.sentence(stale).starts_with("c1 sells one"));
+        assert!(run.sentence(lost[0]).starts_with("c1, a stale holder, overwrites 2 with 7"));
+        assert!(run.sentence(lost[1]).contains("c3 read 2, then c1 wrote 7, and c3 overwrites that with 1"));
+        for event in lost.into_iter().chain(all(&run, Kind::Oversold)) {
+            let chain = run.chain(event);
+            assert!(chain.contains(&stale), "{}: {chain:?}", run.sentence(event));
+            let pause = all(&run, Kind::Act)[0];
+            assert!(chain.contains(&pause), "{}: {chain:?}", run.sentence(event));
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_which_tokens_were_compared() {
+        let run = paused("fenced");
+        let is_write = |event: &u32| run.record.events[*event as usize].a == 13;
+        let refused = all(&run, Kind::Denied).into_iter().find(is_write).unwrap();
+        assert_eq!(run.compared(refused), Some((3, 10)));
+        assert!(run.sentence(refused).contains("its token 3 is older than 10"), "{}", run.sentence(refused));
+        assert_eq!(run.compared(0), None);
+    }
+
+    #[test]
+    fn who_learns_of_its_loss_too_late_has_its_write_on_the_way() {
+        let run = paused("fenced");
+        let said = run.sentence(run.first(Kind::Lost).unwrap());
+        assert!(said.ends_with("stops its work. Its write is already on its way."), "{said}");
+        let naive = paused("pause");
+        let said = naive.sentence(naive.first(Kind::Lost).unwrap());
+        assert!(said.contains("does not look, and goes on"), "{said}");
     }
 
     #[test]
