@@ -92,6 +92,9 @@ impl Program {
         program.line("loop {").step(Do::Rest);
         program.retry = program.steps.len();
         program.take(settings.policy, reads_only);
+        if has_watchdog(settings) {
+            program.line("  let dog = watchdog(KEY, me, TTL); // renews");
+        }
         program.work(settings, reads_only);
         program.give_back = program.steps.len();
         program.give_back(settings, reads_only);
@@ -242,6 +245,9 @@ impl Program {
     }
 
     fn give_back(&mut self, settings: &Settings, reads_only: bool) {
+        if has_watchdog(settings) {
+            self.line("  dog.stop();");
+        }
         match settings.policy {
             Policy::Nothing | Policy::Version | Policy::Atomic => {}
             Policy::Line | Policy::Reentrant => {
@@ -282,6 +288,15 @@ impl Program {
             }
         }
     }
+}
+
+/// Whether a program renews its key by itself. Tidelock's guard does so inside, and a node lives with its session.
+const fn has_watchdog(settings: &Settings) -> bool {
+    let renews = !matches!(
+        settings.policy,
+        Policy::Nothing | Policy::Version | Policy::Atomic | Policy::NoTtl | Policy::Redlock | Policy::Herd
+    );
+    settings.renew && renews && !settings.policy.has_line()
 }
 
 impl Op {
