@@ -67,14 +67,20 @@ function openAddress(hash) {
     else openLesson(lessons.find((lesson) => lesson.id === wanted.lesson) ?? lessons[0]);
     if (wanted.lesson && !lessons.some((lesson) => lesson.id === wanted.lesson)) trouble(`There is no lesson "${wanted.lesson.slice(0, 30)}"; this is the first one.`);
   } catch (error) {
-    const policy = /policy=(\w+)/.exec(wanted.run ?? "")?.[1];
-    const nearest = lessons.find((lesson) => lesson.run.includes(`policy=${policy};`)) ?? lessons[0];
+    const nearest = nearestLesson(wanted.run ?? "");
     openLesson(nearest);
     trouble(`${sentence(error)}. Shown instead: the lesson "${nearest.title}".`);
   }
   if (stepsOf(main().play) && wanted.at === undefined && state.lesson?.steps) { seekTime(lanes.end); play(false); }
   else if (wanted.at >= main().count) toEnd();
   else if (wanted.at !== undefined) { seek(wanted.at); if (state.count) why(state.count - 1); play(false); } else begin();
+}
+
+/** The lesson that shares the most settings with a link that cannot be opened: the policy counts most. */
+function nearestLesson(run) {
+  const parts = run.split(";").slice(1), keys = parts.map((part) => part.split("=")[0]);
+  const likeness = (lesson) => lesson.run.split(";").slice(1).reduce((sum, part) => sum + (parts.includes(part) ? (part.startsWith("policy=") ? 9 : 2) : keys.includes(part.split("=")[0]) ? 1 : 0), 0);
+  return lessons.reduce((best, lesson) => likeness(lesson) > likeness(best) ? lesson : best);
 }
 
 /** A run begins by itself; for those who want no motion, its end is shown. */
@@ -463,7 +469,7 @@ const stepsOf = (one) => one.get("steps");
 /** The same clients, one round each, in an order that is still to be chosen. */
 function beScheduler() {
   const policy = main().play.get("policy"), fence = main().play.get("fence"), clients = Math.min(4, main().lanes);
-  go({ run: `v1;policy=${policy};clients=${clients};stock=1;rounds=1;fence=${fence};steps=b0` });
+  go({ run: `v2;policy=${policy};clients=${clients};stock=1;rounds=1;fence=${fence};steps=b0` });
 }
 
 function schedule(choice) {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     fn with(arrival: &str) -> Settings {
-        Settings::read(&format!("v1;crowd=1000;end=5000;gap=100;arrival={arrival}")).unwrap()
+        Settings::read(&format!("v2;crowd=1000;end=5000;gap=100;arrival={arrival}")).unwrap()
     }
 
     #[test]

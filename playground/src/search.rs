@@ -204,22 +204,22 @@ mod tests {
     #[test]
     fn on_tidelocks_line_no_accepted_write_is_wrong() {
         for link in
-            ["v1;policy=line;clients=3", "v1;policy=sorted;clients=2", "v1;policy=reentrant;clients=3"]
+            ["v2;policy=line;clients=3", "v2;policy=sorted;clients=2", "v2;policy=reentrant;clients=3"]
         {
             assert_eq!(search(link, Promise::NoWrongWrite, 1, 0, 0), None, "{link}");
             assert_eq!(search(link, Promise::Loyalty, 1, 0, 0), None, "{link}");
             assert_eq!(search(link, Promise::Progress, 1, 1, 0), None, "{link}");
         }
-        assert_eq!(search("v1;policy=line;clients=2", Promise::NoWrongWrite, 1, 1, 1), None);
-        assert_eq!(search("v1;policy=line;clients=4", Promise::Exclusion, 0, 0, 0), None);
-        assert_eq!(search("v1;policy=atomic;clients=4;stock=1", Promise::NoOversell, 0, 1, 0), None);
-        assert_eq!(search("v1;policy=version;clients=4", Promise::NoWrongWrite, 1, 1, 0), None);
+        assert_eq!(search("v2;policy=line;clients=2", Promise::NoWrongWrite, 1, 1, 1), None);
+        assert_eq!(search("v2;policy=line;clients=4", Promise::Exclusion, 0, 0, 0), None);
+        assert_eq!(search("v2;policy=atomic;clients=4;stock=1", Promise::NoOversell, 0, 1, 0), None);
+        assert_eq!(search("v2;policy=version;clients=4", Promise::NoWrongWrite, 1, 1, 0), None);
     }
 
     #[test]
     fn without_the_whole_fence_a_pause_loses_an_update() {
         for fence in ["fence=0", "fence=1"] {
-            let found = search(&format!("v1;policy=line;clients=3;{fence}"), Promise::NoWrongWrite, 1, 0, 0);
+            let found = search(&format!("v2;policy=line;clients=3;{fence}"), Promise::NoWrongWrite, 1, 0, 0);
             let found = found.expect("a lost update");
             assert_eq!(found.schedule.len(), 7);
             assert_eq!(Run::new(&found).outcome().wrong, 1); // what is found can be played
@@ -244,7 +244,7 @@ mod tests {
             ("nested", Promise::Progress, 0, 0, 0, 4),
             ("unsorted", Promise::Progress, 0, 0, 0, 5),
         ] {
-            let found = search(&format!("v1;policy={policy};clients=3"), promise, pauses, crashes, failovers);
+            let found = search(&format!("v2;policy={policy};clients=3"), promise, pauses, crashes, failovers);
             let found = found.unwrap_or_else(|| panic!("{policy}: nothing found"));
             assert_eq!(found.schedule.len(), steps, "{policy}: {}", found.write());
         }

@@ -1,7 +1,7 @@
 //! Everything that decides a run: settings, a seed, and what was done to it. A link is exactly this, as text.
 //!
 //! ```text
-//! v1;policy=line;work=sale;clients=3;…;do=2000.pause.0.4000,…;steps=s0s1p0
+//! v2;policy=line;work=sale;clients=3;…;do=2000.pause.0.4000,…;steps=s0s1p0
 //! ```
 //!
 //! Only what differs from the default is written. A text with another version, an unknown word or a number out of
@@ -9,8 +9,9 @@
 
 use crate::policy::Policy;
 
-/// The version of the rules of a run. A link with another one could show another run, so it is refused.
-pub const VERSION: &str = "v1";
+/// The version of the rules of a run. A link with another one could show another run, so it is refused. In v1 a crowd
+/// was how many people each lane stood for; servers restarted and clocks ran by other rules.
+pub const VERSION: &str = "v2";
 
 /// What is done under the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -501,7 +502,7 @@ mod tests {
 
     #[test]
     fn a_link_is_read_as_it_was_written() {
-        let text = "v1;policy=line;clients=4;renew=0;do=100.pause.1.4000,200.failover.0.0;steps=s0p1k2f0";
+        let text = "v2;policy=line;clients=4;renew=0;do=100.pause.1.4000,200.failover.0.0;steps=s0p1k2f0";
         let settings = Settings::read(text).unwrap();
         assert_eq!(settings.write(), text);
         assert_eq!(Settings::read(&Settings::default().write()).unwrap(), Settings::default());
@@ -513,13 +514,34 @@ mod tests {
             "",
             "hello",
             "v0;policy=line",
-            "v1;policy=magic",
-            "v1;clients=0",
-            "v1;do=1.nap.0.0",
-            "v1;steps=x1",
+            "v2;policy=magic",
+            "v2;clients=0",
+            "v2;do=1.nap.0.0",
+            "v2;steps=x1",
         ] {
             assert!(Settings::read(text).is_err(), "{text}");
         }
         assert!(Settings::read("v0;a=b").unwrap_err().contains("version v0"));
+    }
+
+    /// What the runs of some links are under this version: their events, mixed.
+    const RULES: (&str, u32) = ("v2", 1_807_696_432);
+
+    #[test]
+    fn who_changes_the_rules_raises_the_version() {
+        let links = [
+            "policy=line;clients=5;crowd=300;arrival=bursts;stock=40;loss=4",
+            "policy=line;flavour=watch;clients=4;do=700.restart.0.800,1600.slow.1.50,1800.failover.0.0",
+            "policy=line;flavour=poll;work=pages;clients=4;do=500.partition.1.9000",
+            "policy=setnx;clients=3;crowd=50;do=900.pause.0.3000,1500.kill.1.0",
+            "policy=redlock;clients=3;do=160.jump.0.3000,1400.restart.1.0",
+            "policy=line;clients=2;rounds=1;fence=1;steps=s0s0p0s1s1s0s1",
+        ];
+        let print =
+            |link| crate::Run::new(&Settings::read(&format!("{VERSION};{link}")).unwrap()).fingerprint();
+        let mixed = links.map(print).iter().fold(0, |mixed: u32, print| mixed.rotate_left(5) ^ print);
+        let said =
+            "a link shows another run than before: raise VERSION, and write down here what its runs are now";
+        assert_eq!((VERSION, mixed), RULES, "{said}");
     }
 }

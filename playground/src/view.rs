@@ -123,7 +123,7 @@ mod tests {
             ("range", include_str!("../kept/etcd.txt")),
             ("poll", include_str!("../kept/mysql.txt")),
         ] {
-            let settings = Settings::read(&format!("v1;policy=line;flavour={flavour}")).unwrap();
+            let settings = Settings::read(&format!("v2;policy=line;flavour={flavour}")).unwrap();
             let scenes = text.split("\n\n").filter(|scene| !scene.starts_with('#'));
             assert!(scenes.clone().count() > 5);
             for scene in scenes {

@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_lost_update_leads_back_to_the_failover() {
-        let link = "v1;policy=setnx;clients=3;seed=2;hold=120;gap=150;latency=15;do=160.failover.0.0";
+        let link = "v2;policy=setnx;clients=3;seed=2;hold=120;gap=150;latency=15;do=160.failover.0.0";
         let run = Run::new(&Settings::read(link).unwrap());
         let chain = run.chain(run.first(Kind::Wrong).unwrap());
         let kinds: Vec<Kind> = chain.iter().map(|event| run.record.events[*event as usize].kind).collect();

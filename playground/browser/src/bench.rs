@@ -4,8 +4,8 @@ use crate::checks;
 use crate::page::{Page, Result};
 
 /// 200 clients, a hundred thousand events.
-const LARGE: &str = "#run=v1;policy=line;clients=200;stock=90000;hold=5;gap=10;latency=5;end=600000&at=0";
-const SMALL: &str = "#run=v1;policy=line;clients=20;stock=90000;hold=5;gap=10;latency=5;end=20000&at=0";
+const LARGE: &str = "#run=v2;policy=line;clients=200;stock=90000;hold=5;gap=10;latency=5;end=600000&at=0";
+const SMALL: &str = "#run=v2;policy=line;clients=20;stock=90000;hold=5;gap=10;latency=5;end=20000&at=0";
 
 pub(crate) async fn run(page: &Page) -> Result<bool> {
     let mut good = true;
@@ -63,7 +63,7 @@ pub(crate) async fn run(page: &Page) -> Result<bool> {
     say("simulation, 200 lanes", speed.as_f64().unwrap_or(0.0), "million events/s", 1.0, false);
     let hunt = page
         .ask_later(
-            "import(new URL('playground.js', location.href)).then(({ Hunt }) => { const began = performance.now(); const hunt = new Hunt('v1;policy=line;clients=4', 0, 0, 0, 0); \
+            "import(new URL('playground.js', location.href)).then(({ Hunt }) => { const began = performance.now(); const hunt = new Hunt('v2;policy=line;clients=4', 0, 0, 0, 0); \
              while (hunt.go_on(1000)); done([performance.now() - began, hunt.states()]); })",
         )
         .await?;

@@ -151,8 +151,9 @@ async fn forks(page: &Page) -> Result<()> {
 async fn damaged_links(page: &Page) -> Result<()> {
     for (hash, sentence) in [
         ("#run=v0;policy=redlock;clients=3", "version v0"),
+        ("#run=v1;policy=line;clients=100;crowd=1000;hold=60;end=20000", "version v1"),
         ("#run=hello", "damaged"),
-        ("#run=v1;policy=redlock;clients=9999", "must be from 1 to 200"),
+        ("#run=v2;policy=redlock;clients=9999", "must be from 1 to 200"),
         ("#lesson=nonsense", "no lesson"),
     ] {
         page.load(hash).await?;
@@ -161,7 +162,11 @@ async fn damaged_links(page: &Page) -> Result<()> {
     }
     page.load("#run=v0;policy=redlock;clients=3").await?;
     let shown = page.text("lesson-title").await?;
-    ensure(shown.starts_with("Redlock"), || format!("the nearest lesson is {shown}"))
+    ensure(shown.starts_with("Redlock"), || format!("the nearest lesson is {shown}"))?;
+    // In v1 a crowd was how many people each lane stood for: such a link is old, and the lesson with a crowd is near.
+    page.load("#run=v1;policy=line;clients=100;crowd=1000;hold=60;end=20000").await?;
+    let shown = page.text("lesson-title").await?;
+    ensure(shown.starts_with("Ten items"), || format!("the nearest lesson is {shown}"))
 }
 
 async fn keyboard(page: &Page) -> Result<()> {
@@ -246,7 +251,7 @@ async fn scheduler(page: &Page) -> Result<()> {
     ensure(told.starts_with("Sold 2 times, in 7 steps"), || {
         format!("the lock, in the shortest way: {told}")
     })?;
-    page.load("#run=v1;policy=line;stock=1;rounds=1;steps=b0").await?;
+    page.load("#run=v2;policy=line;stock=1;rounds=1;steps=b0").await?;
     for key in ["1", "2", "1", "2", "1", "2", "1", "2", "1", "2"] {
         page.press(key).await?;
     }
@@ -325,7 +330,7 @@ async fn faults(page: &Page) -> Result<()> {
     let buttons = page.number("return document.querySelectorAll('#faults [data-act]').length").await?;
     ensure(buttons >= 14.0, || format!("{buttons} buttons for faults"))?;
     for number in 0..14 {
-        page.load("#run=v1;policy=line;clients=3;seed=2&at=30").await?;
+        page.load("#run=v2;policy=line;clients=3;seed=2&at=30").await?;
         page.ask(&format!(
             "document.querySelectorAll('#faults [data-act]')[{number}].click(); playground.play(false)"
         ))
@@ -350,7 +355,7 @@ async fn choices(page: &Page) -> Result<()> {
         ("crowd", &["0", "5000"]),
         ("clients", &["1", "200"]),
     ] {
-        page.load("#run=v1;policy=line;clients=3;seed=2&at=0").await?;
+        page.load("#run=v2;policy=line;clients=3;seed=2&at=0").await?;
         for value in values {
             page.ask(&format!(
                 "const field = [...document.querySelectorAll('#knobs label')].find((label) => label.dataset.key === '{key}').lastChild; \
@@ -367,7 +372,7 @@ async fn choices(page: &Page) -> Result<()> {
             ensure(holds > 3.0, || format!("{key}={value}: the lock was taken {holds} times"))?;
         }
     }
-    page.load("#run=v1;policy=line;clients=3;crowd=5000;stock=20&at=0").await?;
+    page.load("#run=v2;policy=line;clients=3;crowd=5000;stock=20&at=0").await?;
     page.press(END).await?;
     same("lanes", &page.number("return playground.track.lanes").await?, &4.0)?;
     let most = page.number("return Math.max(...playground.track.behind)").await?;
