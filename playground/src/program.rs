@@ -93,7 +93,7 @@ impl Program {
         program.retry = program.steps.len();
         program.take(settings.policy, reads_only);
         if has_watchdog(settings) {
-            program.line("  let dog = watchdog(KEY, me, TTL); // renews");
+            program.line("  let dog = watchdog(KEY, TTL); // renews");
         }
         program.work(settings, reads_only);
         program.give_back = program.steps.len();
