@@ -68,6 +68,7 @@ export class History {
   link() { return ""; }
   free() {}
   can_step() { return false; }
+  compared() { return []; }
   seek(count) { this.number = count; }
   listing() { return "A history shows what clients saw, and not their code."; }
   events() {

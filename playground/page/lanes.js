@@ -1,14 +1,24 @@
 // Draws the lanes. The whole run is drawn once for each view, and a frame copies as much of it as has been played; so
 // a frame costs the same for a hundred events and for a hundred thousand.
 
-export const SHADES = ["at rest", "waits", "holds the lock", "in jeopardy", "believes that it holds", "works without a lock",
-  "paused", "paused while it holds", "dead", "done", "paused, and believes that it holds"];
+/** What a lane shows: what each shade means, and how it looks. */
+export const SHADE = { Rest: 0, Waiting: 1, Held: 2, Jeopardy: 3, Stale: 4, Bare: 5, Paused: 6, PausedHolding: 7, Dead: 8, Done: 9, PausedStale: 10 };
+export const SHADES = ["at rest", "waits", "holds the lock", "in jeopardy: its last renewal failed", "stale: believes that it holds", "works without a lock",
+  "paused", "paused while it holds", "dead", "done", "paused, and stale"];
+export const LOOKS = ["empty", "grey dots", "solid blue", "blue with yellow stripes", "red stripes", "yellow stripes",
+  "grey bars", "blue bars", "grey crosses", "a thin line", "red bars"];
+/** Whether a client does nothing any more. */
+export const isOver = (shade) => shade === SHADE.Dead || shade === SHADE.Done;
+/** Whether a client believes that it holds. */
+export const believes = (shade) => [SHADE.Held, SHADE.Jeopardy, SHADE.Stale, SHADE.PausedHolding, SHADE.PausedStale].includes(shade);
 export const KIND = { Call: 0, Done: 1, Denied: 2, Reply: 3, Grant: 4, Held: 5, Hint: 6, Expired: 7, Lost: 8, Dropped: 9,
   Timeout: 10, Act: 11, Resumed: 12, Ended: 13, Wrong: 14, Oversold: 15, Overlap: 16 };
 export const NONE = 0xffffffff;
 const OF_RESOURCE = 12; // operations from this number on go to the resource, not to the store
-const WRITES = new Set([13, 14, 15, 18, 19]);
-const AXIS = 24, CROWD = 30;
+const READ = 12, WRITE = 13;
+/** The operations that write to the resource. */
+export const WRITES = new Set([WRITE, 14, 15, 18, 19]);
+const AXIS = 24, ACTS_ROW = 18, CROWD = 30, RING = 16;
 /** What can be done to a run, in the order of its numbers. */
 const ACTS = ["pause", "kill", "cut off", "lose reply", "cancel", "slow clock", "fast clock", "set clock", "heal", "restart", "kill server", "start server", "fail over", "jump clock"];
 const ON_SERVER = 9; // acts from this number on are done to a server
@@ -25,9 +35,14 @@ export class Track {
     this.lanes = this.clients + (this.crowd ? 1 : 0);
     this.behind = this.crowd ? play.crowd() : [];
     this.acts = [];
-    for (let event = 0; event < this.count; event++) if (this.kind(event) === KIND.Act) this.acts.push(event);
+    this.refusals = []; // by the fence
+    for (let event = 0; event < this.count; event++) {
+      if (this.kind(event) === KIND.Act) this.acts.push(event);
+      else if (this.kind(event) === KIND.Denied && [READ, WRITE].includes(this.a(event))) this.refusals.push(event);
+    }
     this.servers = play.get("policy") === "redlock" ? 3 : 1;
     this.isBare = ["none", "version", "atomic"].includes(play.get("policy"));
+    this.hasLine = ["line", "nested", "reentrant", "early", "unsorted", "sorted"].includes(play.get("policy"));
     const spans = play.spans(), byLane = Array.from({ length: this.lanes }, () => []);
     for (let at = 0; at < spans.length; at += 6) byLane[spans[at]]?.push(at);
     this.spans = spans;
@@ -110,9 +125,12 @@ export class Lanes {
   x(time) { return this.left + (time - this.view[0]) / (this.view[1] - this.view[0]) * (this.width - this.left - 10); }
   time(x) { return this.view[0] + (x - this.left) / (this.width - this.left - 10) * (this.view[1] - this.view[0]); }
 
+  /** How high the axis is: what was done to the run has a row of its own above the times. */
+  get axis() { return AXIS + (this.tracks[0]?.acts.length ? ACTS_ROW : 0); }
+
   /** Where the rows of a track are: its lanes, then its servers, then the resource. */
   rows(index) {
-    const all = this.height - AXIS - 8, each = all / this.tracks.length, track = this.tracks[index];
+    const all = this.height - this.axis - 8, each = all / this.tracks.length, track = this.tracks[index];
     const head = this.tracks.length > 1 ? 20 : 8, top = 4 + index * each + head;
     const low = (track.isBare ? 0 : track.servers) + 1;
     const room = each - head - 6, foot = Math.min(46, Math.max(14, room / (track.lanes + low)));
@@ -161,7 +179,7 @@ export class Lanes {
       for (; low < list.length && spans[list[low] + 2] <= to; low++) {
         const at = list[low], shade = spans[at + 1];
         const left = Math.max(this.left, this.x(spans[at + 2])), right = this.x(Math.min(spans[at + 3], to));
-        if (shade === 0) continue;
+        if (shade === SHADE.Rest) continue;
         const pixel = Math.floor(right);
         if (right - left < 0.8 && pixel === drawn && RANK[shade] <= worst) continue; // nobody can see it
         drawn = pixel;
@@ -181,7 +199,7 @@ export class Lanes {
       const back = track.acts.find((other) => other > event && track.who(other) === who && track.a(other) === start);
       const until = act === restart ? track.at(event) + track.b(event) : back === undefined ? track.end : track.at(back);
       const left = this.x(track.at(event)), height = Math.min(14, rows.foot);
-      context.fillStyle = this.patterns[8];
+      context.fillStyle = this.patterns[SHADE.Dead];
       context.fillRect(left, rows.y(track.lanes + who) + (rows.foot - height) / 2, Math.max(2, this.x(until) - left), height);
     }
   }
@@ -189,7 +207,7 @@ export class Lanes {
   /** How many of the crowd wait, over time, above the lane of the one for whom it stands in line. */
   drawCrowd(context, track, rows, c) {
     const bottom = rows.y(track.clients) + rows.crowd / 2, full = rows.crowd / 2 - 3, most = Math.max(...track.behind, 1), last = track.behind.length - 1;
-    context.fillStyle = this.patterns[1];
+    context.fillStyle = this.patterns[SHADE.Waiting];
     context.beginPath();
     context.moveTo(this.x(0), bottom);
     track.behind.forEach((waiting, part) => context.lineTo(this.x(track.end * part / last), bottom - full * waiting / most));
@@ -201,23 +219,24 @@ export class Lanes {
   }
 
   drawSpan(context, shade, x, y, width, height, token, c) {
-    if (shade === 9) { context.fillStyle = c.rule; context.fillRect(x, y + height / 2 - 0.5, width, 1); return; }
-    const thin = shade === 1 ? height * 0.25 : 0;
+    if (shade === SHADE.Done) { context.fillStyle = c.rule; context.fillRect(x, y + height / 2 - 0.5, width, 1); return; }
+    const thin = shade === SHADE.Waiting ? height * 0.25 : 0;
     context.fillStyle = this.patterns[shade];
     context.fillRect(x, y + thin, width, height - 2 * thin);
     if (width < 26 || height < 13) return;
-    const label = LABELS[shade](token);
     context.font = `600 ${Math.min(12, height * 0.6)}px system-ui, sans-serif`;
-    if (label && context.measureText(label).width < width - 8) {
-      const isPlain = shade === 2;
-      if (!isPlain) {
-        context.fillStyle = c.card;
-        context.fillRect(x + 3, y + height / 2 - 8, context.measureText(label).width + 6, 16);
-      }
-      context.fillStyle = isPlain ? c.on : c.ink;
-      context.textBaseline = "middle";
-      context.fillText(label, x + 6, y + height / 2 + 0.5);
+    const room = width - 8, wide = (text) => context.measureText(text).width, label = LABELS[shade](token), [short] = label.split(",");
+    if (!label || wide(short) > room) return;
+    // Beside the ring that marks what began the span, if there is room.
+    const text = [label, short].find((text) => wide(text) + RING < room) ?? (wide(label) < room ? label : short);
+    const left = x + (wide(text) + RING < room ? RING : 6), isPlain = shade === SHADE.Held;
+    if (!isPlain) {
+      context.fillStyle = c.card;
+      context.fillRect(left - 3, y + height / 2 - 8, wide(text) + 6, 16);
     }
+    context.fillStyle = isPlain ? c.on : c.ink;
+    context.textBaseline = "middle";
+    context.fillText(text, left, y + height / 2 + 0.5);
   }
 
   /** Requests, replies and grants as thin lines, while there is room for them. */
@@ -289,9 +308,10 @@ export class Lanes {
     this.drawMarks(context, c);
     if (now >= this.view[0] && now <= this.view[1]) {
       context.fillStyle = c.ink;
-      context.fillRect(x - 0.75, 2, 1.5, this.height - AXIS - 2);
+      const foot = this.height - this.axis;
+      context.fillRect(x - 0.75, 2, 1.5, foot - 2);
       context.beginPath();
-      context.moveTo(x - 5, this.height - AXIS); context.lineTo(x + 5, this.height - AXIS); context.lineTo(x, this.height - AXIS - 7);
+      context.moveTo(x - 5, foot); context.lineTo(x + 5, foot); context.lineTo(x, foot - 7);
       context.fill();
     }
   }
@@ -344,15 +364,16 @@ export class Lanes {
         context.fillText(name, 8, y);
       });
     });
-    const y = this.height - AXIS, [from, to] = this.view;
+    const top = this.height - this.axis, y = this.height - AXIS, [from, to] = this.view;
     context.fillStyle = c.rule;
-    context.fillRect(0, y, this.width, 1);
+    context.fillRect(0, top, this.width, 1);
     const step = tick((to - from) / Math.max(2, this.width / 90));
     context.font = "11px system-ui, sans-serif";
-    context.fillStyle = c.soft;
     for (let time = Math.ceil(from / step) * step; time <= to; time += step) {
       const x = this.x(time);
-      context.fillRect(x, y, 1, 4);
+      context.fillStyle = c.rule;
+      context.fillRect(x, top, 1, 6 + y - top);
+      context.fillStyle = c.soft;
       const text = step >= 1000 ? `${time / 1000} s` : `${time}`;
       if (x < this.width - 30) context.fillText(text, x + 4, y + 12);
     }
@@ -361,7 +382,7 @@ export class Lanes {
 
   /** What was done to the run: marks on the axis. */
   drawActs(context, c) {
-    const y = this.height - AXIS, track = this.tracks[0];
+    const y = this.height - this.axis, track = this.tracks[0];
     context.font = "600 11px system-ui, sans-serif";
     let free = 0;
     for (const event of track.acts) {
@@ -373,9 +394,9 @@ export class Lanes {
       if (x > free) {
         context.fillStyle = c.card;
         const width = context.measureText(text).width;
-        context.fillRect(x + 6, y + 2, width + 4, 18);
+        context.fillRect(x + 6, y + 2, width + 4, 16);
         context.fillStyle = c.warn;
-        context.fillText(text, x + 8, y + 12);
+        context.fillText(text, x + 8, y + 10);
         free = x + width + 16;
       }
     }
@@ -408,18 +429,28 @@ export class Lanes {
     });
   }
 
-  /** The track, the lane and the event at this point of the canvas. */
+  /** The track, the lane and the event at this point of the canvas; -1 where there is none. */
   at(x, y) {
-    const index = this.tracks.length > 1 && y > (this.height - AXIS) / 2 ? 1 : 0, track = this.tracks[index], rows = this.rows(index);
-    const lane = Math.min(track.lanes - 1, Math.max(0, Math.floor((y - rows.top) / rows.lane)));
+    const index = this.tracks.length > 1 && y > (this.height - this.axis) / 2 ? 1 : 0, track = this.tracks[index], rows = this.rows(index);
     const time = this.time(x), first = track.countAt(time - (this.time(14) - this.time(0))), last = track.countAt(time + (this.time(14) - this.time(0)));
-    let best = -1, distance = 24;
-    for (let event = Math.max(0, first - 1); event < last; event++) {
-      const [ex, ey] = this.place(track, rows, event), d = Math.hypot(ex - x, (ey - y) * 0.7) - (isNotable(track, event) ? 8 : 0);
-      if (d < distance) { best = event; distance = d; }
+    let event = -1, distance = 24, lane = -1;
+    for (let one = Math.max(0, first - 1); one < last; one++) {
+      const [ex, ey] = this.place(track, rows, one), d = Math.hypot(ex - x, (ey - y) * 0.7) - (isNotable(track, one) ? 8 : 0);
+      if (d < distance) { event = one; distance = d; }
     }
-    return { index, lane, time, event: best, isOnAxis: y > this.height - AXIS };
+    for (let row = 0; row < track.lanes && lane < 0; row++) if (y >= rows.y(row) && y < rows.y(row) + rows.height(row)) lane = row;
+    return { index, lane, time, event, isOnAxis: y > this.height - this.axis };
   }
+}
+
+/** Whose event this is; -1: a server's. */
+export function clientOf(track, event) {
+  return track.kind(event) === KIND.Act && track.a(event) >= ON_SERVER ? -1 : track.who(event);
+}
+
+/** Whether this is what a run is about: a promise broken, or kept by the fence. */
+export function isDecisive(track, event) {
+  return [KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(track.kind(event)) || isFenced(track, event);
 }
 
 /** Whether this is an event that a reader should not miss. */
@@ -429,7 +460,7 @@ export function isNotable(track, event) {
 
 /** Whether the fence refuses a write here. */
 export function isFenced(track, event) {
-  return track.kind(event) === KIND.Denied && track.a(event) === 13;
+  return track.kind(event) === KIND.Denied && track.a(event) === WRITE;
 }
 
 const NOTABLE = new Set([KIND.Expired, KIND.Lost, KIND.Act, KIND.Wrong, KIND.Oversold, KIND.Overlap]);

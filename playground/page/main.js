@@ -1,6 +1,6 @@
 // The page: which run is shown, which moment of it, and what the keys and buttons do.
 import init, { Hunt, Play, changed, policies as policyTexts, told, with_action } from "./playground.js";
-import { KIND, Lanes, NONE, SHADES, Track, isFenced, isNotable, patterns } from "./lanes.js";
+import { KIND, LOOKS, Lanes, NONE, SHADE, SHADES, Track, believes, clientOf, isDecisive, isFenced, isNotable, isOver, patterns } from "./lanes.js";
 import { History } from "./history.js";
 import * as link from "./link.js";
 import * as panels from "./panels.js";
@@ -10,11 +10,12 @@ const $ = (id) => document.getElementById(id);
 const { put } = panels;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const HOLDS_ON = 1400; // how long a run stops at something that should not be missed
+const HEARD_FOR = 1000; // how long what was said is left alone
 const PLAYS_FOR = 8000, FIRST_PLAYS_FOR = 4500; // how long a run takes at speed 0
 
 let lessons = [], policies = [], lanes;
 /** What is shown. `count` is how many events have happened; `now` is the time between them. */
-const state = { lesson: null, tracks: [], side: 0, count: 0, now: 0, reached: 0, plays: false, chosen: 0, holds: 0, before: null, guess: null, shown: -1, shownAt: 0, why: -1 };
+const state = { lesson: null, tracks: [], side: 0, count: 0, now: 0, reached: 0, plays: false, chosen: 0, holds: 0, before: null, guess: null, shown: "", shownAt: 0, isNamed: false, why: -1, heardAt: 0 };
 
 async function start() {
   try {
@@ -28,6 +29,7 @@ async function start() {
   lanes = new Lanes($("lanes"));
   setUpChoices();
   setUpKnobs();
+  showSpeed();
   setUpSearch({ policies, open: (found) => { openRun(found); play(true); }, current: () => main().play.link() });
   wire();
   openAddress(location.hash);
@@ -73,7 +75,7 @@ function openAddress(hash) {
   }
   if (stepsOf(main().play) && wanted.at === undefined && state.lesson?.steps) { seekTime(lanes.end); play(false); }
   else if (wanted.at >= main().count) toEnd();
-  else if (wanted.at !== undefined) { seek(wanted.at); if (state.count) why(state.count - 1); play(false); } else begin();
+  else if (wanted.at !== undefined) { seek(wanted.at); if (state.count) answer(state.count - 1); play(false); } else begin();
 }
 
 /** The lesson that shares the most settings with a link that cannot be opened: the policy counts most. */
@@ -124,7 +126,7 @@ async function openHistory(file) {
     for (const id of ["faults", "scheduler", "settings"]) $(id).hidden = true;
     seek(broken ? broken.to + 1 : history.count());
     state.reached = lanes.end;
-    why(state.count - 1);
+    answer(state.count - 1);
     play(false);
   } catch (error) { $("explore-box").close(); trouble(sentence(error)); }
 }
@@ -141,13 +143,14 @@ function showPlays(plays, at = 0) {
   for (const track of state.tracks) { track.name = nameOf(track.play); track.labels = track.play.labels; }
   state.side = 0;
   state.chosen = Math.min(state.chosen, state.tracks[0].lanes - 1);
-  state.shown = -1;
+  state.shown = "";
   state.reached = 0;
   state.holds = 0;
   lanes.canvas.style.height = `${heightOf(state.tracks)}px`;
   lanes.show(state.tracks);
   lanes.marked = [];
   state.why = -1;
+  state.isNamed = false;
   showChoices();
   seek(at);
   showLesson();
@@ -195,24 +198,30 @@ function step(direction) {
   let count = state.count;
   do count += direction; while (count > 0 && count < track.count && !isStep(track, count - 1));
   seek(count);
-  if (state.count) why(state.count - 1);
+  if (state.count) answer(state.count - 1);
 }
 
-/** To the end; what is shown there is the first thing that should not be missed. */
+/** To the end, and to what should not be missed. */
 function toEnd() {
   play(false);
   seekTime(lanes.end);
-  const track = main(), broken = track.play.saved?.broken;
-  if (broken) return why(broken.to);
-  let best = -1, rank = 0;
-  for (let event = 0; event < track.count; event++) {
-    const its = WORST.indexOf(track.kind(event)) + 1 || (isFenced(track, event) ? 7 : 0);
-    if (its > rank) { best = event; rank = its; }
-  }
-  if (best >= 0) why(best);
+  const worst = worstOf(main());
+  if (worst >= 0) answer(worst);
 }
 
-/** What is worth a look, the best last. */
+/** The first of what should not be missed in a run; -1: nothing. */
+function worstOf(track) {
+  const { broken } = track.play.saved ?? {};
+  if (broken) return broken.to;
+  let best = -1, rank = 0;
+  for (let event = 0; event < track.count; event++) {
+    const its = WORST.indexOf(track.kind(event)) + 1 || (isFenced(track, event) ? WORST.length + 1 : 0);
+    if (its > rank) { best = event; rank = its; }
+  }
+  return best;
+}
+
+/** What should not be missed, the worst last. */
 const WORST = [KIND.Act, KIND.Expired, KIND.Lost, KIND.Overlap, KIND.Oversold, KIND.Wrong];
 
 const QUIET = new Set([KIND.Call, KIND.Reply, KIND.Hint]);
@@ -242,7 +251,7 @@ function advance(passed, at) {
   if (at < state.holds) return;
   // The first lesson has to make its point before anybody looks away.
   const speed = lanes.end / (state.lesson === lessons[0] ? FIRST_PLAYS_FOR : PLAYS_FOR) * 2 ** Number($("speed").value);
-  const until = Math.min(lanes.end, state.now + passed * speed), track = main();
+  const before = state.now, until = Math.min(lanes.end, before + passed * speed), track = main();
   const first = state.count, next = track.countAt(until);
   for (let event = first; event < next; event++) {
     if (!isNotable(track, event) || (track.kind(event) === KIND.Overlap && track.kind(event + 1) === KIND.Wrong)) continue;
@@ -251,10 +260,39 @@ function advance(passed, at) {
     if (track.kind(event) === KIND.Oversold && state.why >= 0 && track.cause(event) === track.cause(state.why)) continue;
     seek(event + 1);
     why(event);
-    if (isNew && track.count < 3000) { state.holds = at + HOLDS_ON; return; }
+    if (isDecisive(track, event)) announce(track, event, at);
+    if (isNew && track.count < 3000) { state.holds = at + HOLDS_ON; return announceBeside(before, at); }
   }
   seek(next, until);
-  if (until >= lanes.end) play(false);
+  announceBeside(before, at);
+  if (until >= lanes.end) conclude();
+}
+
+/** A run has played to its end: what should not be missed stands there. */
+function conclude() {
+  play(false);
+  const worst = worstOf(main());
+  if (worst >= 0) why(worst);
+  if (!state.lesson) say(`The run is over. ${state.tracks.map(scoreText).join(". ")}.`);
+}
+
+// ---- what is said to those who do not see the lanes
+
+function say(text) { put($("news"), text); }
+
+/** Says what a run is about, as it happens. It is not said more often than it can be heard. */
+function announce(track, event, at) {
+  if (at < state.heardAt + HEARD_FOR) return;
+  state.heardAt = at;
+  say(state.tracks.length > 1 ? `${track === state.tracks[0] ? "Above" : "Below"}: ${track.play.sentence(event)}` : track.play.sentence(event));
+}
+
+/** The same for the other run, from this time to the present. */
+function announceBeside(from, at) {
+  for (const track of state.tracks) {
+    if (track === main()) continue;
+    for (let event = track.countAt(from), last = track.countAt(state.now); event < last; event++) if (isDecisive(track, event)) return announce(track, event, at);
+  }
 }
 
 /** The first picture: the lanes and the score alone. */
@@ -267,8 +305,9 @@ function render() {
   const track = main();
   lanes.chosen = state.chosen;
   lanes.draw(state.now, state.reached);
-  const key = state.count * 2 + state.side, at = performance.now();
-  if (state.shown === key || (state.plays && at - state.shownAt < 70 && state.shown >= 0)) return showClock();
+  // What a lesson comes to is told at its end, where no event happens.
+  const key = [state.count, state.side, state.plays || state.now, state.reached >= lanes.end - 1].join(), at = performance.now();
+  if (state.shown === key || (state.plays && at - state.shownAt < 70 && state.shown)) return showClock();
   state.shown = key;
   state.shownAt = at;
   for (const [side, one] of state.tracks.entries()) one.play.seek(side === state.side ? state.count : one.countAt(state.now));
@@ -283,15 +322,22 @@ function render() {
   showClock();
   showScore();
   showOutcome();
-  showSummary(clients);
+  if (!state.plays || !state.isNamed) showSummary(clients);
 }
 
 function showClock() {
   put($("clock"), `${Math.round(state.now).toLocaleString("en")} ms`);
-  const slider = $("time"), value = String(Math.round(state.now / lanes.end * 1000));
-  if (slider.value !== value && document.activeElement !== slider) slider.value = value;
-  else if (slider.value !== value && state.plays) slider.value = value;
-  slider.setAttribute("aria-valuetext", `${Math.round(state.now)} ms of ${lanes.end}`);
+  const slider = $("time"), value = String(Math.round(state.now));
+  if (slider.max !== String(lanes.end)) slider.max = lanes.end;
+  if (slider.value !== value && (state.plays || document.activeElement !== slider)) slider.value = value;
+  const text = `${value} ms of ${lanes.end}`;
+  if (slider.getAttribute("aria-valuetext") !== text) slider.setAttribute("aria-valuetext", text);
+}
+
+function showSpeed() {
+  const times = 2 ** Number($("speed").value), text = times < 1 ? `1/${1 / times}×` : `${times}×`;
+  put($("speed-text"), text);
+  $("speed").setAttribute("aria-valuetext", text);
 }
 
 function showScore() {
@@ -303,35 +349,63 @@ function showScore() {
 }
 
 function scoreOf(score, track, where) {
+  const { text, more, isBad } = figures(track), line = [where, ...more].filter(Boolean).join(" · "), key = `${text}|${line}`;
+  if (score.dataset.key !== key) {
+    score.dataset.key = key;
+    const small = document.createElement("small");
+    small.textContent = line;
+    score.replaceChildren(text, small);
+  }
+  score.classList.toggle("bad", isBad);
+}
+
+/** What a run has come to so far. */
+function figures(track) {
   const [, sold, initial, accepted, refused, , wrong, , , most, database, cache] = track.play.resource();
   const work = track.play.get("work"), permits = Number(track.play.get("permits")), crowd = Number(track.play.get("crowd"));
   const [text, isBad] = work === "sale" ? [`${sold} sold of ${initial}`, sold > initial] : work === "seats" ? [`${most} sat at ${permits} counters`, most > permits]
-    : work === "cache" ? [`database ${database === cache ? "=" : "≠"} cache`, database !== cache] : [work === "history" ? "" : `${accepted} written`, wrong > 0];
-  const more = [where, crowd ? `the lowest lane stands for ${crowd.toLocaleString("en")} more` : "", refused ? `${refused} late request${refused > 1 ? "s" : ""} refused` : "", wrong ? `${wrong} lost update${wrong > 1 ? "s" : ""}` : ""].filter(Boolean).join(" · ");
-  const key = `${text}|${more}`;
-  if (score.dataset.key !== key) {
-    score.dataset.key = key;
-    const line = document.createElement("small");
-    line.textContent = more;
-    score.replaceChildren(text, line);
-  }
-  score.classList.toggle("bad", isBad || wrong > 0);
+    : work === "cache" ? [`database ${database} ${database === cache ? "=" : "≠"} cache ${cache}`, database !== cache] : [work === "history" ? "" : `${accepted} written`, wrong > 0];
+  const more = [crowd ? `the lowest lane stands for ${crowd.toLocaleString("en")} more` : "", refused ? `${refused} refused by the fence` : "", wrong ? `${wrong} lost update${wrong > 1 ? "s" : ""}` : ""];
+  return { text, more: more.filter(Boolean), isBad: isBad || wrong > 0 };
 }
 
-/** For those who do not see the lanes. */
+function scoreText(track) {
+  const { text, more } = figures(track);
+  return [text, ...more].filter(Boolean).join(", ");
+}
+
+/** For those who do not see the lanes: their name. */
 function showSummary(clients) {
-  if (state.plays) return;
   const groups = new Map();
   for (let at = 0; at < clients.length; at += 6) groups.set(clients[at], [...(groups.get(clients[at]) ?? []), main().label(at / 6)]);
   const parts = [...groups].map(([shade, who]) => `${who.length > 6 ? `${who.length} clients` : who.join(", ")}: ${SHADES[shade]}`);
-  $("lanes").setAttribute("aria-label", `Lanes over time, at ${Math.round(state.now)} ms. ${parts.join(". ")}. ${$("stock").textContent}.`);
+  const scores = state.tracks.map((track, side) => `${state.tracks.length > 1 ? `${side ? "Below" : "Above"}, ${track.name}: ` : ""}${scoreText(track)}`);
+  const where = state.plays ? "running" : `at ${Math.round(state.now)} ms of ${lanes.end}`;
+  $("lanes").setAttribute("aria-label", `Lanes over time, ${where}. ${parts.join(". ")}. ${scores.filter(Boolean).join(". ")}.`);
+  state.isNamed = true;
 }
 
 // ---- why?
 
+/** Shows an event on demand, and says it. */
+function answer(event) {
+  why(event);
+  say($("why-text").textContent);
+}
+
+/** The same, at its moment, and for its client. */
+function ask(event) {
+  const who = clientOf(main(), event);
+  play(false);
+  seek(event + 1);
+  if (who >= 0) choose(who);
+  answer(event);
+}
+
 function why(event) {
   const track = main();
   state.why = event;
+  state.isNamed = false;
   const chain = [...track.play.chain(event)];
   lanes.marked = { track: state.side, events: chain };
   put($("why-text"), track.play.sentence(event));
@@ -341,7 +415,7 @@ function why(event) {
     const item = document.createElement("li"), button = document.createElement("button");
     button.type = "button";
     button.textContent = track.play.sentence(one);
-    button.addEventListener("click", () => { play(false); seek(one + 1); why(one); });
+    button.addEventListener("click", () => ask(one));
     item.append(button);
     return item;
   }));
@@ -362,7 +436,10 @@ function showLesson() {
   }
   put($("verdict"), "");
   put($("told"), "");
-  put($("next"), lesson ? lesson.next : "Back to the lessons");
+  $("told").hidden = !lesson;
+  put($("told-room"), lesson ? lesson.told.replace(/\{\w+\}/g, "00") : ""); // the room that it will need
+  put($("next-text"), lesson ? lesson.next : "Back to the lessons");
+  put($("next-where"), `→ lesson ${(index + 1) % lessons.length + 1}`);
   put($("why-text"), lesson?.steps ? "Nothing happens by itself here: choose below what happens next." : lesson ? "Watch, or click anything in the lanes to ask why it happened." : "Click anything in the lanes to ask why it happened.");
   $("why-chain").replaceChildren();
   $("why").classList.remove("bad");
@@ -407,6 +484,7 @@ function oversold(track) {
 function nextLesson() {
   const index = lessons.indexOf(state.lesson);
   go({ lesson: lessons[(index + 1) % lessons.length].id });
+  say(`${$("rung").textContent}: ${state.lesson.title}`);
 }
 
 /** Shows what this address says, and remembers it. */
@@ -493,7 +571,7 @@ function reschedule(run) {
     let event = main().count - 1;
     for (let one = event; one >= 0 && one > event - 6; one--) if ([KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(main().kind(one))) { event = one; break; }
     if (event === main().count - 1) while (event > 0 && QUIET.has(main().kind(event))) event--;
-    why(event);
+    answer(event);
   }
   play(false);
   if (!state.lesson) history.replaceState(null, "", link.write({ run }));
@@ -517,11 +595,11 @@ function showScheduler() {
     return button;
   };
   for (let who = 0; who < track.lanes; who++) {
-    const shade = clients[who * 6], isOver = shade === 8 || shade === 9, listing = track.play.listing(who).split("\n");
-    const state = shade === 9 ? "done" : shade === 8 ? "dead" : track.play.can_step(who) ? nextLine(listing, clients[who * 6 + 1]) : "waits";
-    buttons.push(make(`c${who + 1}`, `s${who}`, state, isOver || !track.play.can_step(who)));
+    const shade = clients[who * 6], listing = track.play.listing(who).split("\n");
+    const state = isOver(shade) ? SHADES[shade] : track.play.can_step(who) ? nextLine(listing, clients[who * 6 + 1]) : "waits";
+    buttons.push(make(`c${who + 1}`, `s${who}`, state, isOver(shade) || !track.play.can_step(who)));
   }
-  for (let who = 0; who < track.lanes; who++) if (![8, 9].includes(clients[who * 6]) && (clients[who * 6 + 2] || [2, 3, 4, 7, 10].includes(clients[who * 6]))) buttons.push(make(`c${who + 1} pauses past its lease`, `p${who}`), make(`c${who + 1} dies`, `k${who}`));
+  for (let who = 0; who < track.lanes; who++) if (!isOver(clients[who * 6]) && (clients[who * 6 + 2] || believes(clients[who * 6]))) buttons.push(make(`c${who + 1} pauses past its lease`, `p${who}`), make(`c${who + 1} dies`, `k${who}`));
   $("choices").replaceChildren(...buttons);
 }
 
@@ -565,7 +643,9 @@ function setUpKnobs() {
     return box;
   })];
   $("knobs").replaceChildren(...boxes);
-  $("knobs").addEventListener("change", ({ target }) => {
+  // Whether the resource checks tokens is the resource's: it stands there.
+  $("fence").replaceChildren(boxes.find((box) => box.dataset.key === "fence"));
+  for (const place of ["knobs", "fence"]) $(place).addEventListener("change", ({ target }) => {
     const key = target.closest("label").dataset.key;
     trouble("");
     try {
@@ -608,10 +688,12 @@ function setUpChoices() {
   $("scenario").append(...lessons.map((lesson, index) => new Option(`${index + 1}. ${lesson.title}`, lesson.id)), new Option("A run of your own", "", false, false));
   $("compare").append(new Option("nothing", ""), ...policies.map(([word, name]) => new Option(name, word)));
   const legend = $("legend");
-  legend.replaceChildren(...[1, 2, 3, 4, 10, 5, 6, 7, 8].map((shade) => {
+  legend.replaceChildren(...[SHADE.Waiting, SHADE.Held, SHADE.Jeopardy, SHADE.Stale, SHADE.PausedStale, SHADE.Bare, SHADE.Paused, SHADE.PausedHolding, SHADE.Dead].map((shade) => {
     const row = document.createElement("div"), dt = document.createElement("dt"), dd = document.createElement("dd"), sample = document.createElement("canvas");
     sample.dataset.shade = shade;
     sample.width = 42; sample.height = 16;
+    sample.setAttribute("role", "img");
+    sample.setAttribute("aria-label", LOOKS[shade]);
     dt.append(sample);
     dd.textContent = SHADES[shade];
     row.append(dt, dd);
@@ -625,7 +707,8 @@ function showChoices() {
     if (list.options.length !== names.length || list.options[0].text !== names[0] || list.options[names.length - 1].text !== names.at(-1)) list.replaceChildren(...names.map((name, who) => new Option(name, who)));
     list.value = String(state.chosen);
   }
-  for (const box of $("knobs").children) box.lastChild.value = box.dataset.key === "kind" ? lockOf(track.play) : track.play.get(box.dataset.key);
+  for (const box of [...$("knobs").children, ...$("fence").children]) box.lastChild.value = box.dataset.key === "kind" ? lockOf(track.play) : track.play.get(box.dataset.key);
+  $("fence").hidden = !track.hasLine || !["sale", "pages"].includes(track.play.get("work"));
   $("master").hidden = track.servers < 2;
   if (track.servers < 2) $("master").value = "0";
   showScheduler();
@@ -637,7 +720,7 @@ function showChoices() {
 function choose(who) {
   state.chosen = Math.max(0, Math.min(main().lanes - 1, who));
   $("who").value = $("victim").value = String(state.chosen);
-  state.shown = -1;
+  state.shown = "";
 }
 
 function compare(word) {
@@ -661,8 +744,11 @@ function wire() {
   on("forth", () => step(1));
   on("first", () => { play(false); seek(0); });
   on("last", toEnd);
-  on("time", () => { play(false); seekTime(Number($("time").value) / 1000 * lanes.end); }, "input");
-  on("next", nextLesson);
+  on("time", () => { play(false); seekTime(Number($("time").value)); }, "input");
+  // The button is another one now: who presses it twice must not pass over a lesson.
+  on("next", () => { nextLesson(); $("lesson-title").focus(); });
+  on("speed", showSpeed, "input");
+  $("writes").addEventListener("click", ({ target }) => { const badge = target.closest("button"); if (badge) ask(Number(badge.dataset.event)); });
   on("history", ({ target }) => target.files[0] && openHistory(target.files[0]), "change");
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => { event.preventDefault(); if (event.dataTransfer.files[0]) openHistory(event.dataTransfer.files[0]); });
@@ -677,9 +763,9 @@ function wire() {
   on("compare", ({ target }) => compare(target.value), "change");
   on("who", ({ target }) => choose(Number(target.value)), "change");
   on("victim", ({ target }) => choose(Number(target.value)), "change");
-  for (const number of [0, 1]) on(`answer-${number}`, () => { state.guess = number; for (const one of [0, 1]) $(`answer-${one}`).setAttribute("aria-pressed", String(one === number)); state.shown = -1; });
+  for (const number of [0, 1]) on(`answer-${number}`, () => { state.guess = number; for (const one of [0, 1]) $(`answer-${one}`).setAttribute("aria-pressed", String(one === number)); state.shown = ""; });
   $("faults").addEventListener("click", ({ target }) => target.dataset.act && act(target.dataset.act, Number(target.dataset.by), Boolean(target.dataset.server)));
-  on("as-table", () => { state.shown = -1; }, "toggle");
+  on("as-table", () => { state.shown = ""; }, "toggle");
   on("share", share);
   on("copy", async () => {
     try { await navigator.clipboard.writeText($("share-link").value); put($("copied"), "copied"); } catch { $("share-link").select(); put($("copied"), "select it, and copy it"); }
@@ -689,9 +775,9 @@ function wire() {
     const isDark = document.documentElement.dataset.theme === "dark" || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
     document.documentElement.dataset.theme = isDark ? "light" : "dark";
     lanes.isStale = true;
-    state.shown = -1;
+    state.shown = "";
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { lanes.isStale = true; state.shown = -1; });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { lanes.isStale = true; state.shown = ""; });
   on("explore", () => $("explore-box").showModal());
   on("lanes", click);
   on("lanes", (event) => {
@@ -707,9 +793,10 @@ function wire() {
 function click(event) {
   const { index, lane, time, event: found, isOnAxis } = lanes.at(event.offsetX, event.offsetY);
   play(false);
-  if (index !== state.side) { state.side = index; state.shown = -1; showChoices(); }
-  choose(lane);
-  if (found >= 0 && !isOnAxis && main().at(found) <= state.reached) { seek(found + 1); why(found); } else seekTime(time);
+  if (index !== state.side) { state.side = index; state.shown = ""; showChoices(); }
+  if (found >= 0 && !isOnAxis && main().at(found) <= state.reached) return ask(found);
+  if (lane >= 0) choose(lane);
+  seekTime(time);
 }
 
 function help() {

@@ -1,5 +1,5 @@
 // What stands beside the lanes: the line, the store, the resource, the code, the counters.
-import { KIND, SHADES } from "./lanes.js";
+import { KIND, SHADES, WRITES, isOver } from "./lanes.js";
 
 const $ = (id) => document.getElementById(id);
 const NEVER = 0xffffffff;
@@ -13,10 +13,9 @@ function fill(list, items) {
   const key = JSON.stringify(items);
   if (list.dataset.key === key) return;
   list.dataset.key = key;
-  list.replaceChildren(...items.map(({ text, className, cells, label }) => {
+  list.replaceChildren(...items.map(({ text, className, cells }) => {
     const item = document.createElement("li");
     if (className) item.className = className;
-    if (label) { item.setAttribute("aria-label", label); item.title = label; }
     if (cells) item.append(...cells.map((cell) => { const span = document.createElement("span"); span.textContent = cell; return span; }));
     else item.textContent = text;
     return item;
@@ -36,14 +35,14 @@ export function showLine(track, now) {
   }
   const rest = line.length / 6 - items.length;
   if (rest > 0) items.push({ className: "more", text: `and ${rest} more` });
-  if (!items.length) items.push({ className: "none", text: play.get("policy") === "none" ? "There is no lock, so there is no line." : noLine(play) });
+  if (!items.length) items.push({ className: "none", text: noLine(track) });
   fill($("line"), items);
   const capacity = line.length ? line[5] : 0;
   put($("capacity"), line.length ? `· capacity ${capacity > 1e9 ? "all readers, or one writer" : capacity} · leases end in` : "");
 }
 
-function noLine(play) {
-  const hasLine = ["line", "nested", "reentrant", "early", "unsorted", "sorted"].includes(play.get("policy"));
+function noLine({ play, hasLine }) {
+  if (play.get("policy") === "none") return "There is no lock, so there is no line.";
   return hasLine ? "Nobody stands here." : "This policy keeps no line: the quickest is next.";
 }
 
@@ -61,21 +60,52 @@ export function showResource(play, track, count) {
   else if (work === "cache") put(big, `database ${database} · cache ${cache}`);
   else put(big, work === "history" ? `${accepted} write${accepted === 1 ? "" : "s"}` : `version ${accepted}`);
   big.classList.toggle("bad", isBad);
-  const items = [];
-  for (let event = count - 1; event >= 0 && items.length < 13 && event > count - 3000; event--) {
-    const kind = track.kind(event), op = track.a(event);
-    if ((kind !== KIND.Done && kind !== KIND.Denied) || ![13, 14, 15, 18, 19].includes(op)) continue;
-    const isWrong = track.kind(event + 1) === KIND.Wrong && event + 1 < track.count;
-    const who = track.label(track.who(event));
-    items.unshift(kind === KIND.Denied ? { text: "✗", className: "no", label: `${who}: refused by the ${work === "sale" && conflicts ? "version" : "fence"}` }
-      : isWrong ? { text: "!", className: "wrong", label: `${who}: accepted, and it undid another's write` } : { text: "✓", label: `${who}: accepted` });
-  }
-  fill($("writes"), items);
-  const more = [`${accepted} write${accepted === 1 ? "" : "s"} accepted`, `${refused} refused by the fence`];
+  fillWrites(latestWrites(track, count), work === "sale" && conflicts ? "version" : "fence");
+  const last = track.refusals.findLast((event) => event < count), refusal = last !== undefined && tokensOf(track, last);
+  const more = [`${accepted} write${accepted === 1 ? "" : "s"} accepted`, `${refused} refused by the fence${refusal ? ` (token ${refusal[0]} is older than ${refusal[1]})` : ""}`];
   if (conflicts) more.push(`${conflicts} refused by their version`);
   if (wrong) more.push(`${wrong} lost update${wrong > 1 ? "s" : ""}`);
-  if (fence) more.push(`newest token ${fence}`);
+  if (fence) more.push(`newest token now ${fence}`);
   put($("resource-more"), work === "seats" || work === "cache" ? "" : more.join(" · "));
+}
+
+const MOST_WRITES = 12;
+
+/** The latest writes before this moment, the newest last; at most a few thousand events back. */
+function latestWrites(track, count) {
+  const writes = [];
+  for (let event = count - 1; event >= 0 && event > count - 3000 && writes.length < MOST_WRITES; event--) {
+    const kind = track.kind(event);
+    if ((kind !== KIND.Done && kind !== KIND.Denied) || !WRITES.has(track.a(event))) continue;
+    const isRefused = kind === KIND.Denied, isWrong = event + 1 < track.count && track.kind(event + 1) === KIND.Wrong;
+    writes.unshift({ event: isWrong ? event + 1 : event, who: track.label(track.who(event)), isRefused, isWrong, tokens: isRefused ? tokensOf(track, event) : null });
+  }
+  return writes;
+}
+
+/** The token that was refused, and the one with which it was compared. */
+function tokensOf(track, event) {
+  track.compared ??= new Map();
+  if (!track.compared.has(event)) { const tokens = track.play.compared(event); track.compared.set(event, tokens.length ? tokens : null); }
+  return track.compared.get(event);
+}
+
+/** A badge for each write: a button that asks why. The badge that has the focus keeps it. */
+function fillWrites(writes, refuser) {
+  const list = $("writes"), key = JSON.stringify(writes);
+  if (list.dataset.key === key) return;
+  const focused = list.contains(document.activeElement) ? document.activeElement.dataset.event : null;
+  list.dataset.key = key;
+  list.replaceChildren(...writes.map(({ event, who, isRefused, isWrong, tokens }) => {
+    const item = document.createElement("li"), button = document.createElement("button");
+    const what = isRefused ? `refused by the ${refuser}${tokens ? `, token ${tokens[0]} is older than ${tokens[1]}` : ""}` : isWrong ? "accepted, and an update is lost" : "accepted";
+    Object.assign(button, { type: "button", textContent: isRefused ? "✗" : isWrong ? "!" : "✓", className: isRefused ? "no" : isWrong ? "wrong" : "", title: `${who}: ${what}` });
+    button.setAttribute("aria-label", `${who}: ${what}`);
+    button.dataset.event = event;
+    item.append(button);
+    return item;
+  }));
+  if (focused !== null) list.querySelector(`[data-event="${focused}"]`)?.focus();
 }
 
 export function showCode(play, who, clients) {
@@ -86,7 +116,7 @@ export function showCode(play, who, clients) {
   }
   const line = clients[who * 6 + 1];
   [...list.children].forEach((item, number) => {
-    const is = number === line && clients[who * 6] !== 8 && clients[who * 6] !== 9;
+    const is = number === line && !isOver(clients[who * 6]);
     if (item.classList.contains("pc") !== is) {
       item.classList.toggle("pc", is);
       if (is) item.setAttribute("aria-current", "step"); else item.removeAttribute("aria-current");
@@ -167,7 +197,7 @@ export function showTable(clients, track) {
   for (let at = 0, who = 0; at < clients.length; at += 6, who++) {
     const [shade, line, token, rounds, , since] = clients.slice(at, at + 6);
     const code = (listing[who] ??= play.listing(who).split("\n"))[line]?.trim() ?? "";
-    rows.push([track.label(who), SHADES[shade], shade === 8 || shade === 9 ? "" : code, token ? String(token) : "", String(rounds), since === NEVER ? "" : `${since} ms`]);
+    rows.push([track.label(who), SHADES[shade], isOver(shade) ? "" : code, token ? String(token) : "", String(rounds), since === NEVER ? "" : `${since} ms`]);
   }
   const key = JSON.stringify(rows);
   if (body.dataset.key === key) return;

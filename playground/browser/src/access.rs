@@ -1,5 +1,4 @@
-//! The page for those who do not see it, or see it in another way: axe-core finds no violation, and the table and the
-//! summary say what the lanes show. Each look leaves a picture.
+//! The page for those who see it in another way: axe-core finds no violation. Each look leaves a picture.
 
 use crate::page::{Checking, Page, Result, ensure};
 
@@ -14,7 +13,6 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     }),
     ("axe finds nothing: wide", |page, folder| Box::pin(look(page, folder, "wide", (2200, 1200), "light"))),
     ("axe finds nothing in the dialogs", |page, folder| Box::pin(dialogs(page, folder))),
-    ("the lanes are there as a table and as a sentence", |page, _| Box::pin(spoken(page))),
 ];
 
 async fn look(page: &Page, folder: &str, name: &str, size: (u32, u32), theme: &str) -> Result<()> {
@@ -58,15 +56,4 @@ async fn axe(page: &Page) -> Result<()> {
         .await?;
     let found = found.as_array().cloned().unwrap_or_default();
     ensure(found.is_empty(), || found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | "))
-}
-
-async fn spoken(page: &Page) -> Result<()> {
-    page.load("#lesson=fenced&at=40").await?;
-    page.ask("document.getElementById('as-table').open = true").await?;
-    page.until("the table is filled", "return document.querySelectorAll('#rows tr').length === 3").await?;
-    let label = page.ask("return document.getElementById('lanes').getAttribute('aria-label')").await?;
-    let label = label.as_str().unwrap_or_default().to_owned();
-    ensure(label.contains("c1") && label.contains("sold"), || format!("the lanes say: {label}"))?;
-    let row = page.ask("return document.querySelector('#rows tr').textContent").await?;
-    ensure(row.as_str().is_some_and(|row| row.contains("c1")), || format!("the table says: {row}"))
 }

@@ -30,7 +30,11 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("every kind of lock, every store, every way to come and a crowd can be chosen", |page| {
         Box::pin(choices(page))
     }),
-    ("clicking an event answers why", |page| Box::pin(why(page))),
+    ("clicking an event answers why, and chooses its client", |page| Box::pin(why(page))),
+    ("every badge of a write answers why", |page| Box::pin(badges(page))),
+    ("a lesson that has played shows the worst that happened", |page| Box::pin(concludes(page))),
+    ("the button says where it leads, and pressed twice passes over no lesson", |page| Box::pin(next(page))),
+    ("no button moves while a run plays", |page| Box::pin(stays(page))),
     ("a module that cannot be loaded is a sentence, and not an empty page", |page| Box::pin(no_module(page))),
     ("nothing is loaded from elsewhere, and the policy forbids it", |page| Box::pin(policy(page))),
     ("all files together are small", |page| Box::pin(sizes(page))),
@@ -53,7 +57,7 @@ async fn opens_on_a_run(page: &Page) -> Result<()> {
     .await?;
     let why = page.text("why-text").await?;
     ensure(why.contains("lost"), || format!("why? {why}"))?;
-    same("the button", &page.text("next").await?, &"Put a lock on it".to_owned())?;
+    same("the button", &page.text("next-text").await?, &"Put a lock on it".to_owned())?;
     page.click("next").await?;
     page.press(END).await?;
     let score = page.text("score").await?;
@@ -65,16 +69,15 @@ async fn fence_off(page: &Page) -> Result<()> {
     page.press(END).await?;
     let more = page.text("resource-more").await?;
     ensure(more.contains("1 refused by the fence") && !more.contains("lost"), || more.clone())?;
-    same("the button", &page.text("next").await?, &"Turn the fence off".to_owned())?;
+    same("the button", &page.text("next-text").await?, &"Turn the fence off".to_owned())?;
     page.click("next").await?;
     page.press(END).await?;
     let more = page.text("resource-more").await?;
     ensure(more.contains("lost update") && more.contains("0 refused by the fence"), || more.clone())?;
-    // The same by the settings, from the fenced lesson.
+    // The same beside the resource, from the fenced lesson.
     page.load("#lesson=fenced").await?;
     page.ask(
-        "document.getElementById('settings').open = true; \
-         const field = [...document.querySelectorAll('#knobs label')].find((label) => label.dataset.key === 'fence').lastChild; \
+        "const field = document.querySelector('#fence select'); \
          field.value = '0'; field.dispatchEvent(new Event('change', { bubbles: true }));",
     )
     .await?;
@@ -379,25 +382,109 @@ async fn choices(page: &Page) -> Result<()> {
     ensure(most > 100.0, || format!("{most} of the crowd wait"))
 }
 
+/// Clicks the mark of the first event of this kind and operation in the lanes.
+async fn click_mark(page: &Page, kind: u8, op: u8) -> Result<()> {
+    page.ask(&format!(
+        "const {{ lanes, track }} = playground; let event = 0; while (track.kind(event) !== {kind} || ({op} && track.a(event) !== {op})) event++; \
+         const [x, y] = lanes.place(track, lanes.rows(0), event), box = document.getElementById('lanes').getBoundingClientRect(); \
+         document.getElementById('lanes').dispatchEvent(new MouseEvent('click', {{ clientX: box.x + Math.round(x), clientY: box.y + Math.round(y), bubbles: true }}));"
+    ))
+    .await?;
+    page.settle().await
+}
+
+const DENIED: u8 = 2;
+const WRONG: u8 = 14;
+const WRITE: u8 = 13;
+const CHOSEN: &str = "return [document.getElementById('who').value, document.getElementById('victim').value]";
+
 async fn why(page: &Page) -> Result<()> {
     page.load("#lesson=race&at=99999").await?;
     page.settle().await?;
-    let place = page
-        .ask(
-            "const { lanes, track } = playground; let wrong = 0; while (track.kind(wrong) !== 14) wrong++; \
-             const [x, y] = lanes.place(track, lanes.rows(0), wrong); return [Math.round(x), Math.round(y)];",
-        )
-        .await?;
-    page.ask(&format!(
-        "const [x, y] = {place}; const box = document.getElementById('lanes').getBoundingClientRect(); \
-         document.getElementById('lanes').dispatchEvent(new MouseEvent('click', {{ clientX: box.x + x, clientY: box.y + y, bubbles: true }}));"
-    ))
-    .await?;
-    page.settle().await?;
+    click_mark(page, WRONG, 0).await?;
     let said = page.text("why-text").await?;
     ensure(said.contains("old value"), || format!("why? {said}"))?;
     let causes = page.number("return document.querySelectorAll('#why-chain li').length").await?;
-    ensure(causes >= 1.0, || format!("{causes} causes"))
+    ensure(causes >= 1.0, || format!("{causes} causes"))?;
+    // The marks of c1's stale write are far below its lane.
+    for (lesson, kind, op) in [("unfenced", WRONG, 0), ("fenced", DENIED, WRITE)] {
+        page.load(&format!("#lesson={lesson}&at=99999")).await?;
+        page.settle().await?;
+        page.ask("const who = document.getElementById('who'); who.value = '1'; who.dispatchEvent(new Event('change'))")
+            .await?;
+        click_mark(page, kind, op).await?;
+        same("chosen", &page.ask(CHOSEN).await?, &json!(["0", "0"]))?;
+    }
+    Ok(())
+}
+
+async fn badges(page: &Page) -> Result<()> {
+    for (lesson, badge, sentence) in
+        [("unfenced", "!", "overwrites 2 with 7"), ("fenced", "✗", "token 3 is older than 10")]
+    {
+        page.load(&format!("#lesson={lesson}&at=99999")).await?;
+        page.settle().await?;
+        page.press(LEFT).await?; // another event is asked about
+        page.ask(&format!(
+            "[...document.querySelectorAll('#writes li')].find((one) => one.textContent === '{badge}').firstElementChild.click()"
+        ))
+        .await?;
+        page.settle().await?;
+        let said = page.text("why-text").await?;
+        ensure(said.contains(sentence), || format!("{badge}: {said}"))?;
+        same("chosen", &page.ask(CHOSEN).await?, &json!(["0", "0"]))?;
+    }
+    Ok(())
+}
+
+async fn concludes(page: &Page) -> Result<()> {
+    for (lesson, sentence) in [
+        ("pause", "c1, a stale holder, overwrites 4 with 6"),
+        ("fenced", "its token 3 is older than 10"),
+        ("unfenced", "c1, a stale holder, overwrites 2 with 7"),
+    ] {
+        page.load(&format!("#lesson={lesson}")).await?;
+        page.play_out().await?;
+        let told = page.text("told").await?;
+        ensure(told.contains("sold of 10"), || format!("{lesson} is over, and tells {told:?}"))?;
+        let said = page.text("why-text").await?;
+        ensure(said.contains(sentence), || format!("{lesson}, at its end: {said}"))?;
+    }
+    page.load("#lesson=fenced&at=99999").await?;
+    page.settle().await?;
+    let more = page.text("resource-more").await?;
+    let compared = "1 refused by the fence (token 3 is older than 10)";
+    ensure(more.contains(compared) && more.contains("newest token now 14"), || more.clone())
+}
+
+const ENTER: &str = "\u{E007}";
+
+async fn next(page: &Page) -> Result<()> {
+    page.load("#lesson=fenced&at=0").await?;
+    let button = page.text("next").await?;
+    ensure(button.contains("lesson 9"), || format!("the button says {button:?}"))?;
+    page.ask("document.getElementById('next').focus()").await?;
+    page.press(ENTER).await?;
+    page.press(ENTER).await?;
+    same("the lesson", &page.text("lesson-title").await?, &"The same, without a fence".to_owned())?;
+    same("the focus", &page.ask("return document.activeElement.id").await?, &json!("lesson-title"))?;
+    // The fence can be turned off where the resource is, too.
+    let is_there = "return Boolean(document.querySelector('#fence select')?.checkVisibility())";
+    same("the fence beside the resource", &page.ask(is_there).await?, &json!(true))?;
+    page.load("#lesson=pause&at=0").await?;
+    same("a fence for what has no token", &page.ask(is_there).await?, &json!(false))
+}
+
+async fn stays(page: &Page) -> Result<()> {
+    const PLACES: &str = "return ['answer-0', 'next', 'run', 'victim'].map((id) => Math.round(document.getElementById(id).getBoundingClientRect().top + scrollY))";
+    for lesson in ["race", "unfenced", "failover"] {
+        page.load(&format!("#lesson={lesson}&at=0")).await?;
+        page.press(HOME).await?;
+        let begun = page.ask(PLACES).await?;
+        page.play_out().await?;
+        same(lesson, &page.ask(PLACES).await?, &begun)?;
+    }
+    Ok(())
 }
 
 async fn no_module(page: &Page) -> Result<()> {

@@ -9,6 +9,7 @@ mod bench;
 mod checks;
 mod lessons;
 mod page;
+mod spoken;
 
 use std::process::ExitCode;
 
@@ -47,7 +48,7 @@ async fn check(driver: &str, url: &str, outcomes: &str, folder: &str, axe: &str)
         };
         good &= say(&name, &lessons::check(&page, &outcome, folder).await);
     }
-    for (name, check) in checks::ALL {
+    for (name, check) in checks::ALL.iter().chain(spoken::ALL) {
         good &= say(name, &check(&page).await);
     }
     for (name, check) in access::ALL {

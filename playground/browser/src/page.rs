@@ -61,6 +61,22 @@ impl Page {
         Ok(self.driver.execute(script, Vec::new()).await?.json().clone())
     }
 
+    /// The text that this script returns.
+    pub(crate) async fn said(&self, script: &str) -> Result<String> {
+        Ok(self.ask(script).await?.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Lets the run play by itself to its end, quickly.
+    pub(crate) async fn play_out(&self) -> Result<()> {
+        self.ask("document.getElementById('speed').value = 4; playground.play(true)").await?;
+        self.until(
+            "the run has ended",
+            "return !playground.state.plays && playground.state.now >= playground.lanes.end",
+        )
+        .await?;
+        self.settle().await
+    }
+
     /// What this script passes to `done`.
     pub(crate) async fn ask_later(&self, script: &str) -> Result<Value> {
         let script = format!("const done = arguments[arguments.length - 1]; {script}");
@@ -72,8 +88,7 @@ impl Page {
     }
 
     pub(crate) async fn text(&self, id: &str) -> Result<String> {
-        let value = self.ask(&format!("return document.getElementById('{id}').textContent.trim()")).await?;
-        Ok(value.as_str().unwrap_or_default().to_owned())
+        self.said(&format!("return document.getElementById('{id}').textContent.trim()")).await
     }
 
     /// Waits until this script returns true.
