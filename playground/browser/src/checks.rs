@@ -444,7 +444,7 @@ async fn concludes(page: &Page) -> Result<()> {
         ("unfenced", "c1, a stale holder, overwrites 2 with 7"),
     ] {
         page.load(&format!("#lesson={lesson}")).await?;
-        page.play_out().await?;
+        page.play_its_end().await?;
         let told = page.text("told").await?;
         ensure(told.contains("sold of 10"), || format!("{lesson} is over, and tells {told:?}"))?;
         let said = page.text("why-text").await?;
@@ -480,8 +480,9 @@ async fn stays(page: &Page) -> Result<()> {
     for lesson in ["race", "unfenced", "failover"] {
         page.load(&format!("#lesson={lesson}&at=0")).await?;
         page.press(HOME).await?;
+        page.settle().await?;
         let begun = page.ask(PLACES).await?;
-        page.play_out().await?;
+        page.play_its_end().await?;
         same(lesson, &page.ask(PLACES).await?, &begun)?;
     }
     Ok(())
@@ -524,9 +525,14 @@ async fn sizes(page: &Page) -> Result<()> {
 /// The sizes of the module and of all files, compressed by gzip.
 pub(crate) async fn measured(page: &Page) -> Result<(f64, f64)> {
     page.load("#lesson=race&at=0").await?;
-    let script = "const names = ['', 'style.css', 'icon.svg', 'lessons.txt', 'main.js', 'lanes.js', 'panels.js', 'link.js', 'search.js', 'history.js', 'explore.js', 'playground.js', 'playground_bg.wasm']; \
+    // All that a visitor loads, and what a search loads; the module last.
+    let script = "const loaded = performance.getEntriesByType('resource').map((one) => new URL(one.name).pathname.split('/').at(-1)), module = 'playground_bg.wasm'; \
+        const names = [...new Set(['', 'icon.svg', 'explore.js', ...loaded])].filter((name) => name !== module).concat(module); \
         (async () => { const sizes = []; for (const name of names) { const body = (await fetch(name)).body.pipeThrough(new CompressionStream('gzip')); \
-        sizes.push((await new Response(body).arrayBuffer()).byteLength); } done([sizes.at(-1), sizes.reduce((sum, one) => sum + one)]); })()";
+        sizes.push((await new Response(body).arrayBuffer()).byteLength); } done([sizes.at(-1), sizes.reduce((sum, one) => sum + one), names.length]); })()";
     let sizes = page.ask_later(script).await?;
+    let scripts = page.number("return document.querySelectorAll('link[rel=modulepreload]').length").await?;
+    let counted = sizes[2].as_f64().unwrap_or(0.0);
+    ensure(counted > scripts, || format!("{counted} files are loaded, {scripts} are to be preloaded"))?;
     Ok((sizes[0].as_f64().unwrap_or(f64::MAX), sizes[1].as_f64().unwrap_or(f64::MAX)))
 }

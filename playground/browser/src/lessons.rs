@@ -60,10 +60,7 @@ pub(crate) async fn check(page: &Page, outcome: &Outcome, folder: &str) -> Resul
         &true.into(),
     )?;
     if !outcome.id.starts_with("scheduler") {
-        // By itself, when the run has played: also if nothing more happens in the last part.
-        page.ask("playground.seekTime(playground.lanes.end - 40)").await?;
-        page.settle().await?;
-        page.play_out().await?;
+        page.play_its_end().await?;
         same("what is told when it has played", &page.text("told").await?, &outcome.told)?;
     }
     page.press("\u{E010}").await?; // the key End

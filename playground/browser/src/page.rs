@@ -77,6 +77,13 @@ impl Page {
         self.settle().await
     }
 
+    /// The same from shortly before its end, where nothing more happens in most runs.
+    pub(crate) async fn play_its_end(&self) -> Result<()> {
+        self.ask("playground.seekTime(playground.lanes.end - 40)").await?;
+        self.settle().await?;
+        self.play_out().await
+    }
+
     /// What this script passes to `done`.
     pub(crate) async fn ask_later(&self, script: &str) -> Result<Value> {
         let script = format!("const done = arguments[arguments.length - 1]; {script}");

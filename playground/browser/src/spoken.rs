@@ -35,7 +35,7 @@ async fn names(page: &Page) -> Result<()> {
     page.settle().await?;
     let label = page.said(LANES).await?;
     ensure(label.contains("0 sold of 10"), || format!("while it runs, the lanes say: {label}"))?;
-    page.play_out().await?;
+    page.play_its_end().await?;
     let label = page.said(LANES).await?;
     ensure(label.contains("11 sold of 10"), || format!("at its end, the lanes say: {label}"))?;
     for (before, sold) in [("11 sold of 10", "10 sold of 10"), ("10 sold of 10", "11 sold of 10")] {
@@ -45,7 +45,7 @@ async fn names(page: &Page) -> Result<()> {
         ensure(label.contains("running") && !label.contains(before), || {
             format!("the next lesson runs, and the lanes say: {label}")
         })?;
-        page.play_out().await?;
+        page.play_its_end().await?;
         let label = page.said(LANES).await?;
         ensure(label.contains(sold), || format!("the next lesson is over, and the lanes say: {label}"))?;
     }
