@@ -4,7 +4,7 @@
 /** What a lane shows: what each shade means, and how it looks. */
 export const SHADE = { Rest: 0, Waiting: 1, Held: 2, Jeopardy: 3, Stale: 4, Bare: 5, Paused: 6, PausedHolding: 7, Dead: 8, Done: 9, PausedStale: 10 };
 export const SHADES = ["at rest", "waits", "holds the lock", "in jeopardy: its last renewal failed", "stale: believes that it holds", "works without a lock",
-  "paused", "paused while it holds", "dead", "done", "paused, and stale"];
+  "paused", "paused while it holds", "dead", "done", "stale, and paused"];
 export const LOOKS = ["empty", "grey dots", "solid blue", "blue with yellow stripes", "red stripes", "yellow stripes",
   "grey bars", "blue bars", "grey crosses", "a thin line", "red bars"];
 /** Whether a client does nothing any more. */
@@ -467,7 +467,7 @@ const NOTABLE = new Set([KIND.Expired, KIND.Lost, KIND.Act, KIND.Wrong, KIND.Ove
 
 const RANK = [0, 1, 3, 5, 9, 4, 6, 7, 8, 0, 10];
 const LABELS = [() => "", () => "waits", (t) => t > 0 ? `holds ${t}` : "holds", (t) => `jeopardy ${t}`, (t) => `stale ${t}`, () => "no lock",
-  () => "paused", (t) => t > 0 ? `paused, holds ${t}` : "paused", () => "dead", () => "", (t) => t > 0 ? `paused, stale ${t}` : "paused, stale"];
+  () => "paused", (t) => t > 0 ? `paused, holds ${t}` : "paused", () => "dead", () => "", (t) => t > 0 ? `stale ${t}, paused` : "stale, paused"];
 
 /** A fill for each shade: colour and pattern. */
 export function patterns(context, c, ratio) {

@@ -47,9 +47,10 @@ impl Run {
                 format!("{} have sat down where there is room for {}.", event.a, self.settings().permits)
             }
             Kind::Oversold => format!(
-                "That is order {} for {} items: an update was lost, so an item is sold twice.",
+                "That is order {} for {} item{}: an update was lost, so an item is sold twice.",
                 event.a,
-                self.settings().stock
+                self.settings().stock,
+                if self.settings().stock == 1 { "" } else { "s" }
             ),
             Kind::Overlap => {
                 format!("Two believe that they hold: {who}, and {} still.", self.client(event.a as u16))
