@@ -2,7 +2,7 @@
 import { changed, with_action } from "./playground.js";
 import { showChoices } from "./choices.js";
 import { withKnob } from "./knobs.js";
-import { KIND } from "./lanes.js";
+import { breaksPromise } from "./lanes.js";
 import { showLesson } from "./lesson.js";
 import * as link from "./link.js";
 import { sentence, trouble } from "./news.js";
@@ -28,7 +28,6 @@ export function change(key, value) {
   trouble("");
   try {
     state.before = null;
-    $("undo").hidden = $("before").hidden = true;
     let run = withKnob(main().play.link(), key, value);
     if (run.includes(";steps=")) run = changed(run, "steps", "");
     reopen(run, 0);
@@ -43,7 +42,6 @@ function reopen(run, at) {
   showLesson();
   seekTime(at);
   state.reached = Math.min(reached, at);
-  $("undo").hidden = $("before").hidden = !state.before;
   $("before").setAttribute("aria-pressed", "false");
   history.replaceState(null, "", link.write({ run, beside }));
   play(true);
@@ -58,7 +56,6 @@ export function undo() {
   showLesson();
   seekTime(at);
   play(false);
-  $("undo").hidden = $("before").hidden = true;
   history.replaceState(null, "", lesson ? link.write({ lesson: lesson.id }) : link.write({ run }));
 }
 
@@ -73,8 +70,9 @@ export function toggleBefore() {
 
 /** The same clients, one round each, in an order that is still to be chosen. */
 export function beScheduler() {
-  const policy = main().play.get("policy"), fence = main().play.get("fence"), clients = Math.min(4, main().lanes);
-  go({ run: `v2;policy=${policy};clients=${clients};stock=1;rounds=1;fence=${fence};steps=b0` });
+  const open = main().play, [version] = open.link().split(";"), clients = Math.min(4, main().lanes);
+  const policy = open.get("policy"), fence = open.get("fence");
+  go({ run: `${version};policy=${policy};clients=${clients};stock=1;rounds=1;fence=${fence};steps=b0` });
 }
 
 export function schedule(choice) {
@@ -106,7 +104,7 @@ function reschedule(run) {
   seekTime(lanes.end);
   if (main().count) {
     let event = main().count - 1;
-    for (let one = event; one >= 0 && one > event - 6; one--) if ([KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(main().kind(one))) { event = one; break; }
+    for (let one = event; one >= 0 && one > event - 6; one--) if (breaksPromise(main(), one)) { event = one; break; }
     if (event === main().count - 1) while (event > 0 && QUIET.has(main().kind(event))) event--;
     answer(event);
   }

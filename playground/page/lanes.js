@@ -450,7 +450,12 @@ export function clientOf(track, event) {
 
 /** Whether this is what a run is about: a promise broken, or kept by the fence. */
 export function isDecisive(track, event) {
-  return [KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(track.kind(event)) || isFenced(track, event);
+  return breaksPromise(track, event) || isFenced(track, event);
+}
+
+/** Whether a promise is broken here. */
+export function breaksPromise(track, event) {
+  return [KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(track.kind(event));
 }
 
 /** Whether this is an event that a reader should not miss. */

@@ -171,7 +171,6 @@ const KEYS = {
   f: () => act("failover", 0, true), r: () => act("restart", 300, true), n: () => { nextLesson(); say(`${$("rung").textContent}: ${$("lesson-title").textContent}`); }, e: () => $("explore-box").showModal(), s: share, "?": help,
 };
 
-
 for (const digit of [1, 2, 3, 4]) KEYS[digit] = () => { const it = $("choices").querySelector(`[data-choice=s${digit - 1}]`); if (!$("scheduler").hidden && it && !it.disabled) schedule(it.dataset.choice); };
 
 function key(event) {

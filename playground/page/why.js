@@ -1,5 +1,5 @@
 // Why? One sentence for an event, and the events that led to it, marked in the lanes.
-import { KIND, isFenced } from "./lanes.js";
+import { KIND, breaksPromise, isFenced } from "./lanes.js";
 import { say } from "./news.js";
 import { put } from "./panels.js";
 import { lanes, main, state } from "./shown.js";
@@ -14,7 +14,7 @@ export function why(event) {
   const chain = [...track.play.chain(event)];
   lanes.marked = { track: state.side, events: chain };
   put($("why-text"), track.play.sentence(event));
-  $("why").classList.toggle("bad", [KIND.Wrong, KIND.Oversold, KIND.Overlap].includes(track.kind(event)));
+  $("why").classList.toggle("bad", breaksPromise(track, event));
   const causes = chain.filter((one) => one !== event && ![KIND.Reply, KIND.Call].includes(track.kind(one))).slice(0, 7);
   $("why-chain").replaceChildren(...causes.map((one) => {
     const item = document.createElement("li"), button = document.createElement("button");
