@@ -6,6 +6,11 @@
 //! which they were sent. Otherwise it waits for the answer to the earlier one. So no claim overtakes another of the same
 //! name; but with a store of that kind a large crowd of one name would have to wait for as many round trips as it has
 //! members. So a small part of it, one in [`Batcher::STRICT`], goes out at once and in any order.
+//!
+//! With a store that keeps no order a leave need not wait for the answer to a batch of joins either: it goes out beside
+//! them. Otherwise a lock that is passed on in one client would cost two round trips, since who gave it back joins again
+//! just before the next one gives it back. A join behind that leave still waits for the answer, as it may be of the same
+//! task, which must not find its own lock taken.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -36,16 +41,30 @@ pub struct Batch<E> {
     pub together: Vec<E>,
     /// Requests that must be sent one by one.
     pub apart: Vec<E>,
+    /// What [`Batcher::go_on`] is told when it was answered.
+    pub way: Way,
 }
 
-/// Gathers requests. One batch is under way at a time.
+/// On which of two ways a batch goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One batch after the other.
+    Main,
+    /// Leaves that go out while joins are under way.
+    Beside,
+}
+
+/// Gathers requests. One batch is under way at a time, and with a store that keeps no order another one of leaves.
 pub struct Batcher<E> {
     most: usize,
     queue: Mutex<Queue<E>>,
 }
 
 struct Queue<E> {
-    is_under_way: bool,
+    /// What is under way on the main way.
+    main: Option<Main>,
+    /// The names of the leaves that are under way beside it.
+    beside: HashSet<Name>,
     leaves: VecDeque<E>,
     /// The joins that wait. Each caller of a crowd may take its own back, so none is looked for.
     waiting: BTreeMap<Ticket, E>,
@@ -58,6 +77,11 @@ struct Queue<E> {
 
 /// A join's claim, and a number of its own.
 type Ticket = (ClaimId, u64);
+
+/// A batch on the main way.
+struct Main {
+    has_leaves: bool,
+}
 
 impl<E: Batchable> Batcher<E> {
     /// For each so many joins of one name that wait, one goes out at once with a store that keeps no order.
@@ -79,7 +103,8 @@ impl<E: Batchable> Batcher<E> {
 
     fn of(most: usize, later: Option<HashMap<Name, VecDeque<Ticket>>>) -> Self {
         let queue = Queue {
-            is_under_way: false,
+            main: None,
+            beside: HashSet::new(),
             leaves: VecDeque::new(),
             waiting: BTreeMap::new(),
             order: VecDeque::new(),
@@ -89,7 +114,7 @@ impl<E: Batchable> Batcher<E> {
         Self { most, queue: Mutex::new(queue) }
     }
 
-    /// Adds a request. If nothing is under way, `send` is called at once; what it begins is then under way until
+    /// Adds a request. If its way is free, `send` is called at once; what it begins is then under way until
     /// [`Batcher::go_on`]. `send` must not block.
     pub fn enter<S>(&self, request: E, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
         let mut queue = self.queue.lock();
@@ -97,26 +122,27 @@ impl<E: Batchable> Batcher<E> {
             true => queue.join(request),
             false => queue.leaves.push_back(request),
         }
-        if queue.is_under_way {
-            return None;
+        queue.send(self.most, send)
+    }
+
+    /// The batch under way on this way was answered: sends what came in the meantime. `None` if nothing came.
+    ///
+    /// `send` is called under the batcher's lock, so a caller of [`Batcher::retract`] knows that its request either was
+    /// sent before or never will be.
+    pub fn go_on<S>(&self, answered: Way, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
+        let mut queue = self.queue.lock();
+        match answered {
+            Way::Main => queue.main = None,
+            Way::Beside => queue.beside.clear(),
         }
         queue.send(self.most, send)
     }
 
-    /// The batch under way was answered: sends what came in the meantime. `None` if nothing came; then nothing is
-    /// under way.
-    ///
-    /// `send` is called under the batcher's lock, so a caller of [`Batcher::retract`] knows that its request either was
-    /// sent before or never will be.
-    pub fn go_on<S>(&self, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
-        self.queue.lock().send(self.most, send)
-    }
-
-    /// The batch under way failed as a whole. Sends those of its requests that are still wanted again, one by one.
-    pub fn again<S>(&self, failed: Vec<E>, send: impl FnOnce(Batch<E>) -> S) -> S {
+    /// A batch under way failed as a whole. Sends those of its requests that are still wanted again, one by one.
+    pub fn again<S>(&self, way: Way, failed: Vec<E>, send: impl FnOnce(Batch<E>) -> S) -> S {
         let queue = self.queue.lock();
         let apart = failed.into_iter().filter(Batchable::is_wanted).collect();
-        let sent = send(Batch { together: Vec::new(), apart });
+        let sent = send(Batch { together: Vec::new(), apart, way });
         drop(queue);
         sent
     }
@@ -132,14 +158,31 @@ impl<E: Batchable> Batcher<E> {
 
 impl<E: Batchable> Queue<E> {
     fn send<S>(&mut self, most: usize, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
-        let batch = self.next(most);
-        self.is_under_way = !(batch.together.is_empty() && batch.apart.is_empty());
-        self.is_under_way.then(|| send(batch))
+        let batch = match &self.main {
+            None => self.next(most),
+            Some(main) if main.has_leaves || self.later.is_none() || !self.beside.is_empty() => return None,
+            Some(_) => Batch { together: self.next_leaves(most), apart: Vec::new(), way: Way::Beside },
+        };
+        if batch.together.is_empty() && batch.apart.is_empty() {
+            return None;
+        }
+        match batch.way {
+            Way::Main => {
+                let has_leaves = batch.together.iter().any(|request| !request.is_join());
+                self.main = Some(Main { has_leaves });
+            }
+            Way::Beside => self.beside = batch.together.iter().map(|leave| leave.name().clone()).collect(),
+        }
+        Some(send(batch))
+    }
+
+    fn next_leaves(&mut self, most: usize) -> Vec<E> {
+        let leaves = most.min(self.leaves.len());
+        self.leaves.drain(..leaves).collect()
     }
 
     fn next(&mut self, most: usize) -> Batch<E> {
-        let leaves = most.min(self.leaves.len());
-        let mut together: Vec<E> = self.leaves.drain(..leaves).collect();
+        let mut together = self.next_leaves(most);
         let (mut apart, mut joined) = (Vec::new(), HashSet::new());
         // Counted before: a name whose joins are taken now stands at the end again, with its next one.
         for _ in 0..self.order.len() {
@@ -154,7 +197,7 @@ impl<E: Batchable> Queue<E> {
                 }
             }
         }
-        Batch { together, apart }
+        Batch { together, apart, way: Way::Main }
     }
 
     fn join(&mut self, join: E) {
@@ -174,6 +217,10 @@ impl<E: Batchable> Queue<E> {
     /// Takes the first join out, if it is still wanted. With a store that keeps no order: the first ones of its name.
     fn next_joins(&mut self, room: usize) -> Vec<E> {
         let Some((name, first)) = self.order.pop_front() else { return Vec::new() };
+        if self.beside.contains(&name) {
+            self.order.push_back((name, first));
+            return Vec::new();
+        }
         let mut wanted = |ticket: Ticket| self.waiting.remove(&ticket).filter(E::is_wanted);
         let mut taken = Vec::from_iter(wanted(first));
         let Some(later) = &mut self.later else { return taken };
@@ -203,7 +250,7 @@ impl<E> fmt::Debug for Batcher<E> {
         let queue = self.queue.lock();
         let waiting = queue.leaves.len() + queue.waiting.len();
         f.debug_struct("Batcher")
-            .field("is_under_way", &queue.is_under_way)
+            .field("is_under_way", &(queue.main.is_some() || !queue.beside.is_empty()))
             .field("waiting", &waiting)
             .finish()
     }
@@ -271,8 +318,8 @@ mod tests {
         for number in 1..4 {
             assert_eq!(batcher.enter(join(number, &number.to_string()), numbers), None);
         }
-        assert_eq!(batcher.go_on(numbers), Some((vec![1, 2, 3], vec![])));
-        assert_eq!(batcher.go_on(numbers), None);
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![1, 2, 3], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), None);
         assert_eq!(batcher.enter(join(4, "n"), numbers), Some((vec![4], vec![])));
     }
 
@@ -282,7 +329,7 @@ mod tests {
         for request in [join(1, "a"), join(2, "a"), join(3, "b"), join(4, "a"), leave(5, "a")] {
             batcher.enter(request, numbers);
         }
-        assert_eq!(batcher.go_on(numbers), Some((vec![5, 1, 3], vec![2, 4])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![5, 1, 3], vec![2, 4])));
     }
 
     #[test]
@@ -292,11 +339,43 @@ mod tests {
         for request in [join(1, "a"), join(2, "a"), join(3, "b"), join(4, "a"), leave(5, "a")] {
             batcher.enter(request, numbers);
         }
-        assert_eq!(batcher.go_on(numbers), Some((vec![5, 1, 3], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![5, 1, 3], vec![])));
         batcher.enter(join(6, "b"), numbers);
-        assert_eq!(batcher.go_on(numbers), Some((vec![2, 6], vec![])));
-        assert_eq!(batcher.go_on(numbers), Some((vec![4], vec![])));
-        assert_eq!(batcher.go_on(numbers), None);
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![2, 6], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![4], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), None);
+    }
+
+    #[test]
+    fn in_turn_a_leave_waits_for_no_join() {
+        let batcher = Batcher::in_turn(9);
+        let ways = |batch: Batch<Asked>| (batch.way, numbers(batch).0);
+        assert_eq!(batcher.enter(join(0, "a"), ways), Some((Way::Main, vec![0])));
+        assert_eq!(batcher.enter(leave(1, "a"), ways), Some((Way::Beside, vec![1])));
+        // The next leave shares a batch, and so do the joins.
+        for request in [leave(2, "b"), join(3, "a"), join(4, "b")] {
+            assert_eq!(batcher.enter(request, ways), None);
+        }
+        assert_eq!(batcher.go_on(Way::Beside, ways), Some((Way::Beside, vec![2])));
+        // Its own task's join must not find the lock taken that it has just given back.
+        assert_eq!(batcher.go_on(Way::Main, ways), Some((Way::Main, vec![3])));
+        assert_eq!(batcher.go_on(Way::Main, ways), None);
+        assert_eq!(batcher.enter(join(5, "b"), ways), None);
+        assert_eq!(batcher.go_on(Way::Beside, ways), Some((Way::Main, vec![4])));
+        assert_eq!(batcher.go_on(Way::Main, ways), Some((Way::Main, vec![5])));
+        // Behind a batch that has leaves, a leave waits.
+        assert_eq!(batcher.go_on(Way::Main, ways), None);
+        assert_eq!(batcher.enter(leave(6, "a"), ways), Some((Way::Main, vec![6])));
+        assert_eq!(batcher.enter(leave(7, "a"), ways), None);
+        assert_eq!(batcher.go_on(Way::Main, ways), Some((Way::Main, vec![7])));
+        assert_eq!(batcher.go_on(Way::Main, ways), None);
+    }
+
+    #[test]
+    fn in_order_a_leave_waits_for_the_batch_under_way() {
+        let batcher = busy(9);
+        assert_eq!(batcher.enter(leave(1, "a"), numbers), None);
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![1], vec![])));
     }
 
     #[test]
@@ -309,8 +388,8 @@ mod tests {
         batcher.enter(Asked { is_wanted: false, ..join(4, "b") }, numbers);
         batcher.enter(Asked { is_wanted: false, ..join(5, "b") }, numbers);
         batcher.retract(claim(1));
-        assert_eq!(batcher.go_on(numbers), Some((vec![3], vec![])));
-        assert_eq!(batcher.go_on(numbers), None);
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![3], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), None);
         assert_eq!(batcher.enter(join(6, "b"), numbers), Some((vec![6], vec![])));
     }
 
@@ -321,8 +400,8 @@ mod tests {
         for request in [join(1, "a"), join(2, "a"), join(3, "a"), join(4, "b"), join(5, "c")] {
             batcher.enter(request, numbers);
         }
-        assert_eq!(batcher.go_on(numbers), Some((vec![1, 4], vec![])));
-        assert_eq!(batcher.go_on(numbers), Some((vec![5, 2], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![1, 4], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![5, 2], vec![])));
     }
 
     #[test]
@@ -332,10 +411,10 @@ mod tests {
         for number in 1..=200 {
             batcher.enter(join(number, "a"), numbers);
         }
-        assert_eq!(batcher.go_on(numbers), Some((vec![1], vec![2, 3, 4])));
-        assert_eq!(batcher.go_on(numbers), Some((vec![5], vec![6, 7, 8])));
-        assert_eq!(batcher.go_on(numbers), Some((vec![9], vec![10, 11])));
-        let rest: Vec<_> = std::iter::from_fn(|| batcher.go_on(numbers)).collect();
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![1], vec![2, 3, 4])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![5], vec![6, 7, 8])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![9], vec![10, 11])));
+        let rest: Vec<_> = std::iter::from_fn(|| batcher.go_on(Way::Main, numbers)).collect();
         assert_eq!(rest.last(), Some(&(vec![200], vec![])));
         assert!(rest.iter().rev().take(60).all(|(_, apart)| apart.is_empty()));
     }
@@ -346,8 +425,8 @@ mod tests {
         for request in [join(1, "a"), join(2, "b"), join(3, "c"), leave(4, "a")] {
             batcher.enter(request, numbers);
         }
-        assert_eq!(batcher.go_on(numbers), Some((vec![4, 1], vec![])));
-        assert_eq!(batcher.go_on(numbers), Some((vec![2, 3], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![4, 1], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![2, 3], vec![])));
     }
 
     #[test]
@@ -357,9 +436,9 @@ mod tests {
         batcher.enter(Asked { is_wanted: false, ..join(2, "b") }, numbers);
         batcher.enter(join(3, "c"), numbers);
         batcher.retract(claim(1));
-        assert_eq!(batcher.go_on(numbers), Some((vec![3], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![3], vec![])));
         let failed = vec![join(4, "a"), Asked { is_wanted: false, ..join(5, "b") }, leave(6, "c")];
-        assert_eq!(batcher.again(failed, numbers), (vec![], vec![4, 6]));
+        assert_eq!(batcher.again(Way::Main, failed, numbers), (vec![], vec![4, 6]));
     }
 
     #[test]
@@ -367,9 +446,9 @@ mod tests {
         let batcher = busy(1);
         batcher.enter(Asked { is_wanted: false, ..join(1, "a") }, numbers);
         batcher.enter(join(2, "b"), numbers);
-        assert_eq!(batcher.go_on(numbers), Some((vec![2], vec![])));
+        assert_eq!(batcher.go_on(Way::Main, numbers), Some((vec![2], vec![])));
         batcher.enter(Asked { is_wanted: false, ..join(3, "a") }, numbers);
-        assert_eq!(batcher.go_on(numbers), None);
+        assert_eq!(batcher.go_on(Way::Main, numbers), None);
         assert_eq!(batcher.enter(join(4, "b"), numbers), Some((vec![4], vec![])));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tidelock_core::backend::{Batch, Batchable};
+use tidelock_core::backend::{Batch, Batchable, Way};
 use tidelock_core::{ClaimId, Name, Token};
 use tokio::sync::oneshot;
 
@@ -27,6 +27,7 @@ pub(crate) const MOST: usize = 100;
 pub(crate) struct Flight {
     together: Vec<(Request, Txn)>,
     apart: Vec<(Request, Txn)>,
+    way: Way,
 }
 
 /// A part of a batch under way.
@@ -69,11 +70,12 @@ impl OpenSession {
 
     /// Answers a batch, and sends the requests that came meanwhile, until the queue is empty.
     async fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Flight) {
-        let flying = Flying(&self, &lane);
+        let mut flying = Flying { session: &self, lane: &lane, way: first.way };
         let mut next = Some(first);
         while let Some(flight) = next {
+            flying.way = flight.way;
             self.send(&lane, flight).await;
-            next = lane.batcher.go_on(|batch| self.plan(batch));
+            next = lane.batcher.go_on(flying.way, |batch| self.plan(batch));
         }
         std::mem::forget(flying);
     }
@@ -97,6 +99,7 @@ impl OpenSession {
         Flight {
             together: batch.together.into_iter().filter_map(plan).collect(),
             apart: batch.apart.into_iter().filter_map(plan).collect(),
+            way: batch.way,
         }
     }
 
@@ -104,7 +107,7 @@ impl OpenSession {
         Box::pin(self.send_all(lane, flight))
     }
 
-    async fn send_all(self: &Arc<Self>, lane: &Arc<Lane>, Flight { mut together, mut apart }: Flight) {
+    async fn send_all(self: &Arc<Self>, lane: &Arc<Lane>, Flight { mut together, mut apart, way }: Flight) {
         if together.len() == 1 {
             apart.splice(0..0, together.drain(..));
         }
@@ -114,7 +117,7 @@ impl OpenSession {
             let whole = Txn::new().and_then(parts.into_iter().map(TxnOp::txn).collect::<Vec<_>>());
             sending.push(Box::pin(async move {
                 let answer = lane.transact(&self.link, whole).await;
-                self.share(lane, requests, answer).await;
+                self.share(lane, way, requests, answer).await;
             }));
         }
         for (request, txn) in apart {
@@ -129,6 +132,7 @@ impl OpenSession {
     async fn share(
         self: &Arc<Self>,
         lane: &Arc<Lane>,
+        way: Way,
         requests: Vec<Request>,
         answer: Result<TxnResponse, Failed>,
     ) {
@@ -146,7 +150,7 @@ impl OpenSession {
                     let news = self.own_claims.is_answered(&request.name, request.id, None, true);
                     self.tell(&request.name, news);
                 });
-                let again = lane.batcher.again(requests, |batch| self.plan(batch));
+                let again = lane.batcher.again(way, requests, |batch| self.plan(batch));
                 self.send(lane, again).await;
             }
             Err(failed) => {
@@ -195,14 +199,19 @@ pub(crate) fn revision(answer: &TxnResponse) -> i64 {
     answer.header().map_or(0, etcd_client::ResponseHeader::revision)
 }
 
-/// The task that sends a lane's batches. If a panic or the end of its runtime ends it, another takes over the queue. Otherwise nothing would be sent any
-/// more.
-struct Flying<'a>(&'a Arc<OpenSession>, &'a Arc<Lane>);
+/// The task that sends a lane's batches, one after the other. If a panic or the end of its runtime ends it, another takes
+/// over the queue. Otherwise nothing would be sent any more.
+struct Flying<'a> {
+    session: &'a Arc<OpenSession>,
+    lane: &'a Arc<Lane>,
+    /// Of the batch that is under way.
+    way: Way,
+}
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        let Self(session, lane) = *self;
-        if let Some(flight) = lane.batcher.go_on(|batch| session.plan(batch)) {
+        let Self { session, lane, way } = *self;
+        if let Some(flight) = lane.batcher.go_on(way, |batch| session.plan(batch)) {
             session.runtime.spawn(session.clone().fly(lane.clone(), flight));
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidelock_core::backend::Batch;
+use tidelock_core::backend::{Batch, Way};
 use tidelock_core::{ClaimId, Kind, Name};
 use tokio::sync::oneshot;
 use zookeeper_client::{Error as Said, MultiWriteError};
@@ -67,7 +67,7 @@ impl OpenSession {
         let mut next = Some(first);
         while let Some(flight) = next {
             self.answer(flight).await;
-            next = self.batcher.go_on(|batch| self.send(batch));
+            next = self.batcher.go_on(Way::Main, |batch| self.send(batch));
         }
         std::mem::forget(flying);
     }
@@ -136,7 +136,7 @@ impl OpenSession {
                 // The server reports that one request failed, so nothing was done.
                 Err(MultiWriteError::OperationFailed { .. }) => {
                     let failed = together.into_iter().map(|sent| sent.request).collect();
-                    apart.extend(self.batcher.again(failed, |batch| self.send(batch).apart));
+                    apart.extend(self.batcher.again(Way::Main, failed, |batch| self.send(batch).apart));
                 }
                 Err(error) => together.into_iter().for_each(|sent| sent.answer(Err(error.clone()))),
             },
@@ -161,7 +161,7 @@ struct Flying<'a>(&'a Arc<OpenSession>);
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
         let session = self.0;
-        if let Some(flight) = session.batcher.go_on(|batch| session.send(batch)) {
+        if let Some(flight) = session.batcher.go_on(Way::Main, |batch| session.send(batch)) {
             session.runtime.spawn(session.clone().fly(flight));
         }
     }

@@ -79,7 +79,7 @@ pub use tidelock_model::{Leave, Left, Patience, Refusal, Watch};
 pub use self::layer::{Layer, Layered};
 pub use crate::alarms::Alarms;
 pub use crate::aside::Aside;
-pub use crate::batcher::{Batch, Batchable, Batcher};
+pub use crate::batcher::{Batch, Batchable, Batcher, Way};
 pub use crate::boot_clock::boot_clock;
 pub use crate::certificates::{ClientTlsConfig, TlsCertificates};
 pub use crate::clock::Clock;
