@@ -460,15 +460,13 @@ export function breaksPromise(track, event) {
 
 /** Whether this is an event that a reader should not miss. */
 export function isNotable(track, event) {
-  return NOTABLE.has(track.kind(event)) || isFenced(track, event);
+  return isDecisive(track, event) || [KIND.Expired, KIND.Lost, KIND.Act].includes(track.kind(event));
 }
 
 /** Whether the fence refuses a write here. */
 export function isFenced(track, event) {
   return track.kind(event) === KIND.Denied && track.a(event) === WRITE;
 }
-
-const NOTABLE = new Set([KIND.Expired, KIND.Lost, KIND.Act, KIND.Wrong, KIND.Oversold, KIND.Overlap]);
 
 const RANK = [0, 1, 3, 5, 9, 4, 6, 7, 8, 0, 10];
 const LABELS = [() => "", () => "waits", (t) => t > 0 ? `holds ${t}` : "holds", (t) => `jeopardy ${t}`, (t) => `stale ${t}`, () => "no lock",
