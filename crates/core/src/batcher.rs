@@ -2,18 +2,25 @@
 //!
 //! A single caller pays no delay; a crowd shares one round trip and one disk write. Leaves go first, and never wait
 //! for joins to be let in. Two joins of one name never go into one transaction, because their tokens would be equal.
-//! The later join goes out right behind that transaction, by itself, so no claim overtakes another of the same name.
+//! The later join goes out right behind that transaction, by itself, if the store carries requests out in the order in
+//! which they were sent. Otherwise it waits for the answer to the earlier one. So no claim overtakes another of the same
+//! name; but with a store of that kind a large crowd of one name would have to wait for as many round trips as it has
+//! members. So a small part of it, one in [`Batcher::STRICT`], goes out at once and in any order.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 
-use crate::Name;
 use crate::sync::Mutex;
+use crate::{ClaimId, Name};
 
 /// A request that may go out together with others.
 pub trait Batchable {
     /// The name of the lock that it is about.
     fn name(&self) -> &Name;
+
+    /// The claim that it is about.
+    fn claim(&self) -> ClaimId;
 
     /// Whether it creates a claim, and so a token.
     fn is_join(&self) -> bool;
@@ -40,14 +47,45 @@ pub struct Batcher<E> {
 struct Queue<E> {
     is_under_way: bool,
     leaves: VecDeque<E>,
-    joins: VecDeque<E>,
+    /// The joins that wait. Each caller of a crowd may take its own back, so none is looked for.
+    waiting: BTreeMap<Ticket, E>,
+    /// In which order they go out. Those that were taken back are passed over.
+    order: VecDeque<(Name, Ticket)>,
+    /// Behind the join of each name that is in `order`, the later ones. None: they are in `order` too.
+    later: Option<HashMap<Name, VecDeque<Ticket>>>,
+    tickets: u64,
 }
 
+/// A join's claim, and a number of its own.
+type Ticket = (ClaimId, u64);
+
 impl<E: Batchable> Batcher<E> {
-    /// A batcher that sends at most `most` requests at once.
+    /// For each so many joins of one name that wait, one goes out at once with a store that keeps no order.
+    pub const STRICT: usize = 64;
+
+    /// A batcher that sends at most `most` requests at once, to a store that carries them out in the order in which they
+    /// were sent.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        let queue = Queue { is_under_way: false, leaves: VecDeque::new(), joins: VecDeque::new() };
+        Self::of(most, None)
+    }
+
+    /// A batcher for a store in which a request may overtake those that were sent before it. A batch has one join of each
+    /// name, and more only if more than [`Batcher::STRICT`] of that name wait.
+    #[must_use]
+    pub fn in_turn(most: usize) -> Self {
+        Self::of(most, Some(HashMap::new()))
+    }
+
+    fn of(most: usize, later: Option<HashMap<Name, VecDeque<Ticket>>>) -> Self {
+        let queue = Queue {
+            is_under_way: false,
+            leaves: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            order: VecDeque::new(),
+            later,
+            tickets: 0,
+        };
         Self { most, queue: Mutex::new(queue) }
     }
 
@@ -56,7 +94,7 @@ impl<E: Batchable> Batcher<E> {
     pub fn enter<S>(&self, request: E, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
         let mut queue = self.queue.lock();
         match request.is_join() {
-            true => queue.joins.push_back(request),
+            true => queue.join(request),
             false => queue.leaves.push_back(request),
         }
         if queue.is_under_way {
@@ -83,15 +121,11 @@ impl<E: Batchable> Batcher<E> {
         sent
     }
 
-    /// Takes back what was not sent yet. After this call a request either was sent before or never will be.
-    pub fn retract(&self, is_it: impl Fn(&E) -> bool) {
-        let mut queue = self.queue.lock();
-        let is_another = |request: &E| !is_it(request);
+    /// Takes back this claim's joins that were not sent yet. After this call a join of it either was sent before or never
+    /// will be.
+    pub fn retract(&self, claim: ClaimId) {
         // Dropping a request wakes the task that waits for it, so it is done outside the lock.
-        let joins = std::mem::take(&mut queue.joins);
-        let (others, retracted): (VecDeque<E>, VecDeque<E>) = joins.into_iter().partition(is_another);
-        queue.joins = others;
-        drop(queue);
+        let retracted = self.queue.lock().take_back(claim);
         drop(retracted);
     }
 }
@@ -104,25 +138,70 @@ impl<E: Batchable> Queue<E> {
     }
 
     fn next(&mut self, most: usize) -> Batch<E> {
-        self.joins.retain(Batchable::is_wanted);
         let leaves = most.min(self.leaves.len());
         let mut together: Vec<E> = self.leaves.drain(..leaves).collect();
-        let joins = (most - leaves).min(self.joins.len());
         let (mut apart, mut joined) = (Vec::new(), HashSet::new());
-        for join in self.joins.drain(..joins) {
-            match joined.insert(join.name().clone()) {
-                true => together.push(join),
-                false => apart.push(join),
+        // Counted before: a name whose joins are taken now stands at the end again, with its next one.
+        for _ in 0..self.order.len() {
+            let room = most - together.len() - apart.len();
+            if room == 0 {
+                break;
+            }
+            for join in self.next_joins(room) {
+                match joined.insert(join.name().clone()) {
+                    true => together.push(join),
+                    false => apart.push(join),
+                }
             }
         }
         Batch { together, apart }
+    }
+
+    fn join(&mut self, join: E) {
+        self.tickets += 1;
+        let (name, ticket) = (join.name().clone(), (join.claim(), self.tickets));
+        self.waiting.insert(ticket, join);
+        let Some(later) = &mut self.later else { return self.order.push_back((name, ticket)) };
+        match later.entry(name) {
+            Entry::Occupied(mut behind) => behind.get_mut().push_back(ticket),
+            Entry::Vacant(first) => {
+                self.order.push_back((first.key().clone(), ticket));
+                first.insert(VecDeque::new());
+            }
+        }
+    }
+
+    /// Takes the first join out, if it is still wanted. With a store that keeps no order: the first ones of its name.
+    fn next_joins(&mut self, room: usize) -> Vec<E> {
+        let Some((name, first)) = self.order.pop_front() else { return Vec::new() };
+        let mut wanted = |ticket: Ticket| self.waiting.remove(&ticket).filter(E::is_wanted);
+        let mut taken = Vec::from_iter(wanted(first));
+        let Some(later) = &mut self.later else { return taken };
+        let Some(behind) = later.get_mut(&name) else { return taken };
+        let share = room.min(1 + behind.len() / Batcher::<E>::STRICT);
+        while taken.len() < share
+            && let Some(next) = behind.pop_front()
+        {
+            taken.extend(wanted(next));
+        }
+        match behind.pop_front() {
+            Some(next) => self.order.push_back((name, next)),
+            None => drop(later.remove(&name)),
+        }
+        taken
+    }
+
+    fn take_back(&mut self, claim: ClaimId) -> Vec<E> {
+        let of_claim = self.waiting.range((claim, 0)..=(claim, u64::MAX));
+        let tickets: Vec<Ticket> = of_claim.map(|(ticket, _)| *ticket).collect();
+        tickets.into_iter().filter_map(|ticket| self.waiting.remove(&ticket)).collect()
     }
 }
 
 impl<E> fmt::Debug for Batcher<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queue = self.queue.lock();
-        let waiting = queue.leaves.len() + queue.joins.len();
+        let waiting = queue.leaves.len() + queue.waiting.len();
         f.debug_struct("Batcher")
             .field("is_under_way", &queue.is_under_way)
             .field("waiting", &waiting)
@@ -134,6 +213,7 @@ impl<E> fmt::Debug for Batcher<E> {
 #[allow(clippy::unwrap_used)] // the helpers are tests too
 mod tests {
     use super::*;
+    use crate::SessionId;
 
     #[derive(Debug)]
     struct Asked {
@@ -148,6 +228,10 @@ mod tests {
             &self.name
         }
 
+        fn claim(&self) -> ClaimId {
+            claim(self.number)
+        }
+
         fn is_join(&self) -> bool {
             self.is_join
         }
@@ -155,6 +239,10 @@ mod tests {
         fn is_wanted(&self) -> bool {
             self.is_wanted
         }
+    }
+
+    fn claim(number: u32) -> ClaimId {
+        ClaimId { session: SessionId::from_bits(1), number: number.into() }
     }
 
     fn join(number: u32, name: &str) -> Asked {
@@ -198,6 +286,61 @@ mod tests {
     }
 
     #[test]
+    fn in_turn_a_join_waits_for_the_answer_to_the_one_before_it_of_its_name() {
+        let batcher = Batcher::in_turn(9);
+        assert_eq!(batcher.enter(join(0, "first"), numbers), Some((vec![0], vec![])));
+        for request in [join(1, "a"), join(2, "a"), join(3, "b"), join(4, "a"), leave(5, "a")] {
+            batcher.enter(request, numbers);
+        }
+        assert_eq!(batcher.go_on(numbers), Some((vec![5, 1, 3], vec![])));
+        batcher.enter(join(6, "b"), numbers);
+        assert_eq!(batcher.go_on(numbers), Some((vec![2, 6], vec![])));
+        assert_eq!(batcher.go_on(numbers), Some((vec![4], vec![])));
+        assert_eq!(batcher.go_on(numbers), None);
+    }
+
+    #[test]
+    fn in_turn_what_is_retracted_or_not_wanted_holds_up_none_of_its_name() {
+        let batcher = Batcher::in_turn(9);
+        assert_eq!(batcher.enter(join(0, "first"), numbers), Some((vec![0], vec![])));
+        batcher.enter(join(1, "a"), numbers);
+        batcher.enter(Asked { is_wanted: false, ..join(2, "a") }, numbers);
+        batcher.enter(join(3, "a"), numbers);
+        batcher.enter(Asked { is_wanted: false, ..join(4, "b") }, numbers);
+        batcher.enter(Asked { is_wanted: false, ..join(5, "b") }, numbers);
+        batcher.retract(claim(1));
+        assert_eq!(batcher.go_on(numbers), Some((vec![3], vec![])));
+        assert_eq!(batcher.go_on(numbers), None);
+        assert_eq!(batcher.enter(join(6, "b"), numbers), Some((vec![6], vec![])));
+    }
+
+    #[test]
+    fn in_turn_a_crowd_holds_up_no_other_name() {
+        let batcher = Batcher::in_turn(2);
+        assert_eq!(batcher.enter(join(0, "first"), numbers), Some((vec![0], vec![])));
+        for request in [join(1, "a"), join(2, "a"), join(3, "a"), join(4, "b"), join(5, "c")] {
+            batcher.enter(request, numbers);
+        }
+        assert_eq!(batcher.go_on(numbers), Some((vec![1, 4], vec![])));
+        assert_eq!(batcher.go_on(numbers), Some((vec![5, 2], vec![])));
+    }
+
+    #[test]
+    fn in_turn_a_small_part_of_a_large_crowd_goes_out_at_once() {
+        let batcher = Batcher::in_turn(9);
+        assert_eq!(batcher.enter(join(0, "first"), numbers), Some((vec![0], vec![])));
+        for number in 1..=200 {
+            batcher.enter(join(number, "a"), numbers);
+        }
+        assert_eq!(batcher.go_on(numbers), Some((vec![1], vec![2, 3, 4])));
+        assert_eq!(batcher.go_on(numbers), Some((vec![5], vec![6, 7, 8])));
+        assert_eq!(batcher.go_on(numbers), Some((vec![9], vec![10, 11])));
+        let rest: Vec<_> = std::iter::from_fn(|| batcher.go_on(numbers)).collect();
+        assert_eq!(rest.last(), Some(&(vec![200], vec![])));
+        assert!(rest.iter().rev().take(60).all(|(_, apart)| apart.is_empty()));
+    }
+
+    #[test]
     fn a_crowd_is_sent_in_parts() {
         let batcher = busy(2);
         for request in [join(1, "a"), join(2, "b"), join(3, "c"), leave(4, "a")] {
@@ -213,7 +356,7 @@ mod tests {
         batcher.enter(join(1, "a"), numbers);
         batcher.enter(Asked { is_wanted: false, ..join(2, "b") }, numbers);
         batcher.enter(join(3, "c"), numbers);
-        batcher.retract(|request| request.number == 1);
+        batcher.retract(claim(1));
         assert_eq!(batcher.go_on(numbers), Some((vec![3], vec![])));
         let failed = vec![join(4, "a"), Asked { is_wanted: false, ..join(5, "b") }, leave(6, "c")];
         assert_eq!(batcher.again(failed, numbers), (vec![], vec![4, 6]));

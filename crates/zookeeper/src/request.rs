@@ -62,6 +62,10 @@ impl Batchable for Request {
         &self.name
     }
 
+    fn claim(&self) -> ClaimId {
+        self.id
+    }
+
     fn is_join(&self) -> bool {
         !matches!(self.action, Action::Leave(_))
     }

@@ -4,7 +4,6 @@
 //! that is requested later. In a crowd thousands are dropped at once. One list of a name serves all claims that are
 //! wanted when it is sent; claims that are added while it is under way share the next one.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidelock_core::{ClaimId, Name};
@@ -38,8 +37,8 @@ impl OpenSession {
             if wanted.is_empty() {
                 return std::mem::forget(searching);
             }
-            let ids: HashSet<ClaimId> = wanted.iter().map(|(id, _)| *id).collect();
-            self.batcher.retract(|request| ids.contains(&request.id)); // drop unsent requests: they must not be done after the list
+            // Drop unsent requests: they must not be done after the list.
+            wanted.iter().for_each(|(id, _)| self.batcher.retract(*id));
             let found = match self.link.list_latest(&line).await {
                 Ok((children, stat)) => self.found(&name, Listing::of((children, stat, 0))).await,
                 Err(Said::NoNode) => Ok(Found::default()), // the line is gone
