@@ -44,14 +44,17 @@ mod seeded;
 
 mod acquire;
 mod alarms;
+mod aside;
 mod at_once;
 pub mod backend;
 mod batcher;
 mod boot_clock;
+mod certificates;
 mod client;
 mod clock;
 mod deadline;
 mod declared_size;
+mod driven;
 #[cfg(feature = "serde")]
 mod duration;
 mod error;
@@ -64,7 +67,9 @@ mod keeper;
 mod limit;
 mod line;
 mod live_session;
+mod local;
 mod locks;
+mod login;
 #[cfg(all(test, tidelock_loom))]
 mod loom;
 mod moment;

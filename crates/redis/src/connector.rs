@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::aside::Aside;
+use tidelock_core::backend::Aside;
 
 /// A byte stream to a server and back.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}

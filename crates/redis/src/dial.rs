@@ -12,13 +12,12 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
     RedisResult,
 };
-use tidelock_core::backend::{Sleep, boot_clock};
+use tidelock_core::backend::{Credentials, Sleep, boot_clock};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::address;
 use crate::connector::{Connector, Stream};
-use crate::login::Credentials;
 use crate::tenure::Tenure;
 
 /// How many requests fit between a link and the library's driver: more than a link ever sends at once, so handing them
@@ -120,9 +119,9 @@ impl Target {
         let Some(credentials) = &self.manner.credentials else { return Ok(self.info.clone()) };
         let unknown =
             |error| RedisError::from((ErrorKind::Client, "cannot get the credentials", format!("{error}")));
-        let login = credentials.ask().await.map_err(unknown)?;
-        let mut settings = self.info.redis_settings().clone().set_password(login.password);
-        if let Some(user) = login.user {
+        let (user, password) = credentials.ask().await.map_err(unknown)?.into_parts();
+        let mut settings = self.info.redis_settings().clone().set_password(password);
+        if let Some(user) = user {
             settings = settings.set_username(user);
         }
         Ok(self.info.clone().set_redis_settings(settings))

@@ -21,7 +21,6 @@
 //! This crate re-exports all of `tidelock-core`, so it is the one crate to depend on.
 
 mod address;
-mod aside;
 mod calls;
 mod check;
 #[cfg(feature = "cluster")]
@@ -34,7 +33,6 @@ mod inspection;
 mod keys;
 mod link;
 mod local;
-mod login;
 mod lua;
 mod news;
 mod outbox;
@@ -56,10 +54,10 @@ mod trouble;
 
 use std::sync::Arc;
 
-pub use login::Login;
 #[cfg(feature = "tls")]
 pub use redis::{ClientTlsConfig, TlsCertificates};
 pub use store::Store;
+pub use tidelock_core::backend::Login;
 pub use tidelock_core::*;
 
 /// Connects to the Redis at `url` with the default options. Share the result: clone its `Arc`.

@@ -14,7 +14,7 @@ use tidelock_core::backend::{Reply, Shard};
 
 use crate::dial::Dial;
 use crate::link::{Link, Settings, WhenDropped};
-use crate::local::Locals;
+use crate::local::LocalConnections;
 use crate::pace::Pace;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Server {
     pub(crate) commands: Arc<Link>,
     pub(crate) renewals: Link,
     pub(crate) pace: Mutex<Pace>,
-    locals: Locals,
+    locals: LocalConnections,
     dial: Arc<dyn Dial>,
     /// Whether anything was sent since the last `look_around`.
     was_asked: AtomicBool,
@@ -51,7 +51,7 @@ impl Server {
     }
 
     fn new(shard: Shard, commands: Link, renewals: Link, dial: Arc<dyn Dial>, quiet: Settings) -> Self {
-        let locals = Locals::new(dial.clone(), quiet.clone());
+        let locals = LocalConnections::new(dial.clone(), quiet.clone());
         let was_asked = AtomicBool::new(true);
         let pace = Mutex::default();
         Self { shard, commands: Arc::new(commands), renewals, pace, locals, dial, was_asked, quiet }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
-use tidelock_core::backend::{Backend, Clock, Session, Signals, boot_clock};
+use tidelock_core::backend::{
+    Backend, Clock, Credentials, LOCAL_BY_DEFAULT, Login, Session, Signals, boot_clock,
+};
 use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -21,8 +23,6 @@ use crate::dial::{Dial, Manner, Target};
 use crate::fleet::{Fleet, SingleServer};
 use crate::keys::Keys;
 use crate::link::{Settings, Timeouts};
-use crate::local;
-use crate::login::{Credentials, Login};
 use crate::news::News;
 use crate::replicas::{Gate, ReplicatedSession};
 use crate::sentinels::Sentinels;
@@ -230,7 +230,7 @@ impl Store {
     fn of(address: Address) -> Self {
         let name = name(&address).into();
         let (servers, sentinels) = Default::default();
-        Self { address, servers, sentinels, name, has_locals: local::BY_DEFAULT }
+        Self { address, servers, sentinels, name, has_locals: LOCAL_BY_DEFAULT }
     }
 
     async fn open_fleet(&self, settings: Settings) -> Result<Arc<dyn Fleet>> {

@@ -62,9 +62,9 @@ mod watching;
 use std::sync::Arc;
 
 pub use store::Store;
-pub use tidelock_core::*;
 #[cfg(feature = "tls")]
-pub use tls::{ClientTlsConfig, TlsCertificates};
+pub use tidelock_core::backend::{ClientTlsConfig, TlsCertificates};
+pub use tidelock_core::*;
 
 /// Locks in the ZooKeeper at `url`, with the default options. Share them in their `Arc`.
 ///

@@ -1,48 +1,18 @@
 //! TLS: the authority that servers are checked against, and the client's own certificate.
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tidelock_core::backend::TlsCertificates;
 use tidelock_core::{Error, ErrorKind, Result};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use zookeeper_client::{Connector, TlsOptions};
-
-/// Certificates for TLS, in PEM.
-#[derive(Clone)]
-pub struct TlsCertificates {
-    /// The authorities to trust: one or more certificates, and lists of revoked ones.
-    pub root_cert: Vec<u8>,
-    /// This client's certificate, if the servers ask for one.
-    pub client_tls: Option<ClientTlsConfig>,
-}
-
-/// A client's certificate and its key, in PEM.
-#[derive(Clone)]
-pub struct ClientTlsConfig {
-    /// The client's certificate, and the chain from it to an authority that the servers trust.
-    pub client_cert: Vec<u8>,
-    /// Its key.
-    pub client_key: Vec<u8>,
-}
-
-impl fmt::Debug for TlsCertificates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsCertificates").field("client_tls", &self.client_tls).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ClientTlsConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientTlsConfig").finish_non_exhaustive()
-    }
-}
 
 /// The parsed value, or why it cannot be parsed.
 type Read<T> = std::result::Result<T, Box<dyn StdError + Send + Sync>>;

@@ -78,12 +78,17 @@ pub use tidelock_model::{Leave, Left, Patience, Refusal, Watch};
 
 pub use self::layer::{Layer, Layered};
 pub use crate::alarms::Alarms;
+pub use crate::aside::Aside;
 pub use crate::batcher::{Batch, Batchable, Batcher};
 pub use crate::boot_clock::boot_clock;
+pub use crate::certificates::{ClientTlsConfig, TlsCertificates};
 pub use crate::clock::Clock;
+pub use crate::driven::{Distrust, Driven};
 pub use crate::escape::{escape, unescape};
 pub use crate::factory::{attach, connect};
 pub use crate::keeper::keepers_caught_up;
+pub use crate::local::{LOCAL_BY_DEFAULT, Local, Locals, Witness, Witnessed};
+pub use crate::login::{Asked, Credentials, Login};
 pub use crate::moment::Moment;
 pub use crate::own_line::{Aim, Armed, OwnLine};
 pub use crate::server_kind::server_kind;

@@ -3,24 +3,30 @@
 //! A slow network must not look like that. So this does not time a server's reply, but the answer of a task on that
 //! runtime.
 
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 
-use crate::dial;
+use crate::boot_clock::boot_clock;
+use crate::sleep::Sleep;
 
 /// A task on a runtime, shared with the observers that check whether it is polled.
 #[derive(Debug, Default)]
-pub(super) struct Driven {
+pub struct Driven {
     asked: Notify,
     polls: AtomicU64,
 }
 
 impl Driven {
     /// Answers observers, for as long as it is polled.
-    pub(super) async fn answer(&self) {
+    pub async fn answer(&self) {
         loop {
             self.asked.notified().await;
             self.polls.fetch_add(1, Ordering::Relaxed);
@@ -29,17 +35,60 @@ impl Driven {
 
     /// Waits until the task does not answer. The first question comes only after half of `longest`, so a short wait
     /// wakes nothing on that runtime; then there is one question per `longest`.
-    pub(super) async fn is_no_more(self: Arc<Self>, longest: Duration) {
+    pub async fn is_no_more(self: Arc<Self>, longest: Duration) {
         loop {
-            dial::pause(longest / 2).await;
+            pause(longest / 2).await;
             let before = self.polls.load(Ordering::Relaxed);
             self.asked.notify_one();
-            dial::pause(longest / 2).await;
+            pause(longest / 2).await;
             if self.polls.load(Ordering::Relaxed) == before {
                 return;
             }
         }
     }
+}
+
+/// How long the keeper trusts a runtime that has a request and does not poll its tasks.
+const TRUST: Duration = Duration::from_millis(100);
+
+/// Ready when the keeper polls this and does not trust the runtime any more. Whoever else polls it waits for ever.
+pub struct Distrust {
+    driven: Arc<Driven>,
+    keeper: Id,
+    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Distrust {
+    /// Of the runtime on which `driven` answers.
+    #[must_use]
+    pub fn new(driven: Arc<Driven>, keeper: &Handle) -> Self {
+        Self { driven, keeper: keeper.id(), waiting: None }
+    }
+}
+
+impl Future for Distrust {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let is_keeper = || Handle::try_current().is_ok_and(|here| here.id() == self.keeper);
+        if self.waiting.is_none() && !is_keeper() {
+            return Poll::Pending;
+        }
+        let driven = self.driven.clone();
+        self.waiting.get_or_insert_with(|| Box::pin(driven.is_no_more(TRUST))).as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Distrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Distrust").field("is_waiting", &self.waiting.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Sleeps, on any runtime.
+async fn pause(longest: Duration) {
+    let clock = boot_clock();
+    Sleep::until(&clock, clock.now() + longest).await;
 }
 
 #[cfg(test)]
@@ -54,7 +103,7 @@ mod tests {
         tokio::select! {
             () = driven.answer() => {}
             () = driven.clone().is_no_more(SHORT) => panic!("it is polled"),
-            () = dial::pause(SHORT * 5) => {}
+            () = pause(SHORT * 5) => {}
         }
     }
 
@@ -64,7 +113,7 @@ mod tests {
         tokio::select! {
             biased;
             () = driven.answer() => {}
-            () = dial::pause(SHORT) => {}
+            () = pause(SHORT) => {}
         }
         let found_out = driven.is_no_more(SHORT);
         assert!(tokio::time::timeout(SHORT * 50, found_out).await.is_ok());

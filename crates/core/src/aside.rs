@@ -13,8 +13,8 @@ use tokio::sync::{Semaphore, oneshot};
 const THREADS: usize = 8;
 
 /// Runs one piece of the program's code on threads of its own.
-#[derive(Clone)]
-pub(crate) struct Aside(Arc<Semaphore>);
+#[derive(Clone, Debug)]
+pub struct Aside(Arc<Semaphore>);
 
 impl Default for Aside {
     fn default() -> Self {
@@ -24,7 +24,10 @@ impl Default for Aside {
 
 impl Aside {
     /// Runs `work` on another thread and in this runtime. Drops it when nobody waits for it any more.
-    pub(crate) async fn run<T, F>(&self, work: impl FnOnce() -> F + Send + 'static) -> io::Result<T>
+    ///
+    /// # Errors
+    /// If no thread is available, or the work panicked.
+    pub async fn run<T, F>(&self, work: impl FnOnce() -> F + Send + 'static) -> io::Result<T>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,

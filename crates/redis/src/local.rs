@@ -9,51 +9,29 @@
 //! outcome is unknown, and repeats the request on its own connection. Nothing is repeated here: the second reply to a
 //! leave could hide the first.
 
-mod driven;
-
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, PushKind, RedisResult, Value};
-use tidelock_core::backend::{Reply, unharmed};
+use tidelock_core::backend::{Distrust, Driven, Local, Locals, Reply, Witness};
 use tidelock_core::{Name, Result};
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use self::driven::Driven;
 use crate::dial::{Dial, Dialed};
 use crate::link::{Settings, WhenDropped, silent};
 use crate::outbox::{Outbox, Queue};
 use crate::{dial, pulse, script, trouble};
 
-/// Whether runtimes get their own connections by default. Tokio cannot say whether a runtime can do I/O, and panics
-/// where it cannot. That panic ends the task that tries it, and the whole program if panics abort.
-pub(crate) const BY_DEFAULT: bool = cfg!(panic = "unwind");
-/// After how many requests a runtime gets its own connection: short programs do without one.
-const OFTEN: u32 = 32;
-/// The most runtimes that have their own connection.
-const MOST: usize = 8;
-/// How long the keeper trusts a runtime that has a request and does not poll its tasks.
-const TRUST: Duration = Duration::from_millis(100);
-
 /// The connections to one server that are on callers' runtimes.
 #[derive(Debug)]
-pub(crate) struct Locals {
+pub(crate) struct LocalConnections {
     dial: Arc<dyn Dial>,
     settings: Settings,
-    callers: Mutex<Vec<Caller>>,
-}
-
-#[derive(Debug)]
-struct Caller {
-    runtime: Id,
-    asked: u32,
-    connection: Option<Arc<LocalConnection>>,
-    /// Whether the runtime cannot do I/O.
-    is_unfit: bool,
+    all: Locals<LocalConnection>,
 }
 
 /// A connection on one runtime; it ends with that runtime.
@@ -62,78 +40,37 @@ pub(crate) struct LocalConnection {
     outbox: Arc<Outbox>,
     driven: Arc<Driven>,
     is_given_up: AtomicBool,
-    has_panicked: Arc<AtomicBool>,
+    witness: Witness,
     /// Runs for as long as the connection may be useful.
     task: AbortHandle,
     settings: Settings,
     place: String,
 }
 
-impl Locals {
+impl LocalConnections {
     pub(crate) fn new(dial: Arc<dyn Dial>, settings: Settings) -> Self {
-        Self { dial, settings, callers: Mutex::default() }
+        let all = Locals::new(&settings.runtime);
+        Self { dial, settings, all }
     }
 
     /// The connection on the calling runtime, if there is one and it stands.
     pub(crate) fn mine(&self) -> Option<Arc<LocalConnection>> {
-        let here = Handle::try_current().ok().filter(|_| self.settings.has_locals)?;
-        let id = here.id();
-        if id == self.settings.runtime.id() {
-            return None;
-        }
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(caller) = callers.iter_mut().find(|caller| caller.runtime == id) else {
-            make_room(&mut callers);
-            if callers.len() < MOST {
-                callers.push(Caller { runtime: id, asked: 1, connection: None, is_unfit: false });
-            }
-            return None;
-        };
-        match &caller.connection {
-            _ if caller.is_unfit => return None,
-            Some(connection) if connection.has_panicked() => {
-                (caller.connection, caller.is_unfit) = (None, true);
-                drop(callers); // a tracing subscriber may use locks itself
-                unharmed(|| {
-                    tracing::warn!(
-                        "a tokio runtime does no I/O, so its locks use Tidelock's own connection; Store::connection_for_each_runtime(false) avoids the attempt"
-                    );
-                });
-                return None;
-            }
-            Some(connection) if connection.is_broken() => (caller.connection, caller.asked) = (None, 0),
-            Some(connection) => return connection.outbox.stands().then(|| connection.clone()),
-            None => caller.asked += 1,
-        }
-        if caller.asked >= OFTEN {
-            caller.connection = Some(LocalConnection::open(self.dial.clone(), self.settings.clone(), &here));
-        }
-        None
+        let open = |here: &Handle| LocalConnection::open(self.dial.clone(), self.settings.clone(), here);
+        if self.settings.has_locals { self.all.mine(open) } else { None }
     }
 }
 
-/// Records whether it was dropped by a panic.
-struct Witness(Arc<AtomicBool>);
-
-impl Drop for Witness {
-    fn drop(&mut self) {
-        self.0.store(std::thread::panicking(), Ordering::Release);
+impl Local for LocalConnection {
+    fn stands(&self) -> bool {
+        self.outbox.stands()
     }
-}
 
-/// Forgets the runtimes that have ended. If there are still too many, also forgets one that has sent few requests so
-/// far.
-fn make_room(callers: &mut Vec<Caller>) {
-    callers.retain(|caller| {
-        caller
-            .connection
-            .as_ref()
-            .is_none_or(|connection| !connection.is_broken() || connection.has_panicked())
-    });
-    if callers.len() >= MOST
-        && let Some(first) = callers.iter().position(|caller| caller.connection.is_none() && !caller.is_unfit)
-    {
-        callers.remove(first);
+    fn is_broken(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire) || self.task.is_finished()
+    }
+
+    fn witness(&self) -> &Witness {
+        &self.witness
     }
 }
 
@@ -142,11 +79,11 @@ impl LocalConnection {
     fn open(dial: Arc<dyn Dial>, settings: Settings, here: &Handle) -> Arc<Self> {
         let place = dial.place();
         let ((outbox, queue), driven) = (Outbox::new(), Arc::<Driven>::default());
-        let has_panicked = Arc::new(AtomicBool::new(false));
-        let (witness, served, timeouts) = (Witness(has_panicked.clone()), outbox.clone(), settings.timeouts);
+        let witness = Witness::default();
+        let (watched, served, timeouts) = (witness.watch(), outbox.clone(), settings.timeouts);
         let answering = driven.clone();
         let serving = async move {
-            let _witness = witness;
+            let _watched = watched;
             tokio::select! {
                 biased;
                 () = serve(dial, served, queue, timeouts.connect, timeouts.doubt) => {}
@@ -154,16 +91,7 @@ impl LocalConnection {
             }
         };
         let (is_given_up, task) = (AtomicBool::new(false), here.spawn(serving).abort_handle());
-        Arc::new(Self { outbox, driven, is_given_up, has_panicked, task, settings, place })
-    }
-
-    /// Whether the connection is of no more use; for example because its runtime has ended.
-    fn is_broken(&self) -> bool {
-        self.is_given_up.load(Ordering::Acquire) || self.task.is_finished()
-    }
-
-    fn has_panicked(&self) -> bool {
-        self.has_panicked.load(Ordering::Acquire)
+        Arc::new(Self { outbox, driven, is_given_up, witness, task, settings, place })
     }
 
     fn give_up(&self) {
@@ -173,9 +101,10 @@ impl LocalConnection {
     /// Sends a command about a name. One that must be sent in any case is under way when this returns.
     pub(crate) fn ask(self: Arc<Self>, name: &Name, command: Cmd, when_dropped: WhenDropped) -> Reply<Value> {
         let sending = Box::pin(send(self.outbox.clone(), command, when_dropped));
-        let mut asking = Asking { connection: self, sending, has_to_arrive: None, distrust: None };
+        let distrust = Distrust::new(self.driven.clone(), &self.settings.runtime);
+        let mut asking = Asking { connection: self, sending, has_to_arrive: None };
         if when_dropped == WhenDropped::Send {
-            asking.has_to_arrive = Some(name.clone());
+            asking.has_to_arrive = Some((name.clone(), distrust));
             // The first poll hands it to the connection; the caller polls it again.
             if let Poll::Ready(reply) = asking.sending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             {
@@ -228,10 +157,8 @@ impl Drop for LocalConnection {
 struct Asking<F> {
     connection: Arc<LocalConnection>,
     sending: Pin<Box<F>>,
-    /// The name, if the request has to arrive.
-    has_to_arrive: Option<Name>,
-    /// If the keeper polls this: ready when the keeper no longer trusts the runtime.
-    distrust: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The name, if the request has to arrive, and when the keeper no longer trusts the runtime with it.
+    has_to_arrive: Option<(Name, Distrust)>,
 }
 
 impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
@@ -249,21 +176,9 @@ impl<F: Future<Output = RedisResult<Value>>> Asking<F> {
 
     /// The reply will not be heard. It may have told of grants to other claims on this name, so core has to look there.
     fn miss(&self) {
-        if let Some(name) = &self.has_to_arrive {
+        if let Some((name, _)) = &self.has_to_arrive {
             self.connection.settings.news.missed_on(name);
         }
-    }
-
-    /// If the keeper polls this: waits until the keeper no longer trusts the runtime.
-    fn poll_distrust(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_keeper =
-            || Handle::try_current().is_ok_and(|here| here.id() == self.connection.settings.runtime.id());
-        if self.has_to_arrive.is_none() || (self.distrust.is_none() && !is_keeper()) {
-            return Poll::Pending;
-        }
-        let driven = &self.connection.driven;
-        let distrust = self.distrust.get_or_insert_with(|| Box::pin(driven.clone().is_no_more(TRUST)));
-        distrust.as_mut().poll(cx)
     }
 }
 
@@ -274,7 +189,8 @@ impl<F: Future<Output = RedisResult<Value>>> Future for Asking<F> {
         if let Poll::Ready(reply) = self.sending.as_mut().poll(cx) {
             return Poll::Ready(self.finish(reply));
         }
-        std::task::ready!(self.poll_distrust(cx));
+        let Some((_, distrust)) = &mut self.has_to_arrive else { return Poll::Pending };
+        std::task::ready!(Pin::new(distrust).poll(cx));
         // The connection stays: others wait for replies there, and the network may only be slow. Its pulse tells
         // whether it has fallen silent.
         self.miss();

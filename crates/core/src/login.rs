@@ -10,8 +10,8 @@ use crate::aside::Aside;
 /// A password, with or without a user name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    pub(crate) user: Option<String>,
-    pub(crate) password: String,
+    user: Option<String>,
+    password: String,
 }
 
 impl Login {
@@ -26,6 +26,12 @@ impl Login {
     pub fn password(password: &str) -> Self {
         Self { user: None, password: password.to_owned() }
     }
+
+    /// The user name, if there is one, and the password.
+    #[must_use]
+    pub fn into_parts(self) -> (Option<String>, String) {
+        (self.user, self.password)
+    }
 }
 
 impl fmt::Debug for Login {
@@ -35,22 +41,27 @@ impl fmt::Debug for Login {
 }
 
 /// The outcome of asking for a login.
-pub(crate) type Asked = Result<Login, Box<dyn Error + Send + Sync>>;
+pub type Asked = Result<Login, Box<dyn Error + Send + Sync>>;
 
 /// Asks the program for the current login.
 #[derive(Clone)]
-pub(crate) struct Credentials(Arc<dyn Fn() -> Asking + Send + Sync>, Aside);
+pub struct Credentials(Arc<dyn Fn() -> Asking + Send + Sync>, Aside);
 
 type Asking = Pin<Box<dyn Future<Output = Asked> + Send>>;
 
 impl Credentials {
-    pub(crate) fn of<F: Future<Output = Asked> + Send + 'static>(
+    /// Credentials that are asked for by this. It may block: it runs on a thread of its own.
+    pub fn of<F: Future<Output = Asked> + Send + 'static>(
         ask: impl Fn() -> F + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(move || Box::pin(ask())), Aside::default())
     }
 
-    pub(crate) async fn ask(&self) -> Asked {
+    /// The current login.
+    ///
+    /// # Errors
+    /// Those of the program's own code, which may also panic.
+    pub async fn ask(&self) -> Asked {
         let ask = self.0.clone();
         self.1.run(move || ask()).await?
     }
