@@ -6,7 +6,8 @@ mod site;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use site::{Caller, is_held, join, name, options, store, turn, until, weight};
+use site::{is_held, join, name, options, store, turn, until, weight};
+use tidelock_conformance::callers::Caller;
 use tidelock_zookeeper::backend::{Claim, Leave, Left};
 use tidelock_zookeeper::{Kind, Name, Options, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

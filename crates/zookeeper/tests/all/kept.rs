@@ -1,11 +1,15 @@
 //! What the server keeps after some operations is what `playground/kept/zookeeper.txt` says, and so what the playground
 //! shows.
 
+use std::sync::Arc;
+
+use tidelock_conformance::callers::Heard;
 use tidelock_conformance::scene::{Scene, client, shape};
-use tidelock_zookeeper::Options;
+use tidelock_zookeeper::backend::Backend;
+use tidelock_zookeeper::{Options, SessionId};
 use zookeeper_client::Client;
 
-use crate::site::{Caller, name, options, plain, store};
+use crate::site::{name, options, plain, store};
 
 const SCENES: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../playground/kept/zookeeper.txt"));
@@ -18,9 +22,8 @@ async fn a_name_has_the_nodes_that_the_playground_shows() {
     let server = plain().await;
     for (number, scene) in scenes.iter().enumerate() {
         let options: Options = options(&format!("kept {number}"));
-        let open = async |id: tidelock_zookeeper::SessionId| {
-            Caller::open(&store(), id.get(), &options).await.session
-        };
+        let open =
+            async |id: SessionId| store().open(id, &options, Arc::new(Heard::default())).await.unwrap();
         let sessions = scene.play(&name("stock:42"), open).await.unwrap();
         assert_eq!(kept(&server, &options.namespace).await, scene.kept, "{}", scene.title);
         for session in sessions {

@@ -11,7 +11,8 @@ use tidelock_zookeeper::{ClaimId, ErrorKind, Kind, Name, Options, Weight};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::site;
-use crate::site::{Caller, is_held, join, name, namespace, options, plain, store, weight};
+use crate::site::{is_held, join, name, namespace, options, plain, store, weight};
+use tidelock_conformance::callers::Caller;
 
 /// How long the test checks that no claim is held wrongly.
 const A_WHILE: Duration = Duration::from_millis(400);
@@ -197,7 +198,7 @@ async fn all_of(all: Vec<impl Future<Output = ()>>) {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_size_that_is_remembered_is_not_brought_back() {
     let options = options("remembered");
-    let [a, b] = Caller::two(&options).await;
+    let [a, b] = site::two(&options).await;
     let line = name("s");
     let size = async |place: Place| match place {
         Place::Held { grant, .. } => grant.capacity,

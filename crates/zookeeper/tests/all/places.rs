@@ -9,7 +9,8 @@ use tidelock_zookeeper::backend::{Claim, Leave, Place, Sight};
 use tidelock_zookeeper::{Name, Result};
 use zookeeper_client::Client;
 
-use crate::site::{Caller, is_held, join, name, options, plain, store, until, weight};
+use crate::site::{is_held, join, name, options, plain, store, until, weight};
+use tidelock_conformance::callers::Caller;
 
 /// A line, three clients, and a connection that only counts nodes.
 struct Scene {

@@ -14,7 +14,8 @@ use zookeeper_client::CreateMode;
 
 use crate::site;
 use crate::site::way::Way;
-use crate::site::{Caller, is_held, join, name, namespace, options, plain, store, turn, until, weight};
+use crate::site::{is_held, join, name, namespace, options, plain, store, turn, until, weight};
+use tidelock_conformance::callers::Caller;
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
@@ -61,7 +62,7 @@ async fn idle_names_vanish_and_their_tokens_go_on() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_session_that_nobody_renews_ends() {
     let options = Options::new().ttl(Duration::from_secs(2)).namespace(&namespace("orphan"));
-    let [orphan, next] = Caller::two(&options).await;
+    let [orphan, next] = site::two(&options).await;
     let hold = name("m");
     assert!(is_held(join(&orphan, &orphan.mutex(&hold, 1)).await));
     assert!(!is_held(join(&next, &next.mutex(&hold, 1)).await));
@@ -88,7 +89,7 @@ async fn a_session_that_nobody_renews_ends() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn another_sessions_claim_of_the_same_number_is_not_ones_own() {
     let options = options("numbers");
-    let [a, b] = Caller::two(&options).await;
+    let [a, b] = site::two(&options).await;
     let line = name("m");
     assert!(is_held(join(&a, &a.mutex(&line, 7)).await));
     assert!(!is_held(join(&b, &b.mutex(&line, 7)).await));
@@ -204,7 +205,7 @@ async fn capacity(caller: &Caller, line: &Name) -> u32 {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn of_two_who_resize_at_once_one_is_told_of_the_other() {
     let options = options("resized");
-    let [a, b] = Caller::two(&options).await;
+    let [a, b] = site::two(&options).await;
     let line = name("s");
     assert!(is_held(join(&a, &a.permits(&line, 1, 1, 3)).await));
     let mut from = 3;
@@ -229,7 +230,7 @@ async fn of_two_who_resize_at_once_one_is_told_of_the_other() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_claim_that_declares_another_capacity_takes_no_resize_back() {
     let options = options("declared");
-    let [a, b] = Caller::two(&options).await;
+    let [a, b] = site::two(&options).await;
     for round in 0..40_u64 {
         let line = name(&format!("s{round}"));
         let number = |nth: u64| 3 * round + nth;
@@ -252,7 +253,7 @@ async fn a_claim_that_declares_another_capacity_takes_no_resize_back() {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_mutex_of_the_same_name_takes_no_resize_back() {
     let options = options("mixed");
-    let [a, b] = Caller::two(&options).await;
+    let [a, b] = site::two(&options).await;
     let line = name("n");
     assert!(is_held(join(&a, &a.mutex(&line, 1)).await));
     a.session.leave(&line, a.claim(1), Leave::Done).await.unwrap(); // this client has used the name, and no other has
@@ -278,7 +279,7 @@ async fn a_renewal_tells_what_stands_and_should_not_and_what_should_and_does_not
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn an_evicted_claim_is_not_next() {
     let options = options("evicted");
-    let [a, b] = Caller::two(&options).await;
+    let [a, b] = site::two(&options).await;
     let line = name("m");
     assert!(is_held(join(&a, &a.mutex(&line, 1)).await));
     for number in [2, 3] {

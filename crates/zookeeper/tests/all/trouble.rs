@@ -11,7 +11,8 @@ use tidelock_zookeeper::{Error, ErrorKind, Options, Store};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::site;
-use crate::site::{Caller, host, name, namespace, plain};
+use crate::site::{host, name, namespace, plain};
+use tidelock_conformance::callers::Caller;
 
 /// How long connecting may take here.
 const DEADLINE: Duration = Duration::from_secs(1);

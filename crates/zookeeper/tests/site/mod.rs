@@ -1,16 +1,15 @@
-//! The server of these tests, and clients at the seam.
-#![allow(dead_code)] // each test program uses only a part
+//! The server of these tests.
+#![allow(dead_code, unused_imports)] // each test program uses only a part
 
 pub(crate) mod way;
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tidelock_zookeeper::backend::{Backend, Claim, Grant, Patience, Place, Session, Signals};
-use tidelock_zookeeper::{ClaimId, Kind, Name, Options, SessionId, Store, Weight};
-use tokio::sync::Notify;
+use tidelock_conformance::callers::Caller;
+pub(crate) use tidelock_conformance::callers::{
+    is_held, join, name, namespace, options, turn, until, weight,
+};
+use tidelock_zookeeper::{Options, Store};
 
 /// The server's URL: a single server, open to everyone.
 pub(crate) fn url() -> String {
@@ -29,159 +28,12 @@ pub(crate) async fn plain() -> zookeeper_client::Client {
     connector.connect(&host()).await.unwrap()
 }
 
-/// A namespace of its own for each test.
-pub(crate) fn namespace(what: &str) -> String {
-    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    format!("{what} {:x}", since.as_micros())
-}
-
 /// The server, open to everyone.
 pub(crate) fn store() -> Store {
     Store::open(&url()).unwrap()
 }
 
-/// A namespace of its own, and a ttl so long that no timer sends anything.
-pub(crate) fn options(what: &str) -> Options {
-    Options::new().ttl(Duration::from_secs(600)).namespace(&namespace(what))
-}
-
-/// Waits for a condition that takes the server or other tasks a moment.
-pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20), "never saw that {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-pub(crate) fn name(text: &str) -> Name {
-    Name::new(text).unwrap()
-}
-
-pub(crate) fn weight(n: u32) -> Weight {
-    Weight::new(n).unwrap()
-}
-
-/// One client at the seam, and what it is told.
-pub(crate) struct Caller {
-    pub(crate) id: SessionId,
-    pub(crate) session: Arc<dyn Session>,
-    pub(crate) heard: Arc<Heard>,
-}
-
-impl Caller {
-    pub(crate) async fn open(store: &Store, id: u64, options: &Options) -> Self {
-        let (id, heard) = (SessionId::from_bits(id), Arc::new(Heard::default()));
-        let session = store.open(id, options, heard.clone()).await.unwrap();
-        Self { id, session, heard }
-    }
-
-    /// Two clients of the server.
-    pub(crate) async fn two(options: &Options) -> [Self; 2] {
-        [Self::open(&store(), 1, options).await, Self::open(&store(), 2, options).await]
-    }
-
-    pub(crate) fn claim(&self, number: u64) -> ClaimId {
-        ClaimId { session: self.id, number }
-    }
-
-    /// A claim on a mutex.
-    pub(crate) fn mutex(&self, name: &Name, number: u64) -> Claim {
-        Claim::new(self.claim(number), name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE)
-    }
-
-    /// A claim on permits of a semaphore of this size.
-    pub(crate) fn permits(&self, name: &Name, number: u64, permits: u32, of: u32) -> Claim {
-        Claim::new(self.claim(number), name.clone(), Kind::Semaphore, weight(permits), weight(of))
-    }
-}
-
-pub(crate) async fn join(caller: &Caller, claim: &Claim) -> Place {
-    caller.session.join(claim, Patience::Wait).await.unwrap()
-}
-
-pub(crate) fn is_held(place: Place) -> bool {
-    matches!(place, Place::Held { .. })
-}
-
-/// Waits until the claim is held: its client is told so, or is told to look and then sees it.
-pub(crate) async fn turn(caller: &Caller, name: &Name, id: ClaimId) {
-    if caller.heard.turn(name, id).await.is_some() {
-        return;
-    }
-    let sight = caller.session.look(name, &[id]).await.unwrap();
-    assert_eq!(sight.held.first().map(|(held, _)| *held), Some(id), "{sight:?}");
-}
-
-/// Records the lines a client is told to look at, and the claims granted without a look.
-#[derive(Default)]
-pub(crate) struct Heard {
-    hints: Mutex<VecDeque<Name>>,
-    held: Mutex<Vec<(ClaimId, Grant)>>,
-    something: Notify,
-}
-
-impl Heard {
-    /// Waits until the client is told to look at this line (None), or told of this claim's turn.
-    pub(crate) async fn turn(&self, name: &Name, id: ClaimId) -> Option<Grant> {
-        let hearing = async {
-            loop {
-                if let Some(grant) = self.held(id) {
-                    return Some(grant);
-                }
-                let at = self.hints.lock().unwrap().iter().position(|hint| hint == name);
-                if let Some(at) = at {
-                    self.hints.lock().unwrap().remove(at);
-                    return None;
-                }
-                self.something.notified().await;
-            }
-        };
-        let heard = tokio::time::timeout(Duration::from_secs(20), hearing).await;
-        heard.unwrap_or_else(|_| panic!("it was never told to look at {name:?}"))
-    }
-
-    /// Waits until the client is told to look at this line.
-    pub(crate) async fn hint(&self, name: &Name) {
-        let nobody = ClaimId { session: SessionId::from_bits(u64::MAX), number: 0 };
-        self.turn(name, nobody).await;
-    }
-
-    /// The grant that the claim got without a look.
-    pub(crate) fn held(&self, id: ClaimId) -> Option<Grant> {
-        self.held.lock().unwrap().iter().find(|(held, _)| *held == id).map(|(_, grant)| *grant)
-    }
-
-    /// The claim has left. Its grant is over, even if it stands in line again.
-    pub(crate) fn has_left(&self, id: ClaimId) {
-        self.held.lock().unwrap().retain(|(held, _)| *held != id);
-    }
-
-    pub(crate) fn forget(&self, name: &Name) {
-        self.hints.lock().unwrap().retain(|hint| hint != name);
-    }
-}
-
-impl fmt::Debug for Heard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Heard")
-    }
-}
-
-impl Signals for Heard {
-    fn held(&self, id: ClaimId, grant: Grant) {
-        self.held.lock().unwrap().push((id, grant));
-        self.something.notify_one();
-    }
-    fn stray(&self, _: ClaimId) {}
-    fn gone(&self, _: ClaimId) {}
-    fn look(&self, name: &Name) {
-        self.hints.lock().unwrap().push_back(name.clone());
-        self.something.notify_one();
-    }
-    fn look_everywhere(&self) {}
-    fn over(&self) {}
+/// Two clients of the server.
+pub(crate) async fn two(options: &Options) -> [Caller; 2] {
+    Caller::two(&store(), options).await
 }
