@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::process::Process;
 use super::state::State;
-use super::{Deployment, clock, find, known};
+use super::{Deployment, clock, find, known, port};
 use crate::trouble::{Result, While};
 
 /// How long a server may take to serve again; Java starts slowly.
@@ -56,6 +56,12 @@ impl Act {
     }
 
     fn start(&self, home: &Path) -> Result<()> {
+        // On a busy machine the last threads of a killed process may hold its ports for a moment.
+        let left = known(home, self.deployment)?.process(&self.role)?.clone();
+        let ended = Instant::now();
+        while !left.is_alive() && !port::is_unused(left.port) && ended.elapsed() < LIMIT {
+            thread::sleep(GLANCE);
+        }
         let process = {
             let _alone = State::lock(home, self.deployment.name)?;
             let mut state = known(home, self.deployment)?;

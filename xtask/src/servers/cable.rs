@@ -77,7 +77,7 @@ fn library(home: &Path) -> Result<PathBuf> {
 }
 
 /// Starts one cable, which carries each port to another one.
-fn start(group: &mut Group, role: &str, ports: &[(u16, u16)]) -> Result<()> {
+pub(super) fn start(group: &mut Group, role: &str, ports: &[(u16, u16)]) -> Result<()> {
     let program = std::env::current_exe().when(|| "find this program".to_owned())?;
     let mut command = Command::new(program);
     command.current_dir(group.folder(role)?).args(["servers", "cable"]);
@@ -110,6 +110,11 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode> {
 /// Carries both ways until one side hangs up. If there is no server, it hangs up at once.
 fn carry(near: TcpStream, to: u16) -> io::Result<()> {
     let far = TcpStream::connect((Ipv4Addr::LOCALHOST, to))?;
+    join(near, far)
+}
+
+/// Carries both ways between these two until one side hangs up.
+pub(super) fn join(near: TcpStream, far: TcpStream) -> io::Result<()> {
     let (near_too, far_too) = (near.try_clone()?, far.try_clone()?);
     thread::spawn(move || pass(far_too, near_too));
     pass(near, far)

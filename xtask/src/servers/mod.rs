@@ -8,7 +8,9 @@
 
 mod act;
 mod cable;
+mod certificates;
 mod clock;
+mod door;
 mod etcd;
 mod group;
 mod loan;
@@ -55,7 +57,9 @@ Names:
   zookeeper-tls       one server with TLS
   mariadb             one server, with an empty database `tidelock`
   etcd                one member
-  etcd-cluster        three members
+  etcd-cluster        three members, with users
+  etcd-tls            one member that wants a client's certificate
+  etcd-spare          one member, for tests that change it for everyone: users, alarms
 
 They listen on free ports of 127.0.0.1 and keep their data in the system's temporary folder until they are
 stopped. Starting a running server prints its URL; stopping a stopped one is fine. `cargo xtask setup` installs
@@ -119,6 +123,8 @@ const DEPLOYMENTS: &[Deployment] = &[
     Deployment { name: "mariadb", needs: mariadb::needs, launch: mariadb::single, serves: mariadb::serves },
     Deployment { name: "etcd", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
     Deployment { name: "etcd-cluster", needs: etcd::needs, launch: etcd::cluster, serves: etcd::serves },
+    Deployment { name: "etcd-tls", needs: etcd::needs, launch: etcd::single_with_tls, serves: etcd::serves },
+    Deployment { name: "etcd-spare", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
@@ -141,6 +147,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
         ("members", [name]) => members(&home()?, find(name)?).map(|()| ExitCode::SUCCESS),
         ("members", _) => Err("`members` needs one name: `cargo xtask servers members NAME`".into()),
         ("cable", words) => cable::run(words), // the process between two servers runs this
+        ("door", words) => door::run(words),   // and this, where a member's peers reach it
         ("act", words) => Act::parse(words)?.run(&home()?).map(|()| ExitCode::SUCCESS),
         _ => Err(format!("there is no verb `{verb}`; `cargo xtask servers --help` lists them").into()),
     }

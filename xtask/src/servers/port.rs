@@ -93,7 +93,12 @@ fn reservations() -> PathBuf {
 }
 
 fn is_free(port: u16) -> bool {
-    [port, port + BUS].iter().all(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+    is_unused(port) && is_unused(port + BUS)
+}
+
+/// Whether nobody listens there.
+pub(super) fn is_unused(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::cable::Peer;
+use super::certificates::{self, Certificates};
 use super::group::Group;
 use super::{cable, wire};
 use crate::place;
@@ -37,10 +38,6 @@ const NO_DISK: &str = "-Dzookeeper.forceSync=no";
 
 /// Only this connection factory supports TLS.
 const WITH_TLS: &str = "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n";
-/// Made for tests, for 127.0.0.1. The authority's key was not kept.
-const IDENTITY: &str =
-    concat!(include_str!("certificates/server.pem"), include_str!("certificates/server.key"));
-const AUTHORITY: &str = include_str!("certificates/ca.pem");
 
 const LOGGING: &str = "\
 log4j.rootLogger=INFO, CONSOLE
@@ -69,9 +66,7 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
 pub(super) fn single_with_tls(group: &mut Group) -> Result<String> {
     let [port, secure] = group.ports()?;
     let folder = group.folder("server")?;
-    let [identity, authority] = ["identity.pem", "authority.pem"].map(|file| folder.join(file));
-    place::write(&identity, IDENTITY)?;
-    place::write(&authority, AUTHORITY)?;
+    let Certificates { identity, authority } = certificates::lay_out(&folder)?;
     let certificates = format!(
         "{WITH_TLS}secureClientPort={secure}\nsecureClientPortAddress=127.0.0.1\n\
          ssl.keyStore.type=PEM\nssl.keyStore.location={}\n\

@@ -17,6 +17,8 @@ pub(crate) enum Need {
     Processes,
     /// The servers of every backend.
     Servers,
+    /// The compiler that the etcd backend's client library is built with.
+    Protoc,
     /// A browser and its driver, and npm, which gets what checks accessibility.
     Browser,
 }
@@ -34,6 +36,7 @@ pub(crate) fn prepare(workspace: &Workspace, steps: &[(&'static str, &[Need])]) 
     let of_part = |part: &str| match part {
         packages::PROCESSES => users(Need::Processes, steps),
         packages::BROWSER | packages::NPM => users(Need::Browser, steps),
+        packages::PROTOC => users(Need::Protoc, steps),
         part if is_of_a_backend(part) => users(Need::Servers, steps),
         _ => Vec::new(),
     };

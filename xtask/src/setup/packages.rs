@@ -13,6 +13,8 @@ pub(crate) struct Part {
     pub(crate) name: &'static str,
     /// All of these must be found, on the PATH or in [`ASIDE`].
     programs: &'static [&'static str],
+    /// Files that come with the first of them, seen from the folder above its own.
+    files: &'static [&'static str],
     /// Debian's and Ubuntu's names.
     debian: &'static [&'static str],
     /// Homebrew's name, for the sentence on macOS.
@@ -21,34 +23,52 @@ pub(crate) struct Part {
 
 pub(crate) const PARTS: &[Part] = &[
     // The smallest images of Debian leave these out. macOS has them.
-    Part { name: PROCESSES, programs: &["ps", "kill"], debian: &["procps"], brew: "" },
+    Part { name: PROCESSES, programs: &["ps", "kill"], files: &[], debian: &["procps"], brew: "" },
     Part {
         name: "redis",
         programs: &["redis-server", "redis-cli"],
+        files: &[],
         debian: &["redis-server"],
         brew: "redis",
     },
-    Part { name: "zookeeper", programs: &["zkServer.sh", "java"], debian: &["zookeeper"], brew: "zookeeper" },
+    Part {
+        name: "zookeeper",
+        programs: &["zkServer.sh", "java"],
+        files: &[],
+        debian: &["zookeeper"],
+        brew: "zookeeper",
+    },
     Part {
         name: "mariadb",
         programs: &["mariadbd", "mariadb-install-db", "mariadb"],
+        files: &[],
         debian: &["mariadb-server"],
         brew: "mariadb",
     },
-    Part { name: "etcd", programs: &["etcd"], debian: &["etcd-server"], brew: "etcd" },
-    Part { name: "protoc", programs: &["protoc"], debian: &["protobuf-compiler"], brew: "protobuf" },
+    Part { name: "etcd", programs: &["etcd"], files: &[], debian: &["etcd-server"], brew: "etcd" },
+    Part {
+        name: PROTOC,
+        programs: &["protoc"],
+        files: &["include/google/protobuf/descriptor.proto"],
+        debian: &["protobuf-compiler", "libprotobuf-dev"],
+        brew: "protobuf",
+    },
     Part {
         name: BROWSER,
         programs: &["chromium", "chromedriver"],
+        files: &[],
         debian: &["chromium", "chromium-driver"],
         brew: "--cask chromium chromedriver",
     },
     // A part of its own: where Node.js is from elsewhere, it comes with npm, and Debian's would not fit.
-    Part { name: NPM, programs: &["npm"], debian: &["npm"], brew: "node" },
+    Part { name: NPM, programs: &["npm"], files: &[], debian: &["npm"], brew: "node" },
 ];
 
 /// The part that finds processes and sends them signals.
 pub(crate) const PROCESSES: &str = "processes";
+
+/// The part with the compiler of protobuf.
+pub(crate) const PROTOC: &str = "protoc";
 
 /// The part with a browser.
 pub(crate) const BROWSER: &str = "browser";
@@ -164,7 +184,11 @@ fn packages(parts: &[&Part]) -> String {
 
 impl Part {
     fn is_here(&self) -> bool {
-        self.programs.iter().all(|program| find(program).is_some())
+        let found: Vec<_> = self.programs.iter().map(|program| find(program)).collect();
+        let first = found.first().cloned().flatten().and_then(|program| program.canonicalize().ok());
+        let above = first.as_deref().and_then(Path::parent).and_then(Path::parent);
+        let has = |file: &&str| above.is_some_and(|above| above.join(file).is_file());
+        found.iter().all(Option::is_some) && self.files.iter().all(has)
     }
 }
 

@@ -140,10 +140,10 @@ const STEPS: &[Step] = &[
         .with(&[Need::Rust(RustPart::Component("rustfmt"))]),
     step("invariants", "promises of docs/ARCHITECTURE.md that the source text can show", invariants::run),
     step("lints", "clippy over all targets and features, with warnings as errors", lints::run)
-        .with(&[Need::Rust(RustPart::Component("clippy"))]),
+        .with(&[Need::Rust(RustPart::Component("clippy")), Need::Protoc]),
     Step { is_gate: true, ..step("tests", "unit, integration and doc tests", unit::run) }
-        .with(&[Need::Processes]),
-    step("rustdoc", "the documentation builds without a warning", rustdoc::run),
+        .with(&[Need::Processes, Need::Protoc]),
+    step("rustdoc", "the documentation builds without a warning", rustdoc::run).with(&[Need::Protoc]),
     step(
         "rule-faults",
         "each seeded fault of the rule is caught by the check meant for it",
@@ -155,17 +155,17 @@ const STEPS: &[Step] = &[
         "the contract on memory, and proof that the suite catches broken backends",
         conformance::run,
     )
-    .with(&[Need::Processes])
+    .with(&[Need::Processes, Need::Protoc])
     .that(Load::Waits),
     step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
-        .with(&[Need::Processes, Need::Servers])
+        .with(&[Need::Processes, Need::Servers, Need::Protoc])
         .that(Load::Waits),
     step("servers", "the backends' own tests, on servers started for them", servers::run)
-        .with(&[Need::Processes, Need::Servers]),
+        .with(&[Need::Processes, Need::Servers, Need::Protoc]),
     step("storm", "half a minute of random load and faults on each deployment", storm::run)
-        .with(&[Need::Processes, Need::Servers]),
+        .with(&[Need::Processes, Need::Servers, Need::Protoc]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
-    step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Processes, Need::Servers]),
+    step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Processes, Need::Servers, Need::Protoc]),
     step("playground", "the playground in a real browser: every lesson, links, keys, accessibility, sizes", playground::run)
         .with(&[Need::Rust(RustPart::Target(rust::WEB)), Need::Processes, Need::Browser]),
     // First what has a target folder of its own: the others would block the steps beside them.
@@ -174,22 +174,24 @@ const STEPS: &[Step] = &[
         "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
         package::run,
     )
-    .with(&[Need::Rust(RustPart::Oldest)])
+    .with(&[Need::Rust(RustPart::Oldest), Need::Protoc])
     .that(Load::Compiles),
     step(
         "pages",
         "every code block of README.md and docs/guide builds with the packages and runs",
         pages::run,
     )
+    .with(&[Need::Protoc])
     .that(Load::Compiles),
     step("features", "the libraries build without a warning with each feature alone", features::run)
-        .with(&[Need::Rust(RustPart::Component("clippy"))])
+        .with(&[Need::Rust(RustPart::Component("clippy")), Need::Protoc])
         .that(Load::Compiles),
     step("platforms", "the libraries compile for the web, macOS and Windows", platforms::systems)
         .with(&[
             Need::Rust(RustPart::Target(rust::WEB)),
             Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[0])),
             Need::Rust(RustPart::Target(rust::OTHER_SYSTEMS[1])),
+            Need::Protoc,
         ])
         .that(Load::Compiles),
 ];
