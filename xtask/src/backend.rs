@@ -28,6 +28,12 @@ const BACKENDS: &[Backend] = &[
         deployments: &["zookeeper", "zookeeper-ensemble"],
         others: &["zookeeper-tls"],
     },
+    Backend {
+        name: "etcd",
+        features: &[],
+        deployments: &["etcd", "etcd-cluster"],
+        others: &["etcd-tls", "etcd-spare"],
+    },
 ];
 
 /// The backends with this name, or all of them for `all`.
@@ -81,7 +87,7 @@ mod tests {
         let trouble = called("stone-tablets").unwrap_err().to_string();
         assert_eq!(
             trouble,
-            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, all"
+            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, etcd, all"
         );
     }
 

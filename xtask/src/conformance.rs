@@ -25,22 +25,24 @@ use crate::workspace::Workspace;
 const HELP: &str = "\
 Runs the conformance suite: trials of the contract, on a backend.
 
-Usage: cargo xtask conformance [--backend NAME] [--url URL] [--filter PART] [--deep] [--report FILE] [--seed N]
+Usage: cargo xtask conformance [--backend NAME] [--deployment NAME | --url URL] [--filter PART] [--deep]
+                               [--report FILE] [--seed N]
        cargo xtask conformance --write-table
        cargo xtask conformance --list | --prove | --table FILE…
 
-  --backend NAME  memory (the default), redis, zookeeper, or all: every backend, on each of its deployments
-  --url URL       your own server, which is then not paused or killed; without it, servers are
-                  started and stopped again
-  --filter PART   only trials whose name contains this
-  --deep          larger crowds, more rounds: takes minutes
-  --real-time     memory alone: on the boot clock, as a server is tested; takes a minute
-  --report FILE   the file for the JSON report; with several runs, each adds its name to the file name
-  --seed N        replays the random choices of an earlier run
-  --write-table   runs on all backends, and writes the tables in README.md and docs/guarantees.md
-  --list          lists the trials and what each proves
-  --prove         proves the suite itself: it must catch backends that are broken on purpose
-  --table FILE…   prints both tables from these reports";
+  --backend NAME     memory (the default), redis, zookeeper, etcd, or all: every backend, on each of its deployments
+  --deployment NAME  one deployment of the backend
+  --url URL          your own server, which is then not paused or killed; without it, servers are
+                     started and stopped again
+  --filter PART      only trials whose name contains this
+  --deep             larger crowds, more rounds: takes minutes
+  --real-time        memory alone: on the boot clock, as a server is tested; takes a minute
+  --report FILE      the file for the JSON report; with several runs, each adds its name to the file name
+  --seed N           replays the random choices of an earlier run
+  --write-table      runs on all backends, and writes the tables in README.md and docs/guarantees.md
+  --list             lists the trials and what each proves
+  --prove            proves the suite itself: it must catch backends that are broken on purpose
+  --table FILE…      prints both tables from these reports";
 
 /// The suite's own program: it runs the suite on memory.
 const PROGRAM: &str = "conformance";
@@ -69,6 +71,7 @@ pub(crate) struct Suite {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     backend: Option<String>,
+    deployment: Option<String>,
     url: Option<String>,
     report: Option<PathBuf>,
     write_table: bool,
@@ -104,6 +107,12 @@ pub(crate) fn main(flags: Parser) -> Result<ExitCode> {
 
 fn run_all(suite: &Suite, request: &Request, backends: &[&'static Backend], root: &Path) -> Result<bool> {
     let runs: Vec<Run> = backends.iter().flat_map(|backend| Run::of(suite, request, backend)).collect();
+    if let (true, Some(name)) = (runs.is_empty(), &request.deployment) {
+        return Err(format!(
+            "the backend has no deployment `{name}`; `cargo xtask servers --help` lists them"
+        )
+        .into());
+    }
     let mut reports = Vec::new();
     let (mut broken, mut untried) = (Vec::new(), Vec::new());
     for run in &runs {
@@ -236,6 +245,7 @@ impl Request {
             match flag {
                 Short('h') | Long("help") => return Ok(None),
                 Long("backend") => request.backend = Some(flags.value()?.string()?),
+                Long("deployment") => request.deployment = Some(flags.value()?.string()?),
                 Long("url") => request.url = Some(flags.value()?.string()?),
                 Long("report") => request.report = Some(flags.value()?.into()),
                 Long("write-table") => request.write_table = true,
@@ -266,7 +276,10 @@ impl Request {
 
     fn backends(&self) -> Result<Vec<&'static Backend>> {
         if self.write_table {
-            let is_whole = self.backend.is_none() && self.url.is_none() && self.others.is_empty();
+            let is_whole = self.backend.is_none()
+                && self.deployment.is_none()
+                && self.url.is_none()
+                && self.others.is_empty();
             return if is_whole {
                 backend::called("all")
             } else {
@@ -290,8 +303,11 @@ impl<'a> Run<'a> {
         let run = |deployment| Run { suite, request, backend, deployment };
         match backend.deployments {
             deployments @ [_, ..] if request.url.is_none() => {
-                deployments.iter().map(|deployment| run(Some(*deployment))).collect()
+                let wanted =
+                    |name: &&&str| request.deployment.as_deref().is_none_or(|wanted| wanted == **name);
+                deployments.iter().filter(wanted).map(|deployment| run(Some(*deployment))).collect()
             }
+            _ if request.deployment.is_some() && request.url.is_none() => Vec::new(),
             _ => vec![run(None)],
         }
     }
@@ -346,6 +362,7 @@ mod tests {
     fn a_table_of_half_a_run_is_not_written() {
         assert!(parse("--write-table").backends().is_ok());
         assert!(parse("--write-table --filter reader").backends().is_err());
+        assert!(parse("--write-table --deployment redis").backends().is_err());
         assert!(parse("--backend stone-tablets").backends().is_err());
         assert!(parse("--backend all --url redis://localhost").backends().is_err());
     }

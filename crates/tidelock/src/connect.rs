@@ -82,6 +82,8 @@ fn backend(url: &str) -> Result<Arc<dyn Backend>> {
         Store::Redis => Ok(Arc::new(tidelock_redis::Store::open(url)?)),
         #[cfg(feature = "zookeeper")]
         Store::ZooKeeper => Ok(Arc::new(tidelock_zookeeper::Store::open(url)?)),
+        #[cfg(feature = "etcd")]
+        Store::Etcd => Ok(Arc::new(tidelock_etcd::Store::open(url)?)),
         #[allow(unreachable_patterns)] // with every backend built in there is no other
         _ => unreachable!("a scheme whose feature is off is an error"),
     }

@@ -3,7 +3,7 @@
 //! ```
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> tidelock::Result<()> {
-//!     let locks = tidelock::connect("memory://").await?; // or redis://…, zookeeper://…
+//!     let locks = tidelock::connect("memory://").await?; // or redis://…, zookeeper://…, etcd://…
 //!     let guard = locks.mutex("stock:42")?.lock().await?; // waits its turn
 //!     println!("held under token {}", guard.token());
 //!     guard.release().await?; // or just drop it
@@ -26,6 +26,8 @@
 //! | `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | `redis-tls` (and `redis-cluster`) | `tidelock-redis` |
 //! | `zookeeper://` | `zookeeper` | `tidelock-zookeeper` |
 //! | `zookeeper+tls://` | `zookeeper-tls` | `tidelock-zookeeper` |
+//! | `etcd://` | `etcd` | `tidelock-etcd` |
+//! | `etcds://` | `etcd-tls` | `tidelock-etcd` |
 //!
 //! What only one store has (certificates, credentials that change, a test's clock) is in that backend's own crate, which
 //! is re-exported here as a module of its name. A program that uses one store may also depend on that crate alone: it
@@ -47,6 +49,8 @@ mod scheme;
 pub use connect::{attach_with, connect, connect_with};
 pub use tidelock_core::*;
 
+#[cfg(feature = "etcd")]
+pub use tidelock_etcd as etcd;
 #[cfg(feature = "memory")]
 pub use tidelock_memory as memory;
 #[cfg(feature = "redis")]

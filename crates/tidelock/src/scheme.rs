@@ -8,6 +8,7 @@ pub(crate) enum Store {
     Memory,
     Redis,
     ZooKeeper,
+    Etcd,
 }
 
 /// One way in which a URL can begin.
@@ -36,6 +37,8 @@ const REDIS_TLS: &[Feature] = &[feature!("redis-tls")];
 const REDIS_CLUSTER_TLS: &[Feature] = &[feature!("redis-cluster"), feature!("redis-tls")];
 const ZOOKEEPER: &[Feature] = &[feature!("zookeeper")];
 const ZOOKEEPER_TLS: &[Feature] = &[feature!("zookeeper-tls")];
+const ETCD: &[Feature] = &[feature!("etcd")];
+const ETCD_TLS: &[Feature] = &[feature!("etcd-tls")];
 
 const SCHEMES: &[Scheme] = &[
     Scheme { name: "memory", store: Store::Memory, features: MEMORY },
@@ -48,6 +51,8 @@ const SCHEMES: &[Scheme] = &[
     Scheme { name: "rediss-cluster", store: Store::Redis, features: REDIS_CLUSTER_TLS },
     Scheme { name: "zookeeper", store: Store::ZooKeeper, features: ZOOKEEPER },
     Scheme { name: "zookeeper+tls", store: Store::ZooKeeper, features: ZOOKEEPER_TLS },
+    Scheme { name: "etcd", store: Store::Etcd, features: ETCD },
+    Scheme { name: "etcds", store: Store::Etcd, features: ETCD_TLS },
 ];
 
 impl Store {

@@ -1,0 +1,208 @@
+//! Joins and leaves that are made at the same time are sent as one transaction.
+//!
+//! Each of them is a transaction of its own inside it, with its own conditions: one that must not be carried out changes
+//! nothing for the others. So a batch costs one round trip and one write to the members' disks. If the server refuses
+//! the whole, each is sent again by itself.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tidelock_core::backend::{Batch, Batchable};
+use tidelock_core::{ClaimId, Name, Token};
+use tokio::sync::oneshot;
+
+use crate::lane::Lane;
+use crate::line_view::LineView;
+use crate::link::Failed;
+use crate::open_session::OpenSession;
+use crate::request::{Action, Answer, Request};
+
+/// The largest batch. The server allows 128 operations in one transaction, less those of the transactions around it.
+pub(crate) const MOST: usize = 100;
+
+/// A batch that is to be sent.
+pub(crate) struct Flight {
+    together: Vec<(Request, Txn)>,
+    apart: Vec<(Request, Txn)>,
+}
+
+/// A part of a batch under way.
+type Sending<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+impl OpenSession {
+    /// Sends a request together with others. When this returns, the request is under way, or queued behind the batch
+    /// that is.
+    pub(crate) fn gather(
+        self: &Arc<Self>,
+        id: ClaimId,
+        name: &Name,
+        action: Action,
+    ) -> impl Future<Output = Result<Answer, Failed>> + Send + use<> {
+        let (answer, answered) = oneshot::channel();
+        let is_join = matches!(action, Action::Join { .. });
+        let request = Request { id, name: name.clone(), action, answer };
+        let lane = self.lanes.mine(&self.link);
+        // A join that nobody waits for leaves as void.
+        let distrust = if is_join { None } else { lane.distrust(&self.runtime) };
+        if let Some(flight) = lane.batcher.enter(request, |batch| self.plan(batch)) {
+            lane.runtime.spawn(self.clone().fly(lane.clone(), flight));
+        }
+        let link = self.link.clone();
+        async move {
+            let distrusted = async {
+                match distrust {
+                    Some(distrust) => distrust.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                // An error: it was retracted, or its runtime has ended.
+                answer = answered => answer.unwrap_or_else(|_| Err(Failed::ended())),
+                () = distrusted => Err(link.cut_off()),
+            }
+        }
+    }
+
+    /// Answers a batch, and sends the requests that came meanwhile, until the queue is empty.
+    async fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Flight) {
+        let flying = Flying(&self, &lane);
+        let mut next = Some(first);
+        while let Some(flight) = next {
+            self.send(&lane, flight).await;
+            next = lane.batcher.go_on(|batch| self.plan(batch));
+        }
+        std::mem::forget(flying);
+    }
+
+    /// Decides what each request sends, from what is known now.
+    fn plan(&self, batch: Batch<Request>) -> Flight {
+        let mut plan = |request: Request| {
+            if request.is_join() {
+                self.own_claims.is_sent(request.id);
+            }
+            let (line, void) = (self.keys.line(&request.name), self.keys.void(request.id));
+            let read = || {
+                let prefix = || Some(GetOptions::new().with_prefix());
+                vec![TxnOp::get(line.clone(), prefix()), TxnOp::get(void.clone(), None)]
+            };
+            let needs_no_read = self.own_claims.needs_no_read(&request.name, request.id);
+            let txn = request.txn(needs_no_read, read);
+            (request, txn)
+        };
+        Flight {
+            together: batch.together.into_iter().map(&mut plan).collect(),
+            apart: batch.apart.into_iter().map(&mut plan).collect(),
+        }
+    }
+
+    fn send<'a>(self: &'a Arc<Self>, lane: &'a Arc<Lane>, flight: Flight) -> Sending<'a> {
+        Box::pin(self.send_all(lane, flight))
+    }
+
+    async fn send_all(self: &Arc<Self>, lane: &Arc<Lane>, Flight { mut together, mut apart }: Flight) {
+        if together.len() == 1 {
+            apart.splice(0..0, together.drain(..));
+        }
+        let mut sending = FuturesUnordered::<Sending<'_>>::new();
+        if !together.is_empty() {
+            let (requests, parts): (Vec<Request>, Vec<Txn>) = together.into_iter().unzip();
+            let whole = Txn::new().and_then(parts.into_iter().map(TxnOp::txn).collect::<Vec<_>>());
+            sending.push(Box::pin(async move {
+                let answer = lane.transact(&self.link, whole).await;
+                self.share(lane, requests, answer).await;
+            }));
+        }
+        for (request, txn) in apart {
+            sending.push(Box::pin(async move {
+                let answer = lane.transact(&self.link, txn).await;
+                self.answer(request, answer.map(|answer| (answer.clone(), revision(&answer))));
+            }));
+        }
+        while sending.next().await.is_some() {}
+    }
+
+    async fn share(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        requests: Vec<Request>,
+        answer: Result<TxnResponse, Failed>,
+    ) {
+        match answer {
+            Ok(answer) => {
+                let revision = revision(&answer);
+                for (request, part) in requests.into_iter().zip(answer.op_responses()) {
+                    let TxnOpResponse::Txn(part) = part else { continue };
+                    self.answer(request, Ok((part, revision)));
+                }
+            }
+            // Nothing was done: one of them may be to blame.
+            Err(failed) if failed.is_refused => {
+                requests.iter().filter(|request| request.is_join()).for_each(|request| {
+                    let news = self.own_claims.is_answered(&request.name, request.id, None, true);
+                    self.tell(&request.name, news);
+                });
+                let again = lane.batcher.again(requests, |batch| self.plan(batch));
+                self.send(lane, again).await;
+            }
+            Err(failed) => {
+                requests.into_iter().for_each(|request| self.answer(request, Err(failed.clone())));
+            }
+        }
+    }
+
+    /// Records what an answer says about its claim. A caller that no longer waits sends a leave.
+    fn answer(self: &Arc<Self>, request: Request, answer: Result<(TxnResponse, i64), Failed>) {
+        let answer = answer.map(|(part, revision)| Answer::of(&part, revision));
+        if request.is_join() {
+            let place = answer.as_ref().ok().filter(|answer| answer.is_done);
+            let place = place.and_then(|answer| place_at(answer.revision));
+            let is_sure = answer.as_ref().err().is_none_or(|failed| failed.is_refused);
+            let news = self.own_claims.is_answered(&request.name, request.id, place, is_sure);
+            self.tell(&request.name, news);
+            answer.iter().for_each(|answer| self.takes_in(&request, answer));
+        } else if let Ok(answer) = &answer
+            && answer.is_done
+            && request.id.session == self.id
+        {
+            let news = self.own_claims.left(&request.name, request.id, Some(answer.revision));
+            self.tell(&request.name, news);
+        }
+        let _ = request.answer.send(answer);
+    }
+
+    /// Of a crowd's joins the first one that waits has read the line. The next ones, which go out now, need not.
+    fn takes_in(self: &Arc<Self>, request: &Request, answer: &Answer) {
+        let view = answer.view(self.keys.line(&request.name).len());
+        let waits = |view: &LineView| view.first().is_some_and(|first| first.id != request.id);
+        if let Some(view) = view.filter(waits) {
+            self.shows(&request.name, &view);
+        }
+    }
+}
+
+/// The place of a claim that was made at that revision, and its token.
+pub(crate) fn place_at(revision: i64) -> Option<(u64, Token)> {
+    let order = u64::try_from(revision).ok()?;
+    Some((order, Token::from_order(order)?))
+}
+
+pub(crate) fn revision(answer: &TxnResponse) -> i64 {
+    answer.header().map_or(0, etcd_client::ResponseHeader::revision)
+}
+
+/// The task that sends a lane's batches. If a panic or the end of its runtime ends it, another takes over the queue. Otherwise nothing would be sent any
+/// more.
+struct Flying<'a>(&'a Arc<OpenSession>, &'a Arc<Lane>);
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        let Self(session, lane) = *self;
+        if let Some(flight) = lane.batcher.go_on(|batch| session.plan(batch)) {
+            session.runtime.spawn(session.clone().fly(lane.clone(), flight));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Until when the session surely lives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidelock_core::backend::Moment;
+
+/// The session's lease: its granted time to live, counted from before the request that was proved to have renewed it.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) ttl: Duration,
+    until: AtomicU64,
+}
+
+impl Lease {
+    /// A lease that was granted for this time, by a request sent at that moment.
+    pub(crate) fn new(ttl: Duration, sent: Moment) -> Self {
+        Self { ttl, until: AtomicU64::new((sent + ttl).as_nanos()) }
+    }
+
+    /// A renewal that was sent at that moment is proved.
+    pub(crate) fn renewed(&self, sent: Moment) {
+        self.until.fetch_max((sent + self.ttl).as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn until(&self) -> Moment {
+        Moment::from_nanos(self.until.load(Ordering::Relaxed))
+    }
+}

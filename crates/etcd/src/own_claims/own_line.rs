@@ -1,0 +1,132 @@
+//! A line in which we have a claim: what is known of it, and what is watched there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use etcd_client::Event;
+use tidelock_core::ClaimId;
+
+use crate::line_view::LineView;
+
+/// A line in which we have a claim.
+#[derive(Debug, Default)]
+pub(super) struct OwnLine {
+    pub(super) claims: BTreeSet<u64>,
+    pub(super) waiting: BTreeSet<u64>,
+    /// Where claims of ours have come to stand, in order. One that waits no more, or has moved, is passed over.
+    pub(super) places: BTreeMap<u64, u64>,
+    pub(super) copy: Option<LineCopy>,
+}
+
+/// What is known of a line, and what is watched in it.
+#[derive(Debug)]
+pub(super) struct LineCopy {
+    /// What is watched, and the number of that watch.
+    pub(super) aim: Option<(Aim, i64)>,
+    pub(super) view: LineView,
+    /// The watch reports everything after this revision. None: it is not set at the moment.
+    pub(super) since: Option<i64>,
+    /// The claims ahead of our first waiter were looked at, one by one, at this revision.
+    pub(super) checked: i64,
+    /// The claim of ours for which the watch has fired, while it is not known whether it has its turn.
+    pub(super) fired_for: Option<ClaimId>,
+    /// The claim of ours that the watch is for.
+    pub(super) first: Option<ClaimId>,
+    /// Whether a read that will be taken in is under way.
+    pub(super) is_reading: bool,
+    pub(super) gap: Gap,
+    /// Claims of ours that have left since it was requested, and at which revision.
+    pub(super) departed: Vec<(ClaimId, i64)>,
+    /// Events after a gap in the view, until a list closes it.
+    pub(super) pending: Vec<Event>,
+    pub(super) skip: usize,
+    /// How many sweeps have found that no claim of ours waits there.
+    pub(super) idle: u8,
+}
+
+/// What is done about the time between the view and the watch, if something may have happened then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gap {
+    New,
+    /// It is looked into if the watch reports nothing soon.
+    Awaited,
+    Due,
+}
+
+/// What is worth watching in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// Everything that happens there.
+    Line,
+    /// This claim of another client.
+    Claim(ClaimId),
+}
+
+impl LineCopy {
+    pub(super) fn of(view: LineView, skip: usize) -> Self {
+        let checked = view.revision;
+        Self {
+            aim: None,
+            view,
+            since: None,
+            checked,
+            fired_for: None,
+            first: None,
+            is_reading: false,
+            gap: Gap::New,
+            departed: Vec::new(),
+            pending: Vec::new(),
+            skip,
+            idle: 0,
+        }
+    }
+
+    /// Whether the whole line is watched, and there is no gap between the view and the watch.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.aim, Some((Aim::Line, _)))
+            && self.since.is_some_and(|since| self.view.revision >= since)
+    }
+
+    /// The revision up to which all that is watched is known. None: there may be a gap.
+    pub(super) fn known(&self) -> Option<i64> {
+        let since = self.since?;
+        match self.aim? {
+            (Aim::Line, _) => self.is_whole().then_some(self.view.revision),
+            (Aim::Claim(_), _) => (self.checked >= since).then_some(self.checked),
+        }
+    }
+
+    /// The watched claim has left, or has become lighter. The view shows the rest of the line as it was.
+    pub(super) fn fired(&mut self, events: &[Event]) {
+        let revision = self.view.revision;
+        for event in events {
+            self.view.happens(event, self.skip);
+        }
+        self.view.revision = revision;
+        self.fired_for = self.first;
+    }
+
+    pub(super) fn take_in(&mut self, events: &[Event]) -> Vec<(ClaimId, u64)> {
+        let left = events.iter().filter_map(|event| self.view.happens(event, self.skip)).collect();
+        let revisions = events.iter().filter_map(|event| event.kv().map(etcd_client::KeyValue::mod_revision));
+        self.view.revision = revisions.fold(self.view.revision, i64::max);
+        left
+    }
+
+    pub(super) fn list(&mut self, view: &LineView) {
+        self.is_reading = false;
+        let departed = std::mem::take(&mut self.departed);
+        if view.revision <= self.view.revision {
+            return;
+        }
+        self.view = view.clone();
+        for (id, _) in departed.iter().filter(|(_, at)| *at > view.revision) {
+            self.view.remove(*id);
+        }
+        self.fired_for = None;
+        self.checked = self.checked.max(view.revision);
+        if self.is_whole() {
+            let pending = std::mem::take(&mut self.pending);
+            self.take_in(&pending);
+        }
+    }
+}

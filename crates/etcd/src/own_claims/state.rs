@@ -1,0 +1,342 @@
+//! The state behind [`OwnClaims`](super::OwnClaims), and what follows whenever it changes.
+
+use std::collections::HashMap;
+
+use tidelock_core::backend::{Claim, Grant};
+use tidelock_core::{ClaimId, Kind, Name, SessionId, Token};
+use tidelock_model::{Watch, watch};
+
+use super::claim::{Own, Stage};
+use super::news::{News, Wanted};
+use super::own_line::{Aim, Gap, LineCopy, OwnLine};
+use crate::line_view::Standing;
+use crate::resized::Resized;
+use crate::void::Void;
+
+/// How many claims ahead are looked at one by one. If more are ahead, the line is read.
+const MOST_CHECKED: usize = 16;
+/// With so many other claims ahead a turn may come at any moment.
+const NEAR: usize = 2;
+/// The longest line that is read for two claims of ours together.
+const SHORT: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) session: SessionId,
+    pub(super) claims: HashMap<u64, Own>,
+    pub(super) lines: HashMap<Name, OwnLine>,
+    pub(super) watches: HashMap<i64, Name>,
+    pub(super) last_watch: i64,
+    pub(super) void: Void,
+    /// How many joins of a claim are on their way, by its number. A caller's runtime may stand still with one.
+    pub(super) under_way: HashMap<u64, u32>,
+    /// Some line's watch may not be needed any more.
+    pub(super) has_idle: bool,
+    pub(super) is_swept: bool,
+    pub(super) is_closed: bool,
+}
+
+impl State {
+    /// A join of this claim is not on its way any more.
+    pub(super) fn arrives(&mut self, number: u64) {
+        if let Some(count) = self.under_way.get_mut(&number) {
+            *count -= 1;
+            if *count == 0 {
+                self.under_way.remove(&number);
+            }
+        }
+    }
+
+    /// The claims of ours that have become readers are that in each view, however old it is.
+    pub(super) fn lighten_own(&mut self, name: &Name) {
+        let Some(line) = self.lines.get_mut(name) else { return };
+        let Some(copy) = &mut line.copy else { return };
+        for number in &line.claims {
+            if self.claims.get(number).is_some_and(|own| own.is_lightened) {
+                copy.view.lighten(ClaimId { session: self.session, number: *number });
+            }
+        }
+    }
+
+    pub(super) fn copy(&self, name: &Name) -> Option<&LineCopy> {
+        self.lines.get(name)?.copy.as_ref()
+    }
+
+    /// The token of a claim of ours that was seen to have its turn at this place.
+    pub(super) fn held(&self, id: ClaimId, order: u64) -> Option<Token> {
+        if id.session != self.session {
+            return None;
+        }
+        match self.claims.get(&id.number)?.stage {
+            Stage::Stands(stands) if stands.is_held && stands.order == order => Some(stands.token),
+            _ => None,
+        }
+    }
+
+    /// The claim has its turn at this place: its token, and whether that is news.
+    pub(super) fn hold(&mut self, name: &Name, id: ClaimId, order: u64) -> Option<(Token, bool)> {
+        let own = self.claims.get_mut(&id.number).filter(|own| !own.is_leaving)?;
+        let Stage::Stands(stands) = &mut own.stage else { return None };
+        if stands.order != order {
+            return None;
+        }
+        let is_news = !std::mem::replace(&mut stands.is_held, true);
+        let token = stands.token;
+        self.waits_no_more(name, id.number);
+        Some((token, is_news))
+    }
+
+    /// Whether one of our own waits ahead of this claim for permits of the same size, the one in use. Then so does it, and
+    /// the line need not be looked through.
+    pub(super) fn surely_waits(&self, claim: &Claim, copy: &LineCopy) -> bool {
+        let resized = copy.view.resized().map(Resized::shown);
+        let size = |order: u64, standing: &Standing| {
+            resized
+                .filter(|resized| order < resized.before)
+                .map_or(standing.declared, |resized| resized.capacity)
+        };
+        let standing = |id| Some((copy.view.place(id)?, copy.view.find(id)?));
+        let (Some((_, mine)), Some(line), Some((first, of))) =
+            (standing(claim.id), self.lines.get(&claim.name), copy.view.each().next())
+        else {
+            return false;
+        };
+        let place = copy.view.place(claim.id).unwrap_or_default();
+        let in_use = (of.kind, size(first, of));
+        let is_alike = |(order, one): (u64, &Standing)| (one.kind, size(order, one)) == in_use;
+        let is_ahead = |number: &u64| {
+            let id = ClaimId { session: self.session, number: *number };
+            standing(id).is_some_and(|(order, other)| {
+                order < place
+                    && is_alike((order, other))
+                    && self.claims.get(number).is_some_and(|own| own.is_at(order))
+            })
+        };
+        is_alike((place, mine))
+            && mine.weight <= in_use.1
+            && self.claims.get(&claim.id.number).is_some_and(|own| own.is_at(place))
+            && line.waiting.iter().take(2).any(is_ahead)
+    }
+
+    pub(super) fn watched(&mut self, name: &Name, watch: i64) -> Option<&mut LineCopy> {
+        let copy = self.lines.get_mut(name)?.copy.as_mut()?;
+        (copy.aim?.1 == watch).then_some(copy)
+    }
+
+    pub(super) fn waits_behind_own(&self, name: &Name, kind: Kind, order: u64) -> bool {
+        let Some(line) = self.lines.get(name) else { return false };
+        let Some(copy) = &line.copy else { return false };
+        if kind == Kind::Semaphore || copy.view.first().is_some_and(|first| first.kind != kind) {
+            return false;
+        }
+        let is_ahead = |number: &u64| {
+            let id = ClaimId { session: self.session, number: *number };
+            copy.view.place(id).is_some_and(|place| place < order)
+                && copy.view.find(id).is_some_and(|mine| mine.kind == kind)
+        };
+        // The first may be the asking claim itself.
+        line.waiting.iter().take(2).any(is_ahead)
+    }
+
+    /// What follows from what is known of a line now.
+    pub(super) fn follow(&mut self, name: &Name) -> News {
+        let mut news = self.turns(name);
+        let Some(aim) = self.aim(name, &mut news) else { return news };
+        let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) else { return news };
+        if copy.aim.map(|(aim, _)| aim) == aim {
+            return news;
+        }
+        copy.since = None;
+        copy.gap = Gap::New;
+        copy.pending.clear();
+        if let Some((_, old)) = copy.aim.take() {
+            self.watches.remove(&old);
+            news.stop = Some(old);
+        }
+        if let Some(aim) = aim {
+            self.last_watch += 1;
+            copy.aim = Some((aim, self.last_watch));
+            self.watches.insert(self.last_watch, name.clone());
+            news.start = Some(Wanted { watch: self.last_watch, name: name.clone(), aim, from: 0 });
+        }
+        news
+    }
+
+    /// What to watch in a line: `Some(None)` is nothing. None: that stays as it is, or a read will tell.
+    pub(super) fn aim(&mut self, name: &Name, news: &mut News) -> Option<Option<Aim>> {
+        let session = self.session;
+        let (first, is_late) = self.first_waiting(name)?;
+        let copy = self.lines.get(name)?.copy.as_ref()?;
+        let Some((order, first)) = first else {
+            // The claims of ours that wait came later than this view: it must be read, unless a watch will show them.
+            let is_late = is_late && copy.aim.is_none_or(|(aim, _)| aim != Aim::Line);
+            news.read = is_late && !copy.is_reading;
+            if news.read
+                && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
+            {
+                copy.is_reading = true;
+            }
+            return None;
+        };
+        if first.kind == Kind::Semaphore {
+            let is_gap =
+                copy.aim.is_some_and(|(aim, _)| aim == Aim::Line) && copy.since.is_some() && !copy.is_whole();
+            news.read = is_gap && !copy.is_reading;
+            if news.read
+                && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
+            {
+                copy.is_reading = true;
+            }
+            return Some(Some(Aim::Line));
+        }
+        let shown = copy.view.shown_up_to(order, |id, order| self.held(id, order));
+        let aim = match watch(&shown, first.id)? {
+            Watch::Line => Some(Aim::Line),
+            // Its leave passes through here.
+            Watch::Claim(own) if own.session == session && self.claims.contains_key(&own.number) => None,
+            Watch::Claim(other) => Some(Aim::Claim(other)),
+        };
+        let is_same = copy.aim.map(|(aim, _)| aim) == aim;
+        let has_fired = copy.fired_for == Some(first.id);
+        let is_gap = is_same && copy.since.is_some_and(|since| copy.checked < since);
+        if (has_fired || is_gap) && !copy.is_reading {
+            let ahead = shown.claims.iter().map(|claim| claim.id);
+            let is_other = |id: &ClaimId| id.session != session || !self.claims.contains_key(&id.number);
+            let ahead: Vec<ClaimId> = ahead.filter(is_other).collect();
+            let is_read = has_fired && self.wants_a_list_soon(name, order);
+            match ahead.len() {
+                0 => {}
+                // Its turn is not near, and will hardly have come in the gap.
+                many if !has_fired && many > NEAR && copy.gap != Gap::Due => {
+                    news.gap = copy.aim.map(|(_, watch)| watch).filter(|_| copy.gap == Gap::New);
+                }
+                _ if is_read => news.read = true,
+                1..=MOST_CHECKED => news.check = ahead,
+                _ => news.read = true,
+            }
+            if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
+                copy.is_reading = news.read || !news.check.is_empty();
+                if news.gap.is_some() {
+                    copy.gap = Gap::Awaited;
+                }
+            }
+            if has_fired && (news.read || !news.check.is_empty()) {
+                return None; // what to watch next is known after that
+            }
+        }
+        if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
+            copy.first = Some(first.id);
+        }
+        Some(aim)
+    }
+
+    /// Whether the line is short, and a claim of ours waits behind the one in this place that the view does not show: when
+    /// the first has its turn, a list is needed for the next one.
+    pub(super) fn wants_a_list_soon(&self, name: &Name, order: u64) -> bool {
+        let Some(line) = self.lines.get(name) else { return false };
+        let Some(copy) = line.copy.as_ref().filter(|copy| copy.view.len() <= SHORT) else { return false };
+        let mut next = line.places.range(order + 1..).filter(|(_, number)| line.waiting.contains(number));
+        let is_unknown = |(place, number): (&u64, &u64)| {
+            copy.view.place(ClaimId { session: self.session, number: *number }) != Some(*place)
+        };
+        next.next().is_some_and(is_unknown)
+    }
+
+    /// Our first claim that waits in the view of a line, and whether any waits that the view does not show. None: nothing
+    /// is known of that line, or none waits there.
+    pub(super) fn first_waiting(&mut self, name: &Name) -> Option<(Option<(u64, Standing)>, bool)> {
+        let session = self.session;
+        let line = self.lines.get_mut(name).filter(|line| !line.waiting.is_empty() && !self.is_closed)?;
+        let copy = line.copy.as_ref()?;
+        let (mut first, mut is_late, mut stale) = (None, false, Vec::new());
+        for (order, number) in &line.places {
+            let waits =
+                line.waiting.contains(number) && self.claims.get(number).is_some_and(|own| own.is_at(*order));
+            if !waits {
+                stale.push(*order);
+                continue;
+            }
+            let id = ClaimId { session, number: *number };
+            if copy.view.place(id) == Some(*order) {
+                first = copy.view.find(id).map(|standing| (*order, *standing));
+                break;
+            }
+            is_late = true;
+            if *order > copy.view.revision.unsigned_abs() {
+                break; // and so are all that come behind it
+            }
+        }
+        for order in stale {
+            line.places.remove(&order);
+        }
+        Some((first, is_late))
+    }
+
+    pub(super) fn stands_at(&mut self, name: &Name, number: u64, order: u64, token: Token) {
+        let Some(own) = self.claims.get_mut(&number) else { return };
+        own.stands_at(order, token);
+        if let Some(line) = self.lines.get_mut(name).filter(|line| line.waiting.contains(&number)) {
+            line.places.insert(order, number);
+        }
+    }
+
+    /// Which of our waiting claims have their turn now.
+    pub(super) fn turns(&mut self, name: &Name) -> News {
+        let mut news = News::default();
+        let Some(line) = self.lines.get(name).filter(|line| !line.waiting.is_empty()) else { return news };
+        let Some(copy) = &line.copy else { return news };
+        let front = copy.view.front(|id, order| self.held(id, order));
+        let type_of = |claim: &tidelock_model::ShownClaim| (claim.kind, front.size(claim));
+        let first = front.claims.first().map(type_of);
+        let mut held = Vec::new();
+        for (claim, is_held) in front.each().filter(|(claim, _)| claim.id.session == self.session) {
+            if is_held {
+                held.push((claim.id, claim.order, front.size(claim)));
+            } else if claim.kind == Kind::Semaphore
+                && first.is_some_and(|first| first.0 == claim.kind && first != type_of(claim))
+            {
+                news.look |= line.waiting.contains(&claim.id.number);
+            }
+        }
+        for (id, order, capacity) in held {
+            if let Some((token, true)) = self.hold(name, id, order) {
+                news.held.push((id, Grant { token, capacity }));
+            }
+        }
+        news
+    }
+
+    /// Those of these claims that were ours, stood there, and were not leaving: somebody else took them out.
+    pub(super) fn gone(&mut self, name: &Name, left: Vec<(ClaimId, u64)>) -> Vec<ClaimId> {
+        let mut gone = Vec::new();
+        for (id, order) in left.into_iter().filter(|(id, _)| id.session == self.session) {
+            let stood = |own: &Own| {
+                !own.is_leaving && matches!(own.stage, Stage::Stands(stands) if stands.order == order)
+            };
+            if self.claims.get(&id.number).is_some_and(stood) {
+                self.claims.remove(&id.number);
+                if let Some(line) = self.lines.get_mut(name) {
+                    line.claims.remove(&id.number);
+                    line.waiting.remove(&id.number);
+                }
+                gone.push(id);
+            }
+        }
+        self.has_idle |= !gone.is_empty();
+        gone
+    }
+
+    pub(super) fn waits_no_more(&mut self, name: &Name, number: u64) {
+        if let Some(line) = self.lines.get_mut(name) {
+            line.waiting.remove(&number);
+            self.has_idle |= line.waiting.is_empty() && line.copy.is_some();
+        }
+    }
+
+    pub(super) fn forget_if_empty(&mut self, name: &Name) {
+        let is_empty = |line: &OwnLine| line.claims.is_empty() && line.copy.is_none();
+        if self.lines.get(name).is_some_and(is_empty) {
+            self.lines.remove(name);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Renewals: one keep-alive, and the proof that it counted.
+//!
+//! A member passes a keep-alive to whom it takes for the leader, and a leader that the others have left answers it until it
+//! notices. So a keep-alive is believed only if the same member, asked after it was answered, reads at a leader of the
+//! very term in which it passed the keep-alive on: then that leader was in office all the time, and its clock is the one
+//! that counts. A leader that is elected later gives every lease its whole time again.
+//!
+//! On a slow network the two round trips would take too much of the ttl. Then the keep-alive is proved by the next
+//! renewal, beside its own keep-alive: each renewal is one round trip, and says what the one before it was worth.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use etcd_client::{
+    Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions, Txn, TxnOp, TxnOpResponse,
+};
+use tidelock_core::backend::{Moment, Renewal};
+use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
+
+use crate::beat::{Beat, KeptAlive, Pulse, seat};
+use crate::keys::{LineKey, void_number};
+use crate::open_session::OpenSession;
+use crate::trouble;
+
+/// How many claims one request looks for, and how many keys one deletes.
+const MOST: usize = 100;
+
+impl OpenSession {
+    pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        let mut pulse = self.pulse.lock().await;
+        let Pulse { beat, unproved } = &mut *pulse;
+        // A new leader was elected meanwhile: ask again, in its term.
+        for _ in 0..3 {
+            let sent = self.clock.now();
+            let earlier = *unproved;
+            let before = async {
+                match earlier {
+                    Some(earlier) => self.prove(earlier).await.map(drop),
+                    None => Ok(()),
+                }
+            };
+            let (answer, own, before) = tokio::join!(self.keep_alive(beat), self.own_keys(), before);
+            let kept = KeptAlive::of(sent, &answer?);
+            let own = own?;
+            *unproved = Some(kept); // this call may end before the proof
+            let (now, left) = (self.clock.now(), self.until());
+            if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
+                drop(before);
+                return self.renewed(left, &own, standing).await;
+            }
+            let is_proved = self.prove(kept).await?;
+            *unproved = None;
+            if is_proved {
+                return self.renewed(self.until(), &own, standing).await;
+            }
+        }
+        let wrong = format!("{} changes its leader, so no renewal is certain yet", self.link.place());
+        Err(Error::new(ErrorKind::Unavailable, wrong))
+    }
+
+    /// Asks, after a keep-alive was answered, whether its leader was in office. If so, the lease lives as long as that
+    /// keep-alive says.
+    async fn prove(self: &Arc<Self>, kept: KeptAlive) -> Result<bool> {
+        let (voids, by) = self.kept_voids().await?;
+        let is_proved = by == kept.by;
+        if is_proved {
+            self.lease.renewed(kept.sent);
+            self.tidy(&voids);
+        }
+        Ok(is_proved)
+    }
+
+    /// Opens the stream of keep-alives before the first renewal, which then takes no longer than the next ones.
+    pub(crate) async fn warm_up(self: Arc<Self>) {
+        let mut pulse = self.pulse.lock().await;
+        pulse.beat = self.open_beat().await.ok(); // an error: a renewal opens it, and tells what is wrong
+    }
+
+    async fn renewed(
+        self: &Arc<Self>,
+        until: Moment,
+        own: &BTreeSet<(Name, ClaimId)>,
+        standing: &[(Name, Vec<ClaimId>)],
+    ) -> Result<Renewal> {
+        let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
+        let asked: BTreeSet<(Name, ClaimId)> = asked.collect();
+        let missing: Vec<_> = asked.difference(own).cloned().collect();
+        let gone = self.not_there(missing).await?;
+        for (name, id) in &gone {
+            let news = self.own_claims.left(name, *id, None);
+            self.tell(name, news);
+        }
+        Ok(Renewal {
+            until,
+            gone: gone.into_iter().map(|(_, id)| id).collect(),
+            unsure: Vec::new(),
+            waiting: Vec::new(), // only this client says which of its claims hold
+            strays: own.difference(&asked).cloned().collect(),
+        })
+    }
+
+    async fn keep_alive(self: &Arc<Self>, beat: &mut Option<Beat>) -> Result<LeaseKeepAliveResponse> {
+        let current = self.link.connection();
+        let kept = beat.take().filter(|beat| Arc::ptr_eq(&beat.on, &current));
+        let was_kept = kept.is_some();
+        let mut asked = self.keep_alive_on(kept).await;
+        // The stream may have ended by itself: its login is too old, or something between us dropped it.
+        if was_kept && asked.as_ref().is_err_and(|error| error.kind() != ErrorKind::Timeout) {
+            asked = self.keep_alive_on(None).await;
+        }
+        let (kept, answer) = asked.map_err(|error| self.noted(error))?;
+        if answer.ttl() <= 0 {
+            return Err(self.noted(Error::session_over()));
+        }
+        *beat = Some(kept);
+        Ok(answer)
+    }
+
+    async fn keep_alive_on(self: &Arc<Self>, kept: Option<Beat>) -> Result<(Beat, LeaseKeepAliveResponse)> {
+        let Beat { mut keeper, mut answers, on } = match kept {
+            Some(kept) => kept,
+            None => self.open_beat().await?,
+        };
+        let asking = async {
+            keeper.keep_alive().await?;
+            let answer = answers.message().await?;
+            answer.ok_or_else(|| Said::LeaseKeepAliveError("the stream ended".to_owned()))
+        };
+        let answer = self.link.answer(&on, asking).await?;
+        Ok((Beat { keeper, answers, on }, answer))
+    }
+
+    async fn open_beat(self: &Arc<Self>) -> Result<Beat> {
+        let id = self.lease_id();
+        let (on, opened) =
+            self.link.ask_on(|client| async move { client.lease_client().keep_alive(id).await }).await;
+        let (keeper, answers) = opened?;
+        Ok(Beat { keeper, answers, on })
+    }
+
+    /// The claims on this session's lease. The list of a lease has no pages, and the client library reads no more than
+    /// 4 MiB of it. If it is longer, the keys of the namespace are read instead, page by page.
+    async fn own_keys(self: &Arc<Self>) -> Result<BTreeSet<(Name, ClaimId)>> {
+        let (id, keys) = (self.lease_id(), || Some(LeaseTimeToLiveOptions::new().with_keys()));
+        let asking = self.link.ask(|client| async move {
+            match client.lease_client().time_to_live(id, keys()).await {
+                Err(said) if trouble::is_too_long(&said) => Ok(None),
+                answer => answer.map(Some),
+            }
+        });
+        let Some(answer) = asking.await.map_err(|failed| self.noted(failed.error))? else {
+            return self.own_keys_among_all().await;
+        };
+        if answer.ttl() < 0 {
+            return Err(self.noted(Error::session_over()));
+        }
+        Ok(answer.keys().iter().filter_map(|key| self.own_claim(key)).collect())
+    }
+
+    async fn own_keys_among_all(self: &Arc<Self>) -> Result<BTreeSet<(Name, ClaimId)>> {
+        let mut own = BTreeSet::new();
+        self.each_page(|keys| own.extend(keys.iter().filter_map(|key| self.own_claim(key.key())))).await?;
+        Ok(own)
+    }
+
+    /// The claim of this session that a key belongs to.
+    fn own_claim(&self, key: &[u8]) -> Option<(Name, ClaimId)> {
+        let (name, rest) = self.keys.take_apart(key)?;
+        match LineKey::parse(rest)? {
+            LineKey::Claim(claim) if claim.id.session == self.id => Some((name, claim.id)),
+            _ => None,
+        }
+    }
+
+    /// The void claims of this session that the store has keys for, and who answered. The label lies beside them, on the
+    /// lease: if it is gone, so is the lease, whoever has kept it alive.
+    async fn kept_voids(self: &Arc<Self>) -> Result<(Vec<u64>, (u64, u64))> {
+        let (voids, label) = (self.keys.voids(self.id), self.keys.label(self.id));
+        let got = self.link.get(&voids, GetOptions::new().with_prefix().with_keys_only());
+        let got = got.await.map_err(|failed| self.noted(failed.error))?;
+        if got.kvs().iter().all(|key| key.key() != label.as_bytes()) {
+            return Err(self.noted(Error::session_over()));
+        }
+        let numbers = got.kvs().iter().filter_map(|key| void_number(key.key(), &voids)).collect();
+        Ok((numbers, got.header().map(seat).unwrap_or_default()))
+    }
+
+    /// Those of these claims that do not stand there. The leader that lists a lease's keys may be a moment behind.
+    async fn not_there(self: &Arc<Self>, claims: Vec<(Name, ClaimId)>) -> Result<Vec<(Name, ClaimId)>> {
+        let mut gone = Vec::new();
+        for page in claims.chunks(MOST) {
+            let count = || Some(GetOptions::new().with_prefix().with_count_only());
+            let gets: Vec<_> =
+                page.iter().map(|(name, id)| TxnOp::get(self.keys.claim(name, *id), count())).collect();
+            let answer = self.link.transact(Txn::new().and_then(gets)).await?;
+            let counts = answer.op_responses().into_iter().map(|part| match part {
+                TxnOpResponse::Get(get) => get.count(),
+                _ => 1,
+            });
+            gone.extend(page.iter().zip(counts).filter(|(_, count)| *count == 0).map(|(one, _)| one.clone()));
+        }
+        Ok(gone)
+    }
+
+    /// Deletes the keys of void claims of which no join can arrive any more. An operator's eviction makes such keys too.
+    fn tidy(self: &Arc<Self>, voids: &[u64]) {
+        let now = self.clock.now();
+        voids.iter().for_each(|number| self.own_claims.void_is_kept(*number, now));
+        let outdated = self.own_claims.outdated_voids(now, self.lease.ttl);
+        if outdated.is_empty() {
+            return;
+        }
+        let session = self.clone();
+        self.runtime.spawn(async move {
+            for page in outdated.chunks(MOST) {
+                let void = |number: &u64| session.keys.void(ClaimId { session: session.id, number: *number });
+                let deletes: Vec<_> = page.iter().map(|number| TxnOp::delete(void(number), None)).collect();
+                // A key that stays is found by the next renewal.
+                let _ = session.link.transact(Txn::new().and_then(deletes)).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,309 @@
+//! One watch stream for a client, with one watch for each line in which it waits.
+//!
+//! A watch starts at 0, which means now: only so does the server report at once. From a known revision it reports through a
+//! loop that runs every 100 ms. If something may have happened between the list of the line and the watch, the line is
+//! read once more. After a break each watch goes on behind the last revision that it has shown, so nothing is missed; if
+//! that revision was compacted, it starts at 0 again.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{
+    Error as Said, GetOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchResponse, WatchStream,
+};
+use tidelock_core::backend::{Claim, Grant, Leave, Sight, unharmed};
+use tidelock_core::{ClaimId, Name, Result, SessionId};
+use tidelock_model::{Place, places};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::AbortHandle;
+
+use crate::gathering::revision;
+use crate::line_view::LineView;
+use crate::link::LARGEST;
+use crate::open_session::{OpenSession, lease_id};
+use crate::own_claims::{Aim, Command, Stage, Stands, Wanted};
+
+/// A task. Dropping this ends it.
+#[derive(Debug)]
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The pauses between two attempts to open the stream.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Watches as long as the session lives.
+pub(crate) async fn watch(session: Arc<OpenSession>, mut commands: UnboundedReceiver<Command>) {
+    let mut pause = FIRST_PAUSE;
+    while let Some(command) = commands.recv().await {
+        if matches!(command, Command::Stop(_)) {
+            continue;
+        }
+        while session.own_claims.is_any_wanted() {
+            if session.stream(&mut commands).await {
+                pause = FIRST_PAUSE;
+            }
+            // A stream is opened with the login that there is. Only a plain request finds out that it is too old.
+            session.link.log_in_again().await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+impl OpenSession {
+    /// Watches on one stream until it breaks, or nothing is watched any more. Returns whether it ever reported anything.
+    async fn stream(self: &Arc<Self>, commands: &mut UnboundedReceiver<Command>) -> bool {
+        let mut starting: VecDeque<Wanted> = self.own_claims.all_wanted().into();
+        let Some(first) = starting.pop_front() else { return true };
+        let opened = self.link.ask_on(|client| {
+            let (key, options) = self.options(&first);
+            // After a break the server may report long lines in one piece.
+            let mut watcher = client.watch_client().max_decoding_message_size(LARGEST);
+            async move { watcher.watch(key, Some(options)).await }
+        });
+        let (connection, opened) = opened.await;
+        let stream: WatchStream = match opened {
+            Ok(stream) => stream,
+            Err(failed) => {
+                let error = failed.error;
+                unharmed(|| tracing::debug!(%error, "cannot watch; core looks at the lines meanwhile"));
+                return false;
+            }
+        };
+        let (mut sender, mut answers) = stream.split();
+        let (mut stopping, mut is_of_use) = (VecDeque::new(), false);
+        let mut from: HashMap<i64, i64> = HashMap::from([(first.watch, first.from)]);
+        let mut begun: HashSet<i64> = HashSet::from([first.watch]);
+        loop {
+            tokio::select! {
+                answer = answers.message() => match answer {
+                    Ok(Some(answer)) => {
+                        is_of_use = true;
+                        match self.heard(&answer, &mut from) {
+                            Heard::Well => {}
+                            Heard::Again(wanted) => {
+                                begun.remove(&wanted.watch);
+                                starting.push_back(wanted);
+                            }
+                            Heard::Unneeded(watch) => stopping.push_back(watch),
+                            Heard::Badly => return false,
+                        }
+                    }
+                    Ok(None) | Err(_) => {
+                        self.link.doubt(&connection);
+                        return is_of_use;
+                    }
+                },
+                command = commands.recv() => match command {
+                    Some(Command::Start(wanted)) => starting.push_back(wanted),
+                    Some(Command::Stop(watch)) => stopping.push_back(watch),
+                    None => return true,
+                },
+                sent = send_next(&mut sender, &starting, &begun, &stopping, |wanted| self.options(wanted)), if !starting.is_empty() || !stopping.is_empty() => {
+                    if sent.is_err() {
+                        return is_of_use;
+                    }
+                    match starting.pop_front() {
+                        Some(wanted) => {
+                            if begun.insert(wanted.watch) {
+                                from.insert(wanted.watch, wanted.from);
+                            }
+                        }
+                        None => {
+                            if let Some(watch) = stopping.pop_front() {
+                                begun.remove(&watch);
+                                from.remove(&watch);
+                            }
+                        }
+                    }
+                }
+                () = connection.given_up() => return true,
+            }
+        }
+    }
+
+    fn options(&self, wanted: &Wanted) -> (String, WatchOptions) {
+        let options = WatchOptions::new().with_prefix().with_watch_id(wanted.watch);
+        let key = match wanted.aim {
+            Aim::Line => self.keys.line(&wanted.name),
+            Aim::Claim(id) => self.keys.claim(&wanted.name, id),
+        };
+        (key, options.with_start_revision(wanted.from))
+    }
+
+    fn heard(self: &Arc<Self>, answer: &WatchResponse, from: &mut HashMap<i64, i64>) -> Heard {
+        let watch = answer.watch_id();
+        if answer.canceled() {
+            if !self.own_claims.is_needed(watch) && !answer.created() {
+                return Heard::Well;
+            }
+            if answer.compact_revision() > 0 {
+                return self.own_claims.begins_anew(watch).map_or(Heard::Well, Heard::Again);
+            }
+            let why = answer.cancel_reason();
+            unharmed(|| {
+                tracing::debug!(why, "the server refused a watch; core looks at the lines meanwhile");
+            });
+            return Heard::Badly;
+        }
+        if answer.created() {
+            let now = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
+            let since = match from.remove(&watch) {
+                Some(from) if from > 0 => from - 1,
+                _ => now,
+            };
+            let Some((name, news)) = self.own_claims.is_set(watch, since) else {
+                return Heard::Unneeded(watch);
+            };
+            self.tell(&name, news);
+            return Heard::Well;
+        }
+        if let Some((name, news)) = self.own_claims.happened(watch, answer.events()) {
+            self.tell(&name, news);
+            self.stirred.notify_waiters();
+        }
+        Heard::Well
+    }
+
+    /// Reads a line in which something may have happened unnoticed.
+    pub(crate) async fn close_gap(self: Arc<Self>, name: Name) {
+        match self.read_line(&name).await {
+            Ok(view) => self.shows(&name, &view),
+            Err(_) => {
+                self.own_claims.saw_nothing(&name);
+                self.signals.look(&name);
+            }
+        }
+    }
+
+    /// Looks whether these claims still stand there, and how heavy they are.
+    pub(crate) async fn check(self: Arc<Self>, name: Name, claims: Vec<ClaimId>) {
+        let keys = || Some(GetOptions::new().with_prefix().with_keys_only());
+        let gets: Vec<_> = claims.iter().map(|id| TxnOp::get(self.keys.claim(&name, *id), keys())).collect();
+        let Ok(answer) = self.link.transact(Txn::new().and_then(gets)).await else {
+            self.own_claims.saw_nothing(&name);
+            return self.signals.look(&name);
+        };
+        let (line, revision) = (self.keys.line(&name).len(), revision(&answer));
+        let parts = answer.op_responses().into_iter().map(|part| match part {
+            TxnOpResponse::Get(get) => LineView::of(get.kvs(), line, revision),
+            _ => LineView::default(),
+        });
+        let found = claims.iter().zip(parts).map(|(id, view)| (*id, view.find(*id).map(|one| one.weight)));
+        let news = self.own_claims.checked(&name, revision, &found.collect::<Vec<_>>());
+        self.tell(&name, news);
+    }
+
+    /// Takes in a view of a line, and watches the line if a claim of ours waits there.
+    pub(crate) fn shows(self: &Arc<Self>, name: &Name, view: &LineView) {
+        let news = self.own_claims.saw(name, view, self.keys.line(name).len());
+        self.tell(name, news);
+        self.stirred.notify_waiters();
+    }
+
+    /// Watches for a claim that waits.
+    pub(crate) fn arm(self: &Arc<Self>, claim: &Claim, view: &LineView) {
+        self.shows(&claim.name, view);
+    }
+
+    /// Looks for these claims of ours.
+    pub(crate) async fn look_for(self: &Arc<Self>, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        let mut sight = Sight { held: Vec::new(), gone: Vec::new(), look_in: self.lease.ttl };
+        let view = self.read_line(name).await?;
+        let shown = self.own_claims.shown(&view);
+        let wanted: HashSet<ClaimId> = waiting.iter().copied().collect();
+        let (mut standing, mut misplaced) = (HashSet::new(), Vec::new());
+        for (claim, place) in places(&shown).filter(|(claim, _)| wanted.contains(&claim.id)) {
+            standing.insert(claim.id);
+            match place {
+                Place::Held => {
+                    if let Some(token) = self.own_claims.hold(name, claim.id, claim.order) {
+                        sight.held.push((claim.id, Grant { token, capacity: shown.size(claim) }));
+                    }
+                }
+                // Before a resize it could have had its turn, but it did not look in time and now cannot. Or the line's
+                // size in use has changed, and the claim must stand in line anew.
+                Place::Stranded | Place::AnotherSize(_) if self.stands_at(claim.id, claim.order) => {
+                    misplaced.push(claim.id);
+                }
+                _ => {}
+            }
+        }
+        for id in &misplaced {
+            self.clone().leave_in_the_background(name.clone(), *id);
+        }
+        let is_gone =
+            |id: &&ClaimId| !standing.contains(id) && self.own_claims.stage(**id) != Some(Stage::Asked);
+        sight.gone.extend(waiting.iter().filter(is_gone));
+        for id in &sight.gone {
+            let news = self.own_claims.left(name, *id, None);
+            self.tell(name, news);
+        }
+        sight.gone.extend(misplaced);
+        self.shows(name, &view);
+        if let Some(first) = view.first().filter(|first| first.id.session != self.id) {
+            sight.look_in = self.look_again_in(first.id.session).await;
+        }
+        Ok(sight)
+    }
+
+    /// When to look again for claims behind another client's. A client that lives renews its lease every third of it. If
+    /// less is left, it may be dead, and the end of its lease must not be missed.
+    async fn look_again_in(self: &Arc<Self>, session: SessionId) -> Duration {
+        let id = lease_id(session);
+        let asking =
+            self.link.ask(|client| async move { client.lease_client().time_to_live(id, None).await });
+        let Ok(lease) = asking.await else { return self.lease.ttl };
+        let (left, whole) = (lease.ttl(), lease.granted_ttl());
+        if left >= 0 && left * 3 < whole { self.lease.ttl / 20 } else { self.lease.ttl }
+    }
+
+    fn stands_at(&self, id: ClaimId, place: u64) -> bool {
+        matches!(self.own_claims.stage(id), Some(Stage::Stands(Stands { order, is_held: false, .. })) if order == place)
+    }
+
+    fn leave_in_the_background(self: Arc<Self>, name: Name, id: ClaimId) {
+        let leaving = self.clone().leave(name.clone(), id, Leave::Done);
+        self.runtime.spawn(async move {
+            if let Err(error) = leaving.await {
+                unharmed(
+                    || tracing::debug!(lock.name = %name, %error, "a leave got no reply; a renewal that finds the claim repeats it"),
+                );
+            }
+        });
+    }
+}
+
+/// What to do after an answer.
+enum Heard {
+    Well,
+    Again(Wanted),
+    Unneeded(i64),
+    Badly,
+}
+
+/// Sends the next request: a start, or if there is none, a stop.
+async fn send_next(
+    sender: &mut etcd_client::WatchRequestSender,
+    starting: &VecDeque<Wanted>,
+    begun: &HashSet<i64>,
+    stopping: &VecDeque<i64>,
+    options: impl Fn(&Wanted) -> (String, WatchOptions),
+) -> std::result::Result<(), Said> {
+    match (starting.front(), stopping.front()) {
+        (Some(wanted), _) if begun.contains(&wanted.watch) => Ok(()),
+        (Some(wanted), _) => {
+            let (key, options) = options(wanted);
+            sender.watch(key, Some(options)).await
+        }
+        (None, Some(watch)) => sender.cancel(*watch).await,
+        (None, None) => Ok(()),
+    }
+}

@@ -1,0 +1,19 @@
+//! The tests against servers, in one program. Apart are those that count what the server does (`requests`), that change a
+//! server for everyone (`spare`), that keep the processor busy (`model`), or that are programs for something else.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+#[cfg(feature = "tls")]
+mod certificates;
+mod ending;
+mod fence;
+mod kept;
+mod large;
+mod late;
+mod leftovers;
+mod lock_rpc;
+mod members;
+mod network;
+mod order;
+#[path = "../site/mod.rs"]
+mod site;
+mod stream;
