@@ -80,9 +80,10 @@ impl OpenSession {
 
     /// Decides what each request sends, from what is known now.
     fn plan(&self, batch: Batch<Request>) -> Flight {
-        let mut plan = |request: Request| {
-            if request.is_join() {
-                self.own_claims.is_sent(request.id);
+        // A join that was queued where nobody could take it back is dropped here.
+        let plan = |request: Request| {
+            if request.is_join() && !self.own_claims.may_be_sent(request.id) {
+                return None;
             }
             let (line, void) = (self.keys.line(&request.name), self.keys.void(request.id));
             let read = || {
@@ -91,11 +92,11 @@ impl OpenSession {
             };
             let needs_no_read = self.own_claims.needs_no_read(&request.name, request.id);
             let txn = request.txn(needs_no_read, read);
-            (request, txn)
+            Some((request, txn))
         };
         Flight {
-            together: batch.together.into_iter().map(&mut plan).collect(),
-            apart: batch.apart.into_iter().map(&mut plan).collect(),
+            together: batch.together.into_iter().filter_map(plan).collect(),
+            apart: batch.apart.into_iter().filter_map(plan).collect(),
         }
     }
 

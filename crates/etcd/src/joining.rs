@@ -321,8 +321,9 @@ impl OpenSession {
         error
     }
 
-    pub(crate) fn turned_away(&self, claim: &Claim, why: Error) -> Error {
-        self.own_claims.nowhere(&claim.name, claim.id);
+    pub(crate) fn turned_away(self: &Arc<Self>, claim: &Claim, why: Error) -> Error {
+        let news = self.own_claims.nowhere(&claim.name, claim.id);
+        self.tell(&claim.name, news);
         why
     }
 

@@ -42,6 +42,13 @@ impl LineView {
         view
     }
 
+    #[cfg(test)]
+    pub(crate) fn with(revision: i64, claims: impl IntoIterator<Item = (ClaimKey, u64)>) -> Self {
+        let mut view = Self { revision, ..Self::default() };
+        claims.into_iter().for_each(|(claim, order)| view.put_claim(claim, order));
+        view
+    }
+
     /// Takes in an event, unless the view has it already. Returns the claim that this takes out of the line, and where
     /// it stood.
     pub(crate) fn happens(&mut self, event: &Event, skip: usize) -> Option<(ClaimId, u64)> {

@@ -119,13 +119,13 @@ impl OwnClaims {
         JoinStart::Asked
     }
 
-    /// A join of this claim is sent.
-    pub(crate) fn is_sent(&self, id: ClaimId) {
+    /// A join of this claim is about to be sent. False: it must not be, as its leave has begun, or it was forgotten.
+    pub(crate) fn may_be_sent(&self, id: ClaimId) -> bool {
         let mut state = self.state();
+        let Some(own) = state.claims.get_mut(&id.number).filter(|own| !own.is_leaving) else { return false };
+        own.was_sent = true;
         *state.under_way.entry(id.number).or_default() += 1;
-        if let Some(own) = state.claims.get_mut(&id.number) {
-            own.was_sent = true;
-        }
+        true
     }
 
     /// A join of this claim was answered: where it stands, or None if that answer says nothing about it. `is_sure`: it
@@ -177,13 +177,17 @@ impl OwnClaims {
         self.state().hold(name, id, order).map(|(token, _)| token)
     }
 
-    /// The claim certainly has no place. Its leave, which follows, need not be sent.
-    pub(crate) fn nowhere(&self, name: &Name, id: ClaimId) {
+    /// The claim certainly has no place, and nobody gives it back: it is forgotten, unless a join of it may still arrive.
+    pub(crate) fn nowhere(&self, name: &Name, id: ClaimId) -> News {
         let mut state = self.state();
-        if let Some(own) = state.claims.get_mut(&id.number) {
+        let is_under_way = state.under_way.contains_key(&id.number);
+        if let Some(own) = state.claims.get_mut(&id.number).filter(|own| is_under_way || own.is_unsure) {
             own.stage = Stage::Nowhere;
+            state.waits_no_more(name, id.number);
+            return News::default();
         }
-        state.waits_no_more(name, id.number);
+        drop(state);
+        self.left(name, id, None)
     }
 
     /// The claim is leaving: it gets no turn any more.
@@ -199,8 +203,9 @@ impl OwnClaims {
             start.may_come = is_under_way || own.is_unsure;
             start.is_nowhere = !start.may_come && (own.stage == Stage::Nowhere || !own.was_sent);
         }
-        let others = |line: &OwnLine| line.claims.iter().any(|number| *number != id.number);
-        start.is_last = !state.lines.get(name).is_some_and(others);
+        let stays =
+            |number: &u64| *number != id.number && state.claims.get(number).is_none_or(|own| !own.is_leaving);
+        start.is_last = !state.lines.get(name).is_some_and(|line| line.claims.iter().any(stays));
         state.waits_no_more(name, id.number);
         start
     }
@@ -233,7 +238,7 @@ impl OwnClaims {
             let is_resizable = |view: &LineView| view.find(id).is_some_and(|one| one.kind == Kind::Semaphore);
             if let Some(copy) = line.copy.as_mut().filter(|copy| !is_resizable(&copy.view)) {
                 copy.view.remove(id);
-                copy.departed.extend(at.filter(|_| copy.is_reading).map(|at| (id, at)));
+                copy.departed.extend(at.map(|at| (id, at)));
             }
         }
         state.forget_if_empty(name);
@@ -316,10 +321,16 @@ impl OwnClaims {
         if let Some(copy) = state.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
             copy.is_reading = false;
             copy.fired_for = None;
-            copy.checked = copy.checked.max(revision);
+            // If another claim of ours is the first one by now, more may stand ahead of it.
+            if copy.checking.take() == copy.first {
+                copy.checked = copy.checked.max(revision);
+            }
             for (id, weight) in found {
                 match weight {
-                    None => drop(copy.view.remove(*id)),
+                    None => {
+                        copy.view.remove(*id);
+                        copy.departed.push((*id, revision));
+                    }
                     Some(Weight::ONE) => copy.view.lighten(*id),
                     Some(_) => {}
                 }
@@ -453,17 +464,91 @@ impl OwnClaims {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::ClaimKey;
+
+    fn id(session: u64, number: u64) -> ClaimId {
+        ClaimId { session: SessionId::from_bits(session), number }
+    }
+
+    fn line(revision: i64, claims: &[(ClaimId, u64)]) -> LineView {
+        let one = Weight::ONE;
+        let key = |id| ClaimKey { id, kind: Kind::Mutex, declared: one, weight: one, is_rest: false };
+        LineView::with(revision, claims.iter().map(|(id, order)| (key(*id), *order)))
+    }
+
+    fn own() -> (OwnClaims, Name) {
+        (OwnClaims::of(SessionId::from_bits(1)), Name::new("n").unwrap())
+    }
+
+    fn begin(own: &OwnClaims, name: &Name, id: ClaimId) -> JoinStart {
+        own.begin(&Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE))
+    }
+
+    fn join(own: &OwnClaims, name: &Name, id: ClaimId, order: u64) {
+        begin(own, name, id);
+        assert!(own.may_be_sent(id));
+        drop(own.is_answered(name, id, Some((order, Token::from_order(order).unwrap())), true));
+    }
+
+    fn aim(own: &OwnClaims, name: &Name) -> Option<Aim> {
+        own.state().copy(name)?.aim.map(|(aim, _)| aim)
+    }
 
     #[test]
-    fn a_claim_whose_leave_has_begun_is_not_joined_again() {
-        let session = SessionId::from_bits(7);
-        let claims = OwnClaims::of(session);
-        let id = ClaimId { session, number: 1 };
-        let name = Name::new("n").unwrap();
-        let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
-        assert_eq!(claims.begin(&claim), JoinStart::Asked);
-        assert_eq!(claims.begin(&claim), JoinStart::Asked, "its answer was lost");
-        claims.leaves(&name, id);
-        assert_eq!(claims.begin(&claim), JoinStart::Void);
+    fn a_claim_whose_leave_has_begun_is_neither_joined_again_nor_sent() {
+        let (own, name) = own();
+        let id = id(1, 1);
+        assert_eq!(begin(&own, &name, id), JoinStart::Asked);
+        assert_eq!(begin(&own, &name, id), JoinStart::Asked, "its answer was lost");
+        assert!(own.may_be_sent(id));
+        own.leaves(&name, id);
+        assert_eq!(begin(&own, &name, id), JoinStart::Void);
+        assert!(!own.may_be_sent(id), "it was queued where nobody could take it back");
+    }
+
+    #[test]
+    fn a_refused_claim_is_forgotten() {
+        let (own, name) = own();
+        begin(&own, &name, id(1, 1));
+        drop(own.nowhere(&name, id(1, 1)));
+        assert!(own.state().claims.is_empty() && own.state().lines.is_empty());
+    }
+
+    /// What was looked at claim by claim is newer than a list that another lane takes in late.
+    #[test]
+    fn a_late_list_brings_nobody_back() {
+        let (own, name) = own();
+        let (a, c, first, second) = (id(2, 1), id(3, 1), id(1, 1), id(1, 2));
+        join(&own, &name, first, 3);
+        let watched = own.saw(&name, &line(3, &[(a, 1), (c, 2), (first, 3)]), 0).start.unwrap();
+        assert_eq!(watched.aim, Aim::Claim(c));
+        // C leaves at 5, before the watch on it is set.
+        let (_, news) = own.is_set(watched.watch, 5).unwrap();
+        assert_eq!(news.check, [a, c]);
+        let watched = own.checked(&name, 5, &[(a, Some(Weight::ONE)), (c, None)]).start.unwrap();
+        drop(own.is_set(watched.watch, 5));
+        join(&own, &name, second, 4);
+        drop(own.saw(&name, &line(4, &[(a, 1), (c, 2), (first, 3), (second, 4)]), 0));
+        assert_eq!(aim(&own, &name), Some(Aim::Claim(a)));
+    }
+
+    #[test]
+    fn a_look_at_those_ahead_of_one_claim_says_nothing_of_those_ahead_of_another() {
+        let (own, name) = own();
+        let (w, x, first, y, second) = (id(2, 1), id(3, 1), id(1, 1), id(4, 1), id(1, 2));
+        join(&own, &name, first, 3);
+        join(&own, &name, second, 5);
+        let all = [(w, 1), (x, 2), (first, 3), (y, 4), (second, 5)];
+        let watched = own.saw(&name, &line(5, &all), 0).start.unwrap();
+        let (_, news) = own.is_set(watched.watch, 6).unwrap();
+        assert_eq!(news.check, [w, x]);
+        // The first is given up (7), and Y leaves (8). Only then the look is carried out.
+        own.leaves(&name, first);
+        let watched = own.left(&name, first, Some(7)).start.unwrap();
+        assert_eq!(watched.aim, Aim::Claim(y));
+        drop(own.checked(&name, 8, &[(w, Some(Weight::ONE)), (x, Some(Weight::ONE))]));
+        let (_, news) = own.is_set(watched.watch, 8).unwrap();
+        let due = news.gap.and_then(|watch| own.gap_is_due(watch));
+        assert!(!news.check.is_empty() || due.is_some(), "Y has left, and nobody looks");
     }
 }

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use etcd_client::{
-    Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions, Txn, TxnOp, TxnOpResponse,
+    Compare, CompareOp, Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions, Txn,
+    TxnOp, TxnOpResponse,
 };
 use tidelock_core::backend::{Moment, Renewal};
 use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
@@ -24,6 +25,14 @@ use crate::trouble;
 
 /// How many claims one request looks for, and how many keys one deletes.
 const MOST: usize = 100;
+
+/// The keys on this session's lease.
+#[derive(Debug, Default)]
+struct OwnKeys {
+    claims: BTreeSet<(Name, ClaimId)>,
+    /// The lines that have this session's copy of a resize.
+    sizes: BTreeSet<Name>,
+}
 
 impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
@@ -79,9 +88,11 @@ impl OpenSession {
     async fn renewed(
         self: &Arc<Self>,
         until: Moment,
-        own: &BTreeSet<(Name, ClaimId)>,
+        own: &OwnKeys,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
+        self.forget_sizes(own);
+        let own = &own.claims;
         let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
         let asked: BTreeSet<(Name, ClaimId)> = asked.collect();
         let missing: Vec<_> = asked.difference(own).cloned().collect();
@@ -140,7 +151,7 @@ impl OpenSession {
 
     /// The claims on this session's lease. The list of a lease has no pages, and the client library reads no more than
     /// 4 MiB of it. If it is longer, the keys of the namespace are read instead, page by page.
-    async fn own_keys(self: &Arc<Self>) -> Result<BTreeSet<(Name, ClaimId)>> {
+    async fn own_keys(self: &Arc<Self>) -> Result<OwnKeys> {
         let (id, keys) = (self.lease_id(), || Some(LeaseTimeToLiveOptions::new().with_keys()));
         let asking = self.link.ask(|client| async move {
             match client.lease_client().time_to_live(id, keys()).await {
@@ -154,22 +165,52 @@ impl OpenSession {
         if answer.ttl() < 0 {
             return Err(self.noted(Error::session_over()));
         }
-        Ok(answer.keys().iter().filter_map(|key| self.own_claim(key)).collect())
-    }
-
-    async fn own_keys_among_all(self: &Arc<Self>) -> Result<BTreeSet<(Name, ClaimId)>> {
-        let mut own = BTreeSet::new();
-        self.each_page(|keys| own.extend(keys.iter().filter_map(|key| self.own_claim(key.key())))).await?;
+        let mut own = OwnKeys::default();
+        answer.keys().iter().for_each(|key| self.sort(key, &mut own));
         Ok(own)
     }
 
-    /// The claim of this session that a key belongs to.
-    fn own_claim(&self, key: &[u8]) -> Option<(Name, ClaimId)> {
-        let (name, rest) = self.keys.take_apart(key)?;
-        match LineKey::parse(rest)? {
-            LineKey::Claim(claim) if claim.id.session == self.id => Some((name, claim.id)),
-            _ => None,
+    async fn own_keys_among_all(self: &Arc<Self>) -> Result<OwnKeys> {
+        let mut own = OwnKeys::default();
+        self.each_page(|keys| keys.iter().for_each(|key| self.sort(key.key(), &mut own))).await?;
+        Ok(own)
+    }
+
+    /// Notes what a key is, if it is one of this session's.
+    fn sort(&self, key: &[u8], own: &mut OwnKeys) {
+        let Some((name, rest)) = self.keys.take_apart(key) else { return };
+        match LineKey::parse(rest) {
+            Some(LineKey::Claim(claim)) if claim.id.session == self.id => {
+                own.claims.insert((name, claim.id));
+            }
+            Some(LineKey::Resized(session)) if session == self.id => {
+                own.sizes.insert(name);
+            }
+            _ => {}
         }
+    }
+
+    /// Deletes this session's copies of resizes in lines where it has no claim: its last ones may have left together, or
+    /// were evicted.
+    fn forget_sizes(self: &Arc<Self>, own: &OwnKeys) {
+        if own.sizes.is_empty() {
+            return;
+        }
+        let in_use: BTreeSet<&Name> = own.claims.iter().map(|(name, _)| name).collect();
+        let idle: Vec<Name> = own.sizes.iter().filter(|name| !in_use.contains(name)).cloned().collect();
+        let session = self.clone();
+        self.runtime.spawn(async move {
+            for name in idle {
+                let (claims, size) =
+                    (session.keys.claims(&name, session.id), session.keys.resized(&name, session.id));
+                let nobody = Compare::create_revision(claims, CompareOp::Equal, 0).with_prefix();
+                // A copy that stays is found by the next renewal.
+                let _ = session
+                    .link
+                    .transact(Txn::new().when([nobody]).and_then([TxnOp::delete(size, None)]))
+                    .await;
+            }
+        });
     }
 
     /// The void claims of this session that the store has keys for, and who answered. The label lies beside them, on the

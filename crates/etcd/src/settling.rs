@@ -149,12 +149,17 @@ impl OpenSession {
         Ok((answer.revision, Some(self.view(&claim.name, &answer)?)))
     }
 
-    /// Takes the claim out of the line again. What was decided stands, whether this is answered or not: core gives the
-    /// claim back once more, and a renewal that finds it there does too.
+    /// Takes the claim out of the line again. What was decided stands, whether this is answered or not: then the keeper
+    /// tries once more, and a renewal that finds the claim there does too.
     pub(crate) async fn step_back(self: &Arc<Self>, claim: &Claim) -> Result<()> {
         match self.clone().leave(claim.name.clone(), claim.id, Leave::Done).await {
             Err(error) if !error.can_retry() => Err(error),
-            _ => Ok(()),
+            Err(_) => {
+                let (session, name, id) = (self.clone(), claim.name.clone(), claim.id);
+                self.runtime.spawn(async move { session.leave_in_the_background(name, id) });
+                Ok(())
+            }
+            Ok(_) => Ok(()),
         }
     }
 }

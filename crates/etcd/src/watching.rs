@@ -269,7 +269,7 @@ impl OpenSession {
         matches!(self.own_claims.stage(id), Some(Stage::Stands(Stands { order, is_held: false, .. })) if order == place)
     }
 
-    fn leave_in_the_background(self: Arc<Self>, name: Name, id: ClaimId) {
+    pub(crate) fn leave_in_the_background(self: Arc<Self>, name: Name, id: ClaimId) {
         let leaving = self.clone().leave(name.clone(), id, Leave::Done);
         self.runtime.spawn(async move {
             if let Err(error) = leaving.await {

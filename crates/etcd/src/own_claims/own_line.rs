@@ -31,10 +31,12 @@ pub(super) struct LineCopy {
     pub(super) fired_for: Option<ClaimId>,
     /// The claim of ours that the watch is for.
     pub(super) first: Option<ClaimId>,
+    /// The claim of ours for which those ahead are being looked at, one by one.
+    pub(super) checking: Option<ClaimId>,
     /// Whether a read that will be taken in is under way.
     pub(super) is_reading: bool,
     pub(super) gap: Gap,
-    /// Claims of ours that have left since it was requested, and at which revision.
+    /// Claims that have left, and at which revision: a list that is older must not bring them back.
     pub(super) departed: Vec<(ClaimId, i64)>,
     /// Events after a gap in the view, until a list closes it.
     pub(super) pending: Vec<Event>,
@@ -71,6 +73,7 @@ impl LineCopy {
             checked,
             fired_for: None,
             first: None,
+            checking: None,
             is_reading: false,
             gap: Gap::New,
             departed: Vec::new(),
@@ -99,7 +102,9 @@ impl LineCopy {
     pub(super) fn fired(&mut self, events: &[Event]) {
         let revision = self.view.revision;
         for event in events {
-            self.view.happens(event, self.skip);
+            let at = event.kv().map_or(revision, etcd_client::KeyValue::mod_revision);
+            let left = self.view.happens(event, self.skip);
+            self.departed.extend(left.map(|(id, _)| (id, at)));
         }
         self.view.revision = revision;
         self.fired_for = self.first;
@@ -114,16 +119,17 @@ impl LineCopy {
 
     pub(super) fn list(&mut self, view: &LineView) {
         self.is_reading = false;
-        let departed = std::mem::take(&mut self.departed);
         if view.revision <= self.view.revision {
             return;
         }
         self.view = view.clone();
-        for (id, _) in departed.iter().filter(|(_, at)| *at > view.revision) {
+        self.departed.retain(|(_, at)| *at > view.revision);
+        for (id, _) in &self.departed {
             self.view.remove(*id);
         }
         self.fired_for = None;
-        self.checked = self.checked.max(view.revision);
+        // It may be older than what was looked at before, and show others ahead.
+        self.checked = view.revision;
         if self.is_whole() {
             let pending = std::mem::take(&mut self.pending);
             self.take_in(&pending);

@@ -216,6 +216,7 @@ impl State {
             }
             if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
                 copy.is_reading = news.read || !news.check.is_empty();
+                copy.checking = (!news.check.is_empty()).then_some(first.id);
                 if news.gap.is_some() {
                     copy.gap = Gap::Awaited;
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidelock_etcd::backend::{Backend, Leave, Patience, Shard};
 use tidelock_etcd::etcd_client::{GetOptions, PutOptions, Txn, TxnOp};
-use tidelock_etcd::{Locks, Options};
+use tidelock_etcd::{ErrorKind, Locks, Options};
 use tokio::task::JoinSet;
 
 use crate::site::{self, name, until};
@@ -131,4 +131,22 @@ async fn a_lease_that_an_operator_revokes_ends_the_session() {
     assert_eq!(joined.unwrap_err().kind(), tidelock_etcd::ErrorKind::Lost);
     caller.session.close().await.unwrap();
     assert!(store.store().starts_with("etcd "));
+}
+
+/// Two leaves in one transaction see each other's claim, so neither forgets the size; a renewal does.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_size_goes_with_the_last_claims_of_its_client() {
+    let options = Options::new().ttl(Duration::from_secs(3)).namespace(&site::namespace("size"));
+    let locks = site::store().connect(options.clone()).await.unwrap();
+    let permits = locks.semaphore("s", 3).unwrap();
+    let (a, b) = (permits.acquire(1).await.unwrap(), permits.acquire(1).await.unwrap());
+    permits.resize(5).await.unwrap();
+    let refused = locks.mutex("s").unwrap().try_lock().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::KindMismatch);
+    let (one, other) = tokio::join!(a.release(), b.release());
+    assert!(one.is_ok() && other.is_ok());
+    let line = format!("{}/s/", options.namespace);
+    until("nothing is left of the line", async || keys(&line).await.is_empty().then_some(())).await;
+    locks.close().await.unwrap();
 }
