@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use etcd_client::{Channel, Client, ConnectOptions, Error as Said, GetOptions};
-use tidelock_core::backend::Credentials;
+use tidelock_core::backend::{Credentials, Sleep, boot_clock};
 use tidelock_core::{Error, Result};
 use tokio::task::JoinSet;
 use tonic::transport::Endpoint;
@@ -144,7 +144,8 @@ impl Dial {
 }
 
 /// A request that the server may refuse because users, roles or this client's password have changed since it logged in.
-/// It has done nothing then, so it is sent again, with what the program says now.
+/// It has done nothing then, so it is sent again, with what the program says now. To give a user its role takes several
+/// changes, and each makes every login too old: so it is tried a few times.
 pub(crate) async fn logged_in<T, F>(
     dial: &Dial,
     client: &Client,
@@ -153,18 +154,27 @@ pub(crate) async fn logged_in<T, F>(
 where
     F: Future<Output = std::result::Result<T, Said>>,
 {
-    let answer = request().await;
-    match answer {
-        Err(said) if dial.has_login() && trouble::is_of_an_old_login(&said) => {
-            if dial.credentials.is_some() {
-                let login = dial.login().await?;
-                client.clone().update_user(login).await?;
-            }
-            request().await
+    let (clock, mut pause) = (boot_clock(), FIRST_PAUSE);
+    loop {
+        let answer = request().await;
+        let is_too_old = answer.as_ref().is_err_and(trouble::is_of_an_old_login) && dial.has_login();
+        if !is_too_old || pause > LONGEST_PAUSE {
+            return answer;
         }
-        answer => answer,
+        if pause > FIRST_PAUSE {
+            Sleep::until(&clock, clock.now() + pause).await; // on whatever runtime this is
+        }
+        pause *= 2;
+        if dial.credentials.is_some() {
+            let login = dial.login().await?;
+            client.clone().update_user(login).await?;
+        }
     }
 }
+
+/// The pauses between two attempts of a request for which the login is too old. Before the first there is none.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// How much may be on its way to us unread. Lines can be long.
 const WINDOW: u32 = 4 << 20;
