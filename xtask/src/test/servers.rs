@@ -5,9 +5,7 @@
 //! test programs are those that the step `tests` has built: with fewer packages in one build, their dependencies would
 //! have other features, and be built again.
 
-use std::num::NonZero;
 use std::path::Path;
-use std::thread;
 
 use super::Job;
 use crate::backend::{self, Backend};
@@ -60,18 +58,12 @@ fn run_program(
     tally: &mut Tally,
 ) -> Result<()> {
     let call = Call::new(program).arg("--ignored").dir(&package.dir).limit(job.limit(600));
-    let call = call.args(["--test-threads", &at_once().to_string()]);
     let call = loans.iter().fold(call, |call, loan| call.env(&variable(loan.name()), loan.url()));
     let run = job.as_deep(call).show(Show::Some(libtest::is_result)).run()?;
     if !run.success() {
         println!("{}", run.text);
     }
     libtest::count(&run, tally)
-}
-
-/// How many tests of a program run at once: they wait for leases and servers more than they work.
-fn at_once() -> usize {
-    2 * thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The environment variable with the URL of a deployment.
