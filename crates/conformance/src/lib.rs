@@ -37,6 +37,7 @@ mod runner;
 pub mod runtimes;
 pub mod scene;
 pub mod sequences;
+mod shortage;
 mod signal;
 mod stage;
 mod stalls;

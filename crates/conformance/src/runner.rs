@@ -2,6 +2,10 @@
 //!
 //! A trial passes if it succeeds, if every name it used can be used again after everything was healed, and if its
 //! whole history keeps the contract.
+//!
+//! On a slow machine, trials that run in parallel take the processors from each other, and run out of time. So one that
+//! fails while the processors are short is played again alone, and that counts. A history that breaks the contract
+//! counts at once.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::failure::{Failure, Outcome};
 use crate::history::{History, Recorder, timeline};
 use crate::report::{Ending, Report, Verdict};
+use crate::shortage::Shortage;
 use crate::stalls::Stalls;
 use crate::{Can, Dice, Stage, Subject, Trial};
 
@@ -77,6 +82,7 @@ pub fn run_with(subject: &Arc<dyn Subject>, settings: &Settings, tell: &mut dyn 
         trials.iter().partition(|trial| subject.is_shared() && is_for_everyone(trial));
     let mut verdicts = play(subject, together, settings, side_by_side, tell);
     verdicts.extend(play(subject, alone, settings, 1, tell));
+    play_again(subject, &mut verdicts, settings, tell);
     let position = |verdict: &Verdict| trials.iter().position(|trial| trial.name == verdict.trial.name);
     verdicts.sort_by_key(position);
     Report::new(&**subject, settings.seed, settings.deep, verdicts, began.elapsed())
@@ -96,13 +102,40 @@ fn play(
             let (sender, queue) = (sender.clone(), &queue);
             scope.spawn(move || {
                 while let Some(trial) = next(queue) {
-                    let _ = sender.send(play_one(subject, trial, settings)); // the receiver outlives this scope
+                    let shortage = Shortage::since_now();
+                    let verdict = play_one(subject, trial, settings);
+                    let proves = verdict.proves() || !shortage.is_one();
+                    let _ = sender.send((verdict, proves)); // the receiver outlives this scope
                 }
             });
         }
         drop(sender);
-        receiver.iter().inspect(|verdict| tell(verdict)).collect()
+        receiver.iter().map(|(verdict, proves)| judge(verdict, proves, tell)).collect()
     })
+}
+
+/// Tells a verdict, unless it proves nothing.
+fn judge(mut verdict: Verdict, proves: bool, tell: &mut dyn FnMut(&Verdict)) -> Verdict {
+    match &verdict.ending {
+        Ending::Failed { why, .. } if !proves => verdict.first = why.lines().next().map(str::to_owned),
+        _ => tell(&verdict),
+    }
+    verdict
+}
+
+/// Plays those trials again, one by one, whose verdicts prove nothing.
+fn play_again(
+    subject: &Arc<dyn Subject>,
+    verdicts: &mut [Verdict],
+    settings: &Settings,
+    tell: &mut dyn FnMut(&Verdict),
+) {
+    for verdict in verdicts.iter_mut().filter(|verdict| verdict.first.is_some()) {
+        Shortage::wait_until_over();
+        let first = verdict.first.take();
+        *verdict = Verdict { first, ..play_one(subject, verdict.trial, settings) };
+        tell(verdict);
+    }
 }
 
 fn next(queue: &Mutex<VecDeque<Trial>>) -> Option<Trial> {
@@ -121,7 +154,7 @@ pub(crate) fn play_one(subject: &Arc<dyn Subject>, trial: Trial, settings: &Sett
         .collect();
     if !missing.is_empty() {
         let ending = Ending::Skipped(missing.join("; "));
-        return Verdict { trial, ending, took: Duration::ZERO, stalled: None };
+        return Verdict { trial, ending, took: Duration::ZERO, stalled: None, first: None };
     }
     let began = Instant::now();
     let notes = Notes::default();
@@ -131,7 +164,7 @@ pub(crate) fn play_one(subject: &Arc<dyn Subject>, trial: Trial, settings: &Sett
     };
     let (stalled, mattered) = notes.get().map_or((Duration::ZERO, false), |(_, stalls)| stalls.verdict());
     let counts = mattered || ending != Ending::Passed && !stalled.is_zero();
-    Verdict { trial, ending, took: began.elapsed(), stalled: counts.then_some(stalled) }
+    Verdict { trial, ending, took: began.elapsed(), stalled: counts.then_some(stalled), first: None }
 }
 
 /// The factor on the time-out for a trial that needs slow abilities.
@@ -225,7 +258,7 @@ fn panic_of(thread: thread::JoinHandle<()>) -> String {
 fn failed(why: &Failure, history: Option<&History>, settings: &Settings) -> Ending {
     let why = why.to_string();
     let Some(history) = history else {
-        return Ending::Failed { why, timeline: String::new(), saved: None };
+        return Ending::Failed { why, timeline: String::new(), saved: None, broke: false };
     };
     let violation = first(history.check());
     let broken = violation.as_ref().filter(|violation| violation.sentence != why);
@@ -240,5 +273,5 @@ fn failed(why: &Failure, history: Option<&History>, settings: &Settings) -> Endi
         settings.histories.join(format!("{}-{}.json", history.backend.replace(' ', "-"), history.trial));
     let text = history.to_json(&why, violation.as_ref()).to_string();
     let saved = std::fs::create_dir_all(&settings.histories).and_then(|()| std::fs::write(&file, text));
-    Ending::Failed { why, timeline, saved: saved.ok().map(|()| file) }
+    Ending::Failed { why, timeline, saved: saved.ok().map(|()| file), broke: violation.is_some() }
 }

@@ -38,9 +38,10 @@ fn failed(output: &str) -> impl Iterator<Item = &str> {
     lines.map(|rest| rest.split(" (").next().unwrap_or(rest))
 }
 
-/// Whether to show a line: a trial that passed is not shown, unless its bounds had to be extended.
+/// Whether to show a line: a trial that passed is not shown, unless its bounds had to be extended, or it was played twice.
 fn is_news(line: &str) -> bool {
-    let is_excused = line.contains("; the machine stood still for ");
+    let is_excused =
+        ["; the machine stood still for ", "; played again alone, "].iter().any(|why| line.contains(why));
     (!line.starts_with("pass ") || is_excused) && !line.trim().is_empty()
 }
 

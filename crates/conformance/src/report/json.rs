@@ -65,6 +65,9 @@ impl Verdict {
         if let Some(stalled) = self.stalled {
             add("stalled", json!(stalled.as_secs_f64()));
         }
+        if let Some(first) = &self.first {
+            add("first", json!(first));
+        }
         match &self.ending {
             Ending::Passed => add("ending", json!("passed")),
             Ending::Skipped(why) => {

@@ -60,6 +60,8 @@ pub struct Verdict {
     /// How long the machine itself stood still meanwhile, if that mattered: the trial failed, or it passed because its
     /// bounds were extended by that.
     pub stalled: Option<Duration>,
+    /// Why it failed the first time, if that proved nothing: the processors were short. Then it was played again alone.
+    pub first: Option<String>,
 }
 
 /// How a trial ended.
@@ -75,6 +77,8 @@ pub enum Ending {
         timeline: String,
         /// Where the whole history is.
         saved: Option<PathBuf>,
+        /// Whether the history itself breaks the contract: a slow machine is no excuse for that.
+        broke: bool,
     },
     /// The subject cannot do what the trial needs, for this reason.
     Skipped(String),
@@ -89,6 +93,13 @@ pub struct Score {
     pub failed: usize,
     /// Trials that were skipped.
     pub skipped: usize,
+}
+
+impl Verdict {
+    /// Whether it counts however slow the machine was.
+    pub(crate) fn proves(&self) -> bool {
+        !matches!(self.ending, Ending::Failed { broke: false, .. })
+    }
 }
 
 impl Report {

@@ -55,11 +55,14 @@ impl Verdict {
         let stalled = self.stalled.map_or(String::new(), |stalled| {
             format!("; the machine stood still for {:.2} s", stalled.as_secs_f64())
         });
-        let took = format!("{:.2} s{stalled}", self.took.as_secs_f64());
+        let first = self.first.as_ref().map_or(String::new(), |why| {
+            format!("; played again alone, since with too few processors {why}")
+        });
+        let took = format!("{:.2} s{stalled}{first}", self.took.as_secs_f64());
         match &self.ending {
             Ending::Passed => format!("{} {name} ({took})", painter.good("pass")),
             Ending::Skipped(why) => format!("{} {name}: {why}", painter.odd("skip")),
-            Ending::Failed { why, timeline, saved } => {
+            Ending::Failed { why, timeline, saved, .. } => {
                 let mut text = format!("{} {name} ({took})\n", painter.bad("FAIL"));
                 for line in why.lines().chain(timeline.lines()) {
                     let _ = writeln!(text, "     {line}");
