@@ -59,11 +59,13 @@ pub enum Ability {
     Count,
     /// Listing everything that is left at the server.
     Leftovers,
+    /// Serving thousands of requests at once, or one right after another.
+    Crowd,
 }
 
 impl Ability {
     /// All abilities.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Refuse,
         Self::LoseReplies,
         Self::Delay,
@@ -90,14 +92,15 @@ impl Ability {
         Self::WrongAddress,
         Self::Count,
         Self::Leftovers,
+        Self::Crowd,
     ];
 
-    /// Whether it affects, or counts, every user of the server. A trial that needs it must have a shared server to
-    /// itself.
+    /// Whether it affects, or counts, every user of the server or of the processors. A trial that needs it must have a
+    /// shared server to itself.
     #[must_use]
     pub const fn is_for_everyone(self) -> bool {
-        use Ability::{Agree, Count, FailOver, Forget, Pause, Restart, Spread, StepClock};
-        matches!(self, Restart | Pause | Forget | FailOver | Spread | Agree | StepClock | Count)
+        use Ability::{Agree, Count, Crowd, FailOver, Forget, Pause, Restart, Spread, StepClock};
+        matches!(self, Restart | Pause | Forget | FailOver | Spread | Agree | StepClock | Count | Crowd)
     }
 
     /// Whether it is done on the network between client and server.
@@ -142,6 +145,7 @@ impl Ability {
             Self::WrongAddress => "connect to a wrong address",
             Self::Count => "count commands",
             Self::Leftovers => "list leftovers",
+            Self::Crowd => "serve a crowd",
         }
     }
 }

@@ -214,6 +214,7 @@ async fn opposite_orders_of_names_do_not_deadlock(stage: &Stage) -> Outcome {
 async fn an_evicted_holders_write_is_refused(stage: &Stage) -> Outcome {
     let [a, operator] = stage.clients().await?;
     let resource = Resource::new(stage.recorder(), "stock");
+    let began = stage.now();
     let hold = a.take("stock", Want::Lock).await?;
     ensure!(resource.write(&hold), "the holder's first write was refused");
     // The evicted holder is not told, so the operator's overlap lasts until the next renewal.
@@ -221,7 +222,8 @@ async fn an_evicted_holders_write_is_refused(stage: &Stage) -> Outcome {
     stage.expect_overlap();
     stage.evict(&operator, "stock").await?;
     let next = operator.take("stock", Want::Lock).await?;
-    if stage.may_overlap(Mishap::Eviction) {
+    // On a slow machine its next renewal may have come by now.
+    if stage.may_overlap(Mishap::Eviction) && stage.now().since(began) < stage.ttl() / 4 {
         ensure!(hold.state() != State::Lost, "the declared overlap could not be forced");
     }
     ensure!(resource.write(&next), "the new holder's write was refused");

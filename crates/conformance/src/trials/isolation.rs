@@ -14,7 +14,7 @@ trials! {
     a_stalled_name_delays_no_other: points [9], lessons [3, 9], needs [StallName];
     a_stalled_name_costs_nobody_a_guard: points [9, 4], lessons [3], needs [StallName];
     a_crowded_name_delays_no_other: points [9], lessons [9], needs [];
-    five_hundred_waiters_on_five_hundred_names_all_get_on: points [9, 8], lessons [19, 9], needs [];
+    five_hundred_waiters_on_five_hundred_names_all_get_on: points [9, 8], lessons [19, 9], needs [Crowd];
 }
 
 async fn a_stalled_client_delays_no_other(stage: &Stage) -> Outcome {

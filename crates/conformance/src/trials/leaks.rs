@@ -12,11 +12,11 @@ use crate::trial::trials;
 use crate::{Act, Client, Stage, Waiter, Want, Way};
 
 trials! {
-    a_thousand_names_leave_nothing: points [10], lessons [22, 9, 18], needs [];
-    a_thousand_cancelled_names_leave_nothing: points [10, 6], lessons [22, 17], needs [];
+    a_thousand_names_leave_nothing: points [10], lessons [22, 9, 18], needs [Crowd];
+    a_thousand_cancelled_names_leave_nothing: points [10, 6], lessons [22, 17], needs [Crowd];
     a_closed_client_leaves_no_session_and_no_task: points [10], lessons [4, 24], needs [Leftovers];
     a_dropped_client_leaves_no_session_and_no_task: points [10, 6], lessons [4], needs [Leftovers];
-    refused_tries_leave_nothing_in_a_clients_memory: points [10], lessons [22, 40], needs [Child];
+    refused_tries_leave_nothing_in_a_clients_memory: points [10], lessons [22, 40], needs [Child, Crowd];
     closing_keeps_its_deadline_while_a_session_is_being_opened: points [10, 6], lessons [24, 40], needs [HoldBack];
     closing_keeps_its_deadline_while_the_network_stalls: points [10, 6], lessons [24], needs [Stall];
 }

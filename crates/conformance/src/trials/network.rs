@@ -16,7 +16,7 @@ trials! {
     a_connection_that_ends_while_acquiring_strands_no_claim: points [6, 13], lessons [5, 6], needs [Cut, Stall];
     a_connection_that_ends_while_holding_costs_no_hold: points [4, 13], lessons [2], needs [Cut];
     a_connection_that_ends_while_waiting_costs_no_place: points [3, 13], lessons [8], needs [Cut];
-    thousands_of_waited_names_survive_a_lost_connection: points [3, 8, 13], lessons [36], needs [Cut];
+    thousands_of_waited_names_survive_a_lost_connection: points [3, 8, 13], lessons [36], needs [Cut, Crowd];
     a_connection_that_ends_while_releasing_gives_back: points [7, 13], lessons [7], needs [Cut, Stall];
     a_stalled_network_is_told_in_time: points [4, 1], lessons [1, 3], needs [Stall];
     a_stalled_network_delays_no_other: points [9], lessons [3], needs [Stall];

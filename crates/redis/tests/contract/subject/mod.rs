@@ -9,6 +9,7 @@ mod servers;
 mod slots;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::cmd;
@@ -19,6 +20,10 @@ use tidelock_core::{Result, SessionId};
 use tidelock_redis::Store;
 
 use self::servers::{Servers, Shape, ask};
+
+/// Servers share the processors with the trials: with the shortest ttl that options allow, renewals came too late on a
+/// machine that was slow.
+const TTL: Duration = Duration::from_secs(2);
 
 /// The site of one Redis, of whatever shape its URL says.
 #[derive(Debug)]
@@ -133,6 +138,10 @@ impl Site for Redis {
             Mishap::FailOver => Belief::CannotHappen("a single server has no replica".into()),
             _ => may("claims expire by the server's clock, guards by their clients' clocks"),
         }
+    }
+
+    fn ttl(&self) -> Duration {
+        if self.is_alone() { TTL } else { TTL + Duration::from_secs(1) }
     }
 
     fn cost(&self) -> Cost {
