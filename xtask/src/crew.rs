@@ -1,5 +1,6 @@
 //! Does the same work for many items at once.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -13,7 +14,7 @@ pub(crate) fn run_all<I: Sync, R: Send>(
     work: impl Fn(&I) -> R + Sync,
     report: impl FnMut(&I, R),
 ) {
-    run(cores(), items, work, report);
+    run(&[Lane::of(cores(), 0..items.len())], items, work, report);
 }
 
 /// The same for work that mostly waits: it has this many more threads than there are cores.
@@ -23,7 +24,36 @@ pub(crate) fn run_waiting<I: Sync, R: Send>(
     work: impl Fn(&I) -> R + Sync,
     report: impl FnMut(&I, R),
 ) {
-    run(cores() + more, items, work, report);
+    run(&[Lane::of(cores() + more, 0..items.len())], items, work, report);
+}
+
+/// The same for work of which only the first `heavy` items use a processor or more: these are never all at work.
+pub(crate) fn run_apart<I: Sync, R: Send>(
+    heavy: usize,
+    items: &[I],
+    work: impl Fn(&I) -> R + Sync,
+    report: impl FnMut(&I, R),
+) {
+    let half = (cores() / 2).max(1);
+    run(&[Lane::of(half, 0..heavy), Lane::of(half, heavy..items.len())], items, work, report);
+}
+
+/// Items that some threads take one after the other.
+struct Lane {
+    workers: usize,
+    next: AtomicUsize,
+    end: usize,
+}
+
+impl Lane {
+    fn of(workers: usize, items: Range<usize>) -> Self {
+        Self { workers, next: AtomicUsize::new(items.start), end: items.end }
+    }
+
+    fn next(&self) -> Option<usize> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        (index < self.end).then_some(index)
+    }
 }
 
 fn cores() -> usize {
@@ -31,21 +61,18 @@ fn cores() -> usize {
 }
 
 fn run<I: Sync, R: Send>(
-    workers: usize,
+    lanes: &[Lane],
     items: &[I],
     work: impl Fn(&I) -> R + Sync,
     mut report: impl FnMut(&I, R),
 ) {
-    let next = AtomicUsize::new(0);
     let (tell, told) = channel();
     thread::scope(|scope| {
-        for _ in 0..workers {
-            let (tell, next, work) = (tell.clone(), &next, &work);
+        for lane in lanes.iter().flat_map(|lane| (0..lane.workers).map(move |_| lane)) {
+            let (tell, work) = (tell.clone(), &work);
             scope.spawn(move || {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(index) else { return };
-                    let _ = tell.send((index, work(item)));
+                while let Some(index) = lane.next() {
+                    let _ = tell.send((index, work(&items[index])));
                 }
             });
         }
@@ -78,5 +105,14 @@ mod tests {
         };
         run_all(&[1, 2, 3, 4], slowly_first, |n, result| seen.push((*n, result)));
         assert_eq!(seen, [(1, 10), (2, 20), (3, 30), (4, 40)]);
+    }
+
+    #[test]
+    fn every_item_of_both_lanes_is_done() {
+        for heavy in 0..=3 {
+            let mut seen = Vec::new();
+            run_apart(heavy, &[1, 2, 3], |n| n * 10, |n, result| seen.push((*n, result)));
+            assert_eq!(seen, [(1, 10), (2, 20), (3, 30)]);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The contract on every deployment of every backend, on servers that are started for it.
 //!
 //! As many deployments have their turn at once as there are cores, because the trials mostly wait; when the machine
-//! itself stands still for a moment, the suite extends the trials' bounds by that. With one more, trials ran out of time
-//! on a machine that was half as fast. What a run has to say is printed when it has ended.
+//! itself stands still for a moment, the suite extends the trials' bounds by that. With one more, or with two of several
+//! servers at once, trials ran out of time on a machine that was half as fast. What a run has to say is printed when it
+//! has ended.
 
 use std::time::Duration;
 
@@ -21,11 +22,15 @@ const LIMIT: u64 = 1800;
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let suite = job.suite()?;
     let all = backend::called("all")?;
-    let deployments = all.iter().flat_map(|backend| backend.deployments.iter().map(|name| (*backend, *name)));
-    // A backend's last deployment has the most servers, and takes the longest: begin with it.
-    let deployments: Vec<(&Backend, &'static str)> = deployments.rev().collect();
+    let of_each = |backend: &'static Backend| backend.deployments.iter().map(move |name| (backend, *name));
+    let deployments: Vec<(&Backend, &str)> = all.into_iter().flat_map(of_each).collect();
+    // A backend's first deployment is a single server.
+    let (alone, together): (Vec<_>, Vec<_>) =
+        deployments.into_iter().partition(|(backend, name)| backend.deployments.first() == Some(name));
+    let deployments = [together.as_slice(), &alone].concat();
     let (deep, limit) = (job.deep, job.limit(LIMIT));
-    crew::run_all(
+    crew::run_apart(
+        together.len(),
         &deployments,
         |(backend, name)| play(suite, backend, name, deep, limit),
         |(_, name), outcome| {
