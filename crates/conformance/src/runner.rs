@@ -275,3 +275,31 @@ fn failed(why: &Failure, history: Option<&History>, settings: &Settings) -> Endi
     let saved = std::fs::create_dir_all(&settings.histories).and_then(|()| std::fs::write(&file, text));
     Ending::Failed { why, timeline, saved: saved.ok().map(|()| file), broke: violation.is_some() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of a trial that ended so, and whether it is to be played again.
+    fn judged(ending: Ending, is_short: bool) -> (usize, bool) {
+        let trial = crate::trials::all()[0];
+        let verdict = Verdict { trial, ending, took: Duration::ZERO, stalled: None, first: None };
+        let proves = verdict.proves() || !is_short;
+        let mut told = 0;
+        let verdict = judge(verdict, proves, &mut |_| told += 1);
+        (told, verdict.first.is_some())
+    }
+
+    fn failed(broke: bool) -> Ending {
+        Ending::Failed { why: "too late\nby far".to_owned(), timeline: String::new(), saved: None, broke }
+    }
+
+    #[test]
+    fn only_a_failure_by_time_while_processors_are_short_is_played_again() {
+        assert_eq!(judged(failed(false), true), (0, true));
+        assert_eq!(judged(failed(false), false), (1, false), "there was room");
+        assert_eq!(judged(failed(true), true), (1, false), "no machine is slow enough for two holders");
+        assert_eq!(judged(Ending::Passed, true), (1, false));
+        assert_eq!(judged(Ending::Skipped("no server".to_owned()), true), (1, false));
+    }
+}
