@@ -57,9 +57,11 @@ async fn hand_offs(stage: &Stage, clients: &[Client; 4], parked: usize) -> Outco
         hold = waiter.hold().await?;
     }
     let spent = stage.counts().await? - before;
-    // In real time, renewals continue meanwhile, and each waiting client looks now and then.
+    // In real time, renewals continue meanwhile, and each waiting client looks now and then, which costs what a hand-off
+    // does.
     let rounds = stage.now().since(began).as_nanos() / (stage.ttl() / 3).as_nanos() + 1;
-    let renewals = (stage.subject().cost().renewal + 1)
+    let cost = stage.subject().cost();
+    let renewals = (cost.renewal + cost.hand_off.max(1))
         * clients.len() as u64
         * u64::try_from(rounds).unwrap_or(u64::MAX);
     drop(behind);
