@@ -112,9 +112,7 @@ impl OwnClaims {
             own.stage = Stage::Asked;
         }
         if !matches!(own.stage, Stage::Stands(Stands { is_held: true, .. })) {
-            let line = state.lines.entry(name.clone()).or_default();
-            line.claims.insert(id.number);
-            line.waiting.insert(id.number);
+            state.lines.entry(name.clone()).or_default().comes(id.number);
         }
         JoinStart::Asked
     }
@@ -194,7 +192,7 @@ impl OwnClaims {
     pub(crate) fn leaves(&self, name: &Name, id: ClaimId) -> LeaveStart {
         let mut state = self.state();
         let mut start =
-            LeaveStart { kind: None, stage: None, is_nowhere: false, may_come: false, is_last: false };
+            LeaveStart { kind: None, stage: None, is_nowhere: false, may_come: false, is_last: true };
         let is_under_way = state.under_way.contains_key(&id.number);
         if let Some(own) = state.claims.get_mut(&id.number) {
             own.is_leaving = true;
@@ -203,9 +201,11 @@ impl OwnClaims {
             start.may_come = is_under_way || own.is_unsure;
             start.is_nowhere = !start.may_come && (own.stage == Stage::Nowhere || !own.was_sent);
         }
-        let stays =
-            |number: &u64| *number != id.number && state.claims.get(number).is_none_or(|own| !own.is_leaving);
-        start.is_last = !state.lines.get(name).is_some_and(|line| line.claims.iter().any(stays));
+        // Not by a look at each of them: a crowd that gives up at once would take quadratic time.
+        if let Some(line) = state.lines.get_mut(name) {
+            line.staying.remove(&id.number);
+            start.is_last = line.staying.is_empty();
+        }
         state.waits_no_more(name, id.number);
         start
     }
@@ -234,7 +234,7 @@ impl OwnClaims {
         state.claims.remove(&id.number);
         state.waits_no_more(name, id.number);
         if let Some(line) = state.lines.get_mut(name) {
-            line.claims.remove(&id.number);
+            line.is_gone(id.number);
             let is_resizable = |view: &LineView| view.find(id).is_some_and(|one| one.kind == Kind::Semaphore);
             if let Some(copy) = line.copy.as_mut().filter(|copy| !is_resizable(&copy.view)) {
                 copy.view.remove(id);

@@ -11,6 +11,8 @@ use crate::line_view::LineView;
 #[derive(Debug, Default)]
 pub(super) struct OwnLine {
     pub(super) claims: BTreeSet<u64>,
+    /// Those of them whose leave has not begun.
+    pub(super) staying: BTreeSet<u64>,
     pub(super) waiting: BTreeSet<u64>,
     /// Where claims of ours have come to stand, in order. One that waits no more, or has moved, is passed over.
     pub(super) places: BTreeMap<u64, u64>,
@@ -61,6 +63,20 @@ pub(crate) enum Aim {
     Line,
     /// This claim of another client.
     Claim(ClaimId),
+}
+
+impl OwnLine {
+    pub(super) fn comes(&mut self, number: u64) {
+        self.claims.insert(number);
+        self.staying.insert(number);
+        self.waiting.insert(number);
+    }
+
+    pub(super) fn is_gone(&mut self, number: u64) {
+        self.claims.remove(&number);
+        self.staying.remove(&number);
+        self.waiting.remove(&number);
+    }
 }
 
 impl LineCopy {

@@ -317,8 +317,7 @@ impl State {
             if self.claims.get(&id.number).is_some_and(stood) {
                 self.claims.remove(&id.number);
                 if let Some(line) = self.lines.get_mut(name) {
-                    line.claims.remove(&id.number);
-                    line.waiting.remove(&id.number);
+                    line.is_gone(id.number);
                 }
                 gone.push(id);
             }
