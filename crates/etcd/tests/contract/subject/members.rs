@@ -63,10 +63,14 @@ impl Members {
             Seat::Leader => "etcd_server_is_leader 1",
             Seat::Follower => "etcd_server_is_leader 0",
         };
-        for host in &self.hosts {
-            if get(host, "/metrics").await.is_some_and(|said| said.lines().any(|line| line == wanted)) {
-                return Ok(host);
+        let began = Instant::now();
+        while began.elapsed() < IN_STEP {
+            for host in &self.hosts {
+                if get(host, "/metrics").await.is_some_and(|said| said.lines().any(|line| line == wanted)) {
+                    return Ok(host);
+                }
             }
+            tokio::time::sleep(GLANCE).await; // an election may be under way
         }
         Err(Error::new(ErrorKind::Unavailable, format!("the cluster has no member that is {seat}")))
     }

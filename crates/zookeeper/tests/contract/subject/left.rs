@@ -98,10 +98,14 @@ pub(super) async fn seated(hosts: &[String], seat: Seat) -> Result<&str> {
         Seat::Leader => "Mode: leader",
         Seat::Follower => "Mode: follower",
     };
-    for host in hosts {
-        if four_letters(host, "srvr").await.is_some_and(|said| said.contains(mode)) {
-            return Ok(host);
+    let began = Instant::now();
+    while began.elapsed() < IN_STEP {
+        for host in hosts {
+            if four_letters(host, "srvr").await.is_some_and(|said| said.contains(mode)) {
+                return Ok(host);
+            }
         }
+        tokio::time::sleep(GLANCE).await; // an election may be under way
     }
     Err(Error::new(ErrorKind::Unavailable, format!("the ensemble has no server that is {seat}")))
 }
