@@ -551,4 +551,102 @@ mod tests {
         let due = news.gap.and_then(|watch| own.gap_is_due(watch));
         assert!(!news.check.is_empty() || due.is_some(), "Y has left, and nobody looks");
     }
+
+    // ATTACK 1: readers of one client that always overlap, and none waits. As gathering.rs does it: answered, then taken in.
+    fn readers(n: u64, is_swept: bool) -> usize {
+        let (own, name) = own();
+        for k in 1..=n {
+            let mine = id(1, k);
+            own.begin(&Claim::new(mine, name.clone(), Kind::RwLock, Weight::ONE, Weight::MAX));
+            assert!(own.may_be_sent(mine));
+            drop(own.is_answered(&name, mine, Some((2 * k, Token::from_order(2 * k).unwrap())), true));
+            let key = |id| ClaimKey { id, kind: Kind::RwLock, declared: Weight::MAX, weight: Weight::ONE, is_rest: false };
+            let revision = i64::try_from(2 * k).unwrap();
+            let mut all = vec![(key(mine), 2 * k)];
+            if k > 1 {
+                all.insert(0, (key(id(1, k - 1)), 2 * k - 2));
+                drop(own.saw(&name, &LineView::with(revision, all), 0)); // takes_in
+            }
+            assert!(own.hold(&name, mine, 2 * k).is_some());
+            if k > 1 {
+                own.leaves(&name, id(1, k - 1));
+                drop(own.left(&name, id(1, k - 1), Some(revision + 1)));
+            }
+            if is_swept {
+                own.begins_to_sweep();
+                while own.sweep().is_some() {}
+            }
+        }
+        let state = own.state();
+        state.lines[&name].places.len()
+    }
+
+    #[test]
+    fn attack_places_grow() {
+        let (fast, slow) = (readers(10_000, false), readers(10_000, true));
+        println!("places after 10000 overlapping readers: one soon after the other {fast}, a second apart {slow}");
+        assert!(fast < 10 && slow < 10);
+    }
+
+    // ATTACK 2: our only waiter was evicted; a list shows it no more: how often is the line read?
+    #[test]
+    fn attack_evicted_waiter_reads_for_ever() {
+        let (own, name) = own();
+        let mine = id(1, 1);
+        join(&own, &name, mine, 30);
+        let mut all: Vec<(ClaimId, u64)> = (1..30).map(|k| (id(2, k), k)).collect();
+        all.push((mine, 30));
+        let watched = own.saw(&name, &line(30, &all), 0).start.unwrap();
+        drop(own.is_set(watched.watch, 30));
+        all.pop(); // an operator evicts ours at 31
+        let mut reads = 0;
+        let mut news = own.saw(&name, &line(31, &all), 0);
+        while news.read && reads < 1000 {
+            reads += 1;
+            news = own.saw(&name, &line(31, &all), 0);
+        }
+        assert!(reads < 3, "{reads} reads one after the other");
+    }
+
+    // ATTACK 3: an event that a list has overtaken, and more than 16 ahead.
+    #[test]
+    fn attack_event_behind_list_reads_for_ever() {
+        let (own, name) = own();
+        let mine = id(1, 1);
+        own.begin(&Claim::new(mine, name.clone(), Kind::RwLock, Weight::MAX, Weight::MAX));
+        assert!(own.may_be_sent(mine));
+        drop(own.is_answered(&name, mine, Some((30, Token::from_order(30).unwrap())), true));
+        let view = |revision, last: Weight| {
+            let key = |id, weight| ClaimKey { id, kind: Kind::RwLock, declared: Weight::MAX, weight, is_rest: false };
+            let mut all: Vec<_> = (1..29).map(|k| (key(id(2, k), Weight::ONE), k)).collect();
+            all.push((key(id(2, 29), last), 29));
+            all.push((key(mine, Weight::MAX), 30));
+            LineView::with(revision, all)
+        };
+        let watched = own.saw(&name, &view(30, Weight::MAX), 0).start.unwrap();
+        drop(own.is_set(watched.watch, 30));
+        // The watched claim is downgraded at 31; a list of 32 comes first, then the event.
+        let news = own.saw(&name, &view(32, Weight::ONE), 0);
+        assert!(news.start.is_none());
+        let (_, mut news) = own.happened(watched.watch, &[]).unwrap(); // it says nothing new
+        let mut reads = 0;
+        while news.read && reads < 1000 {
+            reads += 1;
+            news = own.saw(&name, &view(32, Weight::ONE), 0);
+        }
+        assert!(reads < 3, "{reads} reads one after the other");
+    }
+
+    // ATTACK 4: the only waiter was evicted; then its blocker leaves: it is told that it holds.
+    #[test]
+    fn attack_evicted_waiter_gets_its_turn() {
+        let (own, name) = own();
+        let (blocker, mine) = (id(2, 1), id(1, 1));
+        join(&own, &name, mine, 2);
+        let watched = own.saw(&name, &line(2, &[(blocker, 1), (mine, 2)]), 0).start.unwrap();
+        drop(own.is_set(watched.watch, 2));
+        // evicted at 3, unseen. the blocker leaves at 4.
+        let news = own.checked(&name, 4, &[(blocker, None)]);
+        assert!(news.held.is_empty(), "an evicted waiter holds: {:?}", news.held);
+    }
 }
