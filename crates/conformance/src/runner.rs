@@ -104,20 +104,21 @@ fn play(
                 while let Some(trial) = next(queue) {
                     let shortage = Shortage::since_now();
                     let verdict = play_one(subject, trial, settings);
-                    let proves = verdict.proves() || !shortage.is_one();
-                    let _ = sender.send((verdict, proves)); // the receiver outlives this scope
+                    let _ = sender.send((verdict, shortage.is_one())); // the receiver outlives this scope
                 }
             });
         }
         drop(sender);
-        receiver.iter().map(|(verdict, proves)| judge(verdict, proves, tell)).collect()
+        receiver.iter().map(|(verdict, was_short)| judge(verdict, was_short, tell)).collect()
     })
 }
 
-/// Tells a verdict, unless it proves nothing.
-fn judge(mut verdict: Verdict, proves: bool, tell: &mut dyn FnMut(&Verdict)) -> Verdict {
+/// Tells a verdict, unless it proves nothing: the processors were short, and its history breaks nothing.
+fn judge(mut verdict: Verdict, was_short: bool, tell: &mut dyn FnMut(&Verdict)) -> Verdict {
     match &verdict.ending {
-        Ending::Failed { why, .. } if !proves => verdict.first = why.lines().next().map(str::to_owned),
+        Ending::Failed { why, broke: false, .. } if was_short => {
+            verdict.first = Some(why.lines().next().unwrap_or_default().to_owned());
+        }
         _ => tell(&verdict),
     }
     verdict
@@ -281,12 +282,11 @@ mod tests {
     use super::*;
 
     /// What is told of a trial that ended so, and whether it is to be played again.
-    fn judged(ending: Ending, is_short: bool) -> (usize, bool) {
+    fn judged(ending: Ending, was_short: bool) -> (usize, bool) {
         let trial = crate::trials::all()[0];
         let verdict = Verdict { trial, ending, took: Duration::ZERO, stalled: None, first: None };
-        let proves = verdict.proves() || !is_short;
         let mut told = 0;
-        let verdict = judge(verdict, proves, &mut |_| told += 1);
+        let verdict = judge(verdict, was_short, &mut |_| told += 1);
         (told, verdict.first.is_some())
     }
 

@@ -55,5 +55,6 @@ mod tests {
         assert_eq!(failed(output).collect::<Vec<_>>(), ["tokens_grow", "c"]);
         assert!(is_news("skip b: no server") && !is_news("pass a (0.01 s)"));
         assert!(is_news("pass a (1.01 s; the machine stood still for 0.30 s)"));
+        assert!(is_news("pass a (1.01 s; played again alone, since with too few processors it was late)"));
     }
 }

@@ -95,13 +95,6 @@ pub struct Score {
     pub skipped: usize,
 }
 
-impl Verdict {
-    /// Whether it counts however slow the machine was.
-    pub(crate) fn proves(&self) -> bool {
-        !matches!(self.ending, Ending::Failed { broke: false, .. })
-    }
-}
-
 impl Report {
     pub(crate) fn new(
         subject: &dyn Subject,
