@@ -121,6 +121,11 @@ impl<E: Batchable> Batcher<E> {
         sent
     }
 
+    /// Whether joins of this name wait to be sent, to a store that keeps no order.
+    pub fn has_joins_of(&self, name: &Name) -> bool {
+        self.queue.lock().later.as_ref().is_some_and(|later| later.contains_key(name))
+    }
+
     /// Takes back this claim's joins that were not sent yet. After this call a join of it either was sent before or never
     /// will be.
     pub fn retract(&self, claim: ClaimId) {

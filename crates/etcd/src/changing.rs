@@ -8,6 +8,7 @@ use tidelock_core::backend::Claim;
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, SessionId, Weight};
 use tidelock_model::ShownLine;
 
+use crate::gathering::revision;
 use crate::line_view::LineView;
 use crate::open_session::{OpenSession, lease_id};
 use crate::own_claims::{Stage, Stands};
@@ -34,7 +35,7 @@ impl OpenSession {
             if !answer.succeeded() {
                 return gone();
             }
-            let news = self.own_claims.lightened(&claim.name, claim.id);
+            let news = self.own_claims.lightened(&claim.name, claim.id, revision(&answer));
             self.tell(&claim.name, news);
             return Ok(());
         }

@@ -165,10 +165,9 @@ where
             Sleep::until(&clock, clock.now() + pause).await; // on whatever runtime this is
         }
         pause *= 2;
-        if dial.credentials.is_some() {
-            let login = dial.login().await?;
-            client.clone().update_user(login).await?;
-        }
+        // The library logs in again only when a token is unknown. One that was signed before users changed is known.
+        let login = dial.login().await?;
+        client.clone().update_user(login).await?;
     }
 }
 

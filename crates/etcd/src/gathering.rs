@@ -18,7 +18,7 @@ use crate::lane::Lane;
 use crate::line_view::LineView;
 use crate::link::Failed;
 use crate::open_session::OpenSession;
-use crate::request::{Action, Answer, Request};
+use crate::request::{Action, Answer, Request, UnderWay};
 
 /// The largest batch. The server allows 128 operations in one transaction, less those of the transactions around it.
 pub(crate) const MOST: usize = 100;
@@ -43,8 +43,11 @@ impl OpenSession {
     ) -> impl Future<Output = Result<Answer, Failed>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         let is_join = matches!(action, Action::Join { .. });
-        let request = Request { id, name: name.clone(), action, answer };
-        let lane = self.lanes.mine(&self.link);
+        let request = Request { id, name: name.clone(), action, answer, next: None, under_way: None };
+        let lane = match is_join {
+            true => self.lanes.mine_for(&self.link, name),
+            false => self.lanes.mine(&self.link),
+        };
         // A join that nobody waits for leaves as void.
         let distrust = if is_join { None } else { lane.distrust(&self.runtime) };
         if let Some(flight) = lane.batcher.enter(request, |batch| self.plan(batch)) {
@@ -68,22 +71,28 @@ impl OpenSession {
     }
 
     /// Answers a batch, and sends the requests that came meanwhile, until the queue is empty.
-    async fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Flight) {
-        let flying = Flying(&self, &lane);
-        let mut next = Some(first);
-        while let Some(flight) = next {
-            self.send(&lane, flight).await;
-            next = lane.batcher.go_on(|batch| self.plan(batch));
+    fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Flight) -> impl Future<Output = ()> + Send {
+        // Made before the task is polled: it may never be.
+        let mut flying = Flying { session: self, lane, is_done: false };
+        async move {
+            let Flying { session, lane, is_done } = &mut flying;
+            let mut next = Some(first);
+            while let Some(flight) = next {
+                session.send(lane, flight).await;
+                next = lane.batcher.go_on(|batch| session.plan(batch));
+            }
+            *is_done = true;
         }
-        std::mem::forget(flying);
     }
 
     /// Decides what each request sends, from what is known now.
-    fn plan(&self, batch: Batch<Request>) -> Flight {
+    fn plan(self: &Arc<Self>, batch: Batch<Request>) -> Flight {
         // A join that was queued where nobody could take it back is dropped here.
-        let plan = |request: Request| {
-            if request.is_join() && !self.own_claims.may_be_sent(request.id) {
-                return None;
+        let plan = |mut request: Request| {
+            if request.is_join() {
+                request.under_way = Some(UnderWay::of(self, &request.name, request.id)?);
+            } else if request.id.session == self.id {
+                request.next = self.own_claims.next(&request.name);
             }
             let (line, void) = (self.keys.line(&request.name), self.keys.void(request.id));
             let read = || {
@@ -91,7 +100,11 @@ impl OpenSession {
                 vec![TxnOp::get(line.clone(), prefix()), TxnOp::get(void.clone(), None)]
             };
             let needs_no_read = self.own_claims.needs_no_read(&request.name, request.id);
-            let txn = request.txn(needs_no_read, read);
+            let next = request.next.map(|id| {
+                let keys = GetOptions::new().with_prefix().with_keys_only();
+                TxnOp::get(self.keys.claim(&request.name, id), Some(keys))
+            });
+            let txn = request.txn(needs_no_read, read, next);
             Some((request, txn))
         };
         Flight {
@@ -111,7 +124,9 @@ impl OpenSession {
         let mut sending = FuturesUnordered::<Sending<'_>>::new();
         if !together.is_empty() {
             let (requests, parts): (Vec<Request>, Vec<Txn>) = together.into_iter().unzip();
-            let whole = Txn::new().and_then(parts.into_iter().map(TxnOp::txn).collect::<Vec<_>>());
+            let otherwise: Vec<_> = requests.iter().find_map(Request::first_change).into_iter().collect();
+            let parts: Vec<_> = parts.into_iter().map(TxnOp::txn).collect();
+            let whole = Txn::new().and_then(parts).or_else(otherwise);
             sending.push(Box::pin(async move {
                 let answer = lane.transact(&self.link, whole).await;
                 self.share(lane, requests, answer).await;
@@ -142,10 +157,9 @@ impl OpenSession {
             }
             // Nothing was done: one of them may be to blame.
             Err(failed) if failed.is_refused => {
-                requests.iter().filter(|request| request.is_join()).for_each(|request| {
-                    let news = self.own_claims.is_answered(&request.name, request.id, None, true);
-                    self.tell(&request.name, news);
-                });
+                let mut requests = requests;
+                let joins = requests.iter_mut().filter_map(|request| request.under_way.take());
+                joins.for_each(|join| join.is_answered(None, true));
                 let again = lane.batcher.again(requests, |batch| self.plan(batch));
                 self.send(lane, again).await;
             }
@@ -156,23 +170,34 @@ impl OpenSession {
     }
 
     /// Records what an answer says about its claim. A caller that no longer waits sends a leave.
-    fn answer(self: &Arc<Self>, request: Request, answer: Result<(TxnResponse, i64), Failed>) {
-        let answer = answer.map(|(part, revision)| Answer::of(&part, revision));
-        if request.is_join() {
+    fn answer(self: &Arc<Self>, mut request: Request, answer: Result<(TxnResponse, i64), Failed>) {
+        let has_next = request.next.is_some();
+        let answer = answer.map(|(part, revision)| Answer::of(&part, revision, has_next));
+        if let Some(join) = request.under_way.take() {
             let place = answer.as_ref().ok().filter(|answer| answer.is_done);
             let place = place.and_then(|answer| place_at(answer.revision));
             let is_sure = answer.as_ref().err().is_none_or(|failed| failed.is_refused);
-            let news = self.own_claims.is_answered(&request.name, request.id, place, is_sure);
-            self.tell(&request.name, news);
+            join.is_answered(place, is_sure);
             answer.iter().for_each(|answer| self.takes_in(&request, answer));
         } else if let Ok(answer) = &answer
             && answer.is_done
             && request.id.session == self.id
         {
-            let news = self.own_claims.left(&request.name, request.id, Some(answer.revision));
-            self.tell(&request.name, news);
+            self.has_left(&request, answer);
         }
         let _ = request.answer.send(answer);
+    }
+
+    fn has_left(self: &Arc<Self>, request: &Request, answer: &Answer) {
+        let Request { id, name, next, .. } = request;
+        let news = match next {
+            Some(next) => {
+                let place = answer.next.as_ref().map(|key| key.create_revision().unsigned_abs());
+                self.own_claims.left_before(name, *id, answer.revision, (*next, place))
+            }
+            None => self.own_claims.left(name, *id, Some(answer.revision)),
+        };
+        self.tell(name, news);
     }
 
     /// Of a crowd's joins the first one that waits has read the line. The next ones, which go out now, need not.
@@ -197,12 +222,16 @@ pub(crate) fn revision(answer: &TxnResponse) -> i64 {
 
 /// The task that sends a lane's batches. If a panic or the end of its runtime ends it, another takes over the queue. Otherwise nothing would be sent any
 /// more.
-struct Flying<'a>(&'a Arc<OpenSession>, &'a Arc<Lane>);
+struct Flying {
+    session: Arc<OpenSession>,
+    lane: Arc<Lane>,
+    is_done: bool,
+}
 
-impl Drop for Flying<'_> {
+impl Drop for Flying {
     fn drop(&mut self) {
-        let Self(session, lane) = *self;
-        if let Some(flight) = lane.batcher.go_on(|batch| session.plan(batch)) {
+        let Self { session, lane, is_done } = self;
+        if !*is_done && let Some(flight) = lane.batcher.go_on(|batch| session.plan(batch)) {
             session.runtime.spawn(session.clone().fly(lane.clone(), flight));
         }
     }

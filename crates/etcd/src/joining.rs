@@ -91,6 +91,9 @@ impl OpenSession {
             return self.settle(claim, Patience::Now, revision, Some(view)).await;
         }
         loop {
+            if let Some(Err(why)) = seen.as_ref().map(may_be_used) {
+                return Err(self.turned_away(claim, why));
+            }
             let mut when = self.is_new(claim);
             let declared = match seen.filter(|view| !view.is_empty()) {
                 None => {
@@ -290,7 +293,7 @@ impl OpenSession {
         let gets = [TxnOp::get(line, all), TxnOp::get(self.keys.void(claim.id), None)];
         let read = lane.transact(&self.link, Txn::new().and_then(gets)).await;
         let read = read.map_err(|failed| self.noted(failed.error))?;
-        let answer = Answer::of(&read, revision(&read));
+        let answer = Answer::of(&read, revision(&read), false);
         Ok(Some((self.view(&claim.name, &answer)?, answer.is_void)))
     }
 

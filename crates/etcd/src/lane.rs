@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use etcd_client::{Client, Txn, TxnResponse};
-use tidelock_core::ClaimId;
 use tidelock_core::backend::{Batcher, Distrust, Driven, Local, Locals, Sleep, Witness};
+use tidelock_core::{ClaimId, Name};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -67,6 +67,13 @@ impl Lanes {
         let mine =
             self.others.as_ref().and_then(|others| others.mine(|here| Arc::new(Lane::open(link, here))));
         mine.unwrap_or_else(|| self.keepers.clone())
+    }
+
+    /// The same, for a join of this name. It does not overtake those that the keeper's lane has not sent yet: they may
+    /// have come before this lane stood.
+    pub(crate) fn mine_for(&self, link: &Arc<Link>, name: &Name) -> Arc<Lane> {
+        let mine = self.mine(link);
+        if self.keepers.batcher.has_joins_of(name) { self.keepers.clone() } else { mine }
     }
 
     /// Takes back this claim's joins that were not sent yet, on whatever lane.

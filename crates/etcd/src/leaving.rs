@@ -35,7 +35,7 @@ impl OpenSession {
         }
         let mut changes = self.deletes(&name, id);
         if start.may_come {
-            changes.push(self.voids(id));
+            changes.push(self.voids(id, ""));
             self.own_claims.void_is_kept(id.number, now);
         }
         if start.is_last && start.kind == Some(Kind::Semaphore) {
@@ -56,7 +56,7 @@ impl OpenSession {
         let when: Vec<Compare> = vec![self.stands_there(&name, id)];
         let mut changes = self.deletes(&name, id);
         if how == Leave::Void {
-            changes.push(self.voids(id));
+            changes.push(self.voids(id, &name));
         }
         let evicting = self.gather(id, &name, Action::Leave { when, changes, is_read: true });
         Box::pin(async move {
@@ -100,11 +100,12 @@ impl OpenSession {
         TxnOp::txn(Txn::new().when(when).and_then([forget]))
     }
 
-    /// A key that a late join of the claim meets. It is put in a transaction of its own, because of those inside another
+    /// A key that a late join of the claim meets. Of another client's claim it says the name of the line: that client
+    /// watches for it. It is put in a transaction of its own, because of those inside another
     /// the server does not count how much they write: so a claim can leave a database that is full.
-    fn voids(&self, id: ClaimId) -> TxnOp {
+    fn voids(&self, id: ClaimId, evicted_from: &str) -> TxnOp {
         let lease = PutOptions::new().with_lease(lease_id(id.session));
-        TxnOp::txn(Txn::new().and_then([TxnOp::put(self.keys.void(id), "", Some(lease))]))
+        TxnOp::txn(Txn::new().and_then([TxnOp::put(self.keys.void(id), evicted_from, Some(lease))]))
     }
 }
 

@@ -116,11 +116,10 @@ impl LineView {
         Some((id, order))
     }
 
-    /// The claim has become a reader.
-    pub(crate) fn lighten(&mut self, id: ClaimId) {
-        if let Some(standing) = self.place(id).and_then(|order| self.standing.get_mut(&order)) {
-            standing.weight = Weight::ONE;
-        }
+    /// The claim has become a reader. Returns whether that is news.
+    pub(crate) fn lighten(&mut self, id: ClaimId) -> bool {
+        let standing = self.place(id).and_then(|order| self.standing.get_mut(&order));
+        standing.is_some_and(|standing| std::mem::replace(&mut standing.weight, Weight::ONE) > Weight::ONE)
     }
 
     pub(crate) fn place(&self, id: ClaimId) -> Option<u64> {

@@ -74,7 +74,7 @@ impl OpenSession {
             self.runtime.spawn(self.clone().close_gap(name.clone()));
         }
         if !news.check.is_empty() {
-            self.runtime.spawn(self.clone().check(name.clone(), news.check));
+            self.runtime.spawn(self.clone().check(name.clone(), news.check, news.since));
         }
         if let Some(watch) = news.gap {
             self.runtime.spawn(self.clone().look_into_gap(watch));

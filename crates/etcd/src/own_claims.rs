@@ -100,7 +100,8 @@ impl OwnClaims {
             stage: Stage::Asked,
             was_sent: false,
             is_unsure: false,
-            is_lightened: false,
+            lightened: None,
+            seen: 0,
             is_leaving: false,
         };
         let own = state.claims.entry(id.number).or_insert_with(new);
@@ -154,12 +155,15 @@ impl OwnClaims {
 
     /// The claim is about to move: until the answer comes, its place is unknown. False: it has got its turn meanwhile, or
     /// is leaving.
-    pub(crate) fn moves(&self, id: ClaimId) -> bool {
-        let mut state = self.state();
+    pub(crate) fn moves(&self, name: &Name, id: ClaimId) -> bool {
+        let state = &mut *self.state();
         let Some(own) = state.claims.get_mut(&id.number) else { return false };
         match own.stage {
-            Stage::Stands(Stands { is_held: false, .. }) if !own.is_leaving => {
+            Stage::Stands(Stands { is_held: false, order, .. }) if !own.is_leaving => {
                 own.stage = Stage::Asked;
+                if let Some(line) = state.lines.get_mut(name) {
+                    line.places.remove(&order);
+                }
                 true
             }
             _ => false,
@@ -227,29 +231,47 @@ impl OwnClaims {
     }
 
     /// A claim has left and is forgotten. Others of ours may have their turn: with a mutex or a read-write lock this is
-    /// seen at once. A semaphore may have been resized before the leave, so its event must be waited for. `at` is the
-    /// revision after which it does not stand there, if that is known.
+    /// seen at once. A semaphore may have been resized before the leave, so its event must be waited for. `at` is a
+    /// revision at which it does not stand there. If none is known, its turn is passed on when that is looked at.
     pub(crate) fn left(&self, name: &Name, id: ClaimId, at: Option<i64>) -> News {
         let mut state = self.state();
-        state.claims.remove(&id.number);
-        state.waits_no_more(name, id.number);
-        if let Some(line) = state.lines.get_mut(name) {
-            line.is_gone(id.number);
-            let is_resizable = |view: &LineView| view.find(id).is_some_and(|one| one.kind == Kind::Semaphore);
-            if let Some(copy) = line.copy.as_mut().filter(|copy| !is_resizable(&copy.view)) {
-                copy.view.remove(id);
-                copy.departed.extend(at.map(|at| (id, at)));
-            }
-        }
-        state.forget_if_empty(name);
+        state.forget(name, id, at);
         state.follow(name)
     }
 
-    /// A claim of ours has become a reader.
-    pub(crate) fn lightened(&self, name: &Name, id: ClaimId) -> News {
+    /// The same. In the same transaction the next claim of ours there was looked at: where it stands, if it still does.
+    pub(crate) fn left_before(
+        &self,
+        name: &Name,
+        id: ClaimId,
+        at: i64,
+        next: (ClaimId, Option<u64>),
+    ) -> News {
+        let mut state = self.state();
+        state.forget(name, id, Some(at));
+        state.found(name, at, [next])
+    }
+
+    /// Which claim of ours may have its turn when one of them leaves that line.
+    pub(crate) fn next(&self, name: &Name) -> Option<ClaimId> {
+        let state = self.state();
+        let line = state.lines.get(name).filter(|line| line.copy.is_some())?;
+        let number = *line.places.values().find(|number| line.waiting.contains(number))?;
+        let own = state.claims.get(&number)?;
+        let may_be_next = own.kind != Kind::Semaphore && own.has_place();
+        may_be_next.then_some(ClaimId { session: state.session, number })
+    }
+
+    /// An operator has evicted this claim of ours, at that revision.
+    pub(crate) fn is_evicted(&self, name: &Name, id: ClaimId, at: i64) -> News {
+        self.state().found(name, at, [(id, None)])
+    }
+
+    /// A claim of ours has become a reader, at that revision.
+    pub(crate) fn lightened(&self, name: &Name, id: ClaimId, at: i64) -> News {
         let mut state = self.state();
         if let Some(own) = state.claims.get_mut(&id.number) {
-            own.is_lightened = true;
+            own.lightened = Some(at);
         }
         state.lighten_own(name);
         state.follow(name)
@@ -315,28 +337,32 @@ impl OwnClaims {
         }
     }
 
-    /// These claims were looked at, at that revision: the weight of each, or None if it does not stand there any more.
-    pub(crate) fn checked(&self, name: &Name, revision: i64, found: &[(ClaimId, Option<Weight>)]) -> News {
+    /// These claims were looked at, at that revision: the place and the weight of each, or None if it does not stand
+    /// there any more.
+    pub(crate) fn checked(
+        &self,
+        name: &Name,
+        revision: i64,
+        found: &[(ClaimId, Option<(u64, Weight)>)],
+    ) -> News {
         let mut state = self.state();
         if let Some(copy) = state.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
             copy.is_reading = false;
             copy.fired_for = None;
             // If another claim of ours is the first one by now, more may stand ahead of it.
-            if copy.checking.take() == copy.first {
+            if copy.checking.take().is_some_and(|first| copy.first == Some(first)) {
                 copy.checked = copy.checked.max(revision);
             }
-            for (id, weight) in found {
-                match weight {
-                    None => {
-                        copy.view.remove(*id);
-                        copy.departed.push((*id, revision));
-                    }
-                    Some(Weight::ONE) => copy.view.lighten(*id),
+            for (id, found) in found {
+                match found {
+                    None => copy.departs(*id, revision),
+                    Some((_, Weight::ONE)) => copy.lightens(*id, revision),
                     Some(_) => {}
                 }
             }
         }
-        state.follow(name)
+        let places = found.iter().map(|(id, found)| (*id, found.map(|(order, _)| order)));
+        state.found(name, revision, places)
     }
 
     /// The watch is set, and reports everything after this revision. None: nobody needs it any more.
@@ -377,8 +403,7 @@ impl OwnClaims {
                 Vec::new()
             }
         };
-        let mut news = state.follow(&name);
-        news.gone.extend(gone);
+        let news = state.follow_without(&name, gone);
         Some((name, news))
     }
 
@@ -490,6 +515,17 @@ mod tests {
         drop(own.is_answered(name, id, Some((order, Token::from_order(order).unwrap())), true));
     }
 
+    fn reader(id: ClaimId) -> ClaimKey {
+        ClaimKey { id, kind: Kind::RwLock, declared: Weight::MAX, weight: Weight::ONE, is_rest: false }
+    }
+
+    /// A reader or a writer joins.
+    fn join_as(own: &OwnClaims, name: &Name, (id, weight): (ClaimId, Weight), order: u64) {
+        own.begin(&Claim::new(id, name.clone(), Kind::RwLock, weight, Weight::MAX));
+        assert!(own.may_be_sent(id));
+        drop(own.is_answered(name, id, Some((order, Token::from_order(order).unwrap())), true));
+    }
+
     fn aim(own: &OwnClaims, name: &Name) -> Option<Aim> {
         own.state().copy(name)?.aim.map(|(aim, _)| aim)
     }
@@ -524,8 +560,9 @@ mod tests {
         assert_eq!(watched.aim, Aim::Claim(c));
         // C leaves at 5, before the watch on it is set.
         let (_, news) = own.is_set(watched.watch, 5).unwrap();
-        assert_eq!(news.check, [a, c]);
-        let watched = own.checked(&name, 5, &[(a, Some(Weight::ONE)), (c, None)]).start.unwrap();
+        assert_eq!(news.check, [a, c, first]);
+        let found = [(a, Some((1, Weight::ONE))), (c, None), (first, Some((3, Weight::ONE)))];
+        let watched = own.checked(&name, 5, &found).start.unwrap();
         drop(own.is_set(watched.watch, 5));
         join(&own, &name, second, 4);
         drop(own.saw(&name, &line(4, &[(a, 1), (c, 2), (first, 3), (second, 4)]), 0));
@@ -541,14 +578,106 @@ mod tests {
         let all = [(w, 1), (x, 2), (first, 3), (y, 4), (second, 5)];
         let watched = own.saw(&name, &line(5, &all), 0).start.unwrap();
         let (_, news) = own.is_set(watched.watch, 6).unwrap();
-        assert_eq!(news.check, [w, x]);
+        assert_eq!(news.check, [w, x, first]);
         // The first is given up (7), and Y leaves (8). Only then the look is carried out.
         own.leaves(&name, first);
         let watched = own.left(&name, first, Some(7)).start.unwrap();
         assert_eq!(watched.aim, Aim::Claim(y));
-        drop(own.checked(&name, 8, &[(w, Some(Weight::ONE)), (x, Some(Weight::ONE))]));
+        let found = [(w, Some((1, Weight::ONE))), (x, Some((2, Weight::ONE))), (first, None)];
+        drop(own.checked(&name, 8, &found));
         let (_, news) = own.is_set(watched.watch, 8).unwrap();
         let due = news.gap.and_then(|watch| own.gap_is_due(watch));
         assert!(!news.check.is_empty() || due.is_some(), "Y has left, and nobody looks");
+    }
+
+    /// It watches the claim ahead, and not its own key.
+    #[test]
+    fn an_evicted_waiter_gets_no_turn() {
+        let (own, name) = own();
+        let (blocker, mine) = (id(2, 1), id(1, 1));
+        join(&own, &name, mine, 2);
+        drop(own.saw(&name, &line(2, &[(blocker, 1), (mine, 2)]), 0));
+        // Evicted at 3. The blocker leaves at 4.
+        let news = own.checked(&name, 4, &[(blocker, None)]);
+        assert!(news.held.is_empty(), "nobody has looked whether it still stands there");
+        assert_eq!((news.check, news.since), (vec![mine], 4));
+        let news = own.checked(&name, 4, &[(mine, None)]);
+        assert_eq!((news.held.len(), news.gone), (0, vec![mine]));
+    }
+
+    #[test]
+    fn a_waiter_that_stood_when_those_ahead_had_left_gets_its_turn() {
+        let (own, name) = own();
+        let (blocker, mine) = (id(2, 1), id(1, 1));
+        join(&own, &name, mine, 2);
+        drop(own.saw(&name, &line(2, &[(blocker, 1), (mine, 2)]), 0));
+        let news = own.checked(&name, 4, &[(blocker, None), (mine, Some((2, Weight::ONE)))]);
+        assert_eq!(news.held.len(), 1);
+    }
+
+    /// A leave of ours looks for the next one of ours in its own transaction.
+    #[test]
+    fn a_turn_is_passed_on_only_to_a_claim_that_stands() {
+        for place in [Some(2), None] {
+            let (own, name) = own();
+            let (first, second) = (id(1, 1), id(1, 2));
+            join(&own, &name, first, 1);
+            join(&own, &name, second, 2);
+            drop(own.saw(&name, &line(2, &[(first, 1), (second, 2)]), 0));
+            own.leaves(&name, first);
+            assert_eq!(own.next(&name), Some(second));
+            let news = own.left_before(&name, first, 3, (second, place));
+            let is_held = place.is_some();
+            assert_eq!((news.held.len(), news.gone.len()), (usize::from(is_held), usize::from(!is_held)));
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_a_list_should_show_is_gone() {
+        let (own, name) = own();
+        let mine = id(1, 1);
+        join(&own, &name, mine, 30);
+        let mut all: Vec<(ClaimId, u64)> = (1..30).map(|k| (id(2, k), k)).collect();
+        all.push((mine, 30));
+        let watched = own.saw(&name, &line(30, &all), 0).start.unwrap();
+        drop(own.is_set(watched.watch, 30));
+        all.pop(); // it was evicted at 31
+        let news = own.saw(&name, &line(31, &all), 0);
+        assert_eq!((news.read, news.gone), (false, vec![mine]));
+    }
+
+    #[test]
+    fn an_event_that_a_list_has_overtaken_asks_for_nothing() {
+        let (own, name) = own();
+        let mine = id(1, 1);
+        join_as(&own, &name, (mine, Weight::MAX), 30);
+        let view = |revision, last: Weight| {
+            let mut all: Vec<_> = (1..29).map(|k| (reader(id(2, k)), k)).collect();
+            all.push((ClaimKey { weight: last, ..reader(id(2, 29)) }, 29));
+            all.push((ClaimKey { weight: Weight::MAX, ..reader(mine) }, 30));
+            LineView::with(revision, all)
+        };
+        let watched = own.saw(&name, &view(30, Weight::MAX), 0).start.unwrap();
+        drop(own.is_set(watched.watch, 30));
+        // The watched claim is downgraded at 31. A list of 32 comes first, and then the event, which says nothing new.
+        assert!(own.saw(&name, &view(32, Weight::ONE), 0).start.is_none());
+        let (_, news) = own.happened(watched.watch, &[]).unwrap();
+        assert!(!news.read && news.check.is_empty());
+    }
+
+    #[test]
+    fn claims_that_never_wait_leave_nothing() {
+        let (own, name) = own();
+        for k in 1..=100 {
+            let (mine, last) = (id(1, k), id(1, k - 1));
+            let revision = i64::try_from(2 * k).unwrap();
+            join_as(&own, &name, (mine, Weight::ONE), 2 * k);
+            let all = [(reader(last), 2 * k - 2), (reader(mine), 2 * k)];
+            drop(own.saw(&name, &LineView::with(revision, all), 0));
+            assert!(own.hold(&name, mine, 2 * k).is_some());
+            own.leaves(&name, last);
+            drop(own.left(&name, last, Some(revision + 1)));
+        }
+        assert!(own.state().lines[&name].places.is_empty());
     }
 }

@@ -19,6 +19,7 @@ use tidelock_core::backend::{Moment, Renewal};
 use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
 use crate::beat::{Beat, KeptAlive, Pulse, seat};
+use crate::gathering::revision;
 use crate::keys::{LineKey, void_number};
 use crate::open_session::OpenSession;
 use crate::trouble;
@@ -97,13 +98,13 @@ impl OpenSession {
         let asked: BTreeSet<(Name, ClaimId)> = asked.collect();
         let missing: Vec<_> = asked.difference(own).cloned().collect();
         let gone = self.not_there(missing).await?;
-        for (name, id) in &gone {
-            let news = self.own_claims.left(name, *id, None);
+        for (name, id, at) in &gone {
+            let news = self.own_claims.left(name, *id, Some(*at));
             self.tell(name, news);
         }
         Ok(Renewal {
             until,
-            gone: gone.into_iter().map(|(_, id)| id).collect(),
+            gone: gone.into_iter().map(|(_, id, _)| id).collect(),
             unsure: Vec::new(),
             waiting: Vec::new(), // only this client says which of its claims hold
             strays: own.difference(&asked).cloned().collect(),
@@ -226,8 +227,9 @@ impl OpenSession {
         Ok((numbers, got.header().map(seat).unwrap_or_default()))
     }
 
-    /// Those of these claims that do not stand there. The leader that lists a lease's keys may be a moment behind.
-    async fn not_there(self: &Arc<Self>, claims: Vec<(Name, ClaimId)>) -> Result<Vec<(Name, ClaimId)>> {
+    /// Those of these claims that do not stand there, and at which revision. The leader that lists a lease's keys may be a
+    /// moment behind.
+    async fn not_there(self: &Arc<Self>, claims: Vec<(Name, ClaimId)>) -> Result<Vec<(Name, ClaimId, i64)>> {
         let mut gone = Vec::new();
         for page in claims.chunks(MOST) {
             let count = || Some(GetOptions::new().with_prefix().with_count_only());
@@ -238,7 +240,9 @@ impl OpenSession {
                 TxnOpResponse::Get(get) => get.count(),
                 _ => 1,
             });
-            gone.extend(page.iter().zip(counts).filter(|(_, count)| *count == 0).map(|(one, _)| one.clone()));
+            let revision = revision(&answer);
+            let gone_here = page.iter().zip(counts).filter(|(_, count)| *count == 0);
+            gone.extend(gone_here.map(|((name, id), _)| (name.clone(), *id, revision)));
         }
         Ok(gone)
     }

@@ -1,12 +1,15 @@
 //! A join or a leave, as it is sent together with others, and its answer.
 
+use std::sync::Arc;
+
 use etcd_client::{Compare, GetResponse, KeyValue, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use tidelock_core::backend::Batchable;
-use tidelock_core::{ClaimId, Name};
+use tidelock_core::{ClaimId, Name, Token};
 use tokio::sync::oneshot;
 
 use crate::line_view::LineView;
 use crate::link::Failed;
+use crate::open_session::OpenSession;
 
 /// A join, or a leave.
 pub(crate) struct Request {
@@ -14,6 +17,46 @@ pub(crate) struct Request {
     pub(crate) name: Name,
     pub(crate) action: Action,
     pub(crate) answer: oneshot::Sender<Result<Answer, Failed>>,
+    /// Another claim of ours, which may have its turn when this one has left.
+    pub(crate) next: Option<ClaimId>,
+    /// From when it is sent until it is answered.
+    pub(crate) under_way: Option<UnderWay>,
+}
+
+/// A join that is on its way. If this is dropped before it was answered, its outcome is unknown: its runtime has ended.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    session: Arc<OpenSession>,
+    name: Name,
+    id: ClaimId,
+    is_answered: bool,
+}
+
+impl UnderWay {
+    /// The join is sent now. None: it must not be.
+    pub(crate) fn of(session: &Arc<OpenSession>, name: &Name, id: ClaimId) -> Option<Self> {
+        let may_be_sent = session.own_claims.may_be_sent(id);
+        may_be_sent.then(|| Self { session: session.clone(), name: name.clone(), id, is_answered: false })
+    }
+
+    /// It was answered: where the claim stands, or None if that says nothing about it. `is_sure`: it will not arrive later.
+    pub(crate) fn is_answered(mut self, place: Option<(u64, Token)>, is_sure: bool) {
+        self.ends(place, is_sure);
+    }
+
+    fn ends(&mut self, place: Option<(u64, Token)>, is_sure: bool) {
+        self.is_answered = true;
+        let news = self.session.own_claims.is_answered(&self.name, self.id, place, is_sure);
+        self.session.tell(&self.name, news);
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.ends(None, false);
+        }
+    }
 }
 
 pub(crate) enum Action {
@@ -35,14 +78,20 @@ pub(crate) struct Answer {
     pub(crate) line: Option<Vec<KeyValue>>,
     /// Whether the claim is void.
     pub(crate) is_void: bool,
+    /// The key of the next claim of ours, if it was looked at and stands there.
+    pub(crate) next: Option<KeyValue>,
 }
 
 impl Answer {
-    /// The line is read first, and then the claim's void key.
-    pub(crate) fn of(answer: &TxnResponse, revision: i64) -> Self {
-        let mut all = Self { is_done: answer.succeeded(), revision, deleted: 0, line: None, is_void: false };
-        let mut is_first = true;
-        for part in answer.op_responses() {
+    /// The line is read first, and then the claim's void key. `has_next`: last of all, the next claim of ours is.
+    pub(crate) fn of(answer: &TxnResponse, revision: i64, has_next: bool) -> Self {
+        let is_done = answer.succeeded();
+        let mut all = Self { is_done, revision, deleted: 0, line: None, is_void: false, next: None };
+        let (mut parts, mut is_first) = (answer.op_responses(), true);
+        if has_next && let Some(TxnOpResponse::Get(mut get)) = parts.pop_if(|_| is_done) {
+            all.next = get.take_kvs().into_iter().next();
+        }
+        for part in parts {
             match part {
                 TxnOpResponse::Delete(delete) if std::mem::take(&mut is_first) => {
                     all.deleted = delete.deleted();
@@ -69,7 +118,7 @@ impl Answer {
 }
 
 impl Request {
-    pub(crate) fn txn(&self, is_watched: bool, read: impl Fn() -> Vec<TxnOp>) -> Txn {
+    pub(crate) fn txn(&self, is_watched: bool, read: impl Fn() -> Vec<TxnOp>, next: Option<TxnOp>) -> Txn {
         let (when, mut changes, is_read, otherwise) = match &self.action {
             // A claim that stands already must be found, and may be void.
             Action::Join { when, changes, is_read } => {
@@ -78,13 +127,24 @@ impl Request {
             Action::Leave { when, changes, is_read } => {
                 // What stood there before.
                 let before = if *is_read { read().drain(..1).collect() } else { Vec::new() };
-                (when, before.into_iter().chain(changes.clone()).collect(), false, Vec::new())
+                (when, before.into_iter().chain(changes.clone()).chain(next).collect(), false, Vec::new())
             }
         };
         if is_read {
             changes.extend(read().drain(..1));
         }
         Txn::new().when(when.clone()).and_then(changes).or_else(otherwise)
+    }
+}
+
+impl Request {
+    /// What a join changes first. It stands beside the parts of a batch, where it is never carried out: a server whose
+    /// database is full refuses what puts keys, but does not see those that the parts put.
+    pub(crate) fn first_change(&self) -> Option<TxnOp> {
+        match &self.action {
+            Action::Join { changes, .. } => changes.first().cloned(),
+            Action::Leave { .. } => None,
+        }
     }
 }
 

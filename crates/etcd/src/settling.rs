@@ -128,7 +128,7 @@ impl OpenSession {
         let Some(Stage::Stands(old)) = self.own_claims.stage(claim.id) else { return read().await };
         let view = self.read_line(&claim.name).await?;
         let Some(standing) = view.find(claim.id).copied() else { return Ok((view.revision, Some(view))) };
-        if !self.own_claims.moves(claim.id) {
+        if !self.own_claims.moves(&claim.name, claim.id) {
             return read().await; // its turn was seen meanwhile, or it is leaving
         }
         let keys = self.keys.of_claim(claim, standing.declared);

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{
-    Error as Said, GetOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchResponse, WatchStream,
+    Error as Said, GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions, WatchResponse,
+    WatchStream,
 };
 use tidelock_core::backend::{Claim, Grant, Leave, Sight, unharmed};
 use tidelock_core::{ClaimId, Name, Result, SessionId};
@@ -20,7 +21,7 @@ use tokio::task::AbortHandle;
 
 use crate::gathering::revision;
 use crate::line_view::LineView;
-use crate::link::LARGEST;
+use crate::link::{Failed, LARGEST};
 use crate::open_session::{OpenSession, lease_id};
 use crate::own_claims::{Aim, Command, Stage, Stands, Wanted};
 
@@ -183,11 +184,14 @@ impl OpenSession {
         }
     }
 
-    /// Looks whether these claims still stand there, and how heavy they are.
-    pub(crate) async fn check(self: Arc<Self>, name: Name, claims: Vec<ClaimId>) {
-        let keys = || Some(GetOptions::new().with_prefix().with_keys_only());
-        let gets: Vec<_> = claims.iter().map(|id| TxnOp::get(self.keys.claim(&name, *id), keys())).collect();
-        let Ok(answer) = self.link.transact(Txn::new().and_then(gets)).await else {
+    /// Looks where these claims stand, and how heavy they are, at this revision or later.
+    pub(crate) async fn check(self: Arc<Self>, name: Name, claims: Vec<ClaimId>, since: i64) {
+        // The member that has reported an event has mostly carried it out, too, so it need not ask the leader.
+        let mut answer = self.look_up(&name, &claims, true).await;
+        if answer.as_ref().is_ok_and(|answer| revision(answer) < since) {
+            answer = self.look_up(&name, &claims, false).await;
+        }
+        let Ok(answer) = answer else {
             self.own_claims.saw_nothing(&name);
             return self.signals.look(&name);
         };
@@ -196,9 +200,27 @@ impl OpenSession {
             TxnOpResponse::Get(get) => LineView::of(get.kvs(), line, revision),
             _ => LineView::default(),
         });
-        let found = claims.iter().zip(parts).map(|(id, view)| (*id, view.find(*id).map(|one| one.weight)));
+        let found = claims.iter().zip(parts).map(|(id, view)| {
+            let standing = view.place(*id).zip(view.find(*id));
+            (*id, standing.map(|(order, standing)| (order, standing.weight)))
+        });
         let news = self.own_claims.checked(&name, revision, &found.collect::<Vec<_>>());
         self.tell(&name, news);
+    }
+
+    /// Reads the keys of these claims. `is_local`: as the member that is asked has them now.
+    async fn look_up(
+        self: &Arc<Self>,
+        name: &Name,
+        claims: &[ClaimId],
+        is_local: bool,
+    ) -> std::result::Result<TxnResponse, Failed> {
+        let get = |id: &ClaimId| {
+            let options = GetOptions::new().with_prefix().with_keys_only();
+            let options = if is_local { options.with_serializable() } else { options };
+            TxnOp::get(self.keys.claim(name, *id), Some(options))
+        };
+        self.link.transact(Txn::new().and_then(claims.iter().map(get).collect::<Vec<_>>())).await
     }
 
     /// Takes in a view of a line, and watches the line if a claim of ours waits there.
@@ -243,7 +265,7 @@ impl OpenSession {
             |id: &&ClaimId| !standing.contains(id) && self.own_claims.stage(**id) != Some(Stage::Asked);
         sight.gone.extend(waiting.iter().filter(is_gone));
         for id in &sight.gone {
-            let news = self.own_claims.left(name, *id, None);
+            let news = self.own_claims.left(name, *id, Some(view.revision));
             self.tell(name, news);
         }
         sight.gone.extend(misplaced);

@@ -6,6 +6,7 @@ mod site;
 use site::{is_held, join, name, options, turn, until, weight};
 use tidelock_conformance::callers::Caller;
 use tidelock_etcd::backend::{Claim, Leave, Patience, Place};
+use tidelock_etcd::etcd_client::DeleteOptions;
 use tidelock_etcd::{Kind, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
@@ -207,6 +208,27 @@ async fn a_join_behind_a_thousand_reads_no_line_again() {
     .await;
     println!("a hundred joins behind a thousand: {spent:?}");
     assert!(spent.requests == 100 && spent.bytes < 100 * 400, "{spent:?}");
+    for caller in [a, b] {
+        caller.session.close().await.unwrap();
+    }
+}
+
+/// With more ahead than are looked at one by one.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_waiter_whose_key_was_deleted_asks_for_nothing() {
+    let _alone = ALONE.lock().await;
+    let options = options("deleted");
+    let [a, b] = site::two(&options).await;
+    let line = name("m");
+    for number in 1..=25 {
+        join(&a, &a.mutex(&line, number)).await;
+    }
+    join(&b, &b.mutex(&line, 1)).await;
+    let key = format!("{}/m/{}-1-", options.namespace, b.id);
+    site::plain().await.delete(key, Some(DeleteOptions::new().with_prefix())).await.unwrap();
+    a.session.leave(&line, a.claim(25), Leave::Done).await.unwrap();
+    cost(std::future::ready(())).await; // the server gets quiet
     for caller in [a, b] {
         caller.session.close().await.unwrap();
     }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tidelock_conformance::{Proxy, Way};
 use tidelock_etcd::etcd_client::{
     AlarmAction, AlarmOptions, AlarmType, Client, ConnectOptions, Permission, RoleRevokePermissionOptions,
@@ -32,6 +33,7 @@ async fn connect(user: &str) -> tidelock_etcd::Result<Arc<dyn Locks>> {
 async fn what_is_changed_for_everyone_is_told() {
     a_full_database_takes_no_lock_and_keeps_what_is_held().await;
     a_full_database_gives_back_what_got_no_answer().await;
+    a_full_database_takes_no_crowd().await;
     users_are_told_what_they_lack().await;
 }
 
@@ -92,6 +94,26 @@ async fn a_full_database_gives_back_what_got_no_answer() {
     assert!(is_back, "the claim stands in the line as long as the database is full");
     locks.close().await.unwrap();
     other.close().await.unwrap();
+}
+
+/// Their joins share transactions, and the server looks only at the outer one.
+async fn a_full_database_takes_no_crowd() {
+    let locks = connect("").await.unwrap();
+    let mut etcd = Client::connect([host()], None).await.unwrap();
+    let member = etcd.status().await.unwrap().header().unwrap().member_id();
+    let mut alarm = AlarmOptions::new();
+    alarm.with_member(member);
+    etcd.alarm(AlarmAction::Activate, AlarmType::Nospace, Some(alarm.clone())).await.unwrap();
+    let tries = (0..30).map(|n| {
+        let mutex = locks.mutex(&format!("crowd {n}")).unwrap();
+        async move { mutex.lock_within(Duration::from_secs(1)).await }
+    });
+    let tried = join_all(tries).await;
+    etcd.alarm(AlarmAction::Deactivate, AlarmType::Nospace, Some(alarm)).await.unwrap();
+    let granted = tried.iter().filter(|tried| matches!(tried, Ok(Some(_)))).count();
+    assert_eq!(granted, 0, "locks were granted although the database was full");
+    drop(tried);
+    locks.close().await.unwrap();
 }
 
 async fn users_are_told_what_they_lack() {

@@ -4,7 +4,7 @@
 use tidelock_core::State;
 
 use crate::crowd::Crowd;
-use crate::failure::{Outcome, ensure};
+use crate::failure::{Failure, Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
 use crate::{Act, Mishap, Resource, Stage, Waiter, Want};
@@ -24,6 +24,7 @@ trials! {
     one_client_serves_many_runtimes: points [1], lessons [26], needs [];
     many_names_are_taken_together_or_not_at_all: points [1, 6], lessons [20], needs [];
     opposite_orders_of_names_do_not_deadlock: points [1, 3], lessons [20], needs [];
+    an_evicted_waiter_gets_no_turn: points [1, 7], lessons [], needs [];
     an_evicted_holders_write_is_refused: points [1, 2], lessons [], needs [DropSignals];
     a_stopped_clients_late_write_is_refused: points [1, 2, 4], lessons [], needs [Sleep];
     a_grant_from_before_a_stall_is_not_believed_after_it: points [1, 2, 4], lessons [33], needs [HoldBack];
@@ -209,6 +210,33 @@ async fn opposite_orders_of_names_do_not_deadlock(stage: &Stage) -> Outcome {
     let (there, back) = (circle(a, ["x", "y", "z"]), circle(b, ["z", "y", "x"]));
     stage.drive(there).await??;
     stage.drive(back).await?
+}
+
+/// It is evicted while another holds, and then that one leaves. A client that watches what is ahead of its claim, and not
+/// the claim, takes that for its turn.
+async fn an_evicted_waiter_gets_no_turn(stage: &Stage) -> Outcome {
+    let [a, b, c] = stage.clients().await?;
+    for want in Want::ALONE {
+        let name = format!("evicted {want}");
+        let hold = a.take(&name, want).await?;
+        let evicted = stage.waiter(&b, &name, want).await?;
+        let Some(id) = a.line(&name).await?.waiters().next().map(|waiter| waiter.id) else {
+            return Err(Failure::new(format!("nobody waits for {name}")));
+        };
+        let next = stage.waiter(&c, &name, want).await?;
+        ensure!(
+            a.locks().evict(&name, id).await?,
+            "the line of {name} shows a waiter that no eviction finds"
+        );
+        hold.release().await?;
+        let next = stage.turn(next).await?;
+        stage.pass(stage.ttl() / 2).await;
+        ensure!(!evicted.is_done(), "an evicted waiter got a turn for {name} beside the next holder");
+        ensure!(next.state() == State::Held, "an eviction cost the next claim its hold of {name}");
+        next.release().await?;
+        stage.turn(evicted).await?.release().await?; // it has asked again
+    }
+    Ok(())
 }
 
 async fn an_evicted_holders_write_is_refused(stage: &Stage) -> Outcome {

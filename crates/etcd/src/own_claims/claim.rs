@@ -11,8 +11,10 @@ pub(super) struct Own {
     pub(super) was_sent: bool,
     /// A join of it got no answer, and may arrive at any time.
     pub(super) is_unsure: bool,
-    /// It was a writer and is a reader now. A view from before that may still be on its way.
-    pub(super) is_lightened: bool,
+    /// It was a writer, and is a reader since this revision. A view from before that may still be on its way.
+    pub(super) lightened: Option<i64>,
+    /// The last revision at which it surely stood in its place.
+    pub(super) seen: i64,
     pub(super) is_leaving: bool,
 }
 
@@ -49,6 +51,14 @@ impl Own {
         let is_there = matches!(self.stage, Stage::Stands(stands) if stands.order == order);
         if !is_there {
             self.stage = Stage::Stands(Stands { order, token, is_held: false });
+            self.seen = i64::try_from(order).unwrap_or(i64::MAX);
+        }
+    }
+
+    /// It was seen in this place at that revision.
+    pub(super) fn was_seen(&mut self, order: u64, revision: i64) {
+        if matches!(self.stage, Stage::Stands(stands) if stands.order == order) {
+            self.seen = self.seen.max(revision);
         }
     }
 }

@@ -3,7 +3,7 @@
 use tidelock_core::backend::Grant;
 use tidelock_core::{ClaimId, Name};
 
-use super::own_line::Aim;
+use super::own_line::{Aim, LineCopy};
 
 /// What to do after a step: what to tell core, what to watch, and what to read.
 #[derive(Debug, Default)]
@@ -16,10 +16,19 @@ pub(crate) struct News {
     pub(crate) stop: Option<i64>,
     /// The line must be read.
     pub(crate) read: bool,
-    /// Whether these claims still stand must be looked at.
+    /// Whether these claims still stand must be looked at, at this revision or later.
     pub(crate) check: Vec<ClaimId>,
+    pub(crate) since: i64,
     /// The same for what this watch is about, unless it reports something within [`SOON`].
     pub(crate) gap: Option<i64>,
+}
+
+impl News {
+    /// Whether these claims stand is looked at, as late as all that is known of the line.
+    pub(super) fn looks_at(&mut self, claims: Vec<ClaimId>, copy: &LineCopy) {
+        self.check = claims;
+        self.since = copy.cleared.max(copy.since.unwrap_or(0));
+    }
 }
 
 /// A watch to set.

@@ -29,6 +29,9 @@ pub(super) struct LineCopy {
     pub(super) since: Option<i64>,
     /// The claims ahead of our first waiter were looked at, one by one, at this revision.
     pub(super) checked: i64,
+    /// The last revision at which, as was seen apart from lists, a claim left or became lighter. One of ours that stands
+    /// behind it has its turn only if it was seen there at that revision, too: it may have been evicted before.
+    pub(super) cleared: i64,
     /// The claim of ours for which the watch has fired, while it is not known whether it has its turn.
     pub(super) fired_for: Option<ClaimId>,
     /// The claim of ours that the watch is for.
@@ -87,6 +90,7 @@ impl LineCopy {
             view,
             since: None,
             checked,
+            cleared: 0,
             fired_for: None,
             first: None,
             checking: None,
@@ -116,14 +120,37 @@ impl LineCopy {
 
     /// The watched claim has left, or has become lighter. The view shows the rest of the line as it was.
     pub(super) fn fired(&mut self, events: &[Event]) {
-        let revision = self.view.revision;
+        let listed = self.view.revision;
         for event in events {
-            let at = event.kv().map_or(revision, etcd_client::KeyValue::mod_revision);
+            let at = event.kv().map_or(listed, etcd_client::KeyValue::mod_revision);
+            if at <= listed {
+                continue; // a list has overtaken it
+            }
             let left = self.view.happens(event, self.skip);
             self.departed.extend(left.map(|(id, _)| (id, at)));
+            self.cleared = self.cleared.max(at);
+            self.fired_for = self.first;
         }
-        self.view.revision = revision;
-        self.fired_for = self.first;
+    }
+
+    /// The claim does not stand there at that revision.
+    pub(super) fn departs(&mut self, id: ClaimId, at: i64) {
+        self.departed.push((id, at));
+        if self.view.remove(id).is_some() {
+            self.cleared = self.cleared.max(at);
+        }
+    }
+
+    /// The claim is a reader at that revision.
+    pub(super) fn lightens(&mut self, id: ClaimId, at: i64) {
+        if self.view.lighten(id) {
+            self.cleared = self.cleared.max(at);
+        }
+    }
+
+    /// Whether a claim that was last seen in its place at that revision surely stood there when all ahead had left.
+    pub(super) fn is_proved(&self, seen: i64) -> bool {
+        seen.max(self.view.revision) >= self.cleared
     }
 
     pub(super) fn take_in(&mut self, events: &[Event]) -> Vec<(ClaimId, u64)> {

@@ -20,6 +20,9 @@ const NEAR: usize = 2;
 /// The longest line that is read for two claims of ours together.
 const SHORT: usize = 64;
 
+/// Our first claim that waits in a view, whether any waits that the view does not show, and those that it should show.
+type Sought = (Option<(u64, Standing)>, bool, Vec<(ClaimId, u64)>);
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) session: SessionId,
@@ -52,8 +55,8 @@ impl State {
         let Some(line) = self.lines.get_mut(name) else { return };
         let Some(copy) = &mut line.copy else { return };
         for number in &line.claims {
-            if self.claims.get(number).is_some_and(|own| own.is_lightened) {
-                copy.view.lighten(ClaimId { session: self.session, number: *number });
+            if let Some(at) = self.claims.get(number).and_then(|own| own.lightened) {
+                copy.lightens(ClaimId { session: self.session, number: *number }, at);
             }
         }
     }
@@ -141,6 +144,9 @@ impl State {
     /// What follows from what is known of a line now.
     pub(super) fn follow(&mut self, name: &Name) -> News {
         let mut news = self.turns(name);
+        if !news.check.is_empty() || news.read {
+            return news; // what to watch next is known after that
+        }
         let Some(aim) = self.aim(name, &mut news) else { return news };
         let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) else { return news };
         if copy.aim.map(|(aim, _)| aim) == aim {
@@ -162,10 +168,17 @@ impl State {
         news
     }
 
+    /// The same, and these claims of ours are gone.
+    pub(super) fn follow_without(&mut self, name: &Name, gone: Vec<ClaimId>) -> News {
+        let mut news = self.follow(name);
+        news.gone.extend(gone);
+        news
+    }
+
     /// What to watch in a line: `Some(None)` is nothing. None: that stays as it is, or a read will tell.
     pub(super) fn aim(&mut self, name: &Name, news: &mut News) -> Option<Option<Aim>> {
         let session = self.session;
-        let (first, is_late) = self.first_waiting(name)?;
+        let (first, is_late) = self.first_waiting(name, news)?;
         let copy = self.lines.get(name)?.copy.as_ref()?;
         let Some((order, first)) = first else {
             // The claims of ours that wait came later than this view: it must be read, unless a watch will show them.
@@ -202,7 +215,7 @@ impl State {
         if (has_fired || is_gap) && !copy.is_reading {
             let ahead = shown.claims.iter().map(|claim| claim.id);
             let is_other = |id: &ClaimId| id.session != session || !self.claims.contains_key(&id.number);
-            let ahead: Vec<ClaimId> = ahead.filter(is_other).collect();
+            let mut ahead: Vec<ClaimId> = ahead.filter(is_other).collect();
             let is_read = has_fired && self.wants_a_list_soon(name, order);
             match ahead.len() {
                 0 => {}
@@ -211,7 +224,10 @@ impl State {
                     news.gap = copy.aim.map(|(_, watch)| watch).filter(|_| copy.gap == Gap::New);
                 }
                 _ if is_read => news.read = true,
-                1..=MOST_CHECKED => news.check = ahead,
+                1..=MOST_CHECKED => {
+                    ahead.extend(self.next_in_turn(name, &first));
+                    news.looks_at(ahead, copy);
+                }
                 _ => news.read = true,
             }
             if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
@@ -243,13 +259,29 @@ impl State {
         next.next().is_some_and(is_unknown)
     }
 
+    /// Those of ours that may have their turn together with the first of them that waits: readers.
+    fn next_in_turn(&self, name: &Name, first: &Standing) -> Vec<ClaimId> {
+        let Some(line) = self.lines.get(name) else { return Vec::new() };
+        let most = if first.kind == Kind::RwLock { MOST_CHECKED } else { 1 };
+        let waiting = line.places.values().filter(|number| line.waiting.contains(number));
+        waiting.take(most).map(|number| ClaimId { session: self.session, number: *number }).collect()
+    }
+
     /// Our first claim that waits in the view of a line, and whether any waits that the view does not show. None: nothing
-    /// is known of that line, or none waits there.
-    pub(super) fn first_waiting(&mut self, name: &Name) -> Option<(Option<(u64, Standing)>, bool)> {
+    /// is known of that line, or none waits there. Those that the view should show are gone.
+    fn first_waiting(&mut self, name: &Name, news: &mut News) -> Option<(Option<(u64, Standing)>, bool)> {
+        let (first, is_late, gone) = self.sought(name)?;
+        if !gone.is_empty() {
+            news.gone.extend(self.gone(name, gone));
+        }
+        Some((first, is_late))
+    }
+
+    fn sought(&mut self, name: &Name) -> Option<Sought> {
         let session = self.session;
         let line = self.lines.get_mut(name).filter(|line| !line.waiting.is_empty() && !self.is_closed)?;
         let copy = line.copy.as_ref()?;
-        let (mut first, mut is_late, mut stale) = (None, false, Vec::new());
+        let (mut first, mut is_late, mut stale, mut gone) = (None, false, Vec::new(), Vec::new());
         for (order, number) in &line.places {
             let waits =
                 line.waiting.contains(number) && self.claims.get(number).is_some_and(|own| own.is_at(*order));
@@ -262,15 +294,16 @@ impl State {
                 first = copy.view.find(id).map(|standing| (*order, *standing));
                 break;
             }
-            is_late = true;
             if *order > copy.view.revision.unsigned_abs() {
+                is_late = true;
                 break; // and so are all that come behind it
             }
+            gone.push((id, *order));
         }
         for order in stale {
             line.places.remove(&order);
         }
-        Some((first, is_late))
+        Some((first, is_late, gone))
     }
 
     pub(super) fn stands_at(&mut self, name: &Name, number: u64, order: u64, token: Token) {
@@ -289,10 +322,17 @@ impl State {
         let front = copy.view.front(|id, order| self.held(id, order));
         let type_of = |claim: &tidelock_model::ShownClaim| (claim.kind, front.size(claim));
         let first = front.claims.first().map(type_of);
-        let mut held = Vec::new();
+        let (mut held, mut unproved) = (Vec::new(), Vec::new());
         for (claim, is_held) in front.each().filter(|(claim, _)| claim.id.session == self.session) {
+            let own = self.claims.get(&claim.id.number).filter(|own| own.is_at(claim.order));
             if is_held {
-                held.push((claim.id, claim.order, front.size(claim)));
+                match own {
+                    Some(own) if copy.is_proved(own.seen) => {
+                        held.push((claim.id, claim.order, front.size(claim)));
+                    }
+                    Some(_) => unproved.push(claim.id),
+                    None => {}
+                }
             } else if claim.kind == Kind::Semaphore
                 && first.is_some_and(|first| first.0 == claim.kind && first != type_of(claim))
             {
@@ -304,17 +344,77 @@ impl State {
                 news.held.push((id, Grant { token, capacity }));
             }
         }
+        if !unproved.is_empty() {
+            self.prove(name, unproved, &mut news);
+        }
         news
+    }
+
+    /// Those ahead of these claims have left. Whether they stand there themselves is looked at before they have their turn.
+    fn prove(&mut self, name: &Name, claims: Vec<ClaimId>, news: &mut News) {
+        let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) else { return };
+        if std::mem::replace(&mut copy.is_reading, true) {
+            return; // what is under way may tell
+        }
+        match claims.len() {
+            0..=MOST_CHECKED => news.looks_at(claims, copy),
+            _ => news.read = true,
+        }
+    }
+
+    /// These claims were looked at, at that revision: where each stands, if it does. Those of ours that do not stand there,
+    /// although nobody has given them back here, are gone.
+    pub(super) fn found(
+        &mut self,
+        name: &Name,
+        revision: i64,
+        found: impl IntoIterator<Item = (ClaimId, Option<u64>)>,
+    ) -> News {
+        let mut left = Vec::new();
+        for (id, place) in found.into_iter().filter(|(id, _)| id.session == self.session) {
+            let Some(own) = self.claims.get_mut(&id.number) else { continue };
+            match (place, own.stage) {
+                (Some(order), _) => own.was_seen(order, revision),
+                (None, Stage::Stands(stands)) if stands.order <= revision.unsigned_abs() => {
+                    left.push((id, stands.order));
+                }
+                _ => {}
+            }
+        }
+        if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
+            left.iter().for_each(|(id, _)| copy.departs(*id, revision));
+        }
+        let gone = self.gone(name, left);
+        self.follow_without(name, gone)
+    }
+
+    /// A claim of ours has left, and does not stand there at that revision.
+    pub(super) fn forget(&mut self, name: &Name, id: ClaimId, at: Option<i64>) {
+        self.waits_no_more(name, id.number);
+        self.claims.remove(&id.number);
+        if let Some(line) = self.lines.get_mut(name) {
+            line.is_gone(id.number);
+            let is_resizable =
+                |copy: &LineCopy| copy.view.find(id).is_some_and(|one| one.kind == Kind::Semaphore);
+            if let Some(copy) = line.copy.as_mut().filter(|copy| !is_resizable(copy))
+                && let Some(at) = at
+            {
+                copy.departs(id, at);
+            }
+        }
+        self.forget_if_empty(name);
     }
 
     /// Those of these claims that were ours, stood there, and were not leaving: somebody else took them out.
     pub(super) fn gone(&mut self, name: &Name, left: Vec<(ClaimId, u64)>) -> Vec<ClaimId> {
         let mut gone = Vec::new();
-        for (id, order) in left.into_iter().filter(|(id, _)| id.session == self.session) {
+        let session = self.session;
+        for (id, order) in left.into_iter().filter(|(id, _)| id.session == session) {
             let stood = |own: &Own| {
                 !own.is_leaving && matches!(own.stage, Stage::Stands(stands) if stands.order == order)
             };
             if self.claims.get(&id.number).is_some_and(stood) {
+                self.waits_no_more(name, id.number);
                 self.claims.remove(&id.number);
                 if let Some(line) = self.lines.get_mut(name) {
                     line.is_gone(id.number);
@@ -329,6 +429,9 @@ impl State {
     pub(super) fn waits_no_more(&mut self, name: &Name, number: u64) {
         if let Some(line) = self.lines.get_mut(name) {
             line.waiting.remove(&number);
+            if let Some(Stage::Stands(stands)) = self.claims.get(&number).map(|own| own.stage) {
+                line.places.remove(&stands.order);
+            }
             self.has_idle |= line.waiting.is_empty() && line.copy.is_some();
         }
     }

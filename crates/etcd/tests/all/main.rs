@@ -5,7 +5,9 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod ending;
+mod evictions;
 mod fence;
+mod foreign;
 mod kept;
 mod large;
 mod late;
