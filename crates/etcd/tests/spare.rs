@@ -168,6 +168,18 @@ async fn with_users(root: &mut Client) {
     held.release().await.unwrap();
     waiting.await.unwrap();
 
+    // A token that is signed says how often users had been changed.
+    let brief = options().ttl(Duration::from_secs(3));
+    let changing =
+        Store::open(&format!("etcd://locker:secret-1@{}", host())).unwrap().connect(brief).await.unwrap();
+    let held = changing.mutex("changing").unwrap().lock().await.unwrap();
+    root.user_add("another", "secret-1", None).await.unwrap();
+    changing.mutex("another").unwrap().lock().await.unwrap().release().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await; // longer than the lease lives without a renewal
+    assert_eq!(held.state(), State::Held);
+    held.release().await.unwrap();
+    changing.close().await.unwrap();
+
     // The permission is taken away, and granted again: a leave is repeated until then.
     let held = locks.mutex("stock:42").unwrap().lock().await.unwrap();
     let prefix = RoleRevokePermissionOptions::new().with_prefix();

@@ -10,6 +10,7 @@ use super::certificates::{self, Certificates};
 use super::group::Group;
 use super::{cable, door, wire};
 use crate::call::Call;
+use crate::place;
 use crate::progress;
 use crate::setup::packages::need;
 use crate::trouble::Result;
@@ -38,6 +39,21 @@ pub(super) fn serves(role: &str, port: u16) -> bool {
 pub(super) fn single(group: &mut Group) -> Result<String> {
     let [client, peer]: [u16; 2] = group.ports()?;
     start(group, &[Member { name: "member-1".to_owned(), client, peer, door: peer }])
+}
+
+/// One member that signs its tokens, for the times when it has users. A signed token says how often the users had been
+/// changed, and is refused after the next change.
+pub(super) fn single_with_signed_tokens(group: &mut Group) -> Result<String> {
+    let [client, peer]: [u16; 2] = group.ports()?;
+    let member = Member { name: "member-1".to_owned(), client, peer, door: peer };
+    let secret = group.folder(&member.name)?.join("secret");
+    place::write(&secret, "anything that nobody else knows\n")?;
+    let mut command = command(group, &member, &[&member], "http")?;
+    let how = format!("jwt,sign-method=HS256,priv-key={},ttl=10m", secret.display());
+    command.args(["--auth-token", &how]);
+    group.spawn(&member.name, client, &command)?;
+    group.wait("etcd", LIMIT, || serves(&member.name, client))?;
+    Ok(format!("etcd://127.0.0.1:{client}"))
 }
 
 /// One member with TLS, which lets in only clients with a certificate, and a plain port to check whether it serves.

@@ -124,7 +124,12 @@ const DEPLOYMENTS: &[Deployment] = &[
     Deployment { name: "etcd", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
     Deployment { name: "etcd-cluster", needs: etcd::needs, launch: etcd::cluster, serves: etcd::serves },
     Deployment { name: "etcd-tls", needs: etcd::needs, launch: etcd::single_with_tls, serves: etcd::serves },
-    Deployment { name: "etcd-spare", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
+    Deployment {
+        name: "etcd-spare",
+        needs: etcd::needs,
+        launch: etcd::single_with_signed_tokens,
+        serves: etcd::serves,
+    },
 ];
 
 pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
