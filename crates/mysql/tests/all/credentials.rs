@@ -38,6 +38,23 @@ async fn a_password_may_change_while_the_program_runs() {
     run("DROP USER 'changing'@'%'").await;
 }
 
+/// Nothing of it had been idle for so long that it would have been asked whether it still stands.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn what_an_operator_kills_costs_a_look_and_a_close_nothing() {
+    run("CREATE OR REPLACE USER 'killed'@'%'; GRANT ALL ON tidelock.* TO 'killed'@'%'").await;
+    let locks = Store::open(&url_of("killed", "tidelock")).unwrap().connect(options()).await.unwrap();
+    let kill = async || {
+        locks.inspect("stock").await.unwrap();
+        run("KILL USER 'killed'").await;
+    };
+    kill().await;
+    locks.inspect("stock").await.unwrap();
+    kill().await;
+    locks.close().await.unwrap();
+    run("DROP USER 'killed'@'%'").await;
+}
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_program_that_has_no_credentials_is_told_so() {
