@@ -10,31 +10,36 @@ pub(crate) struct Backend {
     features: &'static [&'static str],
     /// Its deployments, as `cargo xtask servers` names them. The benchmark uses the first. Empty: it needs no server.
     pub(crate) deployments: &'static [&'static str],
+    /// Those of them whose servers keep a processor busy.
+    pub(crate) busy: &'static [&'static str],
     /// Deployments that only its own tests use.
     pub(crate) others: &'static [&'static str],
 }
 
 const BACKENDS: &[Backend] = &[
-    Backend { name: "memory", features: &[], deployments: &[], others: &[] },
+    Backend { name: "memory", features: &[], deployments: &[], busy: &[], others: &[] },
     Backend {
         name: "redis",
         features: &["cluster"],
         deployments: &["redis", "redis-sentinel", "redis-cluster"],
+        busy: &["redis-cluster"],
         others: &[],
     },
     Backend {
         name: "zookeeper",
         features: &[],
         deployments: &["zookeeper", "zookeeper-ensemble"],
+        busy: &["zookeeper-ensemble"],
         others: &["zookeeper-tls"],
     },
     Backend {
         name: "etcd",
         features: &[],
         deployments: &["etcd", "etcd-cluster"],
+        busy: &["etcd-cluster"],
         others: &["etcd-tls", "etcd-spare"],
     },
-    Backend { name: "mysql", features: &[], deployments: &["mariadb"], others: &["mariadb-tls"] },
+    Backend { name: "mysql", features: &[], deployments: &["mariadb"], busy: &[], others: &["mariadb-tls"] },
 ];
 
 /// The backends with this name, or all of them for `all`.

@@ -1,8 +1,8 @@
 //! The contract on every deployment of every backend, on servers that are started for it.
 //!
 //! As many deployments have their turn at once as there are cores, because the trials mostly wait; when the machine
-//! itself stands still for a moment, the suite extends the trials' bounds by that. With one more, or with two of several
-//! servers at once, trials ran out of time on a machine that was half as fast. What a run has to say is printed when it
+//! itself stands still for a moment, the suite extends the trials' bounds by that. With one more, or with two busy ones at
+//! once, trials ran out of time on a machine that was half as fast. What a run has to say is printed when it
 //! has ended.
 
 use std::time::Duration;
@@ -24,13 +24,12 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let all = backend::called("all")?;
     let of_each = |backend: &'static Backend| backend.deployments.iter().map(move |name| (backend, *name));
     let deployments: Vec<(&Backend, &str)> = all.into_iter().flat_map(of_each).collect();
-    // A backend's first deployment is a single server.
-    let (alone, together): (Vec<_>, Vec<_>) =
-        deployments.into_iter().partition(|(backend, name)| backend.deployments.first() == Some(name));
-    let deployments = [together.as_slice(), &alone].concat();
+    let (busy, light): (Vec<_>, Vec<_>) =
+        deployments.into_iter().partition(|(backend, name)| backend.busy.contains(name));
+    let deployments = [busy.as_slice(), &light].concat();
     let (deep, limit) = (job.deep, job.limit(LIMIT));
     crew::run_apart(
-        together.len(),
+        busy.len(),
         &deployments,
         |(backend, name)| play(suite, backend, name, deep, limit),
         |(_, name), outcome| {

@@ -96,7 +96,7 @@ impl Job {
 
     /// Makes the tests of this call explore as far as the job does.
     fn as_deep(&self, tests: Call) -> Call {
-        if self.deep { tests.env("TIDELOCK_DEEP", "1") } else { tests }
+        explored(tests, self.deep)
     }
 }
 
@@ -287,6 +287,10 @@ fn run_step(job: &Job, step: &Step, tally: &mut Tally) -> Result<()> {
     let verdict = if tally.failed() == failed_before { "passed" } else { "FAILED" };
     println!("-- {} {verdict} in {:.1} s", step.name, began.elapsed().as_secs_f32());
     result
+}
+
+fn explored(tests: Call, deep: bool) -> Call {
+    if deep { tests.env("TIDELOCK_DEEP", "1") } else { tests }
 }
 
 fn in_full(contract: Call, deep: bool) -> Call {
