@@ -52,6 +52,8 @@ use std::sync::Arc;
 pub use inside::{TransactionError, Work, in_transaction, lock_all_in, lock_in, lock_in_within, try_lock_in};
 pub use optimistic::{OptimisticError, optimistic};
 pub use sql::MIGRATION;
+/// The library of the pools and transactions that this crate takes.
+pub use sqlx;
 pub use store::Store;
 pub use tidelock_core::backend::Login;
 #[cfg(feature = "tls")]

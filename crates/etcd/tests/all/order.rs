@@ -3,11 +3,13 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidelock_conformance::callers::Caller;
 use tidelock_etcd::ClaimId;
 use tidelock_etcd::backend::{Claim, Patience};
+use tokio::runtime::Builder;
 
 use crate::site::{name, options, store};
 
@@ -54,4 +56,39 @@ async fn stands_in_line_as_it_asked(crowd: usize) {
         assert_eq!(stand.len(), asked.len());
     }
     caller.session.close().await.unwrap();
+}
+
+/// A runtime's first joins go out by the keeper's connection. Meanwhile it gets one of its own.
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_join_does_not_overtake_those_from_before_its_runtime_had_a_connection() {
+    let keeper = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for pause in [2, 4, 6, 8, 10, 12, 16] {
+        // A runtime that is new to the client, each time.
+        let callers = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let caller = keeper.block_on(Caller::open(&store(), 1, &options("order")));
+        callers.block_on(async {
+            let mutex = name("mutex");
+            let claims: Vec<Claim> = (1..STRICT as u64).map(|number| caller.mutex(&mutex, number)).collect();
+            let mut joining: Vec<_> =
+                claims.iter().map(|claim| caller.session.join(claim, Patience::Wait)).collect();
+            let asked = |cx: &mut Context<'_>| {
+                joining.iter_mut().for_each(|join| drop(join.as_mut().poll(cx)));
+                Poll::Ready(())
+            };
+            poll_fn(asked).await;
+            let late = caller.mutex(&mutex, STRICT as u64);
+            let late = async {
+                tokio::time::sleep(Duration::from_millis(pause)).await; // at any moment of the opening
+                caller.session.join(&late, Patience::Wait).await
+            };
+            let (_, last) = tokio::join!(join_all(joining), late);
+            last.unwrap();
+            let shown = caller.session.line(&mutex).await.unwrap();
+            let place =
+                shown.claims.iter().position(|claim| claim.id == caller.claim(STRICT as u64)).unwrap();
+            assert!(place >= STRICT - 2, "it asked as the last of {STRICT}, and stands behind {place}");
+            caller.session.close().await.unwrap();
+        });
+    }
 }
