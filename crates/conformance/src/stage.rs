@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_core::backend::Moment;
-use tidelock_core::{ErrorKind, Kind, Options};
+use tidelock_core::{ClaimInfo, ErrorKind, Kind, Options};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome, ensure};
@@ -247,10 +247,22 @@ impl Stage {
     pub async fn evict(&self, operator: &Client, name: &str) -> Outcome {
         let line = operator.line(name).await?;
         let holder = line.holders().next().ok_or_else(|| Failure::new(format!("nobody holds {name:?}")))?;
-        self.recorder
-            .note_for_all(EventKind::Fault { act: format!("{:?} is evicted from {name:?}", holder.label) });
-        let was_there = operator.locks().evict(name, holder.id).await?;
-        ensure!(was_there, "the line shows a holder, but the eviction did not find it");
+        self.evict_one(operator, name, holder).await
+    }
+
+    /// The same for the first that waits.
+    pub async fn evict_waiter(&self, operator: &Client, name: &str) -> Outcome {
+        let line = operator.line(name).await?;
+        let waiter =
+            line.waiters().next().ok_or_else(|| Failure::new(format!("nobody waits for {name:?}")))?;
+        self.evict_one(operator, name, waiter).await
+    }
+
+    async fn evict_one(&self, operator: &Client, name: &str, claim: &ClaimInfo) -> Outcome {
+        let act = format!("{:?} is evicted from {name:?}", claim.label);
+        self.recorder.note_for_all(EventKind::Fault { act });
+        let was_there = operator.locks().evict(name, claim.id).await?;
+        ensure!(was_there, "the line shows a claim, but the eviction did not find it");
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use tidelock_core::State;
 
 use crate::crowd::Crowd;
-use crate::failure::{Failure, Outcome, ensure};
+use crate::failure::{Outcome, ensure};
 use crate::stage::client;
 use crate::trial::trials;
 use crate::{Act, Mishap, Resource, Stage, Waiter, Want};
@@ -220,14 +220,8 @@ async fn an_evicted_waiter_gets_no_turn(stage: &Stage) -> Outcome {
         let name = format!("evicted {want}");
         let hold = a.take(&name, want).await?;
         let evicted = stage.waiter(&b, &name, want).await?;
-        let Some(id) = a.line(&name).await?.waiters().next().map(|waiter| waiter.id) else {
-            return Err(Failure::new(format!("nobody waits for {name}")));
-        };
         let next = stage.waiter(&c, &name, want).await?;
-        ensure!(
-            a.locks().evict(&name, id).await?,
-            "the line of {name} shows a waiter that no eviction finds"
-        );
+        stage.evict_waiter(&a, &name).await?;
         hold.release().await?;
         let next = stage.turn(next).await?;
         stage.pass(stage.ttl() / 2).await;
