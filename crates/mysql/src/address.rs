@@ -91,6 +91,9 @@ impl Address {
 
     /// The settings of a new connection, with the current login.
     pub(crate) async fn to_connect(&self) -> Result<MySqlConnectOptions, sqlx::Error> {
+        // A choice of the program wins. Without any, the library would panic if two providers are available.
+        #[cfg(feature = "tls")]
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let options = self.options.clone();
         let Some(credentials) = &self.credentials else { return Ok(options) };
         let login =

@@ -103,7 +103,7 @@ impl Site for Etcd {
     fn belief(&self, mishap: Mishap) -> Belief {
         let may = |why: &str| Belief::MayOverlap(why.to_owned());
         match mishap {
-            Mishap::Eviction => may("an evicted holder learns of it at its next renewal"),
+            Mishap::Eviction => may("an evicted holder learns of it by its watch, or at its next renewal"),
             Mishap::StoppedClient => {
                 may("a client stopped between checking its guard and writing does not check again")
             }

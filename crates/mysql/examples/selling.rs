@@ -1,6 +1,6 @@
 //! The inventory race in a database: ten ways to sell a stock, how fast each is, and which of them sell too often.
 //!
-//!     cargo run --release -p tidelock-mysql --example inventory -- mysql://root@127.0.0.1/scratch
+//!     cargo run --release -p tidelock-mysql --example selling -- mysql://root@127.0.0.1/scratch
 //!
 //! Each buyer reads the stock, thinks, and writes it back. Three of the ways are wrong, and two of these have a lock.
 
