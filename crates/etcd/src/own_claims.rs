@@ -665,6 +665,29 @@ mod tests {
         assert!(!news.read && news.check.is_empty());
     }
 
+    /// Our first waiter has its turn again and again, behind this many other clients.
+    fn aim_of_a_busy_line(others: u64) -> Option<Aim> {
+        let (own, name) = own();
+        for k in 1..=8 {
+            let mine = id(1, k);
+            join(&own, &name, mine, 100 * k);
+            let revision = i64::try_from(100 * k).unwrap();
+            let mut all: Vec<_> = (0..others).map(|of| (id(2 + of, k), 100 * (k - 1) + 1 + of)).collect();
+            all.push((mine, 100 * k));
+            drop(own.saw(&name, &line(revision, &all), 0));
+            if k < 8 {
+                assert!(own.hold(&name, mine, 100 * k).is_some());
+            }
+        }
+        aim(&own, &name)
+    }
+
+    #[test]
+    fn a_line_that_is_passed_on_among_few_is_watched_as_a_whole() {
+        assert_eq!(aim_of_a_busy_line(3), Some(Aim::Line));
+        assert_eq!(aim_of_a_busy_line(40), Some(Aim::Claim(id(41, 8))));
+    }
+
     #[test]
     fn claims_that_never_wait_leave_nothing() {
         let (own, name) = own();

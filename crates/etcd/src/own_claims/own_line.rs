@@ -7,6 +7,13 @@ use tidelock_core::ClaimId;
 
 use crate::line_view::LineView;
 
+/// After so many watches of claims, one after the other, all of a line is watched.
+const OFTEN: u32 = 3;
+/// If no more clients stand in it: each of them gets every event.
+const FEW: usize = 16;
+/// After so many events it is looked at whether they are still so few.
+const LOOKS_AGAIN: usize = 256;
+
 /// A line in which we have a claim.
 #[derive(Debug, Default)]
 pub(super) struct OwnLine {
@@ -24,6 +31,12 @@ pub(super) struct OwnLine {
 pub(super) struct LineCopy {
     /// What is watched, and the number of that watch.
     pub(super) aim: Option<(Aim, i64)>,
+    /// How many claims were watched one after the other.
+    pub(super) aims: u32,
+    /// The line is passed on so fast, among so few, that all of it is watched.
+    pub(super) is_busy: bool,
+    /// How many events of it were taken in since it was last looked at how many it is passed on among.
+    heard: usize,
     pub(super) view: LineView,
     /// The watch reports everything after this revision. None: it is not set at the moment.
     pub(super) since: Option<i64>,
@@ -87,6 +100,9 @@ impl LineCopy {
         let checked = view.revision;
         Self {
             aim: None,
+            aims: 0,
+            is_busy: false,
+            heard: 0,
             view,
             since: None,
             checked,
@@ -157,7 +173,28 @@ impl LineCopy {
         let left = events.iter().filter_map(|event| self.view.happens(event, self.skip)).collect();
         let revisions = events.iter().filter_map(|event| event.kv().map(etcd_client::KeyValue::mod_revision));
         self.view.revision = revisions.fold(self.view.revision, i64::max);
+        self.departed.retain(|(_, at)| *at > self.view.revision);
+        self.heard += events.len();
+        if self.is_busy && self.heard >= LOOKS_AGAIN {
+            (self.is_busy, self.heard, self.aims) = (self.is_among_few(2 * FEW), 0, 0);
+        }
         left
+    }
+
+    /// Another claim is watched, soon after the one before.
+    pub(super) fn aims_again(&mut self) {
+        self.aims += 1;
+        if self.aims > OFTEN {
+            (self.is_busy, self.aims) = (self.is_among_few(FEW), 0);
+        }
+    }
+
+    fn is_among_few(&self, few: usize) -> bool {
+        let mut sessions = BTreeSet::new();
+        self.view.each().all(|(_, standing)| {
+            sessions.insert(standing.id.session);
+            sessions.len() <= few
+        })
     }
 
     pub(super) fn list(&mut self, view: &LineView) {

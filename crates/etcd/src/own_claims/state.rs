@@ -162,6 +162,9 @@ impl State {
         if let Some(aim) = aim {
             self.last_watch += 1;
             copy.aim = Some((aim, self.last_watch));
+            if matches!(aim, Aim::Claim(_)) {
+                copy.aims_again();
+            }
             self.watches.insert(self.last_watch, name.clone());
             news.start = Some(Wanted { watch: self.last_watch, name: name.clone(), aim, from: 0 });
         }
@@ -191,7 +194,7 @@ impl State {
             }
             return None;
         };
-        if first.kind == Kind::Semaphore {
+        if first.kind == Kind::Semaphore || copy.is_busy {
             let is_gap =
                 copy.aim.is_some_and(|(aim, _)| aim == Aim::Line) && copy.since.is_some() && !copy.is_whole();
             news.read = is_gap && !copy.is_reading;
