@@ -159,7 +159,7 @@ impl OpenSession {
             Err(failed) if failed.is_refused => {
                 let mut requests = requests;
                 let joins = requests.iter_mut().filter_map(|request| request.under_way.take());
-                joins.for_each(|join| join.is_answered(None, true));
+                joins.for_each(|join| join.arrives(None, true));
                 let again = lane.batcher.again(requests, |batch| self.plan(batch));
                 self.send(lane, again).await;
             }
@@ -177,7 +177,7 @@ impl OpenSession {
             let place = answer.as_ref().ok().filter(|answer| answer.is_done);
             let place = place.and_then(|answer| place_at(answer.revision));
             let is_sure = answer.as_ref().err().is_none_or(|failed| failed.is_refused);
-            join.is_answered(place, is_sure);
+            join.arrives(place, is_sure);
             answer.iter().for_each(|answer| self.takes_in(&request, answer));
         } else if let Ok(answer) = &answer
             && answer.is_done

@@ -40,7 +40,7 @@ impl UnderWay {
     }
 
     /// It was answered: where the claim stands, or None if that says nothing about it. `is_sure`: it will not arrive later.
-    pub(crate) fn is_answered(mut self, place: Option<(u64, Token)>, is_sure: bool) {
+    pub(crate) fn arrives(mut self, place: Option<(u64, Token)>, is_sure: bool) {
         self.ends(place, is_sure);
     }
 
