@@ -20,9 +20,6 @@ use crate::link::Failed;
 use crate::open_session::OpenSession;
 use crate::request::{Action, Answer, Request, UnderWay};
 
-/// The largest batch. The server allows 128 operations in one transaction, less those of the transactions around it.
-pub(crate) const MOST: usize = 100;
-
 /// A batch that is to be sent.
 pub(crate) struct Flight {
     together: Vec<(Request, Txn)>,

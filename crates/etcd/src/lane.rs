@@ -16,10 +16,12 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::dial::ping;
-use crate::gathering::MOST;
 use crate::link::{Connection, Failed, GRACE, Link, send};
 use crate::request::Request;
 use crate::trouble;
+
+/// The largest batch. The server allows 128 operations in one transaction, less those of the transactions around it.
+const MOST: usize = 100;
 
 /// All lanes of a session.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use etcd_client::{Client, Error as Said, GetOptions, GetResponse, KvClient, Txn, TxnResponse};
-use tidelock_core::backend::{Clock, Sleep, boot_clock};
+use tidelock_core::backend::{Clock, Moment, Sleep, boot_clock};
 use tidelock_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -233,6 +233,21 @@ pub(crate) async fn send(dial: &Dial, client: &Client, txn: Txn) -> std::result:
         return kv(client).txn(txn).await;
     }
     logged_in(dial, client, || async { kv(client).txn(txn.clone()).await }).await
+}
+
+/// Repeats a request that got no answer, in the time that there is. Repeating it changes nothing.
+pub(crate) async fn patiently<T, F>(late: Moment, request: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    loop {
+        match request().await {
+            Err(error) if error.can_retry() && boot_clock().now() < late => {
+                tokio::time::sleep(PAUSE / 4).await;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// The key-value service, which may answer with a long line.

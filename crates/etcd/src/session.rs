@@ -8,9 +8,9 @@ use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply
 use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Result, Weight};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::link::patiently;
 use crate::open_session::OpenSession;
 use crate::own_claims::Command;
-use crate::store::patiently;
 use crate::watching::{AbortOnDrop, watch};
 
 /// A session, and the tasks that watch for it.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, LeaseGrantOptions, PutOptions, Txn, TxnOp};
 use tidelock_core::backend::{
-    Backend, Clock, Credentials, LOCAL_BY_DEFAULT, Login, Moment, Session, Signals, boot_clock,
+    Backend, Clock, Credentials, LOCAL_BY_DEFAULT, Login, Session, Signals, boot_clock,
 };
 use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 use tokio::runtime::Handle;
@@ -21,7 +21,7 @@ use crate::dial::{Dial, Dialled};
 use crate::keys::Keys;
 use crate::lane::Lanes;
 use crate::lease::Lease;
-use crate::link::Link;
+use crate::link::{Link, patiently};
 use crate::open_session::{OpenSession, lease_id};
 use crate::own_claims::OwnClaims;
 use crate::session::EtcdSession;
@@ -262,21 +262,6 @@ impl Backend for Store {
         };
         self.has_served.store(true, Ordering::Relaxed);
         Ok(Arc::new(EtcdSession::new(session, commands)))
-    }
-}
-
-/// Repeats a request that got no answer, in the time that there is. Repeating it changes nothing.
-pub(crate) async fn patiently<T, F>(late: Moment, request: impl Fn() -> F) -> Result<T>
-where
-    F: Future<Output = Result<T>>,
-{
-    loop {
-        match request().await {
-            Err(error) if error.can_retry() && boot_clock().now() < late => {
-                tokio::time::sleep(PAUSE / 4).await;
-            }
-            answer => return answer,
-        }
     }
 }
 
