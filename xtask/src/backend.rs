@@ -34,6 +34,7 @@ const BACKENDS: &[Backend] = &[
         deployments: &["etcd", "etcd-cluster"],
         others: &["etcd-tls", "etcd-spare"],
     },
+    Backend { name: "mysql", features: &[], deployments: &["mariadb"], others: &["mariadb-tls"] },
 ];
 
 /// The backends with this name, or all of them for `all`.
@@ -87,7 +88,7 @@ mod tests {
         let trouble = called("stone-tablets").unwrap_err().to_string();
         assert_eq!(
             trouble,
-            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, etcd, all"
+            "there is no backend `stone-tablets`; choose one of: memory, redis, zookeeper, etcd, mysql, all"
         );
     }
 

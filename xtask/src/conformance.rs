@@ -30,7 +30,7 @@ Usage: cargo xtask conformance [--backend NAME] [--deployment NAME | --url URL] 
        cargo xtask conformance --write-table
        cargo xtask conformance --list | --prove | --table FILE…
 
-  --backend NAME     memory (the default), redis, zookeeper, etcd, or all: every backend, on each of its deployments
+  --backend NAME     memory (the default), redis, zookeeper, etcd, mysql, or all: every backend, on each of its deployments
   --deployment NAME  one deployment of the backend
   --url URL          your own server, which is then not paused or killed; without it, servers are
                      started and stopped again

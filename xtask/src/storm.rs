@@ -22,7 +22,7 @@ broken promise, and saves the history that shows it.
 
 Usage: cargo xtask storm --backend NAME [--deployment NAME | --url URL] [--seed N] [--for TIME]
 
-  --backend NAME     memory, redis, zookeeper, etcd, or all
+  --backend NAME     memory, redis, zookeeper, etcd, mysql, or all
   --deployment NAME  one deployment of the backend; default: all of them, one after the other
   --url URL          your own server, which is then not stopped, paused or killed
   --seed N           the seed of the first round: replays a failed round

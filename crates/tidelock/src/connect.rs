@@ -78,6 +78,8 @@ fn backend(url: &str) -> Result<Arc<dyn Backend>> {
     match Store::of(url)? {
         #[cfg(feature = "memory")]
         Store::Memory => Ok(Arc::new(tidelock_memory::Store::open(url)?)),
+        #[cfg(feature = "mysql")]
+        Store::MySql => Ok(Arc::new(tidelock_mysql::Store::open(url)?)),
         #[cfg(feature = "redis")]
         Store::Redis => Ok(Arc::new(tidelock_redis::Store::open(url)?)),
         #[cfg(feature = "zookeeper")]

@@ -3,7 +3,7 @@
 //! ```
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> tidelock::Result<()> {
-//!     let locks = tidelock::connect("memory://").await?; // or redis://…, zookeeper://…, etcd://…
+//!     let locks = tidelock::connect("memory://").await?; // or redis://…, mysql://…, zookeeper://…, etcd://…
 //!     let guard = locks.mutex("stock:42")?.lock().await?; // waits its turn
 //!     println!("held under token {}", guard.token());
 //!     guard.release().await?; // or just drop it
@@ -21,6 +21,7 @@
 //! | URL | feature | crate |
 //! |---|---|---|
 //! | `memory://` | `memory` (on by default) | `tidelock-memory` |
+//! | `mysql://`, `mariadb://` | `mysql`, with TLS `mysql-tls` | `tidelock-mysql` |
 //! | `redis://`, `redis+unix://`, `redis-sentinel://` | `redis` | `tidelock-redis` |
 //! | `redis-cluster://` | `redis-cluster` | `tidelock-redis` |
 //! | `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | `redis-tls` (and `redis-cluster`) | `tidelock-redis` |
@@ -53,6 +54,8 @@ pub use tidelock_core::*;
 pub use tidelock_etcd as etcd;
 #[cfg(feature = "memory")]
 pub use tidelock_memory as memory;
+#[cfg(feature = "mysql")]
+pub use tidelock_mysql as mysql;
 #[cfg(feature = "redis")]
 pub use tidelock_redis as redis;
 #[cfg(feature = "zookeeper")]

@@ -6,6 +6,7 @@ use tidelock_core::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
     Memory,
+    MySql,
     Redis,
     ZooKeeper,
     Etcd,
@@ -31,6 +32,7 @@ macro_rules! feature {
 }
 
 const MEMORY: &[Feature] = &[feature!("memory")];
+const MYSQL: &[Feature] = &[feature!("mysql")];
 const REDIS: &[Feature] = &[feature!("redis")];
 const REDIS_CLUSTER: &[Feature] = &[feature!("redis-cluster")];
 const REDIS_TLS: &[Feature] = &[feature!("redis-tls")];
@@ -42,6 +44,8 @@ const ETCD_TLS: &[Feature] = &[feature!("etcd-tls")];
 
 const SCHEMES: &[Scheme] = &[
     Scheme { name: "memory", store: Store::Memory, features: MEMORY },
+    Scheme { name: "mysql", store: Store::MySql, features: MYSQL },
+    Scheme { name: "mariadb", store: Store::MySql, features: MYSQL },
     Scheme { name: "redis", store: Store::Redis, features: REDIS },
     Scheme { name: "rediss", store: Store::Redis, features: REDIS_TLS },
     Scheme { name: "redis+unix", store: Store::Redis, features: REDIS },

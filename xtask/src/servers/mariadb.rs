@@ -1,16 +1,24 @@
-//! One MariaDB server with an empty database; root has no password.
+//! One MariaDB server with an empty database, with or without TLS; root has no password.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use super::group::Group;
 use super::wire;
 use crate::call::Call;
+use crate::place;
 use crate::setup::packages::{is_root, need};
 use crate::trouble::Result;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const DATABASE: &str = "tidelock";
+/// Made for tests on 127.0.0.1; the server offers them on its one port.
+const CERTIFICATES: [(&str, &str, &str); 3] = [
+    ("--ssl-ca", "ca.pem", include_str!("certificates/ca.pem")),
+    ("--ssl-cert", "server.pem", include_str!("certificates/server.pem")),
+    ("--ssl-key", "server.key", include_str!("certificates/server.key")),
+];
 
 pub(super) fn needs() -> Result<()> {
     for program in ["mariadbd", "mariadb-install-db", "mariadb"] {
@@ -25,6 +33,21 @@ pub(super) fn serves(_role: &str, port: u16) -> bool {
 }
 
 pub(super) fn single(group: &mut Group) -> Result<String> {
+    start(group, |_| Ok(Vec::new()))
+}
+
+pub(super) fn single_with_tls(group: &mut Group) -> Result<String> {
+    start(group, |folder| {
+        let write = |(flag, file, text): &(&str, &str, &str)| {
+            let path = folder.join(file);
+            place::write(&path, text)?;
+            Ok(format!("{flag}={}", path.display()))
+        };
+        CERTIFICATES.iter().map(write).collect()
+    })
+}
+
+fn start(group: &mut Group, flags: impl FnOnce(&Path) -> Result<Vec<String>>) -> Result<String> {
     let [port] = group.ports()?;
     let folder = group.folder("server")?;
     let data = format!("--datadir={}", folder.join("data").display());
@@ -34,7 +57,8 @@ pub(super) fn single(group: &mut Group) -> Result<String> {
     command.arg(format!("--socket={}", folder.join("socket").display()));
     command.arg(format!("--pid-file={}", folder.join("pid").display()));
     command.args(["--bind-address=127.0.0.1", &format!("--port={port}"), "--max-connections=1000"]);
-    command.args(as_whom());
+    command.args(flags(&folder)?).args(as_whom());
+    group.equip_clock("server", &mut command)?;
     group.spawn("server", port, &command)?;
     group.wait("MariaDB", LIMIT, || serves("server", port))?;
     create_database(port)?;

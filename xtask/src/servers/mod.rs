@@ -56,6 +56,7 @@ Names:
   zookeeper-ensemble  three servers
   zookeeper-tls       one server with TLS
   mariadb             one server, with an empty database `tidelock`
+  mariadb-tls         the same with TLS
   etcd                one member
   etcd-cluster        three members, with users
   etcd-tls            one member that wants a client's certificate
@@ -75,7 +76,7 @@ even when a failover changes its part. A~B is the cable between A and B: while i
   pause   suspends it; its connections stay open
   resume  continues it
   clock   sets its wall clock MILLISECONDS ahead of (+) or behind (-) the real time, at once; 0 corrects it.
-          Redis on Linux only, with a small library that is built with cc";
+          Redis and MariaDB on Linux only, with a small library that is built with cc";
 
 /// How often to try starting a deployment when one of its processes dies during the start: another program may have
 /// taken a port after we found it free and before the server bound it.
@@ -121,6 +122,12 @@ const DEPLOYMENTS: &[Deployment] = &[
         serves: zookeeper::serves,
     },
     Deployment { name: "mariadb", needs: mariadb::needs, launch: mariadb::single, serves: mariadb::serves },
+    Deployment {
+        name: "mariadb-tls",
+        needs: mariadb::needs,
+        launch: mariadb::single_with_tls,
+        serves: mariadb::serves,
+    },
     Deployment { name: "etcd", needs: etcd::needs, launch: etcd::single, serves: etcd::serves },
     Deployment { name: "etcd-cluster", needs: etcd::needs, launch: etcd::cluster, serves: etcd::serves },
     Deployment { name: "etcd-tls", needs: etcd::needs, launch: etcd::single_with_tls, serves: etcd::serves },

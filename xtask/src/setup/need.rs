@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::packages;
 use super::rust::{self, RustPart};
-use crate::backend;
+use crate::backend::{self, Backend};
 use crate::trouble::Result;
 use crate::workspace::Workspace;
 
@@ -55,10 +55,15 @@ fn users(need: Need, steps: &[(&'static str, &[Need])]) -> Vec<&'static str> {
     steps.iter().filter(|(_, needs)| needs.contains(&need)).map(|(name, _)| *name).collect()
 }
 
-/// Whether this part of setup has the servers of a backend: it has the backend's name.
+/// Whether this part of setup has the servers of a backend.
 fn is_of_a_backend(part: &str) -> bool {
     let backends = backend::called("all").unwrap_or_default();
-    backends.iter().any(|backend| backend.has_servers() && backend.name == part)
+    backends.iter().any(|backend| is_for(part, backend))
+}
+
+/// Whether a part installs this backend's servers: it is called as the backend, or as its server is.
+fn is_for(part: &str, backend: &Backend) -> bool {
+    backend.has_servers() && (backend.name == part || backend.deployments.contains(&part))
 }
 
 #[cfg(test)]
@@ -77,8 +82,8 @@ mod tests {
     #[test]
     fn every_backend_with_servers_has_a_part() {
         for backend in backend::called("all").unwrap().iter().filter(|backend| backend.has_servers()) {
-            assert!(packages::PARTS.iter().any(|part| part.name == backend.name), "{}", backend.name);
+            assert!(packages::PARTS.iter().any(|part| is_for(part.name, backend)), "{}", backend.name);
         }
-        assert!(is_of_a_backend("redis") && !is_of_a_backend("browser"));
+        assert!(is_of_a_backend("redis") && is_of_a_backend("mariadb") && !is_of_a_backend("browser"));
     }
 }

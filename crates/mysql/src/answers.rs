@@ -1,0 +1,336 @@
+//! Reads the answer to a packet: what became of each request, and what else it tells.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tidelock_core::backend::{Grant, Left, Moment, Patience, Place};
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, SessionId, Token, Weight};
+
+use crate::link::{Answer, Row};
+use crate::packet::{Packet, Section, weight};
+use crate::request::{Action, Outcome};
+use crate::sql::{self, Namespace};
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    Over(Result<Outcome>),
+    /// The name is not of the usual kind: it has to be sent again, as a section.
+    NeedsSection,
+    /// The claim stands in line already: a look tells where.
+    Stands,
+    /// It was refused because of a holder that is dead.
+    MeetsDead,
+}
+
+/// The end of a section.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) name: Name,
+    /// If the claims of the name are in rows: their kind.
+    pub(crate) busy: Option<Kind>,
+    /// Whether a holder is dead, or nobody holds although claims wait: somebody has to look after the line.
+    pub(crate) needs_look: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Fates {
+    /// By the place of the request in the batch.
+    pub(crate) fates: HashMap<usize, Fate>,
+    /// Claims of the caller that other requests have let in.
+    pub(crate) granted: Vec<(ClaimId, Grant)>,
+    pub(crate) ends: Vec<End>,
+    /// Where claims stand that hold in rows of their own, by their numbers.
+    pub(crate) places: Vec<(u64, u64)>,
+    /// Leaves after which nobody has a claim on their names.
+    pub(crate) freed: Vec<usize>,
+}
+
+/// What is needed to read an answer.
+pub(crate) struct Reader<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) ttl: Duration,
+    /// Until when the caller's session surely lives.
+    pub(crate) until: Moment,
+}
+
+impl Reader<'_> {
+    pub(crate) fn read(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer) -> Fates {
+        let mut fates = Fates::default();
+        Self::leaves(packet, requests, answer, &mut fates);
+        self.passes(packet, requests, answer, &mut fates);
+        self.joins(packet, requests, answer, &mut fates);
+        self.behind(packet, requests, answer, &mut fates);
+        self.in_rows(packet, requests, answer, &mut fates);
+        let mut sections = packet.sections.iter();
+        let mut rows = Vec::new();
+        let is_behind = !packet.behind.is_empty();
+        for row in answer.rows.iter().filter(|row| b"lwrgjke".contains(&row.tag())) {
+            if is_behind && row.tag() == b'k' && row.0.len() > 3 {
+                continue;
+            }
+            rows.push(row);
+            if row.tag() == b'e' {
+                let read = std::mem::take(&mut rows);
+                if let Some(section) = sections.next() {
+                    self.section(section, requests, &read, &mut fates);
+                }
+            }
+        }
+        fates
+    }
+
+    fn leaves(packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        let changed = answer.affected.get(packet.leaves_at).copied().unwrap_or_default();
+        let have_all = changed == packet.leaves.len() as u64;
+        let left: Vec<u64> =
+            answer.rows.iter().filter(|row| row.tag() == b'f').map(|row| row.number(1)).collect();
+        for at in &packet.leaves {
+            let Action::Leave { id, .. } = &requests[*at].1 else { continue };
+            let has_left = have_all || left.contains(&id.number);
+            let fate = if has_left { Fate::Over(Ok(Outcome::Left(Left::Held))) } else { Fate::NeedsSection };
+            if has_left {
+                fates.freed.push(*at);
+            }
+            fates.fates.insert(*at, fate);
+        }
+    }
+
+    /// `'m', number, state`; `'h', session, number, token`; `'q', name, kind, spilled, whether somebody has to look`
+    fn passes(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        if packet.passes.is_empty() {
+            return;
+        }
+        let tagged = |tag: u8| answer.rows.iter().filter(move |row| row.tag() == tag);
+        let left: HashMap<u64, u64> = tagged(b'm').map(|row| (row.number(1), row.number(2))).collect();
+        let in_rows: HashSet<Name> =
+            tagged(b'p').filter_map(|row| self.namespace.name(row.bytes(1))).collect();
+        for at in &packet.passes {
+            let (name, Action::Leave { id, .. }) = &requests[*at] else { continue };
+            let fate = match left.get(&id.number) {
+                Some(0) => Fate::Over(Ok(Outcome::Left(Left::Held))),
+                Some(_) => Fate::Over(Ok(Outcome::Left(Left::Waiting))),
+                None if in_rows.contains(name) => Fate::Over(Ok(Outcome::Left(Left::Absent))),
+                None => Fate::NeedsSection,
+            };
+            fates.fates.insert(*at, fate);
+        }
+        for row in tagged(b'h').filter(|row| row.number(1) == self.session.get()) {
+            if let Some(token) = Token::from_order(row.number(3)) {
+                let id = ClaimId { session: self.session, number: row.number(2) };
+                fates.granted.push((id, Grant { token, capacity: Weight::ONE }));
+            }
+        }
+        for row in tagged(b'q') {
+            let Some(name) = self.namespace.name(row.bytes(1)) else { continue };
+            let is_other_kind = row.is(3) && !in_rows.contains(&name);
+            let busy = sql::kind_of(row.number(2)).filter(|_| row.is(3));
+            fates.ends.push(End { name, busy, needs_look: row.is(4) || is_other_kind });
+        }
+    }
+
+    /// `'k', number, state, now, when the first holder dies, name`
+    fn behind(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        let rows = answer.rows.iter().filter(|row| row.tag() == b'k' && row.0.len() > 3);
+        let rows: HashMap<u64, &Row> = rows.map(|row| (row.number(1), row)).collect();
+        for at in &packet.behind {
+            let (name, Action::Join { claim, .. }) = &requests[*at] else { continue };
+            let Some(row) = rows.get(&claim.id.number) else {
+                fates.fates.entry(*at).or_insert(Fate::NeedsSection);
+                continue;
+            };
+            let (now, ends) = (row.number(3), (!row.is_null(4)).then(|| row.number(4)));
+            fates.fates.insert(*at, self.queued(row, look_in(now, ends, self.ttl)));
+            let needs_look = ends.is_none_or(|ends| ends <= now);
+            fates.ends.push(End { name: name.clone(), busy: Some(Kind::Mutex), needs_look });
+        }
+    }
+
+    /// `'i', number, place, token`
+    fn in_rows(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        for at in &packet.in_rows {
+            let (name, Action::Join { claim, .. }) = &requests[*at] else { continue };
+            let is_it = |row: &&Row| row.tag() == b'i' && row.number(1) == claim.id.number;
+            let Some(row) = answer.rows.iter().find(is_it) else { continue };
+            let Some(token) = Token::from_order(row.number(3)) else {
+                fates.fates.insert(*at, Fate::Over(Err(too_far())));
+                continue;
+            };
+            let grant = Grant { token, capacity: claim.capacity };
+            let held = Place::Held { grant, until: self.until };
+            fates.fates.insert(*at, Fate::Over(Ok(Outcome::Joined(held))));
+            fates.places.push((claim.id.number, row.number(2)));
+            fates.ends.push(End { name: name.clone(), busy: Some(Kind::Mutex), needs_look: false });
+        }
+    }
+
+    fn joins(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
+        let mut lines: HashMap<Name, &Row> = HashMap::new();
+        for row in answer.rows.iter().filter(|row| row.tag() == b'n') {
+            if let Some(name) = self.namespace.name(row.bytes(1)) {
+                lines.insert(name, row);
+            }
+        }
+        for at in &packet.joins {
+            let (name, action) = &requests[*at];
+            let fate = lines.get(name).map_or(Fate::NeedsSection, |row| self.joined(row, action));
+            fates.fates.insert(*at, fate);
+        }
+    }
+
+    /// `'n', name, session, number, token, kind, capacity, spilled, whether the holder lives`
+    fn joined(&self, row: &Row, action: &Action) -> Fate {
+        let Action::Join { claim, patience, .. } = action else { return Fate::NeedsSection };
+        let is_only = !row.is(7);
+        let holder = ClaimId { session: SessionId::from_bits(row.number(2)), number: row.number(3) };
+        if is_only && holder == claim.id {
+            if !row.is(8) {
+                return Fate::Over(Err(Error::session_over()));
+            }
+            return match (Token::from_order(row.number(4)), weight(row.number(6))) {
+                (Some(token), Some(capacity)) => {
+                    let grant = Grant { token, capacity };
+                    Fate::Over(Ok(Outcome::Joined(Place::Held { grant, until: self.until })))
+                }
+                _ => Fate::Over(Err(too_far())),
+            };
+        }
+        // A mutex with a holder that lives.
+        let is_mutex = claim.kind == Kind::Mutex && sql::kind_of(row.number(5)) == Some(Kind::Mutex);
+        let is_taken = is_mutex && is_only && row.is(2) && row.is(8);
+        match is_taken && *patience == Patience::Now {
+            true => Fate::Over(Ok(Outcome::Joined(Place::Refused))),
+            false => Fate::NeedsSection,
+        }
+    }
+
+    fn section(&self, section: &Section, requests: &[(Name, Action)], rows: &[&Row], fates: &mut Fates) {
+        let Some(end) = rows.last() else { return };
+        let (now, soonest) = (end.number(1), end.number(5));
+        let has_dead = end.is(4) && soonest <= now;
+        let nobody_holds = !end.is(4) && end.is(6);
+        let look_in = look_in(now, end.is(4).then_some(soonest), self.ttl);
+        for at in &section.requests {
+            let action = &requests[*at].1;
+            let fate = match action {
+                Action::Join { claim, .. } => {
+                    let row = rows
+                        .iter()
+                        .find(|row| b"jk".contains(&row.tag()) && row.number(1) == claim.id.number);
+                    match row {
+                        Some(row) if row.tag() == b'k' => self.queued(row, look_in),
+                        Some(row) => self.outcome(row, look_in, has_dead || nobody_holds),
+                        // It did not wait behind another one: it needs statements of its own.
+                        None => Fate::NeedsSection,
+                    }
+                }
+                Action::Leave { id, .. } => Fate::Over(Ok(Outcome::Left(left(rows, *id)))),
+                Action::Lighten { id, weight } => Fate::Over(lightened(rows, *id, weight.get().into())),
+                Action::Resize { from, .. } => Fate::Over(resized(rows, from.get().into())),
+                Action::Bury(_) => Fate::Over(Ok(Outcome::Done)),
+            };
+            fates.fates.insert(*at, fate);
+        }
+        for row in rows.iter().filter(|row| row.tag() == b'g' && row.number(1) == self.session.get()) {
+            if let (Some(token), Some(capacity)) = (Token::from_order(row.number(3)), weight(end.number(3))) {
+                let id = ClaimId { session: self.session, number: row.number(2) };
+                fates.granted.push((id, Grant { token, capacity }));
+            }
+        }
+        let kind = sql::kind_of(end.number(2));
+        let is_other_kind = section.is_for_mutex && kind != Some(Kind::Mutex);
+        fates.ends.push(End {
+            name: section.name.clone(),
+            busy: kind.filter(|_| end.is(7)),
+            needs_look: end.is(6) && (has_dead || nobody_holds || is_other_kind),
+        });
+    }
+
+    /// `'k', number, state`
+    fn queued(&self, row: &Row, look_in: Duration) -> Fate {
+        match row.number(2) {
+            0 => Fate::Stands,
+            1 => Fate::Over(Ok(Outcome::Joined(Place::Waiting { until: self.until, look_in }))),
+            _ => Fate::Over(Ok(Outcome::Joined(Place::Gone))),
+        }
+    }
+
+    /// `'j', number, what, token, kind, capacity`
+    fn outcome(&self, row: &Row, look_in: Duration, has_dead: bool) -> Fate {
+        let capacity = weight(row.number(5));
+        let place = match row.number(2) {
+            1 => match (Token::from_order(row.number(3)), capacity) {
+                (Some(token), Some(capacity)) => {
+                    Place::Held { grant: Grant { token, capacity }, until: self.until }
+                }
+                _ => return Fate::Over(Err(too_far())),
+            },
+            2 => Place::Waiting { until: self.until, look_in },
+            3 | 7 | 8 if has_dead => return Fate::MeetsDead,
+            3 => Place::Refused,
+            4 => Place::Gone,
+            5 => return Fate::Stands,
+            6 => return Fate::Over(Err(Error::session_over())),
+            7 => {
+                return match sql::kind_of(row.number(4)) {
+                    Some(kind) => Fate::Over(Err(Error::other_kind(kind))),
+                    None => strange(),
+                };
+            }
+            8 => return capacity.map_or_else(strange, |all| Fate::Over(Err(Error::too_heavy(all)))),
+            _ => return strange(),
+        };
+        Fate::Over(Ok(Outcome::Joined(place)))
+    }
+}
+
+/// When a look is due: when the first holder's lifetime ends.
+pub(crate) fn look_in(now: u64, ends: Option<u64>, ttl: Duration) -> Duration {
+    let micros = ends.map_or(1_000, |ends| ends.saturating_sub(now));
+    Duration::from_micros(micros).clamp(Duration::from_millis(1), ttl)
+}
+
+fn left(rows: &[&Row], id: ClaimId) -> Left {
+    let is_it =
+        |row: &&&Row| row.tag() == b'l' && row.number(1) == id.session.get() && row.number(2) == id.number;
+    match rows.iter().find(is_it) {
+        Some(row) if row.number(3) == 0 => Left::Held,
+        Some(_) => Left::Waiting,
+        None => Left::Absent,
+    }
+}
+
+/// `'w', number, the weight before`
+fn lightened(rows: &[&Row], id: ClaimId, to: u64) -> Result<Outcome> {
+    let row = rows.iter().find(|row| row.tag() == b'w' && row.number(1) == id.number);
+    let Some(row) = row.filter(|row| !row.is_null(2)) else { return Err(Error::not_in_line(id)) };
+    match weight(row.number(2)) {
+        Some(before) if u64::from(before.get()) < to => Err(Error::heavier(before)),
+        _ => Ok(Outcome::Done),
+    }
+}
+
+/// `'r', whether it is in use, kind, capacity, whether a waiter would be stuck`
+fn resized(rows: &[&Row], from: u64) -> Result<Outcome> {
+    let Some(row) = rows.iter().find(|row| row.tag() == b'r').filter(|row| row.is(1)) else {
+        return Ok(Outcome::Done);
+    };
+    match (sql::kind_of(row.number(2)), weight(row.number(3))) {
+        (Some(kind), _) if kind != Kind::Semaphore => Err(Error::other_kind(kind)),
+        (_, Some(size)) if u64::from(size.get()) != from => Err(Error::other_size(size)),
+        _ if row.is(4) => Err(Error::strands()),
+        _ => Ok(Outcome::Done),
+    }
+}
+
+fn strange() -> Fate {
+    let wrong =
+        "the server's answer to a transaction lacks a part; check that nothing changes statements on the way";
+    Fate::Over(Err(Error::new(ErrorKind::Protocol, wrong).perhaps_done()))
+}
+
+fn too_far() -> Error {
+    let wrong = "the newest token of this name is beyond 2^48; check the server's clock and tidelock_line";
+    Error::new(ErrorKind::Protocol, wrong).perhaps_done()
+}

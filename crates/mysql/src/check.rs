@@ -1,0 +1,93 @@
+//! What a client checks when it connects: the server's version, the tables, and its permissions.
+
+use tidelock_core::{Error, ErrorKind, Result};
+use tokio::time::Instant;
+
+use crate::link::{Answer, Link};
+use crate::sql::{self, MIGRATION, VERSION, put};
+use crate::trouble::{self, NO_TABLE, Said};
+
+async fn ask(link: &Link, text: &str) -> Result<Answer, Said> {
+    link.ask_until(text, Instant::now() + link.connect_within).await
+}
+
+/// Checks the server, and creates the tables if they are missing and `migrates` is set.
+pub(crate) async fn server(link: &Link, migrates: bool) -> Result<()> {
+    let said = |said: Said| trouble::from(&said, link.place());
+    link.connect().await.map_err(said)?;
+    let answer = ask(link, "SELECT VERSION()").await.map_err(said)?;
+    let version = answer.rows.first().map(|row| String::from_utf8_lossy(row.bytes(0)).into_owned());
+    check_version(&version.unwrap_or_default(), link.place())?;
+    let mut found = ask(link, "SELECT version FROM tidelock_version").await;
+    // The version comes last: without it, another client is creating the tables now, or did not get to the end.
+    let is_missing = match &found {
+        Ok(answer) => answer.rows.is_empty(),
+        Err(error) => error.number() == Some(NO_TABLE),
+    };
+    if is_missing && migrates {
+        ask(link, MIGRATION).await.map_err(said)?;
+        found = ask(link, "SELECT version FROM tidelock_version").await;
+    }
+    let found = found.map_err(said)?.rows.iter().map(|row| row.number(0)).max();
+    check_tables(found, link.place())?;
+    let mut text = String::new();
+    put(&mut text, sql::CHECK, &[]);
+    ask(link, &text).await.map_err(said)?;
+    Ok(())
+}
+
+/// `10.11.19-MariaDB-0+deb12u1`, `8.0.36`, or `5.5.5-10.6.1-MariaDB` by an old protocol.
+fn check_version(version: &str, place: &str) -> Result<()> {
+    let is_mariadb = version.contains("MariaDB");
+    let numbers = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
+    let mut parts = numbers.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    let least = if is_mariadb { (10, 6) } else { (8, 0) };
+    if found >= least {
+        return Ok(());
+    }
+    let wrong = format!("{place} has the version {version}; locks need MariaDB 10.6 or MySQL 8.0");
+    Err(Error::new(ErrorKind::Unsupported, wrong))
+}
+
+fn check_tables(found: Option<u64>, place: &str) -> Result<()> {
+    let wrong = match found {
+        Some(VERSION) => return Ok(()),
+        Some(newer) if newer > VERSION => format!(
+            "{place} has tables of version {newer}, and this program knows version {VERSION}; use a newer Tidelock"
+        ),
+        Some(older) => format!(
+            "{place} has tables of version {older}, and this program needs version {VERSION}; run \
+             tidelock_mysql::MIGRATION when no older program uses them"
+        ),
+        None => format!("{place} has an empty table tidelock_version; run tidelock_mysql::MIGRATION"),
+    };
+    Err(Error::new(ErrorKind::Unsupported, wrong))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_refused_by_their_version() {
+        for (version, is_fine) in [
+            ("10.11.19-MariaDB-0+deb12u1", true),
+            ("5.5.5-10.6.1-MariaDB-log", true),
+            ("10.5.9-MariaDB", false),
+            ("8.0.36", true),
+            ("9.1.0", true),
+            ("5.7.44-log", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(check_version(version, "x").is_ok(), is_fine, "{version}");
+        }
+    }
+
+    #[test]
+    fn tables_of_another_version_are_told_apart() {
+        assert!(check_tables(Some(VERSION), "x").is_ok());
+        assert!(check_tables(Some(VERSION + 1), "x").unwrap_err().to_string().contains("newer Tidelock"));
+        assert!(check_tables(Some(0), "x").unwrap_err().to_string().contains("MIGRATION"));
+    }
+}

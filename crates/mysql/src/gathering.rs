@@ -1,0 +1,95 @@
+//! Joins, leaves and changes that are made at the same time share a transaction, and so one write to the disk.
+//!
+//! One transaction of a client is under way at a time; two of them would wait for each other's rows. What comes in the
+//! meantime goes out together when it is answered. A transaction fails as a whole: then each of its requests is sent
+//! again by itself.
+//!
+//! Those who were answered together often come again together. So behind a batch of several requests the next one waits
+//! for a moment, until as many have come; otherwise the first of them would go alone, and the others wait for its disk.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tidelock_core::backend::{Batch, Place};
+use tidelock_core::{Name, Result};
+use tokio::sync::oneshot;
+
+use crate::open_session::{OpenSession, given_up};
+use crate::request::{Action, Outcome, Request};
+
+/// For how long a batch waits for those that were answered together: this part of what their transaction took.
+const PART: u32 = 8;
+/// And never longer than this.
+const LONGEST: Duration = Duration::from_micros(300);
+
+impl OpenSession {
+    /// Sends a request together with others. When this returns, it is under way, or queued behind the batch that is.
+    pub(crate) fn gather(
+        self: &Arc<Self>,
+        name: &Name,
+        action: Action,
+    ) -> impl Future<Output = Result<Outcome>> + Send + use<> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.arrived.fetch_add(1, Ordering::Relaxed);
+        if let Action::Join { claim, .. } = &action {
+            self.own_claims.queue(claim.id.number);
+        }
+        let (answer, answered) = oneshot::channel();
+        let request = Request { name: name.clone(), action, answer };
+        if let Some(batch) = self.batcher.enter(request, |batch| self.taken(batch)) {
+            self.runtime.spawn(self.clone().fly(batch));
+        }
+        async move { answered.await.unwrap_or_else(|_| Err(given_up())) }
+    }
+
+    /// The requests of a batch, in the order in which they take effect. From here on they count as sent.
+    fn taken(&self, batch: Batch<Request>) -> Vec<Request> {
+        let all = batch.together.into_iter().chain(batch.apart);
+        let (void, requests): (Vec<Request>, Vec<Request>) =
+            all.partition(|request| request.is_void(|number| !self.own_claims.sends(number)));
+        for request in void {
+            request.reply(Ok(Outcome::Joined(Place::Gone)));
+        }
+        requests
+    }
+
+    /// Carries out a batch, and what came meanwhile, until nothing comes any more.
+    async fn fly(self: Arc<Self>, first: Vec<Request>) {
+        let flying = Flying(&self);
+        let mut next = Some(first);
+        while let Some(requests) = next {
+            let (crowd, arrived) = (requests.len() as u64, self.arrived.load(Ordering::Relaxed));
+            let began = Instant::now();
+            self.carry_out(requests).await;
+            if crowd > 1 {
+                self.regather(arrived + crowd, (began.elapsed() / PART).min(LONGEST)).await;
+            }
+            next = self.batcher.go_on(|batch| self.taken(batch));
+        }
+        std::mem::forget(flying);
+    }
+}
+
+impl OpenSession {
+    /// Waits until so many requests have come in all, but not for longer than this. A timer would take a millisecond.
+    async fn regather(&self, wanted: u64, longest: Duration) {
+        let began = Instant::now();
+        while self.arrived.load(Ordering::Relaxed) < wanted && began.elapsed() < longest {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// The task that carries out batches. If a panic ends it, another takes over the queue. Otherwise nothing would be sent
+/// any more.
+struct Flying<'a>(&'a Arc<OpenSession>);
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        let session = self.0;
+        if let Some(batch) = session.batcher.go_on(|batch| session.taken(batch)) {
+            session.runtime.spawn(session.clone().fly(batch));
+        }
+    }
+}

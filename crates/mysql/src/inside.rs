@@ -1,0 +1,372 @@
+//! Locking inside the caller's own transaction: the lock is free when the transaction has ended, whichever way.
+//!
+//! First a claim stands in line like any other, and holds: that is committed at once, on Tidelock's own connection.
+//! Then the caller's transaction deletes the claim's row. Until it ends, everybody else still sees the row and cannot
+//! change it, so the lock is held, whatever becomes of the session. A commit makes the row vanish; after a rollback it
+//! is there again, and this client gives it back. Nobody is told of a commit, so this client reads every few
+//! milliseconds whether the transaction has ended, and then lets the next claim in.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnection, MySqlPool};
+use sqlx::{AssertSqlSafe, MySql, Transaction};
+use tidelock_core::{ClaimId, Error, ErrorKind, Locks, Name, Result, SessionId, Token};
+
+use crate::link::at_random;
+use crate::open_session::OpenSession;
+use crate::request::Action;
+use crate::sql::{self, id, list, put};
+use crate::trouble::{self, Said};
+
+/// How often a transaction is run again that the server has rolled back.
+const TRIES: u32 = 20;
+/// The pauses between two reads of whether a transaction has ended.
+const FIRST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(50);
+/// How many transactions one request asks for.
+const MOST: usize = 1_000;
+
+/// The open sessions of this process: who holds a claim knows only its id.
+static SESSIONS: LazyLock<Mutex<HashMap<SessionId, Weak<OpenSession>>>> = LazyLock::new(Mutex::default);
+
+tokio::task_local! {
+    /// Set while a lock is taken for a transaction: core polls a join in the task of its caller.
+    static FOR_A_TRANSACTION: ();
+}
+
+/// Whether the join that is polled now is of a lock for a transaction.
+pub(crate) fn is_for_a_transaction() -> bool {
+    FOR_A_TRANSACTION.try_with(|()| ()).is_ok()
+}
+
+pub(crate) fn enter(session: &Arc<OpenSession>) {
+    sessions().insert(session.id, Arc::downgrade(session));
+}
+
+pub(crate) fn forget(session: SessionId) {
+    sessions().remove(&session);
+}
+
+fn sessions() -> std::sync::MutexGuard<'static, HashMap<SessionId, Weak<OpenSession>>> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks `name` until `transaction` is committed or rolled back, and waits for its turn. `locks` is a client of this
+/// crate on the same database; it need not hold anything else.
+///
+/// It excludes, and is excluded by, an ordinary mutex of that name. Lock *before* the first read: in a `REPEATABLE READ`
+/// transaction, which is the default, every later read shows the rows as they were at the first one.
+///
+/// ```no_run
+/// # async fn sell(pool: sqlx::MySqlPool, locks: std::sync::Arc<dyn tidelock_mysql::Locks>) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut transaction = pool.begin().await?;
+/// let token = tidelock_mysql::lock_in(&*locks, &mut transaction, "stock:42").await?;
+/// sqlx::query("UPDATE stock SET n = n - 1, token = ? WHERE id = 42").bind(token.as_i64()).execute(&mut *transaction).await?;
+/// transaction.commit().await?; // gives the lock back
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Conflict`]: the server has rolled the transaction back because of a deadlock; start it over from its
+/// beginning. [`ErrorKind::Lost`]: the claim was lost before the transaction had it. Otherwise as of
+/// [`Mutex::lock`](tidelock_core::Mutex::lock).
+///
+/// # Cancel safety
+/// Dropping the future gives the claim back. If the transaction has deleted the row by then, the lock is held until the
+/// transaction ends: roll it back.
+pub async fn lock_in(
+    locks: &dyn Locks,
+    transaction: &mut Transaction<'_, MySql>,
+    name: &str,
+) -> Result<Token> {
+    let held = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock()).await?;
+    go_inside(held.claim(), held.name(), transaction).await?;
+    Ok(held.token()) // what is given back from here on is free when the transaction has ended
+}
+
+/// As [`lock_in`], without waiting: `None` if the lock is not free.
+///
+/// # Errors
+/// As of [`lock_in`].
+///
+/// # Cancel safety
+/// As of [`lock_in`].
+pub async fn try_lock_in(
+    locks: &dyn Locks,
+    transaction: &mut Transaction<'_, MySql>,
+    name: &str,
+) -> Result<Option<Token>> {
+    match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.try_lock()).await? {
+        Some(held) => {
+            go_inside(held.claim(), held.name(), transaction).await?;
+            Ok(Some(held.token()))
+        }
+        None => Ok(None),
+    }
+}
+
+/// As [`lock_in`], but waits for at most `patience`; `None` if that is over.
+///
+/// # Errors
+/// As of [`lock_in`].
+///
+/// # Cancel safety
+/// As of [`lock_in`].
+pub async fn lock_in_within(
+    locks: &dyn Locks,
+    transaction: &mut Transaction<'_, MySql>,
+    name: &str,
+    patience: Duration,
+) -> Result<Option<Token>> {
+    match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock_within(patience)).await? {
+        Some(held) => {
+            go_inside(held.claim(), held.name(), transaction).await?;
+            Ok(Some(held.token()))
+        }
+        None => Ok(None),
+    }
+}
+
+/// As [`lock_in`], for several names: in the order of their bytes, so that two transactions never wait for each other's
+/// locks. Returns the tokens in the order of `names`. Lock everything that a transaction needs with one call.
+///
+/// # Errors
+/// As of [`lock_in`].
+///
+/// # Cancel safety
+/// As of [`lock_in`].
+pub async fn lock_all_in(
+    locks: &dyn Locks,
+    transaction: &mut Transaction<'_, MySql>,
+    names: &[&str],
+) -> Result<Vec<Token>> {
+    let mut sorted: Vec<&str> = names.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut tokens = HashMap::new();
+    for name in sorted {
+        tokens.insert(name, lock_in(locks, transaction, name).await?);
+    }
+    Ok(names.iter().filter_map(|name| tokens.get(name).copied()).collect())
+}
+
+/// Why a transaction under locks did not succeed.
+#[derive(Debug)]
+pub enum TransactionError<E> {
+    /// A lock could not be taken.
+    Lock(Error),
+    /// The database refused something; not a deadlock, unless it rolled the transaction back too often.
+    Database(sqlx::Error),
+    /// The work itself ended with this error, and was rolled back.
+    Work(E),
+}
+
+impl<E> From<sqlx::Error> for TransactionError<E> {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for TransactionError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => error.fmt(f),
+            Self::Database(error) => error.fmt(f),
+            Self::Work(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for TransactionError<E> {}
+
+/// The work inside a transaction, on its way.
+pub type Work<'t, T, E> = Pin<Box<dyn Future<Output = Result<T, TransactionError<E>>> + Send + 't>>;
+
+/// Runs `work` in a transaction that holds these locks, and commits. If the server rolls the transaction back because of
+/// a deadlock, everything is run again from the beginning, so `work` must do nothing that a rollback does not undo.
+///
+/// ```no_run
+/// # async fn sell(pool: sqlx::MySqlPool, locks: std::sync::Arc<dyn tidelock_mysql::Locks>) -> Result<(), Box<dyn std::error::Error>> {
+/// use tidelock_mysql::{TransactionError, in_transaction};
+/// in_transaction(&*locks, &pool, &["stock:42"], |connection, _tokens| Box::pin(async move {
+///     sqlx::query("UPDATE stock SET n = n - 1 WHERE id = 42").execute(connection).await?;
+///     Ok::<_, TransactionError<std::convert::Infallible>>(())
+/// })).await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// What the locks, the database or the work itself refused.
+///
+/// # Cancel safety
+/// Dropping the future rolls back, and gives the locks back.
+pub async fn in_transaction<T, E>(
+    locks: &dyn Locks,
+    pool: &MySqlPool,
+    names: &[&str],
+    mut work: impl for<'t> FnMut(&'t mut MySqlConnection, Vec<Token>) -> Work<'t, T, E> + Send,
+) -> Result<T, TransactionError<E>> {
+    let mut pause = FIRST;
+    for left in (0..TRIES).rev() {
+        let mut transaction = pool.begin().await?;
+        let outcome = match lock_all_in(locks, &mut transaction, names).await {
+            Ok(tokens) => work(&mut transaction, tokens).await,
+            Err(error) => Err(TransactionError::Lock(error)),
+        };
+        let error = match outcome {
+            Ok(done) => match transaction.commit().await {
+                Ok(()) => return Ok(done),
+                Err(error) => TransactionError::Database(error),
+            },
+            Err(error) => {
+                let _ = transaction.rollback().await; // the server does it with the connection otherwise
+                error
+            }
+        };
+        if left == 0 || !was_rolled_back(&error) {
+            return Err(error);
+        }
+        tokio::time::sleep(at_random(pause)).await;
+        pause = (pause * 2).min(LONGEST);
+    }
+    Err(TransactionError::Lock(start_over()))
+}
+
+fn was_rolled_back<E>(error: &TransactionError<E>) -> bool {
+    match error {
+        TransactionError::Lock(error) => error.kind() == ErrorKind::Conflict,
+        TransactionError::Database(sqlx::Error::Database(error)) => error
+            .try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()
+            .is_some_and(|said| trouble::rolls_back(said.number())),
+        _ => false,
+    }
+}
+
+fn start_over() -> Error {
+    let wrong = "the server has rolled this transaction back (a deadlock, or rows that changed since its snapshot): start it over from its \
+                 beginning";
+    Error::new(ErrorKind::Conflict, wrong)
+}
+
+fn lost(name: &Name) -> Error {
+    let wrong = "the claim was lost before the transaction had it; start the transaction over";
+    Error::new(ErrorKind::Lost, wrong).during("lock").on(name)
+}
+
+/// Moves a held claim into the transaction. A leave of it then waits for the end of the transaction.
+async fn go_inside(claim: ClaimId, name: &Name, transaction: &mut Transaction<'_, MySql>) -> Result<()> {
+    let session = sessions().get(&claim.session).and_then(Weak::upgrade).ok_or_else(|| {
+        let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
+        Error::new(ErrorKind::InvalidOption, wrong).on(name)
+    })?;
+    let place = match session.own_claims.place(claim.number) {
+        Some(place) => place,
+        None => session.place_in_rows(claim, name).await.map_err(|error| error.during("lock").on(name))?,
+    };
+    let database = session.lane.database().replace('`', "``");
+    let mut text = String::new();
+    put(
+        &mut text,
+        sql::INSIDE,
+        &[
+            ("database", &database),
+            ("name", &session.caller.key(name)),
+            ("place", &place),
+            ("session", &id(claim.session)),
+            ("number", &claim.number),
+        ],
+    );
+    session.own_claims.goes_inside(claim.number);
+    let done = sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut **transaction).await;
+    match done {
+        Ok(done) if done.rows_affected() == 1 => Ok(()),
+        Ok(_) => {
+            session.own_claims.stays_outside(claim.number);
+            Err(lost(name))
+        }
+        Err(error) => {
+            session.own_claims.stays_outside(claim.number);
+            let said = Said::of(error);
+            let error = if said.number().is_some_and(trouble::rolls_back) {
+                start_over()
+            } else {
+                session.trouble(&said)
+            };
+            Err(error.during("lock").on(name))
+        }
+    }
+}
+
+impl OpenSession {
+    /// Where a claim stands that has waited, or was taken in the row of its line. From here on it has a row of its own,
+    /// which a transaction can have without the line's.
+    async fn place_in_rows(self: &Arc<Self>, claim: ClaimId, name: &Name) -> Result<u64> {
+        self.gather(name, Action::Bury(Vec::new())).await?;
+        let mut text = String::new();
+        put(&mut text, sql::PLACE, &[("me", &id(claim.session)), ("number", &claim.number)]);
+        let found = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+        found.rows.first().map(|row| row.number(1)).ok_or_else(|| lost(name))
+    }
+
+    /// A guard of a claim that is inside a transaction was let go: it is free when that transaction has ended.
+    pub(crate) fn ends_with_its_transaction(self: &Arc<Self>, name: &Name, claim: ClaimId) {
+        if self.own_claims.ends_with_its_transaction(claim.number, name) {
+            self.runtime.spawn(self.clone().watch_transactions());
+        } else {
+            self.ending.notify_one();
+        }
+    }
+
+    /// Reads, in growing pauses, which transactions have ended, and lets the next claims in. Ends when none is left.
+    async fn watch_transactions(self: Arc<Self>) {
+        let mut pause = FIRST;
+        loop {
+            let is_new = tokio::time::timeout(pause, self.ending.notified()).await.is_ok();
+            let ending: Vec<_> = self.own_claims.ending().into_iter().take(MOST).collect();
+            if ending.is_empty() {
+                return;
+            }
+            let have_ended = self.look_after(&ending).await.unwrap_or_default(); // the next round tries again
+            pause = if is_new || have_ended { FIRST } else { (pause * 3 / 2).min(LONGEST) };
+        }
+    }
+
+    /// Whether any of them has ended.
+    async fn look_after(self: &Arc<Self>, ending: &[(u64, Name)]) -> Result<bool> {
+        let me = id(self.id);
+        let numbers = list(ending.iter().map(|(number, _)| number));
+        let mut text = String::new();
+        put(&mut text, sql::HAS_ENDED, &[("me", &me), ("numbers", &numbers)]);
+        let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+        let tagged = |tag: u8| -> HashSet<u64> {
+            answer.rows.iter().filter(|row| row.tag() == tag).map(|row| row.number(1)).collect()
+        };
+        let (unlocked, visible) = (tagged(b'u'), tagged(b'v'));
+        let back: Vec<&(u64, Name)> = ending.iter().filter(|(number, _)| unlocked.contains(number)).collect();
+        let committed: Vec<&(u64, Name)> = ending
+            .iter()
+            .filter(|(number, _)| !visible.contains(number) && !unlocked.contains(number))
+            .collect();
+        for (number, name) in &back {
+            let id = ClaimId { session: self.id, number: *number };
+            self.gather(name, Action::Leave { id, how: tidelock_core::backend::Leave::Done }).await?;
+            self.own_claims.stays_outside(*number);
+        }
+        if !committed.is_empty() {
+            let keys = list(committed.iter().map(|(_, name)| self.caller.key(name)));
+            let mut text = String::new();
+            put(&mut text, sql::WHO_WAITS, &[("names", &keys)]);
+            let waited = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+            let rows = waited.rows.iter().filter(|row| row.tag() == b'W');
+            for name in rows.filter_map(|row| self.caller.namespace.name(row.bytes(1))) {
+                self.gather(&name, Action::Bury(Vec::new())).await?;
+            }
+            committed.iter().for_each(|(number, _)| self.own_claims.stays_outside(*number));
+        }
+        Ok(!back.is_empty() || !committed.is_empty())
+    }
+}

@@ -1,0 +1,66 @@
+//! Lines and names, for operators.
+
+use std::time::Duration;
+
+use tidelock_core::{ClaimId, ClaimInfo, Line, Name, Result, SessionId, Token};
+
+use crate::link::Row;
+use crate::open_session::OpenSession;
+use crate::packet::weight;
+use crate::sql::{self, put};
+
+/// How many names are on a page.
+const PAGE: usize = 1_000;
+
+impl OpenSession {
+    pub(crate) async fn inspect(&self, name: &Name) -> Result<Line> {
+        let mut text = String::new();
+        put(&mut text, sql::INSPECT, &[("name", &self.caller.key(name))]);
+        let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+        let Some(line) = answer.rows.iter().find(|row| row.tag() == b'L') else { return Ok(Line::default()) };
+        let now = line.number(1);
+        let mut claims: Vec<ClaimInfo> = only(line, now).into_iter().collect();
+        claims.extend(answer.rows.iter().filter(|row| row.tag() == b'C').filter_map(|row| claim(row, now)));
+        Ok(match (sql::kind_of(line.number(2)), weight(line.number(3))) {
+            (Some(kind), Some(capacity)) if !claims.is_empty() => Line::new(kind, capacity, claims),
+            _ => Line::default(),
+        })
+    }
+
+    pub(crate) async fn names_in_use(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
+        let namespace = &self.caller.namespace;
+        // The name that is the prefix itself has the same key as the prefix, so the range begins just before it.
+        let first = namespace.before(prefix);
+        let from = match after {
+            Some(after) if after.as_str() >= prefix => namespace.key(after),
+            _ => first,
+        };
+        let mut text = String::new();
+        put(&mut text, sql::NAMES, &[("after", &from), ("end", &namespace.behind(prefix)), ("most", &PAGE)]);
+        let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
+        Ok(answer.rows.iter().filter_map(|row| namespace.name(row.bytes(0))).collect())
+    }
+}
+
+/// The only holder, which is in the row of the line.
+fn only(line: &Row, now: u64) -> Option<ClaimInfo> {
+    let lives = !line.is(4) && line.is(5) && line.number(11) > now;
+    let id = ClaimId { session: SessionId::from_bits(line.number(5)), number: line.number(6) };
+    let token = Token::from_order(line.number(8));
+    lives.then_some(())?;
+    Some(ClaimInfo::new(id, weight(line.number(7))?, token, text(line.bytes(10)), since(now, line.number(9))))
+}
+
+fn claim(row: &Row, now: u64) -> Option<ClaimInfo> {
+    let id = ClaimId { session: SessionId::from_bits(row.number(1)), number: row.number(2) };
+    let token = Token::from_order(row.number(5)).filter(|_| row.number(4) == 0);
+    Some(ClaimInfo::new(id, weight(row.number(3))?, token, text(row.bytes(7)), since(now, row.number(6))))
+}
+
+fn text(label: &[u8]) -> String {
+    String::from_utf8_lossy(label).into_owned()
+}
+
+fn since(now: u64, then: u64) -> Option<Duration> {
+    Some(Duration::from_micros(now.saturating_sub(then)))
+}

@@ -1,0 +1,201 @@
+//! What a client knows of its own claims: which joins were never sent, which are void, and which claims wait.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidelock_core::backend::Moment;
+use tidelock_core::{ClaimId, Kind, Name, SessionId};
+
+use crate::packet::Hint;
+
+/// How many names of each kind are remembered. More are only slower.
+const HINTS: usize = 10_000;
+/// For how long a name that we have left counts as free: for as long as a busy server takes until it has the next join.
+/// Another client that has taken it meanwhile costs a second round trip, so it is not longer.
+const FREE: Duration = Duration::from_millis(25);
+
+#[derive(Debug)]
+pub(crate) struct OwnClaims {
+    session: SessionId,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Joins that are queued, and were never sent.
+    queued: HashSet<u64>,
+    /// Claims that must not join any more, and until when that has to be known.
+    void: HashMap<u64, Moment>,
+    waiting: HashMap<u64, Name>,
+    /// Where claims stand that hold in rows of their own.
+    places: HashMap<u64, u64>,
+    /// Claims that are inside a transaction of the user.
+    inside: HashSet<u64>,
+    /// Those of them that are free when that transaction has ended.
+    ending: HashMap<u64, Name>,
+    /// Names whose claims were in rows when they were last seen, and their kinds.
+    busy: HashMap<Name, Kind>,
+    /// Names that nobody held when they were last seen, and when that was.
+    free: HashMap<Name, Instant>,
+    /// Leaves that were not confirmed, and until when the server could still have their claims.
+    leaving: HashMap<ClaimId, (Name, Moment)>,
+}
+
+impl OwnClaims {
+    pub(crate) fn of(session: SessionId) -> Self {
+        Self { session, known: Mutex::default() }
+    }
+
+    pub(crate) fn queue(&self, number: u64) {
+        self.known().queued.insert(number);
+    }
+
+    /// Whether this join may be sent: it is not void. From here on it counts as sent.
+    pub(crate) fn sends(&self, number: u64) -> bool {
+        let mut known = self.known();
+        known.queued.remove(&number);
+        !known.void.contains_key(&number)
+    }
+
+    /// The claim is void from now on. Whether the server need not hear of it, because its join was never sent.
+    pub(crate) fn make_void(&self, number: u64, until: Moment) -> bool {
+        let mut known = self.known();
+        known.void.insert(number, until);
+        known.waiting.remove(&number);
+        known.queued.remove(&number)
+    }
+
+    pub(crate) fn is_void(&self, number: u64) -> bool {
+        self.known().void.contains_key(&number)
+    }
+
+    pub(crate) fn waits(&self, number: u64, name: &Name) {
+        let mut known = self.known();
+        if !known.void.contains_key(&number) {
+            known.waiting.insert(number, name.clone());
+        }
+    }
+
+    pub(crate) fn goes_inside(&self, number: u64) {
+        self.known().inside.insert(number);
+    }
+
+    pub(crate) fn stays_outside(&self, number: u64) {
+        let mut known = self.known();
+        known.inside.remove(&number);
+        known.ending.remove(&number);
+    }
+
+    pub(crate) fn stands_at(&self, number: u64, place: u64) {
+        self.known().places.insert(number, place);
+    }
+
+    /// Where a claim stands, if it was taken in a row of its own. It is told once.
+    pub(crate) fn place(&self, number: u64) -> Option<u64> {
+        self.known().places.remove(&number)
+    }
+
+    /// The claim is free when its transaction has ended. Whether it is the first such claim.
+    pub(crate) fn ends_with_its_transaction(&self, number: u64, name: &Name) -> bool {
+        let mut known = self.known();
+        known.ending.insert(number, name.clone());
+        known.ending.len() == 1
+    }
+
+    /// The claims that are free when their transactions have ended.
+    pub(crate) fn ending(&self) -> Vec<(u64, Name)> {
+        self.known().ending.iter().map(|(number, name)| (*number, name.clone())).collect()
+    }
+
+    pub(crate) fn is_inside(&self, number: u64) -> bool {
+        self.known().inside.contains(&number)
+    }
+
+    /// The claim does not wait any more. Whether it did.
+    pub(crate) fn waits_no_more(&self, number: u64) -> bool {
+        self.known().waiting.remove(&number).is_some()
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.known().waiting.is_empty()
+    }
+
+    /// The names on which claims wait.
+    pub(crate) fn waited(&self) -> Vec<Name> {
+        let known = self.known();
+        let names: BTreeSet<&Name> = known.waiting.values().collect();
+        names.into_iter().cloned().collect()
+    }
+
+    /// What is known of this name.
+    pub(crate) fn hint(&self, name: &Name) -> Hint {
+        let known = self.known();
+        match known.busy.get(name) {
+            Some(kind) => Hint::InRows(*kind),
+            None if known.free.get(name).is_some_and(|seen| seen.elapsed() < FREE) => Hint::Free,
+            None => Hint::Unknown,
+        }
+    }
+
+    /// `busy`: the kind, if the claims of this name are in rows.
+    pub(crate) fn set_busy(&self, name: &Name, busy: Option<Kind>) {
+        let mut known = self.known();
+        known.free.remove(name);
+        match busy {
+            None => {
+                known.busy.remove(name);
+            }
+            Some(kind) if known.busy.len() < HINTS || known.busy.contains_key(name) => {
+                known.busy.insert(name.clone(), kind);
+            }
+            Some(_) => {}
+        }
+    }
+
+    pub(crate) fn set_free(&self, name: &Name) {
+        let mut known = self.known();
+        known.busy.remove(name);
+        if known.free.len() >= HINTS {
+            known.free.clear();
+        }
+        known.free.insert(name.clone(), Instant::now());
+    }
+
+    pub(crate) fn set_unknown(&self, name: &Name) {
+        self.known().free.remove(name);
+    }
+
+    pub(crate) fn leaves(&self, id: ClaimId, name: &Name, surely_over: Moment) {
+        self.known().leaving.insert(id, (name.clone(), surely_over));
+    }
+
+    pub(crate) fn has_left(&self, id: ClaimId) {
+        let mut known = self.known();
+        known.leaving.remove(&id);
+        if id.session == self.session {
+            known.waiting.remove(&id.number);
+            known.places.remove(&id.number);
+        }
+    }
+
+    pub(crate) fn is_leaving(&self, id: ClaimId) -> bool {
+        self.known().leaving.contains_key(&id)
+    }
+
+    /// The leaves without a confirmation.
+    pub(crate) fn unconfirmed(&self) -> Vec<(ClaimId, Name)> {
+        self.known().leaving.iter().map(|(id, (name, _))| (*id, name.clone())).collect()
+    }
+
+    /// Forgets what is over by now.
+    pub(crate) fn forget(&self, now: Moment) {
+        let mut known = self.known();
+        known.void.retain(|_, until| *until > now);
+        known.leaving.retain(|_, (_, surely_over)| *surely_over > now);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

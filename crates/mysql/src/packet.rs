@@ -1,0 +1,526 @@
+//! Several requests as the text of one transaction.
+//!
+//! A name with one claim at most is one row. All requests about such names are two statements: one takes what is free,
+//! and one gives back. A name with more claims, or with void ones, has them in rows of their own. If it is a mutex, all
+//! joins behind others, and all leaves that pass it on, are a few statements again, however many names there are. Any
+//! other request is a section of its own, of many statements. Each kind of statement leaves a name alone that turns out
+//! to be of another kind, and the request is then made again as a section. A text with a single statement that changes
+//! anything needs no transaction around it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tidelock_core::backend::{Claim, Leave, Patience};
+use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
+
+use crate::request::Action;
+use crate::sql::{self, Key, Namespace, id, list, put};
+
+/// The most claims that one section grants, and the most dead ones that one look finds.
+pub(crate) const MOST: usize = 1_000;
+
+/// What a client puts into all its statements.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) session: SessionId,
+    pub(crate) namespace: Namespace,
+}
+
+/// A text, and how its answer is to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Packet {
+    pub(crate) text: String,
+    /// Requests that were put into the statement for leaves. If all of them leave, the answer lists none.
+    pub(crate) leaves: Vec<usize>,
+    /// Requests that were put into the statement that takes what is free.
+    pub(crate) joins: Vec<usize>,
+    /// Requests that wait behind others, if they did not get what is free.
+    pub(crate) behind: Vec<usize>,
+    /// Requests that take what is free in rows of their own.
+    pub(crate) in_rows: Vec<usize>,
+    /// Requests that pass a mutex on.
+    pub(crate) passes: Vec<usize>,
+    /// Which answer says how many rows the leaves changed.
+    pub(crate) leaves_at: usize,
+    pub(crate) sections: Vec<Section>,
+}
+
+/// The requests about one name, in the order of their statements.
+#[derive(Debug)]
+pub(crate) struct Section {
+    pub(crate) name: Name,
+    pub(crate) requests: Vec<usize>,
+    /// It grants the next claim only if the line is a mutex's, which it was when it was last seen.
+    pub(crate) is_for_mutex: bool,
+}
+
+/// What a client knows of a name. It may be wrong by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hint {
+    Unknown,
+    /// Nobody held it when it was last seen.
+    Free,
+    /// Its claims are in rows, and it is of this kind.
+    InRows(Kind),
+    /// A request about it was left undone, so its claims are in rows, probably of a mutex.
+    LeftUndone,
+    /// It was left undone again.
+    Section,
+}
+
+/// The statements that carry a request out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Leave,
+    Pass,
+    Take,
+    Wait,
+    TakeOrWait,
+    TakeInRows,
+    Section,
+}
+
+/// How the requests of a batch are sent.
+#[derive(Default)]
+struct Sorted {
+    leaves: Vec<usize>,
+    joins: Vec<usize>,
+    behind: Vec<usize>,
+    in_rows: Vec<usize>,
+    passes: Vec<usize>,
+    sections: BTreeMap<Name, Vec<usize>>,
+}
+
+impl Caller {
+    /// The text for these requests. `hint` says what is known of a name. `mark` is a number that no other packet has.
+    pub(crate) fn packet(
+        &self,
+        requests: &[(Name, Action)],
+        hint: impl Fn(&Name) -> Hint,
+        mark: u64,
+    ) -> Packet {
+        let Sorted { leaves, joins, behind, in_rows, passes, sections } = self.sorted(requests, &hint);
+        let mut packet = Packet { leaves, joins, behind, in_rows, passes, ..Packet::default() };
+        let is_simple = sections.is_empty()
+            && packet.behind.is_empty()
+            && packet.in_rows.is_empty()
+            && packet.passes.is_empty()
+            && packet.leaves.len() + packet.joins.len() <= 1;
+        if !is_simple {
+            packet.text.push_str("START TRANSACTION;\n");
+            // First of all, so that nobody who drops rows waits for ours and we for that.
+            if !packet.joins.is_empty() {
+                put(&mut packet.text, sql::FLOOR, &[]);
+            }
+            self.lock(&mut packet, requests, &sections);
+        }
+        self.put_leaves(&mut packet, requests, mark, is_simple);
+        self.put_passes(&mut packet, requests);
+        self.put_joins(&mut packet, requests, is_simple);
+        for (name, members) in sections {
+            let is_of_mutex =
+                |at: &usize| claim(&requests[*at].1).is_none_or(|claim| claim.kind == Kind::Mutex);
+            let is_for_mutex = hint(&name) == Hint::InRows(Kind::Mutex) && members.iter().all(is_of_mutex);
+            self.put_section(
+                &mut packet.text,
+                &self.key(&name),
+                members.iter().map(|at| &requests[*at].1),
+                is_for_mutex,
+            );
+            packet.sections.push(Section { name, requests: members, is_for_mutex });
+        }
+        if !is_simple {
+            packet.text.push_str("COMMIT;\n");
+        }
+        packet
+    }
+
+    fn sorted(&self, requests: &[(Name, Action)], hint: impl Fn(&Name) -> Hint) -> Sorted {
+        let mut ways: Vec<Way> = Vec::with_capacity(requests.len());
+        let (mut alone, mut needs_section): (HashSet<(&Name, bool)>, HashSet<&Name>) = Default::default();
+        for (name, action) in requests {
+            let way = self.way(action, hint(name));
+            let is_one_each = matches!(way, Way::Leave | Way::Take | Way::TakeOrWait | Way::TakeInRows);
+            if way == Way::Section || is_one_each && !alone.insert((name, way == Way::Leave)) {
+                needs_section.insert(name);
+            }
+            ways.push(way);
+        }
+        let mut sorted = Sorted::default();
+        for (at, (name, _)) in requests.iter().enumerate() {
+            match ways[at] {
+                _ if needs_section.contains(name) => {
+                    sorted.sections.entry(name.clone()).or_default().push(at);
+                }
+                Way::Leave => sorted.leaves.push(at),
+                Way::Pass => sorted.passes.push(at),
+                Way::Take => sorted.joins.push(at),
+                Way::Wait => sorted.behind.push(at),
+                Way::TakeOrWait => {
+                    sorted.joins.push(at);
+                    sorted.behind.push(at);
+                }
+                Way::TakeInRows => {
+                    sorted.joins.push(at);
+                    sorted.in_rows.push(at);
+                    if matches!(requests[at].1, Action::Join { patience: Patience::Wait, .. }) {
+                        sorted.behind.push(at);
+                    }
+                }
+                Way::Section => {}
+            }
+        }
+        // Rows are locked in the order of their names. In a section leaves come before joins.
+        for members in [&mut sorted.leaves, &mut sorted.joins, &mut sorted.passes] {
+            members.sort_by_key(|at| &requests[*at].0);
+        }
+        for members in sorted.sections.values_mut() {
+            members.sort_by_key(|at| matches!(requests[*at].1, Action::Join { .. }));
+        }
+        sorted
+    }
+
+    fn way(&self, action: &Action, hint: Hint) -> Way {
+        match (action, hint) {
+            (_, Hint::Section) => Way::Section,
+            (Action::Leave { id, how: Leave::Done }, _) if id.session == self.session => match hint {
+                Hint::InRows(Kind::Mutex) | Hint::LeftUndone => Way::Pass,
+                Hint::InRows(_) => Way::Section,
+                _ => Way::Leave,
+            },
+            (Action::Join { in_rows: true, .. }, _) => Way::TakeInRows,
+            (Action::Join { claim, patience, .. }, _) if claim.weight <= claim.capacity => {
+                match (hint, claim.kind, patience) {
+                    (Hint::InRows(Kind::Mutex), Kind::Mutex, Patience::Wait) => Way::Wait,
+                    (Hint::InRows(_), ..) | (Hint::LeftUndone, Kind::RwLock | Kind::Semaphore, _) => {
+                        Way::Section
+                    }
+                    (Hint::LeftUndone, _, Patience::Now) => Way::Section,
+                    (Hint::Free, ..) | (_, _, Patience::Now) => Way::Take,
+                    (_, Kind::Mutex, _) => Way::TakeOrWait,
+                    _ => Way::Section,
+                }
+            }
+            _ => Way::Section,
+        }
+    }
+
+    fn lock(&self, packet: &mut Packet, requests: &[(Name, Action)], sections: &BTreeMap<Name, Vec<usize>>) {
+        let groups = [&packet.leaves, &packet.passes, &packet.joins, &packet.behind];
+        let used = groups.iter().filter(|group| !group.is_empty()).count();
+        let all = groups.into_iter().flatten().map(|at| &requests[*at].0);
+        let mut names: Vec<&Name> = all.chain(sections.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        // What gives back and what takes is free locks in the order of names. Two clients that cross are stopped by the
+        // server, and one goes again: that is rare, and a statement more for every batch is not.
+        if packet.passes.is_empty()
+            && packet.behind.is_empty()
+            && packet.in_rows.is_empty()
+            && sections.is_empty()
+        {
+            return;
+        }
+        // Only the statement that takes what is free, and those that pass on, lock by themselves.
+        let is_unlocked =
+            !packet.in_rows.is_empty() || packet.behind.iter().any(|at| !packet.joins.contains(at));
+        if !is_unlocked && (names.len() <= 1 || used + sections.len() <= 1) {
+            return;
+        }
+        let names = list(names.into_iter().map(|name| self.key(name)));
+        put(&mut packet.text, sql::LOCK_LINES, &[("names", &names)]);
+    }
+
+    fn put_passes(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
+        if packet.passes.is_empty() {
+            return;
+        }
+        let mut names: Vec<&Name> = packet.passes.iter().map(|at| &requests[*at].0).collect();
+        names.dedup();
+        let names = list(names.into_iter().map(|name| self.key(name)));
+        let numbers = list(packet.passes.iter().filter_map(|at| number(&requests[*at].1)));
+        let values: &[(&str, &dyn std::fmt::Display)] =
+            &[("names", &names), ("me", &id(self.session)), ("numbers", &numbers)];
+        put(&mut packet.text, sql::PASS, values);
+    }
+
+    fn put_leaves(&self, packet: &mut Packet, requests: &[(Name, Action)], mark: u64, is_simple: bool) {
+        if packet.leaves.is_empty() {
+            return;
+        }
+        // Each statement has one answer.
+        packet.leaves_at = packet.text.matches(";\n").count();
+        let names = list(packet.leaves.iter().map(|at| self.key(&requests[*at].0)));
+        let numbers = list(packet.leaves.iter().filter_map(|at| number(&requests[*at].1)));
+        let me = id(self.session);
+        put(
+            &mut packet.text,
+            sql::LEAVE_ONLY,
+            &[("names", &names), ("me", &me), ("numbers", &numbers), ("mark", &mark)],
+        );
+        if !is_simple {
+            let count = packet.leaves.len();
+            put(
+                &mut packet.text,
+                sql::LEAVE_ONLY_WHICH,
+                &[("names", &names), ("mark", &mark), ("count", &count)],
+            );
+        }
+    }
+
+    fn put_joins(&self, packet: &mut Packet, requests: &[(Name, Action)], is_simple: bool) {
+        let floor = match is_simple {
+            true => "COALESCE((SELECT token + 1 FROM tidelock_floor WHERE id = 1), 0)",
+            false => "@t_floor",
+        };
+        let joins: Vec<&Claim> = packet.joins.iter().filter_map(|at| claim(&requests[*at].1)).collect();
+        let row = |claim: &&Claim| {
+            let mut text = String::new();
+            put(
+                &mut text,
+                sql::TAKE_FREE_ROW,
+                &[
+                    ("name", &self.key(&claim.name)),
+                    ("kind", &sql::kind(claim.kind)),
+                    ("capacity", &claim.capacity.get()),
+                    ("me", &id(self.session)),
+                    ("number", &claim.id.number),
+                    ("weight", &claim.weight.get()),
+                    ("floor", &floor),
+                ],
+            );
+            text
+        };
+        let rows = list(joins.iter().map(row));
+        let names = list(joins.iter().map(|claim| self.key(&claim.name)));
+        let in_rows: Vec<&Claim> = packet.in_rows.iter().filter_map(|at| claim(&requests[*at].1)).collect();
+        let own_names = list(in_rows.iter().map(|claim| self.key(&claim.name)));
+        let own_numbers = list(in_rows.iter().map(|claim| claim.id.number));
+        if !in_rows.is_empty() {
+            put(&mut packet.text, sql::UNSPILL, &[("names", &own_names)]);
+        }
+        if !joins.is_empty() {
+            put(&mut packet.text, sql::TAKE_FREE, &[("rows", &rows)]);
+        }
+        self.put_behind(packet, requests);
+        if !in_rows.is_empty() {
+            let values: &[(&str, &dyn std::fmt::Display)] =
+                &[("names", &own_names), ("me", &id(self.session)), ("numbers", &own_numbers)];
+            put(&mut packet.text, sql::SPILL_OWN, values);
+        }
+        if !joins.is_empty() {
+            put(&mut packet.text, sql::TAKEN, &[("names", &names)]);
+        }
+    }
+
+    fn put_behind(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
+        let waits: Vec<&Claim> = packet.behind.iter().filter_map(|at| claim(&requests[*at].1)).collect();
+        if waits.is_empty() {
+            return;
+        }
+        let me = id(self.session);
+        let takes: Vec<&Claim> = packet.joins.iter().filter_map(|at| claim(&requests[*at].1)).collect();
+        let numbers_of = |claims: &[&Claim]| list(claims.iter().map(|claim| claim.id.number));
+        let names_of = |claims: &[&Claim]| {
+            let mut names: Vec<&Name> = claims.iter().map(|claim| &claim.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            list(names.into_iter().map(|name| self.key(name)))
+        };
+        let perhaps: Vec<&Claim> =
+            waits.iter().filter(|claim| takes.iter().any(|take| take.id == claim.id)).copied().collect();
+        if !perhaps.is_empty() {
+            let (names, numbers) = (names_of(&perhaps), numbers_of(&perhaps));
+            let values: &[(&str, &dyn std::fmt::Display)] =
+                &[("names", &names), ("me", &me), ("numbers", &numbers)];
+            put(&mut packet.text, sql::SPILL_OTHERS, values);
+        }
+        let row = |(at, claim): (usize, &&Claim)| {
+            let (key, number) = (self.key(&claim.name), claim.id.number);
+            match at {
+                0 => format!("SELECT 1 AS nth, {key} AS name, {number} AS number"),
+                _ => format!("SELECT {}, {key}, {number}", at + 1),
+            }
+        };
+        let rows = waits.iter().enumerate().map(row).collect::<Vec<_>>().join(" UNION ALL ");
+        let (names, numbers) = (names_of(&waits), numbers_of(&waits));
+        let values: &[(&str, &dyn std::fmt::Display)] = &[
+            ("names", &names),
+            ("me", &me),
+            ("numbers", &numbers),
+            ("rows", &rows),
+            ("count", &waits.len()),
+        ];
+        put(&mut packet.text, sql::BEHIND, values);
+    }
+
+    /// One transaction that takes the dead out of a line, also of another namespace, and grants the next ones.
+    pub(crate) fn burial(&self, key: &Key, dead: Vec<(SessionId, Vec<u64>)>) -> String {
+        let mut text = "START TRANSACTION;\n".to_owned();
+        self.put_section(&mut text, key, std::iter::once(&Action::Bury(dead)), false);
+        text.push_str("COMMIT;\n");
+        text
+    }
+
+    /// All statements about one name whose claims are in rows, or will be.
+    fn put_section<'a>(
+        &self,
+        text: &mut String,
+        key: &Key,
+        actions: impl Iterator<Item = &'a Action>,
+        is_for_mutex: bool,
+    ) {
+        let actions: Vec<&Action> = actions.collect();
+        let (joins, changes): (Vec<&Action>, Vec<&Action>) =
+            actions.into_iter().partition(|action| matches!(action, Action::Join { .. }));
+        let is_new = !joins.is_empty() || changes.iter().any(|change| is_void(change));
+        put(text, if is_new { sql::BEGIN_NEW } else { sql::BEGIN }, &[("name", key)]);
+        put(text, sql::SPILL, &[("name", key)]);
+        let buries = !joins.is_empty() && !is_for_mutex;
+        if buries {
+            put(text, sql::BURY_HOLDERS, &[("name", key)]);
+        }
+        self.put_changes(text, key, &changes);
+        put(text, sql::COUNT, &[("name", key)]);
+        if !changes.is_empty() || buries {
+            put(text, sql::GRANT_NEXT, &[("name", key)]);
+            if !is_for_mutex {
+                put(text, sql::GRANT, &[("name", key), ("most", &MOST)]);
+            }
+            put(text, sql::GRANTED, &[("name", key), ("me", &id(self.session))]);
+            put(text, sql::COUNT, &[("name", key)]);
+        }
+        if !joins.is_empty() {
+            put(text, sql::BEFORE_JOINS, &[("name", key), ("me", &id(self.session))]);
+        }
+        self.put_section_joins(text, key, &joins);
+        put(text, sql::END, &[("name", key)]);
+    }
+
+    /// The first join decides for those that join the same mutex behind it, if they have patience: they wait.
+    fn put_section_joins(&self, text: &mut String, key: &Key, joins: &[&Action]) {
+        let mut queue = Vec::new();
+        for (at, join) in joins.iter().enumerate() {
+            let Action::Join { claim, patience, .. } = join else { continue };
+            let queues = at > 0 && claim.kind == Kind::Mutex && *patience == Patience::Wait;
+            if queues {
+                queue.push(claim.id.number);
+            } else {
+                self.put_queue(text, key, &std::mem::take(&mut queue));
+                self.put_join(text, key, claim, *patience);
+            }
+        }
+        self.put_queue(text, key, &queue);
+    }
+
+    fn put_queue(&self, text: &mut String, key: &Key, numbers: &[u64]) {
+        if numbers.is_empty() {
+            return;
+        }
+        let rows = numbers.iter().enumerate().map(|(at, number)| match at {
+            0 => format!("SELECT 1 AS nth, {number} AS number"),
+            _ => format!("SELECT {}, {number}", at + 1),
+        });
+        let rows = rows.collect::<Vec<_>>().join(" UNION ALL ");
+        put(
+            text,
+            sql::QUEUE,
+            &[
+                ("name", key),
+                ("me", &id(self.session)),
+                ("rows", &rows),
+                ("count", &numbers.len()),
+                ("numbers", &list(numbers)),
+            ],
+        );
+    }
+
+    fn put_changes(&self, text: &mut String, key: &Key, changes: &[&Action]) {
+        let mut leaving: BTreeMap<SessionId, Vec<u64>> = BTreeMap::new();
+        for change in changes {
+            if let Action::Leave { id, .. } = change {
+                leaving.entry(id.session).or_default().push(id.number);
+            }
+        }
+        for (session, numbers) in leaving {
+            let values: &[(&str, &dyn std::fmt::Display)] =
+                &[("session", &id(session)), ("numbers", &list(numbers))];
+            put(text, sql::LEAVE, values);
+            if session != self.session {
+                put(text, sql::TELL, &[("session", &id(session))]);
+            }
+        }
+        let void = changes.iter().filter_map(|change| match change {
+            Action::Leave { id: ClaimId { session, number }, how: Leave::Void } => {
+                let session = id(*session);
+                Some(format!("({key}, 2, {number}, {session}, {number}, 0, 0, @t_now)"))
+            }
+            _ => None,
+        });
+        let rows = list(void);
+        if !rows.is_empty() {
+            put(text, sql::VOID, &[("rows", &rows)]);
+        }
+        for change in changes {
+            match change {
+                Action::Leave { .. } | Action::Join { .. } => {}
+                Action::Lighten { id: ClaimId { session, number }, weight } => {
+                    let values: &[(&str, &dyn std::fmt::Display)] =
+                        &[("session", &id(*session)), ("number", number), ("weight", &weight.get())];
+                    put(text, sql::LIGHTEN, values);
+                }
+                Action::Resize { from, to } => {
+                    put(text, sql::RESIZE, &[("name", key), ("from", &from.get()), ("to", &to.get())]);
+                }
+                Action::Bury(dead) => {
+                    for (session, numbers) in dead {
+                        let numbers = list(numbers);
+                        put(text, sql::BURY, &[("session", &id(*session)), ("numbers", &numbers)]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn put_join(&self, text: &mut String, key: &Key, claim: &Claim, patience: Patience) {
+        put(
+            text,
+            sql::JOIN,
+            &[
+                ("name", key),
+                ("me", &id(self.session)),
+                ("number", &claim.id.number),
+                ("kind", &sql::kind(claim.kind)),
+                ("capacity", &claim.capacity.get()),
+                ("weight", &claim.weight.get()),
+                ("patient", &u8::from(patience == Patience::Wait)),
+            ],
+        );
+    }
+
+    pub(crate) fn key(&self, name: &Name) -> Key {
+        self.namespace.key(name)
+    }
+}
+
+fn is_void(change: &Action) -> bool {
+    matches!(change, Action::Leave { how: Leave::Void, .. })
+}
+
+fn number(action: &Action) -> Option<u64> {
+    match action {
+        Action::Leave { id, .. } => Some(id.number),
+        _ => None,
+    }
+}
+
+fn claim(action: &Action) -> Option<&Claim> {
+    match action {
+        Action::Join { claim, .. } => Some(claim),
+        _ => None,
+    }
+}
+
+/// The weight with this number in a table.
+pub(crate) fn weight(number: u64) -> Option<Weight> {
+    u32::try_from(number).ok().and_then(Weight::new)
+}

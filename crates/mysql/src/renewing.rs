@@ -1,0 +1,102 @@
+//! Renewals: one row is all that keeps a client's claims alive, however many there are.
+//!
+//! The same request reads which of the claims stand. The names with a single claim are read first: a claim that moves
+//! from that row to one of its own in between is found there, and none moves back.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_core::backend::{Moment, Renewal};
+use tidelock_core::{ClaimId, Error, Name, Result, SessionId};
+
+use crate::link::Row;
+use crate::open_session::OpenSession;
+use crate::sql::{self, id, list, put};
+use crate::trouble::Said;
+
+/// How many names fit into one statement.
+const NAMES: usize = 5_000;
+
+impl OpenSession {
+    pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        let sent = self.clock.now();
+        let me = id(self.id);
+        let mut text = String::new();
+        put(&mut text, sql::RENEW, &[("me", &me)]);
+        for names in standing.chunks(NAMES) {
+            let names = list(names.iter().map(|(name, _)| self.caller.key(name)));
+            put(&mut text, sql::ONLY_HOLDER, &[("me", &me), ("names", &names)]);
+        }
+        put(&mut text, sql::OWN_CLAIMS, &[("me", &me)]);
+        let answer = self.beats.ask(&text).await.map_err(|said| self.trouble(&said))?;
+        if answer.affected.first().is_none_or(|found| *found == 0) {
+            return Err(Error::session_over());
+        }
+        let until = sent + self.ttl;
+        self.lives_until(until);
+        self.own_claims.forget(sent);
+        if answer.rows.iter().any(|row| row.tag() == b'C' && row.number(3) == 2) {
+            self.clone().forget_void();
+        }
+        self.clone().sweep_now_and_then();
+        Ok(self.compared(standing, &answer.rows, until))
+    }
+
+    fn compared(&self, standing: &[(Name, Vec<ClaimId>)], rows: &[Row], until: Moment) -> Renewal {
+        let (mut stands, mut waiting, mut found) = (HashSet::new(), Vec::new(), Vec::new());
+        for row in rows.iter().filter(|row| b"IC".contains(&row.tag())) {
+            let claim = ClaimId { session: self.id, number: row.number(2) };
+            let state = if row.tag() == b'I' { 0 } else { row.number(3) };
+            if state > 1 || !stands.insert(claim) {
+                continue;
+            }
+            if state == 1 {
+                waiting.push(claim);
+            }
+            found.push((row.bytes(1), claim));
+        }
+        let named: HashSet<ClaimId> = standing.iter().flat_map(|(_, claims)| claims).copied().collect();
+        let gone = named.iter().filter(|claim| !stands.contains(claim)).copied().collect();
+        waiting.retain(|claim| named.contains(claim));
+        let strays = found
+            .into_iter()
+            .filter(|(_, claim)| !named.contains(claim) && !self.own_claims.is_leaving(*claim))
+            .filter(|(_, claim)| !self.own_claims.is_inside(claim.number))
+            .filter_map(|(key, claim)| Some((self.caller.namespace.name(key)?, claim)))
+            .collect();
+        Renewal { until, gone, unsure: Vec::new(), waiting, strays }
+    }
+
+    /// Deletes the claims of a session that are void, and those that wait unless `only_void`, if they are that old.
+    pub(crate) async fn drop_claims(
+        &self,
+        session: SessionId,
+        age: Duration,
+        only_void: bool,
+    ) -> Result<(), Said> {
+        let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX >> 2);
+        let mut text = String::new();
+        let state = if only_void { 2 } else { 1 };
+        put(&mut text, sql::FIND_VOID, &[("session", &id(session)), ("age", &age), ("state", &state)]);
+        let found = self.looks.ask(&text).await?;
+        for some in found.rows.chunks(NAMES) {
+            let numbers = list(some.iter().map(|row| row.number(1)));
+            let mut text = String::new();
+            put(
+                &mut text,
+                sql::DROP_CLAIMS,
+                &[("session", &id(session)), ("numbers", &numbers), ("state", &state)],
+            );
+            self.looks.ask(&text).await?;
+        }
+        Ok(())
+    }
+
+    /// Void claims that no late join can mean any more.
+    fn forget_void(self: Arc<Self>) {
+        let runtime = self.runtime.clone();
+        // The next renewal tries again.
+        runtime.spawn(async move { self.drop_claims(self.id, self.ttl * 2, true).await });
+    }
+}

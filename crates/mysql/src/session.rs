@@ -1,0 +1,149 @@
+//! One client's session: a row that it renews, and claims that are alive as long as that row is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
+use tidelock_core::{ClaimId, Line, Name, Result, Weight};
+use tokio::task::AbortHandle;
+
+use crate::inside;
+use crate::open_session::{OpenSession, given_up};
+use crate::request::{Action, Outcome};
+use crate::sql::{self, id as number, put};
+
+/// A session, and the task that hears of its grants.
+#[derive(Debug)]
+pub(crate) struct MySqlSession {
+    session: Arc<OpenSession>,
+    watching: AbortHandle,
+}
+
+impl MySqlSession {
+    pub(crate) fn start(session: OpenSession) -> Self {
+        let session = Arc::new(session);
+        inside::enter(&session);
+        let watching = session.runtime.spawn(session.clone().watch()).abort_handle();
+        Self { session, watching }
+    }
+
+    async fn change(&self, name: &Name, action: Action) -> Result<()> {
+        // The dead do not count.
+        self.session.tidied(name).await?;
+        self.session.gather(name, action).await.map(drop)
+    }
+}
+
+impl Drop for MySqlSession {
+    fn drop(&mut self) {
+        self.watching.abort();
+        inside::forget(self.session.id);
+    }
+}
+
+#[async_trait]
+impl Session for MySqlSession {
+    fn ttl(&self) -> Duration {
+        self.session.ttl
+    }
+
+    fn shard(&self, _: &Name) -> Shard {
+        Shard(0)
+    }
+
+    async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
+        if self.session.own_claims.is_void(claim.id.number) {
+            return Ok(Place::Gone);
+        }
+        match self
+            .session
+            .gather(
+                &claim.name,
+                Action::Join { claim: claim.clone(), patience, in_rows: inside::is_for_a_transaction() },
+            )
+            .await?
+        {
+            Outcome::Joined(place) => Ok(place),
+            _ => Err(given_up()),
+        }
+    }
+
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        self.session.look_for(name, waiting).await
+    }
+
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        let session = &self.session;
+        let surely_over = session.clock.now() + session.ttl * 2;
+        let is_own = id.session == session.id;
+        if is_own && session.own_claims.is_inside(id.number) {
+            session.ends_with_its_transaction(name, id);
+            return Box::pin(std::future::ready(Ok(Left::Held)));
+        }
+        if is_own && how == Leave::Void && session.own_claims.make_void(id.number, surely_over) {
+            return Box::pin(std::future::ready(Ok(Left::Absent)));
+        }
+        session.own_claims.leaves(id, name, surely_over);
+        let leaving = session.gather(name, Action::Leave { id, how });
+        Box::pin(async move {
+            match leaving.await? {
+                Outcome::Left(left) => Ok(left),
+                _ => Err(given_up()),
+            }
+        })
+    }
+
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
+        self.change(&claim.name, Action::Lighten { id: claim.id, weight }).await
+    }
+
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
+        self.change(name, Action::Resize { from, to }).await
+    }
+
+    async fn renew(&self, _: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        self.session.renew(standing).await
+    }
+
+    async fn line(&self, name: &Name) -> Result<Line> {
+        let session = self.session.clone();
+        let name = name.clone();
+        self.on_runtime(async move { session.inspect(&name).await }).await
+    }
+
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
+        let session = self.session.clone();
+        let (prefix, after) = (prefix.to_owned(), after.cloned());
+        self.on_runtime(async move { session.names_in_use(&prefix, after.as_ref()).await }).await
+    }
+
+    /// Core has given every claim back. Leaves that the server did not confirm are repeated here.
+    async fn close(&self) -> Result<()> {
+        self.watching.abort();
+        let session = &self.session;
+        for (id, name) in session.own_claims.unconfirmed() {
+            session.gather(&name, Action::Leave { id, how: Leave::Done }).await?;
+        }
+        let mut text = String::new();
+        put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
+        session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;
+        let dropped = session.drop_claims(session.id, Duration::ZERO, false).await;
+        dropped.map_err(|said| session.trouble(&said))?;
+        for link in [&session.lane, &session.looks, &session.beats, &session.bell] {
+            link.close().await;
+        }
+        Ok(())
+    }
+}
+
+impl MySqlSession {
+    /// Runs on the keeper's runtime: the caller may be on none.
+    async fn on_runtime<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let running = self.session.runtime.spawn(work);
+        running.await.unwrap_or_else(|_| Err(given_up()))
+    }
+}

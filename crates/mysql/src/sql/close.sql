@@ -1,0 +1,2 @@
+DELETE FROM tidelock_session WHERE id = {me};
+DELETE FROM tidelock_bell WHERE session = {me};

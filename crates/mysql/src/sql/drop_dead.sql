@@ -1,0 +1,2 @@
+DELETE FROM tidelock_session WHERE id = {session} AND expires + {age} < {now};
+DELETE FROM tidelock_bell WHERE session = {session};

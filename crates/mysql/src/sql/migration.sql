@@ -1,0 +1,47 @@
+-- The tables of Tidelock, version 1. Names are bytes, so that no collation takes two names for one. A name in a table
+-- is NAMESPACE, a zero byte, and the lock's name. Times are microseconds since 1970 by the server's clock, tokens are
+-- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more). No token of a name that
+-- has no row is greater than that of tidelock_floor.
+CREATE TABLE IF NOT EXISTS tidelock_version (
+  version INT UNSIGNED NOT NULL PRIMARY KEY
+) ENGINE=InnoDB;
+CREATE TABLE IF NOT EXISTS tidelock_session (
+  id BIGINT UNSIGNED NOT NULL PRIMARY KEY,
+  ttl BIGINT UNSIGNED NOT NULL,
+  expires BIGINT UNSIGNED NOT NULL,
+  label VARBINARY(1024) NOT NULL
+) ENGINE=InnoDB;
+CREATE TABLE IF NOT EXISTS tidelock_bell (
+  session BIGINT UNSIGNED NOT NULL PRIMARY KEY,
+  rung BIGINT UNSIGNED NOT NULL
+) ENGINE=InnoDB;
+CREATE TABLE IF NOT EXISTS tidelock_line (
+  name VARBINARY(700) NOT NULL PRIMARY KEY,
+  kind TINYINT UNSIGNED NOT NULL,
+  capacity INT UNSIGNED NOT NULL,
+  token BIGINT UNSIGNED NOT NULL,
+  place BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  spilled TINYINT UNSIGNED NOT NULL DEFAULT 0,
+  session BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  number BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  weight INT UNSIGNED NOT NULL DEFAULT 0,
+  since BIGINT UNSIGNED NOT NULL DEFAULT 0
+) ENGINE=InnoDB;
+CREATE TABLE IF NOT EXISTS tidelock_claim (
+  name VARBINARY(700) NOT NULL,
+  state TINYINT UNSIGNED NOT NULL,
+  place BIGINT UNSIGNED NOT NULL,
+  session BIGINT UNSIGNED NOT NULL,
+  number BIGINT UNSIGNED NOT NULL,
+  weight INT UNSIGNED NOT NULL,
+  token BIGINT UNSIGNED NOT NULL,
+  since BIGINT UNSIGNED NOT NULL,
+  PRIMARY KEY (name, state, place, session),
+  UNIQUE KEY claim (session, number)
+) ENGINE=InnoDB;
+CREATE TABLE IF NOT EXISTS tidelock_floor (
+  id TINYINT UNSIGNED NOT NULL PRIMARY KEY,
+  token BIGINT UNSIGNED NOT NULL
+) ENGINE=InnoDB;
+INSERT IGNORE INTO tidelock_floor (id, token) VALUES (1, 0);
+INSERT IGNORE INTO tidelock_version (version) VALUES (1);

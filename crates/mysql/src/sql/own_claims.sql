@@ -1,0 +1,1 @@
+SELECT 'C', name, number, state FROM tidelock_claim WHERE session = {me};

@@ -1,0 +1,1 @@
+({name}, {kind}, {capacity}, GREATEST({now} DIV 10, {floor}), {me}, {number}, {weight}, {now})

@@ -1,0 +1,143 @@
+//! A database that keeps locks, and how sessions on it are opened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::mysql::MySqlPool;
+use tidelock_core::backend::{Backend, Clock, Session, Signals, boot_clock};
+use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
+
+use crate::address::Address;
+use crate::check;
+use crate::link::{Idling, Link, Reads};
+use crate::open_session::{OpenSession, Parts};
+use crate::packet::Caller;
+use crate::session::MySqlSession;
+use crate::sql::{self, Key, Namespace, id as number, put};
+use crate::strangers;
+
+/// A MySQL or MariaDB database that keeps lines. Cloning is cheap; each client that connects has its own connections:
+/// four.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_mysql::Result<()> {
+/// use std::time::Duration;
+/// use tidelock_mysql::{Options, Store};
+///
+/// let store = Store::open("mysql://app:secret@10.0.0.7/shop")?;
+/// let locks = store.connect(Options::new().ttl(Duration::from_secs(30))).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Store {
+    address: Address,
+    migrates: bool,
+}
+
+impl Store {
+    /// The database at `url`. Does not connect yet.
+    ///
+    /// `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, or `mariadb://…`, with the parameters of `sqlx`:
+    /// `?socket=PATH`, and with the feature `tls` `?ssl-mode=VERIFY_IDENTITY&ssl-ca=PATH`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidOption`] when it is not the URL of a database.
+    pub fn open(url: &str) -> Result<Self> {
+        Ok(Self { address: Address::parse(url)?, migrates: true })
+    }
+
+    /// The database of this pool of `sqlx`: the same server, user and settings. Tidelock makes connections of its own,
+    /// because those of a pool end with the runtime in which they were made.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidOption`] when the pool's connections use no database.
+    pub fn from_pool(pool: &MySqlPool) -> Result<Self> {
+        Ok(Self { address: Address::of((*pool.connect_options()).clone())?, migrates: true })
+    }
+
+    /// Whether to create the tables when they are missing. The default is `true`. Otherwise create them with
+    /// [`MIGRATION`](crate::MIGRATION), as a user with the permission to do so.
+    #[must_use]
+    pub fn migrate(mut self, migrates: bool) -> Self {
+        self.migrates = migrates;
+        self
+    }
+
+    /// Connects a client: its session is opened now. Can be called many times; each client has its own connections.
+    ///
+    /// # Errors
+    /// What [`Options::check`] refuses, and any trouble with the server.
+    pub async fn connect(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::connect(Arc::new(self.clone()), options).await
+    }
+
+    /// Makes a client whose session is opened at first use: a program can start while the server is down.
+    ///
+    /// # Errors
+    /// What [`Options::check`] refuses.
+    pub fn attach(&self, options: Options) -> Result<Arc<dyn Locks>> {
+        tidelock_core::backend::attach(Arc::new(self.clone()), options)
+    }
+
+    fn link(&self, reads: Reads, idling: Idling, options: &Options, within: Duration) -> Link {
+        Link::new(self.address.clone(), reads, idling, within, options.connect_deadline * 6 / 10)
+    }
+}
+
+#[async_trait]
+impl Backend for Store {
+    fn clock(&self) -> Arc<dyn Clock> {
+        boot_clock()
+    }
+
+    fn store(&self) -> &str {
+        self.address.name()
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> Result<Arc<dyn Session>> {
+        if options.replicas.is_some() {
+            let wrong = "MySQL's own semi-synchronous replication makes a commit wait for replicas; connect without the \
+                         option `replicas`";
+            return Err(Error::new(ErrorKind::Unsupported, wrong));
+        }
+        let within = options.command_deadline.min(options.ttl);
+        let short = within.min(options.ttl / 3);
+        let lane = self.link(Reads::Committed, Idling::Pings, options, within);
+        if let Err(error) = check::server(&lane, self.migrates).await {
+            return Err(strangers::explain(error, &self.address, options.connect_deadline / 8).await);
+        }
+        // The first renewal, look or hand-off must not wait for a handshake.
+        let link = |reads| self.link(reads, Idling::Repeats, options, short);
+        let (beats, looks, bell) = (link(Reads::Committed), link(Reads::Committed), link(Reads::Uncommitted));
+        let connected = tokio::try_join!(beats.connect(), looks.connect(), bell.connect());
+        connected.map_err(|said| crate::trouble::from(&said, lane.place()))?;
+        let clock = boot_clock();
+        let asked = clock.now();
+        let ttl = u64::try_from(options.ttl.as_micros()).unwrap_or(u64::MAX >> 2);
+        let mut text = String::new();
+        let label = Key::of_bytes(options.label.as_bytes());
+        put(&mut text, sql::OPEN, &[("me", &number(id)), ("ttl", &ttl), ("label", &label)]);
+        let late = tokio::time::Instant::now() + options.connect_deadline;
+        lane.ask_until(&text, late).await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
+        let session = OpenSession::new(Parts {
+            id,
+            ttl: options.ttl,
+            within,
+            caller: Caller { session: id, namespace: Namespace::of(&options.namespace) },
+            lane: lane.into(),
+            looks: looks.into(),
+            beats: beats.into(),
+            bell: bell.into(),
+            clock,
+            signals,
+            until: asked + options.ttl,
+        });
+        Ok(Arc::new(MySqlSession::start(session)))
+    }
+}

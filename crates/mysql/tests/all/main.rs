@@ -1,0 +1,9 @@
+//! The backend's own tests on a server: `cargo xtask test --only servers`.
+#![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
+
+#[cfg(feature = "tls")]
+mod certificates;
+mod inside;
+#[allow(dead_code)] // tests/waiting.rs uses the rest
+mod server;
+mod trouble;
