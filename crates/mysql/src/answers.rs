@@ -19,8 +19,8 @@ pub(crate) enum Fate {
     NeedsSection,
     /// The claim stands in line already: a look tells where.
     Stands,
-    /// It was refused because of a holder that is dead.
-    MeetsDead,
+    /// It was refused because of a holder that is dead. If that one cannot be taken out, this is the outcome.
+    MeetsDead(Result<Outcome>),
 }
 
 /// The end of a section.
@@ -267,21 +267,27 @@ impl Reader<'_> {
                 _ => return Fate::Over(Err(too_far())),
             },
             2 => Place::Waiting { until: self.until, look_in },
-            3 | 7 | 8 if has_dead => return Fate::MeetsDead,
+            3 if has_dead => return Fate::MeetsDead(Ok(Outcome::Joined(Place::Refused))),
             3 => Place::Refused,
             4 => Place::Gone,
             5 => return Fate::Stands,
             6 => return Fate::Over(Err(Error::session_over())),
             7 => {
-                return match sql::kind_of(row.number(4)) {
-                    Some(kind) => Fate::Over(Err(Error::other_kind(kind))),
-                    None => strange(),
-                };
+                let refusal = sql::kind_of(row.number(4)).map(Error::other_kind);
+                return refused(refusal, has_dead);
             }
-            8 => return capacity.map_or_else(strange, |all| Fate::Over(Err(Error::too_heavy(all)))),
+            8 => return refused(capacity.map(Error::too_heavy), has_dead),
             _ => return strange(),
         };
         Fate::Over(Ok(Outcome::Joined(place)))
+    }
+}
+
+fn refused(why: Option<Error>, has_dead: bool) -> Fate {
+    match why {
+        Some(error) if has_dead => Fate::MeetsDead(Err(error)),
+        Some(error) => Fate::Over(Err(error)),
+        None => strange(),
     }
 }
 

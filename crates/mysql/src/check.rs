@@ -1,14 +1,14 @@
 //! What a client checks when it connects: the server's version, the tables, and its permissions.
 
+use tidelock_core::backend::boot_clock;
 use tidelock_core::{Error, ErrorKind, Result};
-use tokio::time::Instant;
 
 use crate::link::{Answer, Link};
 use crate::sql::{self, MIGRATION, VERSION, put};
 use crate::trouble::{self, NO_TABLE, Said};
 
 async fn ask(link: &Link, text: &str) -> Result<Answer, Said> {
-    link.ask_until(text, Instant::now() + link.connect_within).await
+    link.ask_until(text, boot_clock().now() + link.connect_within).await
 }
 
 /// Checks the server, and creates the tables if they are missing and `migrates` is set.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_core::backend::Place;
+use tidelock_core::backend::{Moment, Place};
 use tidelock_core::{Name, Result};
-use tokio::time::Instant;
 
 use crate::answers::{Fate, Fates, Reader};
-use crate::open_session::OpenSession;
+use crate::lane::Lane;
+use crate::open_session::{OpenSession, given_up};
 use crate::packet::Hint;
 use crate::request::{Action, Outcome, Request};
 use crate::trouble::{DUPLICATE, Said};
@@ -17,18 +17,18 @@ use crate::trouble::{DUPLICATE, Said};
 const ROUNDS: usize = 4;
 
 impl OpenSession {
-    pub(crate) async fn carry_out(self: &Arc<Self>, requests: Vec<Request>) {
-        let late = Instant::now() + self.within;
+    pub(crate) async fn carry_out(self: &Arc<Self>, lane: &Lane, requests: Vec<Request>) {
+        let late = self.clock.now() + self.within;
         let mut open: Vec<Request> = requests;
         for round in 0..ROUNDS {
             if open.is_empty() {
                 return;
             }
-            open = match self.send(&open, round, late).await {
-                Ok(fates) => self.settle(open, fates, round + 1 == ROUNDS).await,
+            open = match self.send(lane, &open, round, late).await {
+                Ok(fates) => self.settle(lane, open, fates, round + 1 == ROUNDS).await,
                 // One of them may be at fault, and the others are not.
                 Err(said) if open.len() > 1 && said.number().is_some() => {
-                    return self.one_by_one(open, late).await;
+                    return self.one_by_one(lane, open, late).await;
                 }
                 Err(said) => {
                     let error = self.trouble(&said);
@@ -40,15 +40,16 @@ impl OpenSession {
         open.into_iter().for_each(|request| request.fail(&error));
     }
 
-    async fn one_by_one(self: &Arc<Self>, requests: Vec<Request>, late: Instant) {
+    async fn one_by_one(self: &Arc<Self>, lane: &Lane, requests: Vec<Request>, late: Moment) {
         for request in requests {
             let mut open = vec![request];
             for round in 0..ROUNDS {
                 if open.is_empty() {
                     break;
                 }
-                open = match self.send(&open, round, late.max(Instant::now() + self.within / 2)).await {
-                    Ok(fates) => self.settle(open, fates, round + 1 == ROUNDS).await,
+                let late = late.max(self.clock.now() + self.within / 2);
+                open = match self.send(lane, &open, round, late).await {
+                    Ok(fates) => self.settle(lane, open, fates, round + 1 == ROUNDS).await,
                     Err(said) => {
                         let error = self.trouble(&said);
                         open.into_iter().for_each(|request| request.fail(&error));
@@ -60,7 +61,13 @@ impl OpenSession {
     }
 
     /// Sends these requests as one transaction. In the last rounds they are all sections.
-    async fn send(&self, requests: &[Request], round: usize, late: Instant) -> Result<Fates, Said> {
+    async fn send(
+        &self,
+        lane: &Lane,
+        requests: &[Request],
+        round: usize,
+        late: Moment,
+    ) -> Result<Fates, Said> {
         let asked: Vec<(Name, Action)> =
             requests.iter().map(|request| (request.name.clone(), request.action.clone())).collect();
         let hint = |name: &Name| match round {
@@ -71,9 +78,9 @@ impl OpenSession {
         let packet = self.caller.packet(&asked, hint, self.mark());
         // A session that was renewed meanwhile lives longer, so this is what surely holds.
         let until = self.until();
-        let answer = match self.lane.ask_until(&packet.text, late).await {
+        let answer = match lane.ask_until(&packet.text, late).await {
             // A claim of this id came in between, by a request that was given up: look at it again.
-            Err(said) if said.number() == Some(DUPLICATE) => self.lane.ask_until(&packet.text, late).await?,
+            Err(said) if said.number() == Some(DUPLICATE) => lane.ask_until(&packet.text, late).await?,
             answered => answered?,
         };
         let reader = Reader { session: self.id, namespace: &self.caller.namespace, ttl: self.ttl, until };
@@ -83,6 +90,7 @@ impl OpenSession {
     /// Answers the requests. Returns those that have to be sent again.
     async fn settle(
         self: &Arc<Self>,
+        lane: &Lane,
         requests: Vec<Request>,
         mut fates: Fates,
         is_last: bool,
@@ -101,11 +109,10 @@ impl OpenSession {
             match fates.fates.remove(&at) {
                 Some(Fate::Over(outcome)) => self.answer(request, outcome),
                 Some(Fate::Stands) => self.answer_where_it_stands(request).await,
-                Some(Fate::MeetsDead) if is_last => {
-                    self.answer(request, Ok(Outcome::Joined(Place::Refused)));
-                }
-                Some(Fate::MeetsDead) => {
-                    self.bury_for(&request.name).await;
+                // A transaction of a user still has the rows of the dead.
+                Some(Fate::MeetsDead(refusal)) if is_last => self.answer(request, refusal),
+                Some(Fate::MeetsDead(_)) => {
+                    self.bury_for(lane, &request.name).await;
                     again.push(request);
                 }
                 Some(Fate::NeedsSection) | None => {
@@ -141,27 +148,41 @@ impl OpenSession {
     }
 
     /// A repeated join, or one whose answer was lost.
-    async fn answer_where_it_stands(&self, request: Request) {
+    async fn answer_where_it_stands(self: &Arc<Self>, request: Request) {
         let Action::Join { claim, .. } = &request.action else { return };
-        let number = claim.id.number;
-        let outcome = match self.read(&request.name).await {
-            Ok(line) => line.place_of(number, self.until(), self.ttl).map(Outcome::Joined),
-            Err(error) => Err(error),
+        let (session, name, number) = (self.clone(), request.name.clone(), claim.id.number);
+        let looking = async move {
+            let line = session.read(&name).await?;
+            line.place_of(number, session.until(), session.ttl).map(Outcome::Joined)
         };
+        let outcome = self.at_the_keepers(looking).await;
         self.answer(request, outcome);
     }
 
-    /// Takes the dead out of a line, from within the lane: this is the task that carries out its requests.
-    async fn bury_for(self: &Arc<Self>, name: &Name) {
-        let Ok(line) = self.read(name).await else { return };
-        let Ok(dead) = self.dead_in(name, &line).await else { return };
+    /// Takes the dead out of a line, from within a lane: this is the task that carries out its requests.
+    async fn bury_for(self: &Arc<Self>, lane: &Lane, name: &Name) {
+        let (session, named) = (self.clone(), name.clone());
+        let looking = async move {
+            let line = session.read(&named).await?;
+            session.dead_in(&named, &line).await
+        };
+        let Ok(dead) = self.at_the_keepers(looking).await else { return };
         let (answer, _) = tokio::sync::oneshot::channel();
         let request = Request { name: name.clone(), action: Action::Bury(dead), answer };
-        let late = Instant::now() + self.within.min(Duration::from_secs(2));
-        if let Ok(fates) = self.send(std::slice::from_ref(&request), ROUNDS, late).await {
+        let late = self.clock.now() + self.within.min(Duration::from_secs(2));
+        if let Ok(fates) = self.send(lane, std::slice::from_ref(&request), ROUNDS, late).await {
             for (id, grant) in fates.granted {
                 self.tell(id, grant);
             }
         }
+    }
+
+    /// Runs this on the keeper's runtime, where the connections for looks are: the caller may be on none, or on one that
+    /// ends.
+    pub(crate) async fn at_the_keepers<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.runtime.spawn(work).await.unwrap_or_else(|_| Err(given_up()))
     }
 }

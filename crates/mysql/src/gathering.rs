@@ -1,6 +1,6 @@
 //! Joins, leaves and changes that are made at the same time share a transaction, and so one write to the disk.
 //!
-//! One transaction of a client is under way at a time; two of them would wait for each other's rows. What comes in the
+//! One transaction of a lane is under way at a time; two of them would wait for each other's rows. What comes in the
 //! meantime goes out together when it is answered. A transaction fails as a whole: then each of its requests is sent
 //! again by itself.
 //!
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tidelock_core::backend::{Batch, Place};
-use tidelock_core::{Name, Result};
+use tidelock_core::backend::{Batch, Local as _, Place};
+use tidelock_core::{Error, Name, Result};
 use tokio::sync::oneshot;
 
+use crate::lane::Lane;
 use crate::open_session::{OpenSession, given_up};
 use crate::request::{Action, Outcome, Request};
 
@@ -32,15 +33,32 @@ impl OpenSession {
     ) -> impl Future<Output = Result<Outcome>> + Send + use<> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.arrived.fetch_add(1, Ordering::Relaxed);
+        let lane = self.lanes.mine();
+        // A join that nobody waits for leaves as void.
+        let mut distrust = lane.distrust(&self.runtime);
         if let Action::Join { claim, .. } = &action {
             self.own_claims.queue(claim.id.number);
+            distrust = None;
         }
         let (answer, answered) = oneshot::channel();
         let request = Request { name: name.clone(), action, answer };
-        if let Some(batch) = self.batcher.enter(request, |batch| self.taken(batch)) {
-            self.runtime.spawn(self.clone().fly(batch));
+        if let Some(batch) = lane.batcher.enter(request, |batch| self.taken(batch)) {
+            lane.runtime.spawn(self.clone().fly(lane.clone(), lane.clone(), batch));
         }
-        async move { answered.await.unwrap_or_else(|_| Err(given_up())) }
+        let keepers = self.lanes.keepers.clone();
+        async move {
+            let distrusted = async {
+                match distrust {
+                    Some(distrust) => distrust.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                answer = answered => answer.unwrap_or_else(|_| Err(given_up())),
+                () = distrusted => Err(Error::no_answer(keepers.link.place())),
+            }
+        }
     }
 
     /// The requests of a batch, in the order in which they take effect. From here on they count as sent.
@@ -54,24 +72,26 @@ impl OpenSession {
         requests
     }
 
-    /// Carries out a batch, and what came meanwhile, until nothing comes any more.
-    async fn fly(self: Arc<Self>, first: Vec<Request>) {
-        let flying = Flying(&self);
-        let mut next = Some(first);
-        while let Some(requests) = next {
+    /// Carries out a batch, and what came meanwhile, until nothing comes any more. The requests gather in `lane`, and go
+    /// out by `via`.
+    async fn fly(self: Arc<Self>, lane: Arc<Lane>, via: Arc<Lane>, first: Vec<Request>) {
+        let mut flying = Flying { session: &self, lane: &lane, next: Some(first) };
+        while flying.next.is_some() {
+            if via.is_broken() {
+                return; // it goes on at the keeper's
+            }
+            let requests = flying.next.take().unwrap_or_default();
             let (crowd, arrived) = (requests.len() as u64, self.arrived.load(Ordering::Relaxed));
             let began = Instant::now();
-            self.carry_out(requests).await;
+            self.carry_out(&via, requests).await;
             if crowd > 1 {
                 self.regather(arrived + crowd, (began.elapsed() / PART).min(LONGEST)).await;
             }
-            next = self.batcher.go_on(|batch| self.taken(batch));
+            flying.next = lane.batcher.go_on(|batch| self.taken(batch));
         }
         std::mem::forget(flying);
     }
-}
 
-impl OpenSession {
     /// Waits until so many requests have come in all, but not for longer than this. A timer would take a millisecond.
     async fn regather(&self, wanted: u64, longest: Duration) {
         let began = Instant::now();
@@ -81,15 +101,22 @@ impl OpenSession {
     }
 }
 
-/// The task that carries out batches. If a panic ends it, another takes over the queue. Otherwise nothing would be sent
-/// any more.
-struct Flying<'a>(&'a Arc<OpenSession>);
+/// The task that carries out batches. If a panic, the end of its runtime or a broken connection ends it, another one on
+/// the keeper's runtime takes over the queue. Otherwise nothing would be sent any more.
+struct Flying<'a> {
+    session: &'a Arc<OpenSession>,
+    lane: &'a Arc<Lane>,
+    /// The next batch, while none is under way.
+    next: Option<Vec<Request>>,
+}
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        let session = self.0;
-        if let Some(batch) = session.batcher.go_on(|batch| session.taken(batch)) {
-            session.runtime.spawn(session.clone().fly(batch));
+        let session = self.session;
+        let next = self.next.take().or_else(|| self.lane.batcher.go_on(|batch| session.taken(batch)));
+        if let Some(batch) = next {
+            let keepers = session.lanes.keepers.clone();
+            session.runtime.spawn(session.clone().fly(self.lane.clone(), keepers, batch));
         }
     }
 }

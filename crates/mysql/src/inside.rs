@@ -265,9 +265,13 @@ async fn go_inside(claim: ClaimId, name: &Name, transaction: &mut Transaction<'_
     })?;
     let place = match session.own_claims.place(claim.number) {
         Some(place) => place,
-        None => session.place_in_rows(claim, name).await.map_err(|error| error.during("lock").on(name))?,
+        None => {
+            let (at_keepers, named) = (session.clone(), name.clone());
+            let placing = async move { at_keepers.place_in_rows(claim, &named).await };
+            session.at_the_keepers(placing).await.map_err(|error| error.during("lock").on(name))?
+        }
     };
-    let database = session.lane.database().replace('`', "``");
+    let database = session.looks.database().replace('`', "``");
     let mut text = String::new();
     put(
         &mut text,

@@ -26,6 +26,7 @@ mod flight;
 mod gathering;
 mod inside;
 mod inspection;
+mod lane;
 mod link;
 mod looking;
 mod open_session;

@@ -4,12 +4,13 @@
 //! place, so a request that is dropped half-way takes it along: what is left of its answer can never be taken for the
 //! answer to another request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Row as _};
+use tidelock_core::backend::{Clock, Moment, Sleep, boot_clock};
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout_at};
 
 use crate::address::Address;
 use crate::sql::{SETTINGS, put};
@@ -43,9 +44,11 @@ pub(crate) enum Idling {
     Repeats,
 }
 
+/// It works on a runtime without timers too.
 #[derive(Debug)]
 pub(crate) struct Link {
     address: Address,
+    clock: Arc<dyn Clock>,
     reads: Reads,
     idling: Idling,
     /// How long one request may take.
@@ -54,14 +57,14 @@ pub(crate) struct Link {
     connection: Mutex<Option<Idle>>,
     /// The server's clock, turned by a test.
     #[cfg(test)]
-    pub(crate) turned: Option<std::sync::Arc<std::sync::atomic::AtomicU64>>,
+    pub(crate) turned: Option<Arc<crate::turned::Turned>>,
 }
 
 /// A connection that is not in use, and when it was used last.
 #[derive(Debug)]
 struct Idle {
     connection: MySqlConnection,
-    since: Instant,
+    since: Moment,
 }
 
 /// What the server answered to the statements of one request.
@@ -117,6 +120,7 @@ impl Link {
     ) -> Self {
         Self {
             address,
+            clock: boot_clock(),
             reads,
             idling,
             within,
@@ -125,6 +129,11 @@ impl Link {
             #[cfg(test)]
             turned: None,
         }
+    }
+
+    /// One with the same settings.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(self.address.clone(), self.reads, self.idling, self.within, self.connect_within)
     }
 
     pub(crate) fn place(&self) -> &str {
@@ -140,8 +149,8 @@ impl Link {
     pub(crate) async fn connect(&self) -> Result<(), Said> {
         let mut place = self.connection.lock().await;
         if place.is_none() {
-            let connection = self.connected(Instant::now() + self.connect_within).await?;
-            *place = Some(Idle { connection, since: Instant::now() });
+            let connection = self.connected(self.after(self.connect_within)).await?;
+            *place = Some(self.idle(connection));
         }
         Ok(())
     }
@@ -149,73 +158,96 @@ impl Link {
     /// Sends statements, and reads all answers. Statements that another transaction stopped before they could commit
     /// are sent again, after a random pause.
     pub(crate) async fn ask(&self, text: &str) -> Result<Answer, Said> {
-        let late = Instant::now() + self.within;
+        let late = self.after(self.within);
         self.ask_until(text, late).await
     }
 
     /// The same, with a time limit of its own.
-    pub(crate) async fn ask_until(&self, text: &str, late: Instant) -> Result<Answer, Said> {
+    pub(crate) async fn ask_until(&self, text: &str, late: Moment) -> Result<Answer, Said> {
         #[cfg(test)]
-        let text = &self.turned.as_ref().map_or_else(
-            || text.to_owned(),
-            |now| text.replace(crate::sql::NOW, &now.load(std::sync::atomic::Ordering::Relaxed).to_string()),
-        );
-        let mut place = timeout_at(late, self.connection.lock()).await.map_err(|_| Said::NotSent)?;
+        let text = &self.turned.as_ref().map_or_else(|| text.to_owned(), |turned| turned.text(text));
+        let mut place = self.until(late, self.connection.lock()).await.ok_or(Said::NotSent)?;
         let (mut connection, mut answered) = self.first_try(place.take(), text, late).await?;
         let mut pause = PAUSE;
         loop {
             match answered {
                 Ok(answer) => {
-                    *place = Some(Idle { connection, since: Instant::now() });
+                    *place = Some(self.idle(connection));
                     return Ok(answer);
                 }
                 Err(sqlx::Error::Database(error)) => {
                     // The statements before the one that failed are not committed.
-                    match timeout_at(late, said(&mut connection, "ROLLBACK")).await {
-                        Ok(Ok(_)) => {}
+                    match self.until(late, said(&mut connection, "ROLLBACK")).await {
+                        Some(Ok(_)) => {}
                         _ => return Err(Said::of(sqlx::Error::Database(error))),
                     }
                     let error = Said::of(sqlx::Error::Database(error));
-                    if !retries(&error) || Instant::now() + pause >= late {
-                        *place = Some(Idle { connection, since: Instant::now() });
+                    if !retries(&error) || self.after(pause) >= late {
+                        *place = Some(self.idle(connection));
                         return Err(error);
                     }
-                    tokio::time::sleep(at_random(pause)).await;
+                    Sleep::until(&self.clock, self.after(at_random(pause))).await;
                     pause = (pause * 2).min(PAUSE * 64);
                 }
                 Err(error) => return Err(Said::of(error)),
             }
-            answered = timeout_at(late, said(&mut connection, text)).await.map_err(|_| Said::NoAnswer)?;
+            answered = self.until(late, said(&mut connection, text)).await.ok_or(Said::NoAnswer)?;
         }
     }
 
+    /// The outcome of this, or `None` when it is late.
+    async fn until<T>(&self, late: Moment, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = Sleep::until(&self.clock, late) => None,
+        }
+    }
+
+    fn after(&self, time: Duration) -> Moment {
+        self.clock.now() + time
+    }
+
+    fn idle(&self, connection: MySqlConnection) -> Idle {
+        Idle { connection, since: self.clock.now() }
+    }
+
+    /// Whether it was idle for so long that it may have ended.
+    fn is_stale(&self, idle: &Idle) -> bool {
+        self.clock.now() >= idle.since + FRESH
+    }
+
     /// Sends the text once, on the idle connection or on a new one.
-    async fn first_try(&self, idle: Option<Idle>, text: &str, late: Instant) -> Result<Tried, Said> {
-        let is_stale = idle.as_ref().is_some_and(|idle| idle.since.elapsed() >= FRESH);
+    async fn first_try(&self, idle: Option<Idle>, text: &str, late: Moment) -> Result<Tried, Said> {
         match idle {
-            Some(idle) if is_stale && self.idling == Idling::Repeats => {
+            Some(idle) if self.is_stale(&idle) && self.idling == Idling::Repeats => {
                 self.hedged(idle.connection, text, late).await
             }
-            Some(idle) => sent(self.usable(idle, late).await?, text, late).await,
+            Some(idle) => self.sent(self.usable(idle, late).await?, text, late).await,
             None => self.on_a_new_one(text, late).await,
         }
     }
 
-    async fn on_a_new_one(&self, text: &str, late: Instant) -> Result<Tried, Said> {
-        let connection = self.connected(late.min(Instant::now() + self.connect_within)).await?;
-        sent(connection, text, late).await
+    async fn sent(&self, mut connection: MySqlConnection, text: &str, late: Moment) -> Result<Tried, Said> {
+        let answered = self.until(late, said(&mut connection, text)).await.ok_or(Said::NoAnswer)?;
+        Ok((connection, answered))
+    }
+
+    async fn on_a_new_one(&self, text: &str, late: Moment) -> Result<Tried, Said> {
+        let connection = self.connected(late.min(self.after(self.connect_within))).await?;
+        self.sent(connection, text, late).await
     }
 
     /// Sends the text on a connection that may have ended. If no answer comes for a while, sends it on a new one too, and
     /// takes the answer that comes first: on a slow network the old connection is the quicker one, because a new one
     /// takes several round trips.
-    async fn hedged(&self, old: MySqlConnection, text: &str, late: Instant) -> Result<Tried, Said> {
-        let mut old = std::pin::pin!(sent(old, text, late));
-        let soon = late.min(Instant::now() + self.within / 3);
-        match timeout_at(soon, &mut old).await {
-            Ok(Ok((connection, answered))) if is_answer(&answered) => return Ok((connection, answered)),
-            Ok(_) => return self.on_a_new_one(text, late).await,
-            Err(_) => {}
+    async fn hedged(&self, old: MySqlConnection, text: &str, late: Moment) -> Result<Tried, Said> {
+        let mut old = std::pin::pin!(self.sent(old, text, late));
+        let soon = late.min(self.after(self.within / 3));
+        match self.until(soon, &mut old).await {
+            Some(Ok((connection, answered))) if is_answer(&answered) => return Ok((connection, answered)),
+            Some(_) => return self.on_a_new_one(text, late).await,
+            None => {}
         }
         let mut new = std::pin::pin!(self.on_a_new_one(text, late));
         tokio::select! {
@@ -230,30 +262,31 @@ impl Link {
         }
     }
 
-    async fn connected(&self, late: Instant) -> Result<MySqlConnection, Said> {
-        match timeout_at(late, self.dial()).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => Err(Said::of(error)),
-            Err(_) => Err(Said::NotConnected),
+    async fn connected(&self, late: Moment) -> Result<MySqlConnection, Said> {
+        match self.until(late, self.dial()).await {
+            Some(Ok(connection)) => Ok(connection),
+            Some(Err(error)) => Err(Said::of(error)),
+            None => Err(Said::NotConnected),
         }
     }
 
     /// The connection of before, if it surely stands; otherwise a new one. If it does not answer at once, a new one is
     /// made beside it, and the first of the two is used.
-    async fn usable(&self, idle: Idle, late: Instant) -> Result<MySqlConnection, Said> {
-        if idle.since.elapsed() < FRESH || self.idling == Idling::Repeats {
+    async fn usable(&self, idle: Idle, late: Moment) -> Result<MySqlConnection, Said> {
+        if !self.is_stale(&idle) || self.idling == Idling::Repeats {
             return Ok(idle.connection);
         }
         let mut connection = idle.connection;
         let mut old = std::pin::pin!(async move {
-            let stands = timeout_at(late, connection.ping()).await;
-            matches!(stands, Ok(Ok(()))).then_some(connection)
+            let stands = self.until(late, connection.ping()).await;
+            matches!(stands, Some(Ok(()))).then_some(connection)
         });
-        let made_by = late.min(Instant::now() + self.connect_within);
-        match timeout_at(late.min(Instant::now() + SOON.min(self.within / 6)), &mut old).await {
-            Ok(Some(connection)) => return Ok(connection),
-            Ok(None) => return self.connected(made_by).await,
-            Err(_) => {}
+        let made_by = late.min(self.after(self.connect_within));
+        let soon = late.min(self.after(SOON.min(self.within / 6)));
+        match self.until(soon, &mut old).await {
+            Some(Some(connection)) => return Ok(connection),
+            Some(None) => return self.connected(made_by).await,
+            None => {}
         }
         let mut new = std::pin::pin!(self.connected(made_by));
         tokio::select! {
@@ -283,18 +316,13 @@ impl Link {
     /// Ends the connection.
     pub(crate) async fn close(&self) {
         if let Some(idle) = self.connection.lock().await.take() {
-            let _ = tokio::time::timeout(self.within, idle.connection.close()).await; // it ends anyway
+            let _ = self.until(self.after(self.within), idle.connection.close()).await; // it ends anyway
         }
     }
 }
 
 /// A connection, and what came back on it.
 type Tried = (MySqlConnection, Result<Answer, sqlx::Error>);
-
-async fn sent(mut connection: MySqlConnection, text: &str, late: Instant) -> Result<Tried, Said> {
-    let answered = timeout_at(late, said(&mut connection, text)).await.map_err(|_| Said::NoAnswer)?;
-    Ok((connection, answered))
-}
 
 /// Whether the server has answered, be it with an error.
 fn is_answer(answered: &Result<Answer, sqlx::Error>) -> bool {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidelock_core::backend::{Batcher, Clock, Grant, Moment, Signals};
+use tidelock_core::backend::{Clock, Grant, Moment, Signals};
 use tidelock_core::{ClaimId, Error, ErrorKind, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::lane::Lanes;
 use crate::link::Link;
 use crate::own_claims::OwnClaims;
 use crate::packet::Caller;
-use crate::request::Request;
 use crate::sweep::Sweep;
 use crate::trouble::{self, Said};
 
@@ -23,15 +23,14 @@ pub(crate) struct OpenSession {
     /// How long one request may take, with all its repetitions.
     pub(crate) within: Duration,
     pub(crate) caller: Caller,
-    /// For joins, leaves and changes: one transaction at a time.
-    pub(crate) lane: Arc<Link>,
+    /// For joins, leaves and changes: one transaction at a time in each.
+    pub(crate) lanes: Lanes,
     /// For looks and operators' views.
     pub(crate) looks: Arc<Link>,
     /// For renewals.
     pub(crate) beats: Arc<Link>,
     /// For the statement that sleeps in the server.
     pub(crate) bell: Arc<Link>,
-    pub(crate) batcher: Batcher<Request>,
     pub(crate) own_claims: OwnClaims,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Arc<dyn Signals>,
@@ -59,6 +58,8 @@ pub(crate) struct Parts {
     pub(crate) within: Duration,
     pub(crate) caller: Caller,
     pub(crate) lane: Arc<Link>,
+    /// Whether callers' runtimes get lanes of their own.
+    pub(crate) has_lanes: bool,
     pub(crate) looks: Arc<Link>,
     pub(crate) beats: Arc<Link>,
     pub(crate) bell: Arc<Link>,
@@ -67,22 +68,19 @@ pub(crate) struct Parts {
     pub(crate) until: Moment,
 }
 
-/// The most requests in a transaction.
-const MOST: usize = 250;
-
 impl OpenSession {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { id, ttl, within, caller, lane, looks, beats, bell, clock, signals, until } = parts;
+        let Parts { id, ttl, within, caller, lane, has_lanes, looks, beats, bell, clock, signals, until } =
+            parts;
         Self {
             id,
             ttl,
             within,
             caller,
-            lane,
+            lanes: Lanes::new(&Handle::current(), lane, has_lanes),
             looks,
             beats,
             bell,
-            batcher: Batcher::new(MOST),
             own_claims: OwnClaims::of(id),
             clock,
             signals,
@@ -116,17 +114,17 @@ impl OpenSession {
     }
 
     pub(crate) fn trouble(&self, said: &Said) -> Error {
-        trouble::from(said, self.lane.place())
+        trouble::from(said, self.looks.place())
     }
 }
 
-/// The keeper's runtime has ended.
+/// The runtime that had a request has ended.
 pub(crate) fn given_up() -> Error {
     Error::new(ErrorKind::Unavailable, "this process is ending")
 }
 
 impl fmt::Debug for OpenSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenSession").field("id", &self.id).field("at", &self.lane.place()).finish()
+        f.debug_struct("OpenSession").field("id", &self.id).field("at", &self.looks.place()).finish()
     }
 }

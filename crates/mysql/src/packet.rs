@@ -13,7 +13,7 @@ use tidelock_core::backend::{Claim, Leave, Patience};
 use tidelock_core::{ClaimId, Kind, Name, SessionId, Weight};
 
 use crate::request::Action;
-use crate::sql::{self, Key, Namespace, id, list, put};
+use crate::sql::{self, Key, NOW, Namespace, id, list, put};
 
 /// The most claims that one section grants, and the most dead ones that one look finds.
 pub(crate) const MOST: usize = 1_000;
@@ -136,11 +136,24 @@ impl Caller {
 
     fn sorted(&self, requests: &[(Name, Action)], hint: impl Fn(&Name) -> Hint) -> Sorted {
         let mut ways: Vec<Way> = Vec::with_capacity(requests.len());
-        let (mut alone, mut needs_section): (HashSet<(&Name, bool)>, HashSet<&Name>) = Default::default();
+        let mut needs_section: HashSet<&Name> = HashSet::new();
+        // The names with a leave by itself, with a join that takes what is free, and with any join.
+        let (mut leaves, mut takes, mut joins): (HashSet<&Name>, HashSet<&Name>, HashSet<&Name>) =
+            Default::default();
         for (name, action) in requests {
             let way = self.way(action, hint(name));
-            let is_one_each = matches!(way, Way::Leave | Way::Take | Way::TakeOrWait | Way::TakeInRows);
-            if way == Way::Section || is_one_each && !alone.insert((name, way == Way::Leave)) {
+            let is_apart = match way {
+                Way::Section => true,
+                Way::Leave => !leaves.insert(name),
+                // What takes goes before what waits, and so would overtake.
+                Way::Take | Way::TakeOrWait | Way::TakeInRows => {
+                    takes.insert(name);
+                    !joins.insert(name)
+                }
+                Way::Wait => !joins.insert(name) && takes.contains(name),
+                Way::Pass => false,
+            };
+            if is_apart {
                 needs_section.insert(name);
             }
             ways.push(way);
@@ -268,9 +281,14 @@ impl Caller {
     }
 
     fn put_joins(&self, packet: &mut Packet, requests: &[(Name, Action)], is_simple: bool) {
-        let floor = match is_simple {
-            true => "COALESCE((SELECT token + 1 FROM tidelock_floor WHERE id = 1), 0)",
-            false => "@t_floor",
+        let (since, least) = match is_simple {
+            true => {
+                let least = format!(
+                    "GREATEST({NOW} DIV 10, COALESCE((SELECT token + 1 FROM tidelock_floor WHERE id = 1 LOCK IN SHARE MODE), 0))"
+                );
+                (NOW, least)
+            }
+            false => ("@t_since", "@t_least".to_owned()),
         };
         let joins: Vec<&Claim> = packet.joins.iter().filter_map(|at| claim(&requests[*at].1)).collect();
         let row = |claim: &&Claim| {
@@ -285,7 +303,8 @@ impl Caller {
                     ("me", &id(self.session)),
                     ("number", &claim.id.number),
                     ("weight", &claim.weight.get()),
-                    ("floor", &floor),
+                    ("least", &least),
+                    ("since", &since),
                 ],
             );
             text

@@ -10,26 +10,23 @@ use std::time::Duration;
 use tidelock_core::backend::{Moment, Renewal};
 use tidelock_core::{ClaimId, Error, Name, Result, SessionId};
 
-use crate::link::Row;
+use crate::link::{Answer, Row};
 use crate::open_session::OpenSession;
 use crate::sql::{self, id, list, put};
 use crate::trouble::Said;
 
-/// How many names fit into one statement.
+/// How many names fit into one text: the server refuses one of 16 MB, and a name can be 600 bytes, in two digits each.
 const NAMES: usize = 5_000;
 
 impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         let sent = self.clock.now();
-        let me = id(self.id);
-        let mut text = String::new();
-        put(&mut text, sql::RENEW, &[("me", &me)]);
-        for names in standing.chunks(NAMES) {
-            let names = list(names.iter().map(|(name, _)| self.caller.key(name)));
-            put(&mut text, sql::ONLY_HOLDER, &[("me", &me), ("names", &names)]);
+        let mut answer = Answer::default();
+        for text in self.renewal(standing) {
+            let part = self.beats.ask(&text).await.map_err(|said| self.trouble(&said))?;
+            answer.rows.extend(part.rows);
+            answer.affected.extend(part.affected);
         }
-        put(&mut text, sql::OWN_CLAIMS, &[("me", &me)]);
-        let answer = self.beats.ask(&text).await.map_err(|said| self.trouble(&said))?;
         if answer.affected.first().is_none_or(|found| *found == 0) {
             return Err(Error::session_over());
         }
@@ -41,6 +38,23 @@ impl OpenSession {
         }
         self.clone().sweep_now_and_then();
         Ok(self.compared(standing, &answer.rows, until))
+    }
+
+    /// The texts to send, one after the other: nearly always one.
+    fn renewal(&self, standing: &[(Name, Vec<ClaimId>)]) -> Vec<String> {
+        let me = id(self.id);
+        let (mut texts, mut text) = (Vec::new(), String::new());
+        put(&mut text, sql::RENEW, &[("me", &me)]);
+        for (at, names) in standing.chunks(NAMES).enumerate() {
+            if at > 0 {
+                texts.push(std::mem::take(&mut text));
+            }
+            let names = list(names.iter().map(|(name, _)| self.caller.key(name)));
+            put(&mut text, sql::ONLY_HOLDER, &[("me", &me), ("names", &names)]);
+        }
+        put(&mut text, sql::OWN_CLAIMS, &[("me", &me)]);
+        texts.push(text);
+        texts
     }
 
     fn compared(&self, standing: &[(Name, Vec<ClaimId>)], rows: &[Row], until: Moment) -> Renewal {

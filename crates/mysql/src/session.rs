@@ -29,9 +29,12 @@ impl MySqlSession {
     }
 
     async fn change(&self, name: &Name, action: Action) -> Result<()> {
-        // The dead do not count.
-        self.session.tidied(name).await?;
-        self.session.gather(name, action).await.map(drop)
+        let (session, name) = (self.session.clone(), name.clone());
+        let changing = async move {
+            session.tidied(&name).await?; // the dead do not count
+            session.gather(&name, action).await.map(drop)
+        };
+        self.session.at_the_keepers(changing).await
     }
 }
 
@@ -109,13 +112,13 @@ impl Session for MySqlSession {
     async fn line(&self, name: &Name) -> Result<Line> {
         let session = self.session.clone();
         let name = name.clone();
-        self.on_runtime(async move { session.inspect(&name).await }).await
+        self.session.at_the_keepers(async move { session.inspect(&name).await }).await
     }
 
     async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
         let session = self.session.clone();
         let (prefix, after) = (prefix.to_owned(), after.cloned());
-        self.on_runtime(async move { session.names_in_use(&prefix, after.as_ref()).await }).await
+        self.session.at_the_keepers(async move { session.names_in_use(&prefix, after.as_ref()).await }).await
     }
 
     /// Core has given every claim back. Leaves that the server did not confirm are repeated here.
@@ -130,20 +133,10 @@ impl Session for MySqlSession {
         session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;
         let dropped = session.drop_claims(session.id, Duration::ZERO, false).await;
         dropped.map_err(|said| session.trouble(&said))?;
-        for link in [&session.lane, &session.looks, &session.beats, &session.bell] {
+        session.lanes.give_up_others();
+        for link in [&session.lanes.keepers.link, &session.looks, &session.beats, &session.bell] {
             link.close().await;
         }
         Ok(())
-    }
-}
-
-impl MySqlSession {
-    /// Runs on the keeper's runtime: the caller may be on none.
-    async fn on_runtime<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let running = self.session.runtime.spawn(work);
-        running.await.unwrap_or_else(|_| Err(given_up()))
     }
 }

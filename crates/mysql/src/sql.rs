@@ -19,6 +19,9 @@ pub(crate) const VERSION: u64 = 1;
 macro_rules! statements {
     ($($name:ident = $file:literal;)*) => {
         $(pub(crate) const $name: &str = include_str!(concat!("sql/", $file, ".sql"));)*
+        /// For tests that look for a text in them.
+        #[cfg(test)]
+        pub(crate) const ALL: &[&str] = &[$($name),*];
     };
 }
 
@@ -109,10 +112,11 @@ pub(crate) struct Key(String);
 impl Key {
     /// Appends a byte range's bound: the key and anything behind it.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hex = String::with_capacity(bytes.len() * 2 + 3);
         hex.push_str("x'");
         for byte in bytes {
-            let _ = write!(hex, "{byte:02x}");
+            hex.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
         }
         hex.push('\'');
         Self(hex)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::mysql::MySqlPool;
-use tidelock_core::backend::{Backend, Clock, Session, Signals, boot_clock};
+use tidelock_core::backend::{Backend, Clock, LOCAL_BY_DEFAULT, Session, Signals, boot_clock};
 use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 
 use crate::address::Address;
@@ -33,6 +33,8 @@ use crate::strangers;
 pub struct Store {
     address: Address,
     migrates: bool,
+    /// Whether callers' runtimes get lanes of their own.
+    has_lanes: bool,
 }
 
 impl Store {
@@ -44,7 +46,7 @@ impl Store {
     /// # Errors
     /// [`ErrorKind::InvalidOption`] when it is not the URL of a database.
     pub fn open(url: &str) -> Result<Self> {
-        Ok(Self { address: Address::parse(url)?, migrates: true })
+        Ok(Self::at(Address::parse(url)?))
     }
 
     /// The database of this pool of `sqlx`: the same server, user and settings. Tidelock makes connections of its own,
@@ -53,7 +55,11 @@ impl Store {
     /// # Errors
     /// [`ErrorKind::InvalidOption`] when the pool's connections use no database.
     pub fn from_pool(pool: &MySqlPool) -> Result<Self> {
-        Ok(Self { address: Address::of((*pool.connect_options()).clone())?, migrates: true })
+        Ok(Self::at(Address::of((*pool.connect_options()).clone())?))
+    }
+
+    fn at(address: Address) -> Self {
+        Self { address, migrates: true, has_lanes: LOCAL_BY_DEFAULT }
     }
 
     /// Whether to create the tables when they are missing. The default is `true`. Otherwise create them with
@@ -61,6 +67,16 @@ impl Store {
     #[must_use]
     pub fn migrate(mut self, migrates: bool) -> Self {
         self.migrates = migrates;
+        self
+    }
+
+    /// Whether a tokio runtime that often takes locks gets a connection of its own, beside the four of the client: that
+    /// saves two wakes of another thread for each request. The default is `true`, for eight runtimes at most; it is
+    /// `false` in programs that abort on a panic, because Tokio cannot say whether a runtime does I/O, and panics where
+    /// it does none.
+    #[must_use]
+    pub fn connection_for_each_runtime(mut self, has_one: bool) -> Self {
+        self.has_lanes = has_one;
         self
     }
 
@@ -123,7 +139,7 @@ impl Backend for Store {
         let mut text = String::new();
         let label = Key::of_bytes(options.label.as_bytes());
         put(&mut text, sql::OPEN, &[("me", &number(id)), ("ttl", &ttl), ("label", &label)]);
-        let late = tokio::time::Instant::now() + options.connect_deadline;
+        let late = asked + options.connect_deadline;
         lane.ask_until(&text, late).await.map_err(|said| crate::trouble::from(&said, lane.place()))?;
         let session = OpenSession::new(Parts {
             id,
@@ -131,6 +147,7 @@ impl Backend for Store {
             within,
             caller: Caller { session: id, namespace: Namespace::of(&options.namespace) },
             lane: lane.into(),
+            has_lanes: self.has_lanes,
             looks: looks.into(),
             beats: beats.into(),
             bell: bell.into(),

@@ -100,7 +100,7 @@ impl OpenSession {
         let key = Key::of_bytes(name);
         let read = self.read_key(&key, NOTE).await?;
         let dead = self.dead_at(&key, &read, NOTE).await?;
-        self.lane.ask(&[NOTE, &self.caller.burial(&key, dead)].concat()).await.map(drop)
+        self.looks.ask(&[NOTE, &self.caller.burial(&key, dead)].concat()).await.map(drop)
     }
 }
 

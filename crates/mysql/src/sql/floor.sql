@@ -1,2 +1,4 @@
--- The least token of a name without a row. It is locked: nobody drops such a row between this and what is taken next.
-SELECT COALESCE(MAX(token), 0) + 1 INTO @t_floor FROM tidelock_floor WHERE id = 1 LOCK IN SHARE MODE;
+-- The time, and the least token of a name without a row. The floor is locked: nobody drops such a row between this and
+-- what is taken next.
+SELECT {now}, GREATEST({now} DIV 10, COALESCE(MAX(token), 0) + 1) INTO @t_since, @t_least
+FROM tidelock_floor WHERE id = 1 LOCK IN SHARE MODE;

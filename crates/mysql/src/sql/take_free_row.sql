@@ -1,1 +1,1 @@
-({name}, {kind}, {capacity}, GREATEST({now} DIV 10, {floor}), {me}, {number}, {weight}, {now})
+({name}, {kind}, {capacity}, {least}, {me}, {number}, {weight}, {since})

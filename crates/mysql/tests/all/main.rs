@@ -4,6 +4,7 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod inside;
+mod kept;
 #[allow(dead_code)] // tests/waiting.rs uses the rest
 mod server;
 mod trouble;

@@ -1,0 +1,101 @@
+//! A clock that is set back, story by story.
+
+use std::sync::Arc;
+
+use tidelock_core::backend::{Claim, Patience, Place};
+use tidelock_core::{ClaimId, ErrorKind, Kind, Name, SessionId, Weight};
+
+use super::prepared;
+use super::server::{SECOND, Server};
+use super::{fresh_seed, without_disk};
+use crate::open_session::OpenSession;
+use crate::request::{Action, Outcome};
+
+const TTL: u64 = 10 * SECOND;
+const NOON: u64 = 1_970_000_000 * SECOND;
+
+/// Two clients of a mutex: the first holds it, the second waits, and lives for longer than any story.
+async fn holder_and_waiter(server: &Server) -> ([Arc<OpenSession>; 2], Name) {
+    let seed = fresh_seed();
+    let name = Name::new("stock").unwrap();
+    let mut clients = Vec::new();
+    server.clock.set(NOON);
+    for (number, ttl) in [(1, TTL), (2, 1_000 * TTL)] {
+        let id = SessionId::from_bits(seed << 3 | number);
+        server.open(id, ttl).await;
+        clients.push(server.client(id, ttl, &format!("story {seed:x}")));
+    }
+    let clients: [Arc<OpenSession>; 2] = clients.try_into().unwrap();
+    assert!(matches!(join(&clients[0], &name).await, Place::Held { .. }));
+    assert!(matches!(join(&clients[1], &name).await, Place::Waiting { .. }));
+    (clients, name)
+}
+
+async fn join(client: &Arc<OpenSession>, name: &Name) -> Place {
+    let id = ClaimId { session: client.id, number: 1 };
+    let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+    let join = Action::Join { claim, patience: Patience::Wait, in_rows: false };
+    match client.gather(name, join).await.unwrap() {
+        Outcome::Joined(place) => place,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Who holds, after the line was looked after.
+async fn holder(client: &Arc<OpenSession>, name: &Name) -> Vec<SessionId> {
+    client.tidied(name).await.unwrap();
+    let line = client.inspect(name).await.unwrap();
+    line.claims.iter().filter(|claim| claim.is_held()).map(|claim| claim.id.session).collect()
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn after_a_clock_was_set_back_the_dead_hold_for_a_ttl_and_no_longer() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([dead, waiter], name) = holder_and_waiter(&server).await;
+        server.clock.pass(TTL / 2);
+        server.clock.set_back(3_600 * SECOND);
+        assert_eq!(holder(&waiter, &name).await, [dead.id]); // from this look on
+        server.clock.pass(TTL - 1);
+        assert_eq!(holder(&waiter, &name).await, [dead.id]);
+        server.clock.pass(1);
+        assert_eq!(holder(&waiter, &name).await, [waiter.id]);
+    };
+    without_disk(&server, story).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn whose_claims_were_given_away_does_not_come_back_with_the_clock() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([dead, waiter], name) = holder_and_waiter(&server).await;
+        server.clock.pass(TTL);
+        assert_eq!(holder(&waiter, &name).await, [waiter.id]);
+        server.clock.set_back(TTL);
+        assert_eq!(dead.renew(&[]).await.unwrap_err().kind(), ErrorKind::Lost);
+        let repeated = join(&waiter, &name).await;
+        assert!(matches!(repeated, Place::Held { .. }), "{repeated:?}");
+    };
+    without_disk(&server, story).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_renews_after_others_found_it_dead_keeps_its_claims() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([late, waiter], name) = holder_and_waiter(&server).await;
+        server.clock.pass(TTL);
+        let read = waiter.read(&name).await.unwrap();
+        let dead = waiter.dead_in(&name, &read).await.unwrap();
+        assert_eq!(dead.len(), 1, "{dead:?}");
+        server.clock.set_back(TTL / 2); // as it was before, for a client whose own clock did not step
+        late.requests.store(0, std::sync::atomic::Ordering::Relaxed);
+        late.renew(&[]).await.unwrap();
+        waiter.gather(&name, Action::Bury(dead)).await.unwrap();
+        assert_eq!(holder(&waiter, &name).await, [late.id]);
+    };
+    without_disk(&server, story).await;
+}
