@@ -104,6 +104,8 @@ impl OpenSession {
         for at in &fates.freed {
             self.own_claims.set_free(&requests[*at].name);
         }
+        // Who looks after a line looks again by itself.
+        let is_looked_after = requests.iter().all(|request| matches!(request.action, Action::Bury(_)));
         let mut again = Vec::new();
         for (at, request) in requests.into_iter().enumerate() {
             match fates.fates.remove(&at) {
@@ -124,7 +126,7 @@ impl OpenSession {
         for (id, grant) in fates.granted {
             self.tell(id, grant);
         }
-        for end in fates.ends.into_iter().filter(|end| end.needs_look) {
+        for end in fates.ends.into_iter().filter(|end| end.needs_look && !is_looked_after) {
             let session = self.clone();
             self.runtime.spawn(async move {
                 let _ = session.tidied(&end.name).await; // otherwise the next look does it

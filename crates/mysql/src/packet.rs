@@ -415,20 +415,20 @@ impl Caller {
         put(text, sql::END, &[("name", key)]);
     }
 
-    /// The first join decides for those that join the same mutex behind it, if they have patience: they wait.
+    /// The last joins of a mutex that have patience wait behind the one before them, whatever became of it.
+    /// Only the last ones: a queue that turns out to have nobody before it is left undone, and must not be overtaken by
+    /// what is done behind it.
     fn put_section_joins(&self, text: &mut String, key: &Key, joins: &[&Action]) {
-        let mut queue = Vec::new();
-        for (at, join) in joins.iter().enumerate() {
-            let Action::Join { claim, patience, .. } = join else { continue };
-            let queues = at > 0 && claim.kind == Kind::Mutex && *patience == Patience::Wait;
-            if queues {
-                queue.push(claim.id.number);
-            } else {
-                self.put_queue(text, key, &std::mem::take(&mut queue));
+        let queues = |join: &&&Action| matches!(join, Action::Join { claim, patience: Patience::Wait, .. } if claim.kind == Kind::Mutex);
+        let queue = joins.iter().rev().take_while(queues).count().min(joins.len().saturating_sub(1));
+        let (single, queue) = joins.split_at(joins.len() - queue);
+        for join in single {
+            if let Action::Join { claim, patience, .. } = join {
                 self.put_join(text, key, claim, *patience);
             }
         }
-        self.put_queue(text, key, &queue);
+        let numbers = queue.iter().filter_map(|join| claim(join)).map(|claim| claim.id.number);
+        self.put_queue(text, key, &numbers.collect::<Vec<_>>());
     }
 
     fn put_queue(&self, text: &mut String, key: &Key, numbers: &[u64]) {

@@ -1,7 +1,9 @@
 //! The orders in which requests that were made at the same time can have taken effect.
 //!
-//! Joins keep the order in which they came; leaves and changes can come anywhere between them. Time may have passed
-//! before any of them.
+//! Joins that are let in keep the order in which they came; all others can come anywhere between them. Time may have
+//! passed before any of them.
+
+use std::collections::HashSet;
 
 use tidelock_core::backend::Place;
 use tidelock_core::{Error, ErrorKind, Name, Result};
@@ -35,57 +37,72 @@ pub(super) fn worlds(
     has_jumped: bool,
     is_lenient: impl Fn(&Name) -> bool,
 ) -> Vec<World<Name>> {
-    let first_cut = if has_jumped { 0 } else { done.len() };
-    let cuts: Vec<usize> = if by.is_some() { (first_cut..=done.len()).collect() } else { vec![done.len()] };
-    let mut found: Vec<World<Name>> = Vec::new();
-    for order in orders(done) {
-        for cut in &cuts {
-            let world = play(before.clone(), &order, *cut, by, &is_lenient);
-            found.extend(world.filter(|world| !found.contains(world)));
-        }
-    }
-    found
+    let (in_order, others): (Vec<&Done>, Vec<&Done>) = done.iter().partition(|done| is_let_in(done));
+    let mut search =
+        Search { in_order, others, has_jumped, is_lenient, seen: HashSet::new(), found: Vec::new() };
+    search.go_on(Node { world: before.clone(), in_order: 0, others: 0, left: by });
+    search.found
 }
 
-fn orders(done: &[Done]) -> Vec<Vec<&Done>> {
-    let (joins, others): (Vec<&Done>, Vec<&Done>) =
-        done.iter().partition(|done| matches!(done.op, Op::Join(_)));
-    let mut orders = vec![joins];
-    for other in others {
-        let mut longer = Vec::new();
-        for order in &orders {
-            for at in 0..=order.len() {
-                let mut order = order.clone();
-                order.insert(at, other);
-                longer.push(order);
+/// Whether it is a join that keeps its order. One that was refused may have been asked again behind the others.
+fn is_let_in(done: &Done) -> bool {
+    let is_in = matches!(done.answer, Ok(Outcome::Joined(Place::Held { .. } | Place::Waiting { .. })));
+    matches!(done.op, Op::Join(_)) && is_in
+}
+
+struct Search<'a, F> {
+    in_order: Vec<&'a Done>,
+    others: Vec<&'a Done>,
+    has_jumped: bool,
+    is_lenient: F,
+    seen: HashSet<Node>,
+    found: Vec<World<Name>>,
+}
+
+/// How far an order has got.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Node {
+    world: World<Name>,
+    /// How many of those in order are done.
+    in_order: usize,
+    /// Which of the others are done, a bit for each.
+    others: u32,
+    /// The time that still has to pass.
+    left: Option<u64>,
+}
+
+impl<F: Fn(&Name) -> bool> Search<'_, F> {
+    fn go_on(&mut self, node: Node) {
+        if !self.seen.insert(node.clone()) {
+            return;
+        }
+        let is_done =
+            node.in_order == self.in_order.len() && node.others.count_ones() as usize == self.others.len();
+        if let Some(by) = node.left.filter(|_| self.has_jumped || is_done) {
+            let mut next = Node { left: None, ..node.clone() };
+            next.world.step(Op::Pass(by));
+            self.go_on(next);
+        }
+        if is_done && node.left.is_none() && !self.found.contains(&node.world) {
+            self.found.push(node.world);
+            return;
+        }
+        if let Some(world) = self.in_order.get(node.in_order).and_then(|done| self.after(&node.world, done)) {
+            self.go_on(Node { world, in_order: node.in_order + 1, ..node.clone() });
+        }
+        for at in (0..self.others.len()).filter(|at| node.others & 1 << at == 0) {
+            if let Some(world) = self.after(&node.world, self.others[at]) {
+                self.go_on(Node { world, others: node.others | 1 << at, ..node.clone() });
             }
         }
-        orders = longer;
     }
-    orders
-}
 
-fn play(
-    mut world: World<Name>,
-    order: &[&Done],
-    cut: usize,
-    by: Option<u64>,
-    is_lenient: &impl Fn(&Name) -> bool,
-) -> Option<World<Name>> {
-    for (at, done) in order.iter().enumerate() {
-        if at == cut {
-            by.map(|by| world.step(Op::Pass(by)));
-        }
+    fn after(&self, world: &World<Name>, done: &Done) -> Option<World<Name>> {
+        let mut world = world.clone();
         let is_over = matches!(done.op, Op::Leave { id, .. } if world.session(id.session).is_none());
         let event = world.step(done.op.clone()).remove(0);
-        if !is_right(&event, &done.answer, is_over, is_lenient(name(&done.op))) {
-            return None;
-        }
+        is_right(&event, &done.answer, is_over, (self.is_lenient)(name(&done.op))).then_some(world)
     }
-    if cut == order.len() {
-        by.map(|by| world.step(Op::Pass(by)));
-    }
-    Some(world)
 }
 
 /// Whether the store may answer so. `is_lenient`: a claim ahead may be dead or leave at the same time, and then a claim
