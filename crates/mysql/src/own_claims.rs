@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, Kind, Name, SessionId};
@@ -11,9 +10,6 @@ use crate::packet::Hint;
 
 /// How many names of each kind are remembered. More are only slower.
 const HINTS: usize = 10_000;
-/// For how long a name that we have left counts as free: for as long as a busy server takes until it has the next join.
-/// Another client that has taken it meanwhile costs a second round trip, so it is not longer.
-const FREE: Duration = Duration::from_millis(25);
 
 #[derive(Debug)]
 pub(crate) struct OwnClaims {
@@ -36,8 +32,6 @@ struct Known {
     ending: HashMap<u64, Name>,
     /// Names whose claims were in rows when they were last seen, and their kinds.
     busy: HashMap<Name, Kind>,
-    /// Names that nobody held when they were last seen, and when that was.
-    free: HashMap<Name, Instant>,
     /// Leaves that were not confirmed, and until when the server could still have their claims.
     leaving: HashMap<ClaimId, (Name, Moment)>,
 }
@@ -133,7 +127,6 @@ impl OwnClaims {
         let known = self.known();
         match known.busy.get(name) {
             Some(kind) => Hint::InRows(*kind),
-            None if known.free.get(name).is_some_and(|seen| seen.elapsed() < FREE) => Hint::Free,
             None => Hint::Unknown,
         }
     }
@@ -141,7 +134,6 @@ impl OwnClaims {
     /// `busy`: the kind, if the claims of this name are in rows.
     pub(crate) fn set_busy(&self, name: &Name, busy: Option<Kind>) {
         let mut known = self.known();
-        known.free.remove(name);
         match busy {
             None => {
                 known.busy.remove(name);
@@ -151,19 +143,6 @@ impl OwnClaims {
             }
             Some(_) => {}
         }
-    }
-
-    pub(crate) fn set_free(&self, name: &Name) {
-        let mut known = self.known();
-        known.busy.remove(name);
-        if known.free.len() >= HINTS {
-            known.free.clear();
-        }
-        known.free.insert(name.clone(), Instant::now());
-    }
-
-    pub(crate) fn set_unknown(&self, name: &Name) {
-        self.known().free.remove(name);
     }
 
     pub(crate) fn leaves(&self, id: ClaimId, name: &Name, surely_over: Moment) {

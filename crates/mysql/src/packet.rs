@@ -57,8 +57,6 @@ pub(crate) struct Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
     Unknown,
-    /// Nobody held it when it was last seen.
-    Free,
     /// Its claims are in rows, and it is of this kind.
     InRows(Kind),
     /// A request about it was left undone, so its claims are in rows, probably of a mutex.
@@ -108,14 +106,14 @@ impl Caller {
         if !is_simple {
             packet.text.push_str("START TRANSACTION;\n");
             // First of all, so that nobody who drops rows waits for ours and we for that.
-            if !packet.joins.is_empty() {
+            if !packet.joins.is_empty() && requests.len() > 1 {
                 put(&mut packet.text, sql::FLOOR, &[]);
             }
             self.lock(&mut packet, requests, &sections);
         }
         self.put_leaves(&mut packet, requests, mark, is_simple);
         self.put_passes(&mut packet, requests);
-        self.put_joins(&mut packet, requests, is_simple);
+        self.put_joins(&mut packet, requests);
         for (name, members) in sections {
             let is_of_mutex =
                 |at: &usize| claim(&requests[*at].1).is_none_or(|claim| claim.kind == Kind::Mutex);
@@ -208,7 +206,7 @@ impl Caller {
                         Way::Section
                     }
                     (Hint::LeftUndone, _, Patience::Now) => Way::Section,
-                    (Hint::Free, ..) | (_, _, Patience::Now) => Way::Take,
+                    (_, _, Patience::Now) => Way::Take,
                     (_, Kind::Mutex, _) => Way::TakeOrWait,
                     _ => Way::Section,
                 }
@@ -280,15 +278,15 @@ impl Caller {
         }
     }
 
-    fn put_joins(&self, packet: &mut Packet, requests: &[(Name, Action)], is_simple: bool) {
-        let (since, least) = match is_simple {
-            true => {
+    fn put_joins(&self, packet: &mut Packet, requests: &[(Name, Action)]) {
+        let (since, least) = match requests {
+            [_] => {
                 let least = format!(
                     "GREATEST({NOW} DIV 10, COALESCE((SELECT token + 1 FROM tidelock_floor WHERE id = 1 LOCK IN SHARE MODE), 0))"
                 );
                 (NOW, least)
             }
-            false => ("@t_since", "@t_least".to_owned()),
+            _ => ("@t_since", "@t_least".to_owned()),
         };
         let joins: Vec<&Claim> = packet.joins.iter().filter_map(|at| claim(&requests[*at].1)).collect();
         let row = |claim: &&Claim| {
@@ -337,7 +335,6 @@ impl Caller {
             return;
         }
         let me = id(self.session);
-        let takes: Vec<&Claim> = packet.joins.iter().filter_map(|at| claim(&requests[*at].1)).collect();
         let numbers_of = |claims: &[&Claim]| list(claims.iter().map(|claim| claim.id.number));
         let names_of = |claims: &[&Claim]| {
             let mut names: Vec<&Name> = claims.iter().map(|claim| &claim.name).collect();
@@ -345,14 +342,6 @@ impl Caller {
             names.dedup();
             list(names.into_iter().map(|name| self.key(name)))
         };
-        let perhaps: Vec<&Claim> =
-            waits.iter().filter(|claim| takes.iter().any(|take| take.id == claim.id)).copied().collect();
-        if !perhaps.is_empty() {
-            let (names, numbers) = (names_of(&perhaps), numbers_of(&perhaps));
-            let values: &[(&str, &dyn std::fmt::Display)] =
-                &[("names", &names), ("me", &me), ("numbers", &numbers)];
-            put(&mut packet.text, sql::SPILL_OTHERS, values);
-        }
         let row = |(at, claim): (usize, &&Claim)| {
             let (key, number) = (self.key(&claim.name), claim.id.number);
             match at {

@@ -31,7 +31,6 @@ statements! {
     FLOOR = "floor";
     TAKE_FREE_ROW = "take_free_row";
     TAKEN = "taken";
-    SPILL_OTHERS = "spill_others";
     SPILL_OWN = "spill_own";
     UNSPILL = "unspill";
     WHO_WAITS = "who_waits";

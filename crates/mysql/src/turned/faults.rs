@@ -41,7 +41,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "who_waits_stands_anywhere",
-        &[("SELECT l.name, 1, l.place + j.nth,", "SELECT l.name, 1, l.place + 99 - j.nth,")],
+        &[("SELECT l.name, 1, l.place + 1 + j.nth,", "SELECT l.name, 1, l.place + 101 - j.nth,")],
     ),
     fault("a_session_that_is_over_is_renewed", &[(" AND expires > {now};", ";")]),
     fault("a_lifetime_outlasts_a_clock_that_was_set_back", &[(" AND expires > {now} + ttl;", " AND 0;")]),
