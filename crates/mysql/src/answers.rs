@@ -42,6 +42,8 @@ pub(crate) struct Fates {
     pub(crate) ends: Vec<End>,
     /// Where claims stand that hold in rows of their own, by their numbers.
     pub(crate) places: Vec<(u64, u64)>,
+    /// Leaves after which nobody has a claim on their names.
+    pub(crate) freed: Vec<usize>,
 }
 
 /// What is needed to read an answer.
@@ -88,6 +90,9 @@ impl Reader<'_> {
             let Action::Leave { id, .. } = &requests[*at].1 else { continue };
             let has_left = have_all || left.contains(&id.number);
             let fate = if has_left { Fate::Over(Ok(Outcome::Left(Left::Held))) } else { Fate::NeedsSection };
+            if has_left {
+                fates.freed.push(*at);
+            }
             fates.fates.insert(*at, fate);
         }
     }

@@ -101,6 +101,9 @@ impl OpenSession {
         for (number, place) in &fates.places {
             self.own_claims.stands_at(*number, *place);
         }
+        for at in &fates.freed {
+            self.own_claims.set_free(&requests[*at].name);
+        }
         // Who looks after a line looks again by itself.
         let is_looked_after = requests.iter().all(|request| matches!(request.action, Action::Bury(_)));
         let mut again = Vec::new();
@@ -114,7 +117,10 @@ impl OpenSession {
                     self.bury_for(lane, &request.name).await;
                     again.push(request);
                 }
-                Some(Fate::NeedsSection) | None => again.push(request),
+                Some(Fate::NeedsSection) | None => {
+                    self.own_claims.set_unknown(&request.name);
+                    again.push(request);
+                }
             }
         }
         for (id, grant) in fates.granted {

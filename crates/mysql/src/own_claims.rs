@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, Kind, Name, SessionId};
@@ -10,6 +11,10 @@ use crate::packet::Hint;
 
 /// How many names of each kind are remembered. More are only slower.
 const HINTS: usize = 10_000;
+/// For how long a name that we have left counts as free: as long as tasks that use it again and again need. The text that
+/// only takes what is free is much cheaper than one that can also wait; if another client was faster, it costs a second
+/// round trip.
+const FREE: Duration = Duration::from_micros(500);
 
 #[derive(Debug)]
 pub(crate) struct OwnClaims {
@@ -32,6 +37,8 @@ struct Known {
     ending: HashMap<u64, Name>,
     /// Names whose claims were in rows when they were last seen, and their kinds.
     busy: HashMap<Name, Kind>,
+    /// Names that nobody held when they were last seen, and when that was.
+    free: HashMap<Name, Instant>,
     /// Leaves that were not confirmed, and until when the server could still have their claims.
     leaving: HashMap<ClaimId, (Name, Moment)>,
 }
@@ -127,6 +134,7 @@ impl OwnClaims {
         let known = self.known();
         match known.busy.get(name) {
             Some(kind) => Hint::InRows(*kind),
+            None if known.free.get(name).is_some_and(|seen| seen.elapsed() < FREE) => Hint::Free,
             None => Hint::Unknown,
         }
     }
@@ -134,6 +142,7 @@ impl OwnClaims {
     /// `busy`: the kind, if the claims of this name are in rows.
     pub(crate) fn set_busy(&self, name: &Name, busy: Option<Kind>) {
         let mut known = self.known();
+        known.free.remove(name);
         match busy {
             None => {
                 known.busy.remove(name);
@@ -143,6 +152,19 @@ impl OwnClaims {
             }
             Some(_) => {}
         }
+    }
+
+    pub(crate) fn set_free(&self, name: &Name) {
+        let mut known = self.known();
+        known.busy.remove(name);
+        if known.free.len() >= HINTS {
+            known.free.clear();
+        }
+        known.free.insert(name.clone(), Instant::now());
+    }
+
+    pub(crate) fn set_unknown(&self, name: &Name) {
+        self.known().free.remove(name);
     }
 
     pub(crate) fn leaves(&self, id: ClaimId, name: &Name, surely_over: Moment) {

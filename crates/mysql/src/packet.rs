@@ -57,6 +57,8 @@ pub(crate) struct Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
     Unknown,
+    /// Nobody held it a moment ago.
+    Free,
     /// Its claims are in rows, and it is of this kind.
     InRows(Kind),
     /// A request about it was left undone, so its claims are in rows, probably of a mutex.
@@ -206,7 +208,7 @@ impl Caller {
                         Way::Section
                     }
                     (Hint::LeftUndone, _, Patience::Now) => Way::Section,
-                    (_, _, Patience::Now) => Way::Take,
+                    (Hint::Free, ..) | (_, _, Patience::Now) => Way::Take,
                     (_, Kind::Mutex, _) => Way::TakeOrWait,
                     _ => Way::Section,
                 }
