@@ -3,11 +3,11 @@ SELECT name, kind, capacity, token, place, spilled, session, number, weight, sin
 INSERT INTO tidelock_line (name, kind, capacity, token) SELECT x'', 0, 0, 0 FROM DUAL WHERE 1 = 0;
 UPDATE tidelock_line SET place = 0 WHERE name = x'';
 DELETE FROM tidelock_line WHERE name = x'';
-SELECT name, state, place, session, number, weight, token, since FROM tidelock_claim WHERE name = x'' FOR UPDATE;
+SELECT name, state, place, session, number, weight, token, since FROM tidelock_claim FORCE INDEX (PRIMARY) WHERE name = x'' FOR UPDATE;
 INSERT INTO tidelock_claim (name, state, place, session, number, weight, token, since)
 SELECT x'', 0, 0, 0, 0, 0, 0, 0 FROM DUAL WHERE 1 = 0;
-UPDATE tidelock_claim SET weight = 0 WHERE name = x'';
-DELETE FROM tidelock_claim WHERE name = x'';
+UPDATE tidelock_claim FORCE INDEX (PRIMARY) SET weight = 0 WHERE name = x'';
+DELETE c FROM tidelock_claim c FORCE INDEX (PRIMARY) WHERE c.name = x'';
 SELECT id, ttl, expires, label FROM tidelock_session WHERE id = 0 FOR UPDATE;
 UPDATE tidelock_session SET expires = 0 WHERE id = 0;
 DELETE FROM tidelock_session WHERE id = 0;

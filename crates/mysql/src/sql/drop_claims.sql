@@ -1,1 +1,1 @@
-DELETE FROM tidelock_claim WHERE session = {session} AND number IN ({numbers}) AND state >= {state};
+DELETE c FROM tidelock_claim c FORCE INDEX (claim) WHERE c.session = {session} AND c.number IN ({numbers}) AND c.state >= {state};
