@@ -1,11 +1,17 @@
 //! Where the server is, and how to connect to it.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use sqlx::ConnectOptions;
 use sqlx::mysql::MySqlConnectOptions;
+#[cfg(feature = "tls")]
+use sqlx::mysql::MySqlSslMode;
+use tidelock_core::backend::Credentials;
+#[cfg(feature = "tls")]
+use tidelock_core::backend::TlsCertificates;
 use tidelock_core::{Error, ErrorKind, Result};
 
 const FORM: &str = "mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE";
@@ -14,7 +20,20 @@ const FORM: &str = "mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE";
 pub(crate) struct Address {
     options: MySqlConnectOptions,
     name: Arc<str>,
+    credentials: Option<Credentials>,
 }
+
+/// The program's own credentials gave an error in place of a login.
+#[derive(Debug)]
+pub(crate) struct NoLogin(Box<dyn StdError + Send + Sync>);
+
+impl fmt::Display for NoLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for NoLogin {}
 
 impl Address {
     /// # Errors
@@ -46,7 +65,41 @@ impl Address {
             .timezone(None)
             .set_names(false)
             .disable_statement_logging();
-        Ok(Self { options, name })
+        Ok(Self { options, name, credentials: None })
+    }
+
+    pub(crate) fn with_credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
+
+    /// Certificates to check the server with, and the client's own.
+    #[cfg(feature = "tls")]
+    pub(crate) fn with_certificates(mut self, certificates: &TlsCertificates) -> Self {
+        self.options = self.options.ssl_ca_from_pem(certificates.root_cert.clone());
+        if !matches!(self.options.get_ssl_mode(), MySqlSslMode::VerifyCa) {
+            self.options = self.options.ssl_mode(MySqlSslMode::VerifyIdentity);
+        }
+        if let Some(client) = &certificates.client_tls {
+            self.options = self
+                .options
+                .ssl_client_cert_from_pem(&client.client_cert)
+                .ssl_client_key_from_pem(&client.client_key);
+        }
+        self
+    }
+
+    /// The settings of a new connection, with the current login.
+    pub(crate) async fn to_connect(&self) -> Result<MySqlConnectOptions, sqlx::Error> {
+        let options = self.options.clone();
+        let Some(credentials) = &self.credentials else { return Ok(options) };
+        let login = credentials.ask().await.map_err(|error| sqlx::Error::Configuration(NoLogin(error).into()))?;
+        let (user, password) = login.into_parts();
+        let options = options.password(&password);
+        Ok(match user {
+            Some(user) => options.username(&user),
+            None => options,
+        })
     }
 
     pub(crate) fn options(&self) -> &MySqlConnectOptions {

@@ -110,7 +110,8 @@ impl Reader<'_> {
             let (name, Action::Leave { id, .. }) = &requests[*at] else { continue };
             let fate = match left.get(&id.number) {
                 Some(0) => Fate::Over(Ok(Outcome::Left(Left::Held))),
-                Some(_) => Fate::Over(Ok(Outcome::Left(Left::Waiting))),
+                Some(1) => Fate::Over(Ok(Outcome::Left(Left::Waiting))),
+                Some(_) => Fate::Over(Ok(Outcome::Left(Left::Absent))),
                 None if in_rows.contains(name) => Fate::Over(Ok(Outcome::Left(Left::Absent))),
                 None => Fate::NeedsSection,
             };
@@ -225,7 +226,7 @@ impl Reader<'_> {
                         None => Fate::NeedsSection,
                     }
                 }
-                Action::Leave { id, .. } => Fate::Over(Ok(Outcome::Left(left(rows, *id)))),
+                Action::Leave { id, .. } => Fate::Over(left(rows, *id).map(Outcome::Left)),
                 Action::Lighten { id, weight } => Fate::Over(lightened(rows, *id, weight.get().into())),
                 Action::Resize { from, .. } => Fate::Over(resized(rows, from.get().into())),
                 Action::Bury(_) => Fate::Over(Ok(Outcome::Done)),
@@ -297,13 +298,15 @@ pub(crate) fn look_in(now: u64, ends: Option<u64>, ttl: Duration) -> Duration {
     Duration::from_micros(micros).clamp(Duration::from_millis(1), ttl)
 }
 
-fn left(rows: &[&Row], id: ClaimId) -> Left {
+/// `'l', session, number, state`: 3 if it has left before, 9 if a user's transaction has it
+fn left(rows: &[&Row], id: ClaimId) -> Result<Left> {
     let is_it =
         |row: &&&Row| row.tag() == b'l' && row.number(1) == id.session.get() && row.number(2) == id.number;
     match rows.iter().find(is_it) {
-        Some(row) if row.number(3) == 0 => Left::Held,
-        Some(_) => Left::Waiting,
-        None => Left::Absent,
+        Some(row) if row.number(3) == 0 => Ok(Left::Held),
+        Some(row) if row.number(3) == 1 => Ok(Left::Waiting),
+        Some(row) if row.number(3) == 9 => Err(inside_a_transaction()),
+        _ => Ok(Left::Absent),
     }
 }
 
@@ -328,6 +331,11 @@ fn resized(rows: &[&Row], from: u64) -> Result<Outcome> {
         _ if row.is(4) => Err(Error::strands()),
         _ => Ok(Outcome::Done),
     }
+}
+
+fn inside_a_transaction() -> Error {
+    let wrong = "its client holds it inside an open transaction of its own; end that transaction, or KILL its connection";
+    Error::new(ErrorKind::Conflict, wrong)
 }
 
 fn strange() -> Fate {

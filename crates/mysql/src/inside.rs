@@ -1,10 +1,10 @@
 //! Locking inside the caller's own transaction: the lock is free when the transaction has ended, whichever way.
 //!
 //! First a claim stands in line like any other, and holds: that is committed at once, on Tidelock's own connection.
-//! Then the caller's transaction deletes the claim's row. Until it ends, everybody else still sees the row and cannot
-//! change it, so the lock is held, whatever becomes of the session. A commit makes the row vanish; after a rollback it
-//! is there again, and this client gives it back. Nobody is told of a commit, so this client reads every few
-//! milliseconds whether the transaction has ended, and then lets the next claim in.
+//! Then the caller's transaction sets the claim's weight to nothing. Until it ends, everybody else still sees the weight
+//! and cannot change the row, so the lock is held, whatever becomes of the session. From the commit on the claim weighs
+//! nothing, which is as good as gone; after a rollback it is as before, and this client gives it back. Nobody is told of a
+//! commit, so this client reads every few milliseconds whether the transaction has ended, and then lets the next claim in.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,9 +12,11 @@ use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 use sqlx::{AssertSqlSafe, MySql, Transaction};
-use tidelock_core::{ClaimId, Error, ErrorKind, Locks, Name, Result, SessionId, Token};
+use tidelock_core::backend::Leave;
+use tidelock_core::{ClaimId, Error, ErrorKind, Guard, Kind, Locks, Name, Result, SessionId, Token};
 
 use crate::link::at_random;
 use crate::open_session::OpenSession;
@@ -76,7 +78,7 @@ fn sessions() -> std::sync::MutexGuard<'static, HashMap<SessionId, Weak<OpenSess
 /// [`Mutex::lock`](tidelock_core::Mutex::lock).
 ///
 /// # Cancel safety
-/// Dropping the future gives the claim back. If the transaction has deleted the row by then, the lock is held until the
+/// Dropping the future gives the claim back. If the transaction has changed its row by then, the lock is held until the
 /// transaction ends: roll it back.
 pub async fn lock_in(
     locks: &dyn Locks,
@@ -84,7 +86,7 @@ pub async fn lock_in(
     name: &str,
 ) -> Result<Token> {
     let held = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock()).await?;
-    go_inside(held.claim(), held.name(), transaction).await?;
+    go_inside(&held, transaction).await?;
     Ok(held.token()) // what is given back from here on is free when the transaction has ended
 }
 
@@ -102,7 +104,7 @@ pub async fn try_lock_in(
 ) -> Result<Option<Token>> {
     match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.try_lock()).await? {
         Some(held) => {
-            go_inside(held.claim(), held.name(), transaction).await?;
+            go_inside(&held, transaction).await?;
             Ok(Some(held.token()))
         }
         None => Ok(None),
@@ -124,7 +126,7 @@ pub async fn lock_in_within(
 ) -> Result<Option<Token>> {
     match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock_within(patience)).await? {
         Some(held) => {
-            go_inside(held.claim(), held.name(), transaction).await?;
+            go_inside(&held, transaction).await?;
             Ok(Some(held.token()))
         }
         None => Ok(None),
@@ -258,7 +260,8 @@ fn lost(name: &Name) -> Error {
 }
 
 /// Moves a held claim into the transaction. A leave of it then waits for the end of the transaction.
-async fn go_inside(claim: ClaimId, name: &Name, transaction: &mut Transaction<'_, MySql>) -> Result<()> {
+async fn go_inside(held: &Guard, transaction: &mut Transaction<'_, MySql>) -> Result<()> {
+    let (claim, name) = (held.claim(), held.name());
     let session = sessions().get(&claim.session).and_then(Weak::upgrade).ok_or_else(|| {
         let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
         Error::new(ErrorKind::InvalidOption, wrong).on(name)
@@ -284,6 +287,9 @@ async fn go_inside(claim: ClaimId, name: &Name, transaction: &mut Transaction<'_
             ("number", &claim.number),
         ],
     );
+    if held.remaining().is_zero() {
+        return Err(lost(name)); // where its row was, a REPEATABLE READ transaction would lock the gap
+    }
     session.own_claims.goes_inside(claim.number);
     let done = sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut **transaction).await;
     match done {
@@ -349,28 +355,18 @@ impl OpenSession {
         let tagged = |tag: u8| -> HashSet<u64> {
             answer.rows.iter().filter(|row| row.tag() == tag).map(|row| row.number(1)).collect()
         };
-        let (unlocked, visible) = (tagged(b'u'), tagged(b'v'));
-        let back: Vec<&(u64, Name)> = ending.iter().filter(|(number, _)| unlocked.contains(number)).collect();
-        let committed: Vec<&(u64, Name)> = ending
-            .iter()
-            .filter(|(number, _)| !visible.contains(number) && !unlocked.contains(number))
-            .collect();
-        for (number, name) in &back {
+        let (unlocked, there) = (tagged(b'u'), tagged(b'v'));
+        let has_ended = |number: &u64| unlocked.contains(number) || !there.contains(number);
+        let ended = ending.iter().filter(|(number, _)| has_ended(number));
+        // Committed or not: each is taken out of its line, and the next claim let in. All of them in one transaction.
+        let leaving = ended.map(|(number, name)| async move {
+            self.own_claims.set_busy(name, Some(Kind::Mutex)); // so that the first statements fit
             let id = ClaimId { session: self.id, number: *number };
-            self.gather(name, Action::Leave { id, how: tidelock_core::backend::Leave::Done }).await?;
+            self.gather(name, Action::Leave { id, how: Leave::Done }).await?;
             self.own_claims.stays_outside(*number);
-        }
-        if !committed.is_empty() {
-            let keys = list(committed.iter().map(|(_, name)| self.caller.key(name)));
-            let mut text = String::new();
-            put(&mut text, sql::WHO_WAITS, &[("names", &keys)]);
-            let waited = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
-            let rows = waited.rows.iter().filter(|row| row.tag() == b'W');
-            for name in rows.filter_map(|row| self.caller.namespace.name(row.bytes(1))) {
-                self.gather(&name, Action::Bury(Vec::new())).await?;
-            }
-            committed.iter().for_each(|(number, _)| self.own_claims.stays_outside(*number));
-        }
-        Ok(!back.is_empty() || !committed.is_empty())
+            Ok(())
+        });
+        let left: Vec<()> = try_join_all(leaving).await?;
+        Ok(!left.is_empty())
     }
 }

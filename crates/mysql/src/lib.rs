@@ -52,6 +52,9 @@ pub use inside::{TransactionError, Work, in_transaction, lock_all_in, lock_in, l
 pub use optimistic::{OptimisticError, optimistic};
 pub use sql::MIGRATION;
 pub use store::Store;
+pub use tidelock_core::backend::Login;
+#[cfg(feature = "tls")]
+pub use tidelock_core::backend::{ClientTlsConfig, TlsCertificates};
 pub use tidelock_core::*;
 
 /// Connects to the MySQL or MariaDB at `url` with the default options. Share the result: clone its `Arc`.

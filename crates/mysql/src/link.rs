@@ -302,7 +302,7 @@ impl Link {
     }
 
     async fn dial(&self) -> Result<MySqlConnection, sqlx::Error> {
-        let mut connection = self.address.options().connect().await?;
+        let mut connection = self.address.to_connect().await?.connect().await?;
         let isolation = match self.reads {
             Reads::Committed => "READ COMMITTED",
             Reads::Uncommitted => "READ UNCOMMITTED",

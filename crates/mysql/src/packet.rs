@@ -445,30 +445,17 @@ impl Caller {
     }
 
     fn put_changes(&self, text: &mut String, key: &Key, changes: &[&Action]) {
-        let mut leaving: BTreeMap<SessionId, Vec<u64>> = BTreeMap::new();
+        self.put_own_leaves(text, key, changes);
         for change in changes {
-            if let Action::Leave { id, .. } = change {
-                leaving.entry(id.session).or_default().push(id.number);
-            }
-        }
-        for (session, numbers) in leaving {
-            let values: &[(&str, &dyn std::fmt::Display)] =
-                &[("session", &id(session)), ("numbers", &list(numbers))];
-            put(text, sql::LEAVE, values);
-            if session != self.session {
-                put(text, sql::TELL, &[("session", &id(session))]);
-            }
-        }
-        let void = changes.iter().filter_map(|change| match change {
-            Action::Leave { id: ClaimId { session, number }, how: Leave::Void } => {
+            let Action::Leave { id: ClaimId { session, number }, how } = change else { continue };
+            if *session != self.session {
                 let session = id(*session);
-                Some(format!("({key}, 2, {number}, {session}, {number}, 0, 0, @t_now)"))
+                put(text, sql::LEAVE_OTHER, &[("session", &session), ("number", number)]);
+                if *how == Leave::Void {
+                    put(text, sql::VOID_OTHER, &[("name", key), ("session", &session), ("number", number)]);
+                }
+                put(text, sql::TELL, &[("session", &session)]);
             }
-            _ => None,
-        });
-        let rows = list(void);
-        if !rows.is_empty() {
-            put(text, sql::VOID, &[("rows", &rows)]);
         }
         for change in changes {
             match change {
@@ -484,10 +471,32 @@ impl Caller {
                 Action::Bury(dead) => {
                     for (session, numbers) in dead {
                         let numbers = list(numbers);
-                        put(text, sql::BURY, &[("session", &id(*session)), ("numbers", &numbers)]);
+                        let values: &[(&str, &dyn std::fmt::Display)] =
+                            &[("name", key), ("session", &id(*session)), ("numbers", &numbers)];
+                        put(text, sql::BURY, values);
                     }
                 }
             }
+        }
+    }
+
+    /// The caller's own claims that leave, all of them in one statement.
+    fn put_own_leaves(&self, text: &mut String, key: &Key, changes: &[&Action]) {
+        let me = id(self.session);
+        let own = |change: &&Action| match change {
+            Action::Leave { id, how } if id.session == self.session => Some((id.number, *how)),
+            _ => None,
+        };
+        let leaves: Vec<(u64, Leave)> = changes.iter().filter_map(own).collect();
+        if leaves.is_empty() {
+            return;
+        }
+        let numbers = list(leaves.iter().map(|(number, _)| number));
+        put(text, sql::LEAVE, &[("session", &me), ("numbers", &numbers)]);
+        let void = leaves.iter().filter(|(_, how)| *how == Leave::Void);
+        let rows = list(void.map(|(number, _)| format!("({key}, 2, {number}, {me}, {number}, 1, 0, @t_now)")));
+        if !rows.is_empty() {
+            put(text, sql::VOID, &[("rows", &rows)]);
         }
     }
 

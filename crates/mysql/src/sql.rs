@@ -33,7 +33,6 @@ statements! {
     TAKEN = "taken";
     SPILL_OWN = "spill_own";
     UNSPILL = "unspill";
-    WHO_WAITS = "who_waits";
     BEHIND = "behind";
     PASS = "pass";
     LEAVE_ONLY = "leave_only";
@@ -43,7 +42,9 @@ statements! {
     BEGIN_NEW = "begin_new";
     SPILL = "spill";
     LEAVE = "leave";
+    LEAVE_OTHER = "leave_other";
     VOID = "void";
+    VOID_OTHER = "void_other";
     TELL = "tell";
     BURY = "bury";
     BURY_HOLDERS = "bury_holders";

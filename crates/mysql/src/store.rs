@@ -1,11 +1,14 @@
 //! A database that keeps locks, and how sessions on it are opened.
 
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::mysql::MySqlPool;
-use tidelock_core::backend::{Backend, Clock, LOCAL_BY_DEFAULT, Session, Signals, boot_clock};
+use tidelock_core::backend::{
+    Backend, Clock, Credentials, LOCAL_BY_DEFAULT, Login, Session, Signals, boot_clock,
+};
 use tidelock_core::{Error, ErrorKind, Locks, Options, Result, SessionId};
 
 use crate::address::Address;
@@ -60,6 +63,49 @@ impl Store {
 
     fn at(address: Address) -> Self {
         Self { address, migrates: true, has_lanes: LOCAL_BY_DEFAULT }
+    }
+
+    /// The credentials for the server, in place of the user and the password in the URL.
+    ///
+    /// Tidelock calls `ask` each time it makes a connection, so a password can change while the program runs; tokens
+    /// that live for minutes, as of a cloud's database, are passwords too. `ask` may block: it runs on a thread of its
+    /// own. Its error is shown as [`ErrorKind::Unavailable`], and must not contain a password.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tidelock_mysql::Result<()> {
+    /// use tidelock_mysql::{Login, Options, Store};
+    ///
+    /// let secret = || async { Ok(Login::user("app", std::fs::read_to_string("/run/secrets/mysql")?.trim())) };
+    /// let locks = Store::open("mysql://10.0.0.7/shop")?.credentials(secret).connect(Options::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn credentials<F>(mut self, ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = std::result::Result<Login, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.address = self.address.with_credentials(Credentials::of(ask));
+        self
+    }
+
+    /// Sets the authority that the server is checked against and, if there is one, this client's certificate. The
+    /// server's name is checked too, unless the URL says `?ssl-mode=VERIFY_CA`.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidelock_mysql::{Options, Store, TlsCertificates};
+    ///
+    /// let root_cert = std::fs::read("/etc/mysql/ca.pem")?;
+    /// let store = Store::open("mysql://app:secret@10.0.0.7/shop")?
+    ///     .certificates(&TlsCertificates { root_cert, client_tls: None });
+    /// let locks = store.connect(Options::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn certificates(mut self, certificates: &crate::TlsCertificates) -> Self {
+        self.address = self.address.with_certificates(certificates);
+        self
     }
 
     /// Whether to create the tables when they are missing. The default is `true`. Otherwise create them with

@@ -1,7 +1,8 @@
 -- The tables of Tidelock, version 1. Names are bytes, so that no collation takes two names for one. A name in a table
 -- is NAMESPACE, a zero byte, and the lock's name. Times are microseconds since 1970 by the server's clock, tokens are
--- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more). No token of a name that
--- has no row is greater than that of tidelock_floor.
+-- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more). A holder of
+-- weight 0 has left: the user's transaction that it was inside was committed. No token of a name that has no row is
+-- greater than that of tidelock_floor.
 CREATE TABLE IF NOT EXISTS tidelock_version (
   version INT UNSIGNED NOT NULL PRIMARY KEY
 ) ENGINE=InnoDB;

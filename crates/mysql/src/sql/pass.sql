@@ -5,11 +5,11 @@
 -- join of the two tables would read and sort the whole line.
 SELECT 'p', name FROM tidelock_line WHERE name IN ({names}) AND spilled = 1 AND kind = 1 FOR UPDATE;
 SET @t_now = {now};
-SELECT 'm', number, state FROM tidelock_claim WHERE session = {me} AND number IN ({numbers}) AND state < 2;
+SELECT 'm', number, IF(weight > 0, state, 3) FROM tidelock_claim WHERE session = {me} AND number IN ({numbers}) AND state < 2;
 DELETE c FROM tidelock_claim c FORCE INDEX (claim) WHERE c.session = {me} AND c.number IN ({numbers}) AND c.state < 2;
 SELECT GROUP_CONCAT(HEX(l.name)) INTO @t_free FROM tidelock_line l
 WHERE l.name IN ({names}) AND l.spilled = 1 AND l.kind = 1
-  AND NOT EXISTS (SELECT 1 FROM tidelock_claim h WHERE h.name = l.name AND h.state = 0);
+  AND NOT EXISTS (SELECT 1 FROM tidelock_claim h WHERE h.name = l.name AND h.state = 0 AND h.weight > 0);
 UPDATE tidelock_claim c FORCE INDEX (PRIMARY) JOIN (
   SELECT l.name, GREATEST(l.token + 1, @t_now DIV 10) AS token, (
     SELECT w.place FROM tidelock_claim w FORCE INDEX (PRIMARY) WHERE w.name = l.name AND w.state = 1
@@ -17,13 +17,15 @@ UPDATE tidelock_claim c FORCE INDEX (PRIMARY) JOIN (
   FROM tidelock_line l WHERE l.name IN ({names}) AND FIND_IN_SET(HEX(l.name), @t_free)
 ) free ON c.name = free.name AND c.state = 1 AND c.place = free.place JOIN tidelock_line l ON l.name = free.name
 SET c.state = 0, c.token = free.token, c.since = @t_now, l.token = free.token;
-SELECT 'h', session, number, token FROM tidelock_claim WHERE name IN ({names}) AND state = 0 AND token >= @t_now DIV 10;
+SELECT 'h', session, number, token FROM tidelock_claim WHERE name IN ({names}) AND state = 0 AND weight > 0
+  AND token >= @t_now DIV 10;
 INSERT INTO tidelock_bell (session, rung)
 SELECT DISTINCT session, 1 FROM tidelock_claim
-WHERE name IN ({names}) AND state = 0 AND token >= @t_now DIV 10 AND session <> {me}
+WHERE name IN ({names}) AND state = 0 AND weight > 0 AND token >= @t_now DIV 10 AND session <> {me}
 ON DUPLICATE KEY UPDATE rung = tidelock_bell.rung + 1;
-UPDATE tidelock_line SET spilled = EXISTS (SELECT 1 FROM tidelock_claim c WHERE c.name = tidelock_line.name)
+UPDATE tidelock_line SET spilled = EXISTS (
+  SELECT 1 FROM tidelock_claim c WHERE c.name = tidelock_line.name AND c.weight > 0)
 WHERE name IN ({names}) AND spilled = 1;
 SELECT 'q', l.name, l.kind, l.spilled, EXISTS (SELECT 1 FROM tidelock_claim c WHERE c.name = l.name AND c.state = 1)
-  AND NOT EXISTS (SELECT 1 FROM tidelock_claim c WHERE c.name = l.name AND c.state = 0)
+  AND NOT EXISTS (SELECT 1 FROM tidelock_claim c WHERE c.name = l.name AND c.state = 0 AND c.weight > 0)
 FROM tidelock_line l WHERE l.name IN ({names});

@@ -1,6 +1,6 @@
 //! One random sequence of operations, on the store and on the model's `World`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub(super) struct Sequence<'a> {
     /// The names that were not looked after since time has passed.
     stale: Vec<Name>,
     joins: BTreeMap<ClaimId, Join<Name>>,
+    /// Claims whose transactions were committed. Their rows may still be there.
+    ended: BTreeSet<ClaimId>,
     pub(super) log: Vec<String>,
 }
 
@@ -59,8 +61,8 @@ impl<'a> Sequence<'a> {
             clients.push((Client { id, twins: [twin(), twin()] }, ttl));
         }
         let (clients, ttls): (Vec<_>, Vec<_>) = clients.into_iter().unzip();
-        let (newest, tokens, stale, joins, log) = Default::default();
-        let sequence = Self { server, clients, world, names, newest, tokens, stale, joins, log };
+        let (newest, tokens, stale, joins, ended, log) = Default::default();
+        let sequence = Self { server, clients, world, names, newest, tokens, stale, joins, ended, log };
         sequence.clean(seed).await.unwrap();
         for (client, ttl) in sequence.clients.iter().zip(ttls) {
             server.open(client.id, ttl).await;
@@ -109,6 +111,7 @@ impl<'a> Sequence<'a> {
             75..80 => self.renew(wishes).await,
             80..93 => self.together(wishes).await,
             93..96 => self.set_back(wishes).await,
+            96..98 => self.commit(wishes).await,
             _ => {
                 let name = wishes.name();
                 let world = self.world.clone();
@@ -134,6 +137,9 @@ impl<'a> Sequence<'a> {
                 (name, id)
             }
         };
+        if self.ended.contains(&id) {
+            return Ok(()); // nobody asks for it again
+        }
         let drawn = wishes.join(&self.world, &name, id);
         let join = self.joins.entry(id).or_insert(drawn).clone();
         let session = self.client(id.session, wishes.dice());
@@ -204,6 +210,32 @@ impl<'a> Sequence<'a> {
         Ok(())
     }
 
+    /// A transaction of the user is committed that has a claim inside. Nobody was told.
+    async fn commit(&mut self, wishes: &mut Wishes<'_, Name>) -> Verdict {
+        let mutexes = self.world.lines().filter(|(_, line)| line.kind == Kind::Mutex);
+        let held = mutexes.flat_map(|(name, line)| line.claims.iter().map(move |claim| (name, claim)));
+        let held = held.filter(|(_, claim)| claim.token.is_some());
+        let held: Vec<_> = held.map(|(name, claim)| (name.clone(), claim.id)).collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let (name, id) = wishes.dice().pick(&held).clone();
+        let text = format!(
+            "UPDATE tidelock_claim SET weight = 0 WHERE session = {} AND number = {} AND state = 0",
+            id.session.get(),
+            id.number
+        );
+        let done = self.server.link.ask(&text).await.map_err(|said| format!("{said:?}"))?;
+        if done.affected != [1] {
+            return Ok(()); // it has no row of its own
+        }
+        self.log.push(format!("{id} was inside a transaction, which is committed"));
+        self.ended.insert(id);
+        self.world.step(Op::Leave { name: name.clone(), id, how: Leave::Done });
+        let world = self.world.clone();
+        self.follow(vec![world], &[name], wishes.dice()).await
+    }
+
     /// The server's clock is set back while all clients live. Their next renewals, or the next looks, make up for it.
     async fn set_back(&mut self, wishes: &mut Wishes<'_, Name>) -> Verdict {
         if self.world.sessions().count() < self.clients.len() {
@@ -254,7 +286,8 @@ impl<'a> Sequence<'a> {
         let is_right = match (&event, &answer) {
             (Event::Lives { .. }, Ok(renewal)) => {
                 let waits_too = |id: &ClaimId| renewal.waiting.contains(id);
-                renewal.gone.is_empty() && renewal.strays.is_empty() && waits.iter().all(waits_too)
+                let is_known = |(_, id): &(Name, ClaimId)| self.ended.contains(id);
+                renewal.gone.is_empty() && renewal.strays.iter().all(is_known) && waits.iter().all(waits_too)
             }
             (Event::Over { .. }, Err(error)) => error.kind() == ErrorKind::Lost,
             _ => false,
