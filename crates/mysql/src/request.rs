@@ -63,6 +63,15 @@ impl Batchable for Request {
         &self.name
     }
 
+    fn claim(&self) -> ClaimId {
+        match &self.action {
+            Action::Join { claim, .. } => claim.id,
+            Action::Leave { id, .. } | Action::Lighten { id, .. } => *id,
+            // About a line. Nothing asks for it: only joins are taken back.
+            Action::Resize { .. } | Action::Bury(_) => ClaimId { session: SessionId::from_bits(0), number: 0 },
+        }
+    }
+
     fn is_join(&self) -> bool {
         matches!(self.action, Action::Join { .. })
     }
