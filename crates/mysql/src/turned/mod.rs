@@ -236,6 +236,19 @@ async fn whoever_comes_along_cleans_up_for_all_namespaces() {
             client.gather(&name, Action::Join { claim, patience, in_rows: false }).await.unwrap();
         }
     }
+    // A claim that has left with its transaction, on a name that is free since then.
+    let ended = Name::new("ended").unwrap();
+    let id = ClaimId { session: ids[0], number: 8 };
+    let claim = Claim::new(id, ended.clone(), Kind::Mutex, one, one);
+    let join = Action::Join { claim, patience: Patience::Now, in_rows: true };
+    clients[0].gather(&ended, join).await.unwrap();
+    let commit = format!(
+        "UPDATE tidelock_claim SET weight = 0 WHERE session = {} AND number = 8; \
+         UPDATE tidelock_line SET spilled = 0 WHERE name = {}",
+        ids[0].get(),
+        Namespace::of(&namespace).key(&ended)
+    );
+    assert_eq!(server.link.ask(&commit).await.unwrap().affected, [1, 1]);
     // And a name in rows that nobody has a claim on.
     let void = Name::new("void").unwrap();
     let id = ClaimId { session: ids[2], number: 9 };
