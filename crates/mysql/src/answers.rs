@@ -40,8 +40,8 @@ pub(crate) struct Fates {
     /// Claims of the caller that other requests have let in.
     pub(crate) granted: Vec<(ClaimId, Grant)>,
     pub(crate) ends: Vec<End>,
-    /// Where claims stand that hold in rows of their own, by their numbers.
-    pub(crate) places: Vec<(u64, u64)>,
+    /// Requests whose claims hold in rows of their own, their numbers, and where they stand.
+    pub(crate) places: Vec<(usize, u64, u64)>,
     /// Leaves after which nobody has a claim on their names.
     pub(crate) freed: Vec<usize>,
 }
@@ -151,7 +151,7 @@ impl Reader<'_> {
     /// `'i', number, place, token`
     fn in_rows(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
         for at in &packet.in_rows {
-            let (name, Action::Join { claim, .. }) = &requests[*at] else { continue };
+            let Action::Join { claim, .. } = &requests[*at].1 else { continue };
             let is_it = |row: &&Row| row.tag() == b'i' && row.number(1) == claim.id.number;
             let Some(row) = answer.rows.iter().find(is_it) else { continue };
             let Some(token) = Token::from_order(row.number(3)) else {
@@ -161,8 +161,7 @@ impl Reader<'_> {
             let grant = Grant { token, capacity: claim.capacity };
             let held = Place::Held { grant, until: self.until };
             fates.fates.insert(*at, Fate::Over(Ok(Outcome::Joined(held))));
-            fates.places.push((claim.id.number, row.number(2)));
-            fates.ends.push(End { name: name.clone(), busy: Some(Kind::Mutex), needs_look: false });
+            fates.places.push((*at, claim.id.number, row.number(2)));
         }
     }
 

@@ -98,8 +98,9 @@ impl OpenSession {
         for end in &fates.ends {
             self.own_claims.set_busy(&end.name, end.busy);
         }
-        for (number, place) in &fates.places {
+        for (at, number, place) in &fates.places {
             self.own_claims.stands_at(*number, *place);
+            self.own_claims.set_free_later(&requests[*at].name);
         }
         for at in &fates.freed {
             self.own_claims.set_free(&requests[*at].name);

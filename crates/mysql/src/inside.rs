@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
@@ -29,6 +29,9 @@ const TRIES: u32 = 20;
 /// The pauses between two reads of whether a transaction has ended.
 const FIRST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
+/// For how long a claim that nobody waits for stays after its transaction was committed, and how many of them.
+const STAYS: Duration = Duration::from_millis(50);
+const MANY: usize = 100;
 /// How many transactions one request asks for.
 const MOST: usize = 1_000;
 
@@ -312,14 +315,21 @@ async fn go_inside(held: &Guard, transaction: &mut Transaction<'_, MySql>) -> Re
 }
 
 impl OpenSession {
-    /// Where a claim stands that has waited, or was taken in the row of its line. From here on it has a row of its own,
-    /// which a transaction can have without the line's.
+    /// Where a claim stands that was not taken in a row of its own. If it has waited, it has one; otherwise from here on,
+    /// because a transaction must not have the line's.
     async fn place_in_rows(self: &Arc<Self>, claim: ClaimId, name: &Name) -> Result<u64> {
+        if let Some(place) = self.place_of(claim).await? {
+            return Ok(place);
+        }
         self.gather(name, Action::Bury(Vec::new())).await?;
+        self.place_of(claim).await?.ok_or_else(|| lost(name))
+    }
+
+    async fn place_of(&self, claim: ClaimId) -> Result<Option<u64>> {
         let mut text = String::new();
         put(&mut text, sql::PLACE, &[("me", &id(claim.session)), ("number", &claim.number)]);
         let found = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
-        found.rows.first().map(|row| row.number(1)).ok_or_else(|| lost(name))
+        Ok(found.rows.first().map(|row| row.number(1)))
     }
 
     /// A guard of a claim that is inside a transaction was let go: it is free when that transaction has ended.
@@ -333,40 +343,83 @@ impl OpenSession {
 
     /// Reads, in growing pauses, which transactions have ended, and lets the next claims in. Ends when none is left.
     async fn watch_transactions(self: Arc<Self>) {
-        let mut pause = FIRST;
+        let (mut pause, mut committed) = (FIRST, HashMap::new());
         loop {
             let is_new = tokio::time::timeout(pause, self.ending.notified()).await.is_ok();
+            if is_new {
+                tokio::time::sleep(FIRST).await; // no transaction ends where it begins
+            }
             let ending: Vec<_> = self.own_claims.ending().into_iter().take(MOST).collect();
             if ending.is_empty() {
                 return;
             }
-            let have_ended = self.look_after(&ending).await.unwrap_or_default(); // the next round tries again
+            // The next round tries again.
+            let have_ended = self.look_after(&ending, &mut committed).await.unwrap_or_default();
             pause = if is_new || have_ended { FIRST } else { (pause * 3 / 2).min(LONGEST) };
         }
     }
 
-    /// Whether any of them has ended.
-    async fn look_after(self: &Arc<Self>, ending: &[(u64, Name)]) -> Result<bool> {
-        let me = id(self.id);
+    /// Whether any of them has ended that could not wait. `committed`: those of before that could, and since when they do.
+    async fn look_after(
+        self: &Arc<Self>,
+        ending: &[(u64, Name)],
+        committed: &mut HashMap<u64, Instant>,
+    ) -> Result<bool> {
+        let [mut leaving, calm] = self.ended(ending).await?;
+        let has_urgent = !leaving.is_empty();
+        committed.retain(|number, _| calm.iter().any(|(other, _)| other == number));
+        for (number, _) in &calm {
+            committed.entry(*number).or_insert_with(Instant::now);
+        }
+        if has_urgent || calm.len() >= MANY || committed.values().any(|since| since.elapsed() >= STAYS) {
+            leaving.extend(calm);
+            committed.clear();
+        }
+        self.let_go(leaving).await?;
+        Ok(has_urgent)
+    }
+
+    /// The session is closed: what has ended leaves, and the rest stays until others find it.
+    pub(crate) async fn leave_transactions(self: &Arc<Self>) -> Result<()> {
+        let ending = self.own_claims.ending();
+        for some in ending.chunks(MOST) {
+            let [mut leaving, calm] = self.ended(some).await?;
+            leaving.extend(calm);
+            self.let_go(leaving).await?;
+        }
+        Ok(())
+    }
+
+    /// Those whose transactions have ended: first those that keep others out or were rolled back, then those without
+    /// weight for which nobody waits. These keep nobody out, so that many of them can leave together.
+    async fn ended<'e>(&self, ending: &'e [(u64, Name)]) -> Result<[Vec<&'e (u64, Name)>; 2]> {
+        let keys = list(ending.iter().map(|(_, name)| self.caller.key(name)));
         let numbers = list(ending.iter().map(|(number, _)| number));
         let mut text = String::new();
-        put(&mut text, sql::HAS_ENDED, &[("me", &me), ("numbers", &numbers)]);
+        put(&mut text, sql::HAS_ENDED, &[("me", &id(self.id)), ("numbers", &numbers), ("names", &keys)]);
         let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
-        let tagged = |tag: u8| -> HashSet<u64> {
-            answer.rows.iter().filter(|row| row.tag() == tag).map(|row| row.number(1)).collect()
-        };
-        let (unlocked, there) = (tagged(b'u'), tagged(b'v'));
-        let has_ended = |number: &u64| unlocked.contains(number) || !there.contains(number);
-        let ended = ending.iter().filter(|(number, _)| has_ended(number));
-        // Committed or not: each is taken out of its line, and the next claim let in. All of them in one transaction.
-        let leaving = ended.map(|(number, name)| async move {
+        let tagged = |tag: u8| answer.rows.iter().filter(move |row| row.tag() == tag);
+        let weights: HashMap<u64, u64> = tagged(b'u').map(|row| (row.number(1), row.number(2))).collect();
+        let there: HashSet<u64> = tagged(b'v').map(|row| row.number(1)).collect();
+        let waited: HashSet<Name> =
+            tagged(b'w').filter_map(|row| self.caller.namespace.name(row.bytes(1))).collect();
+        let is_open = |number: &u64| !weights.contains_key(number) && there.contains(number);
+        let ended = ending.iter().filter(|(number, _)| !is_open(number));
+        let is_calm = |(number, name): &&(u64, Name)| weights.get(number) == Some(&0) && !waited.contains(name);
+        let (calm, urgent) = ended.partition(is_calm);
+        Ok([urgent, calm])
+    }
+
+    /// These transactions have ended, committed or not: their claims leave, all in one transaction, and the next ones are
+    /// let in.
+    async fn let_go(self: &Arc<Self>, leaving: Vec<&(u64, Name)>) -> Result<()> {
+        let left = leaving.into_iter().map(|(number, name)| async move {
             self.own_claims.set_busy(name, Some(Kind::Mutex)); // so that the first statements fit
             let id = ClaimId { session: self.id, number: *number };
             self.gather(name, Action::Leave { id, how: Leave::Done }).await?;
             self.own_claims.stays_outside(*number);
             Ok(())
         });
-        let left: Vec<()> = try_join_all(leaving).await?;
-        Ok(!left.is_empty())
+        try_join_all(left).await.map(drop)
     }
 }

@@ -35,6 +35,7 @@ mod own_claims;
 mod packet;
 mod renewing;
 mod request;
+mod section;
 mod session;
 mod sql;
 mod store;

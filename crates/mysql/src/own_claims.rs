@@ -15,6 +15,8 @@ const HINTS: usize = 10_000;
 /// only takes what is free is much cheaper than one that can also wait; if another client was faster, it costs a second
 /// round trip.
 const FREE: Duration = Duration::from_micros(500);
+/// For how long a name counts as free that a transaction of ours has got.
+const LATER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct OwnClaims {
@@ -37,7 +39,7 @@ struct Known {
     ending: HashMap<u64, Name>,
     /// Names whose claims were in rows when they were last seen, and their kinds.
     busy: HashMap<Name, Kind>,
-    /// Names that nobody held when they were last seen, and when that was.
+    /// Names that nobody holds, probably, and until when to believe it.
     free: HashMap<Name, Instant>,
     /// Leaves that were not confirmed, and until when the server could still have their claims.
     leaving: HashMap<ClaimId, (Name, Moment)>,
@@ -134,7 +136,7 @@ impl OwnClaims {
         let known = self.known();
         match known.busy.get(name) {
             Some(kind) => Hint::InRows(*kind),
-            None if known.free.get(name).is_some_and(|seen| seen.elapsed() < FREE) => Hint::Free,
+            None if known.free.get(name).is_some_and(|until| Instant::now() < *until) => Hint::Free,
             None => Hint::Unknown,
         }
     }
@@ -155,12 +157,21 @@ impl OwnClaims {
     }
 
     pub(crate) fn set_free(&self, name: &Name) {
+        self.set_free_for(name, FREE);
+    }
+
+    /// A transaction of ours gets the name, and the same task comes again when that has ended.
+    pub(crate) fn set_free_later(&self, name: &Name) {
+        self.set_free_for(name, LATER);
+    }
+
+    fn set_free_for(&self, name: &Name, time: Duration) {
         let mut known = self.known();
         known.busy.remove(name);
         if known.free.len() >= HINTS {
             known.free.clear();
         }
-        known.free.insert(name.clone(), Instant::now());
+        known.free.insert(name.clone(), Instant::now() + time);
     }
 
     pub(crate) fn set_unknown(&self, name: &Name) {

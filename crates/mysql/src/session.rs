@@ -128,6 +128,7 @@ impl Session for MySqlSession {
         for (id, name) in session.own_claims.unconfirmed() {
             session.gather(&name, Action::Leave { id, how: Leave::Done }).await?;
         }
+        session.leave_transactions().await?;
         let mut text = String::new();
         put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
         session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;

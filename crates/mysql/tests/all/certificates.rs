@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock_mysql::{Error, ErrorKind, Options, Store};
+use tidelock_mysql::{Error, ErrorKind, Options, Store, TlsCertificates};
 
 /// Made for these tests, for 127.0.0.1 and localhost. The authority's key was not kept.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/src/servers/certificates");
@@ -31,6 +31,21 @@ async fn a_server_is_known_by_its_authority_and_its_name() {
     let plain = std::env::var("TIDELOCK_MARIADB_TLS_URL").unwrap();
     let root = Store::open(&format!("{plain}?ssl-mode=DISABLED")).unwrap();
     root.connect(Options::new()).await.unwrap().close().await.unwrap(); // root may
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn certificates_may_come_from_memory() {
+    let url = std::env::var("TIDELOCK_MARIADB_TLS_URL").unwrap();
+    let with = async |authority: &str| {
+        let root_cert = std::fs::read(format!("{FOLDER}/{authority}")).unwrap();
+        let store = Store::open(&url)?.certificates(&TlsCertificates { root_cert, client_tls: None });
+        let options = Options::new().ttl(Duration::from_secs(10)).connect_deadline(Duration::from_secs(5));
+        store.connect(options).await?.close().await
+    };
+    with("ca.pem").await.unwrap();
+    let refused = with("stranger.pem").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Denied, "{refused:?}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 mod beside;
 #[cfg(feature = "tls")]
 mod certificates;
+mod credentials;
 mod inside;
 mod kept;
 #[allow(dead_code)] // tests/waiting.rs uses the rest
