@@ -93,7 +93,8 @@ impl Address {
     pub(crate) async fn to_connect(&self) -> Result<MySqlConnectOptions, sqlx::Error> {
         let options = self.options.clone();
         let Some(credentials) = &self.credentials else { return Ok(options) };
-        let login = credentials.ask().await.map_err(|error| sqlx::Error::Configuration(NoLogin(error).into()))?;
+        let login =
+            credentials.ask().await.map_err(|error| sqlx::Error::Configuration(NoLogin(error).into()))?;
         let (user, password) = login.into_parts();
         let options = options.password(&password);
         Ok(match user {

@@ -11,13 +11,14 @@ async fn ask(link: &Link, text: &str) -> Result<Answer, Said> {
     link.ask_until(text, boot_clock().now() + link.connect_within).await
 }
 
-/// Checks the server, and creates the tables if they are missing and `migrates` is set.
-pub(crate) async fn server(link: &Link, migrates: bool) -> Result<()> {
+/// Checks the server, and creates the tables if they are missing and `migrates` is set. Returns whether it is a MariaDB.
+pub(crate) async fn server(link: &Link, migrates: bool) -> Result<bool> {
     let said = |said: Said| trouble::from(&said, link.place());
     link.connect().await.map_err(said)?;
     let answer = ask(link, "SELECT VERSION()").await.map_err(said)?;
     let version = answer.rows.first().map(|row| String::from_utf8_lossy(row.bytes(0)).into_owned());
-    check_version(&version.unwrap_or_default(), link.place())?;
+    let version = version.unwrap_or_default();
+    check_version(&version, link.place())?;
     let mut found = ask(link, "SELECT version FROM tidelock_version").await;
     // The version comes last: without it, another client is creating the tables now, or did not get to the end.
     let is_missing = match &found {
@@ -33,12 +34,12 @@ pub(crate) async fn server(link: &Link, migrates: bool) -> Result<()> {
     let mut text = String::new();
     put(&mut text, sql::CHECK, &[]);
     ask(link, &text).await.map_err(said)?;
-    Ok(())
+    Ok(is_mariadb(&version))
 }
 
 /// `10.11.19-MariaDB-0+deb12u1`, `8.0.36`, or `5.5.5-10.6.1-MariaDB` by an old protocol.
 fn check_version(version: &str, place: &str) -> Result<()> {
-    let is_mariadb = version.contains("MariaDB");
+    let is_mariadb = is_mariadb(version);
     let numbers = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
     let mut parts = numbers.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
     let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -48,6 +49,10 @@ fn check_version(version: &str, place: &str) -> Result<()> {
     }
     let wrong = format!("{place} has the version {version}; locks need MariaDB 10.6 or MySQL 8.0");
     Err(Error::new(ErrorKind::Unsupported, wrong))
+}
+
+fn is_mariadb(version: &str) -> bool {
+    version.contains("MariaDB")
 }
 
 fn check_tables(found: Option<u64>, place: &str) -> Result<()> {

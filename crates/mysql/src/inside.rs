@@ -405,7 +405,8 @@ impl OpenSession {
             tagged(b'w').filter_map(|row| self.caller.namespace.name(row.bytes(1))).collect();
         let is_open = |number: &u64| !weights.contains_key(number) && there.contains(number);
         let ended = ending.iter().filter(|(number, _)| !is_open(number));
-        let is_calm = |(number, name): &&(u64, Name)| weights.get(number) == Some(&0) && !waited.contains(name);
+        let is_calm =
+            |(number, name): &&(u64, Name)| weights.get(number) == Some(&0) && !waited.contains(name);
         let (calm, urgent) = ended.partition(is_calm);
         Ok([urgent, calm])
     }

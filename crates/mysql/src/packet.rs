@@ -23,6 +23,8 @@ pub(crate) const MOST: usize = 1_000;
 pub(crate) struct Caller {
     pub(crate) session: SessionId,
     pub(crate) namespace: Namespace,
+    /// Whether the server is a MariaDB, which can say what an INSERT has found.
+    pub(crate) has_returning: bool,
 }
 
 /// A text, and how its answer is to be read.
@@ -326,7 +328,8 @@ impl Caller {
             put(&mut packet.text, sql::UNSPILL, &[("names", &own_names)]);
         }
         if !joins.is_empty() {
-            put(&mut packet.text, sql::TAKE_FREE, &[("rows", &rows)]);
+            let take = if self.has_returning { sql::TAKE_FREE_RETURNING } else { sql::TAKE_FREE };
+            put(&mut packet.text, take, &[("rows", &rows)]);
         }
         self.put_behind(packet, requests);
         if !in_rows.is_empty() {
@@ -334,7 +337,8 @@ impl Caller {
                 &[("names", &own_names), ("me", &id(self.session)), ("numbers", &own_numbers)];
             put(&mut packet.text, sql::SPILL_OWN, values);
         }
-        if !packet.joins.iter().all(|at| packet.in_rows.contains(at) && !packet.behind.contains(at)) {
+        let is_told = |at: &usize| packet.in_rows.contains(at) && !packet.behind.contains(at);
+        if !self.has_returning && !packet.joins.iter().all(is_told) {
             put(&mut packet.text, sql::TAKEN, &[("names", &names)]);
         }
     }

@@ -68,7 +68,9 @@ impl Batchable for Request {
             Action::Join { claim, .. } => claim.id,
             Action::Leave { id, .. } | Action::Lighten { id, .. } => *id,
             // About a line. Nothing asks for it: only joins are taken back.
-            Action::Resize { .. } | Action::Bury(_) => ClaimId { session: SessionId::from_bits(0), number: 0 },
+            Action::Resize { .. } | Action::Bury(_) => {
+                ClaimId { session: SessionId::from_bits(0), number: 0 }
+            }
         }
     }
 

@@ -31,6 +31,7 @@ statements! {
     FLOOR = "floor";
     TAKE_FREE_ROW = "take_free_row";
     TAKEN = "taken";
+    TAKE_FREE_RETURNING = "take_free_returning";
     SPILL_OWN = "spill_own";
     UNSPILL = "unspill";
     BEHIND = "behind";

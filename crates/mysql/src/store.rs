@@ -171,9 +171,12 @@ impl Backend for Store {
         let within = options.command_deadline.min(options.ttl);
         let short = within.min(options.ttl / 3);
         let lane = self.link(Reads::Committed, Idling::Pings, options, within);
-        if let Err(error) = check::server(&lane, self.migrates).await {
-            return Err(strangers::explain(error, &self.address, options.connect_deadline / 8).await);
-        }
+        let has_returning = match check::server(&lane, self.migrates).await {
+            Ok(is_mariadb) => is_mariadb,
+            Err(error) => {
+                return Err(strangers::explain(error, &self.address, options.connect_deadline / 8).await);
+            }
+        };
         // The first renewal, look or hand-off must not wait for a handshake.
         let link = |reads| self.link(reads, Idling::Repeats, options, short);
         let (beats, looks, bell) = (link(Reads::Committed), link(Reads::Committed), link(Reads::Uncommitted));
@@ -191,7 +194,7 @@ impl Backend for Store {
             id,
             ttl: options.ttl,
             within,
-            caller: Caller { session: id, namespace: Namespace::of(&options.namespace) },
+            caller: Caller { session: id, namespace: Namespace::of(&options.namespace), has_returning },
             lane: lane.into(),
             has_lanes: self.has_lanes,
             looks: looks.into(),

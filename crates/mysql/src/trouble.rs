@@ -93,9 +93,10 @@ fn of_connection(error: &Arc<sqlx::Error>, place: &str) -> Error {
                 "{place} does not answer like a MySQL or a MariaDB; check the host and the port in the URL"
             ),
         ),
-        sqlx::Error::Configuration(wrong) if wrong.is::<NoLogin>() => {
-            (ErrorKind::Unavailable, format!("{place} was not contacted: cannot get the credentials: {wrong}"))
-        }
+        sqlx::Error::Configuration(wrong) if wrong.is::<NoLogin>() => (
+            ErrorKind::Unavailable,
+            format!("{place} was not contacted: cannot get the credentials: {wrong}"),
+        ),
         sqlx::Error::Configuration(wrong) => {
             (ErrorKind::InvalidOption, format!("{place} cannot be connected to with these settings: {wrong}"))
         }

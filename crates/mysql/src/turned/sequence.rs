@@ -14,7 +14,7 @@ use super::ordered::{self, Done};
 use super::server::{SECOND, Server};
 use crate::open_session::OpenSession;
 use crate::request::{Action, Outcome, Request};
-use crate::sql;
+use crate::sql::{self, NOW};
 use crate::trouble::Said;
 
 const TTLS: [u64; 3] = [SECOND, 3 * SECOND, 15 * SECOND];
@@ -57,8 +57,8 @@ impl<'a> Sequence<'a> {
         for number in 1..=3 {
             let (id, ttl) = (SessionId::from_bits(seed << 3 | number), *dice.pick(&TTLS));
             world.step(Op::Open { session: id, ttl });
-            let twin = || server.client(id, ttl, &format!("turned {seed:x}"));
-            clients.push((Client { id, twins: [twin(), twin()] }, ttl));
+            let twin = |has_returning| server.client_of(id, ttl, &format!("turned {seed:x}"), has_returning);
+            clients.push((Client { id, twins: [true, false].map(twin) }, ttl));
         }
         let (clients, ttls): (Vec<_>, Vec<_>) = clients.into_iter().unzip();
         let (newest, tokens, stale, joins, ended, log) = Default::default();
@@ -318,10 +318,26 @@ impl<'a> Sequence<'a> {
             };
             return Err(format!("in no order does the rule say this; in the usual one it says {rule:?}"));
         }
+        self.nothing_went_to_the_dead().await?;
         if by.is_some() {
             self.stale.clone_from(&self.names);
         }
         self.follow(worlds, &names, dice).await
+    }
+
+    /// What is granted goes to who lives. A look afterwards would take it away again, and hide it.
+    async fn nothing_went_to_the_dead(&self) -> Verdict {
+        let ids = sql::list(self.clients.iter().map(|client| client.id.get()));
+        let text = format!(
+            "SELECT c.session, c.number FROM tidelock_claim c LEFT JOIN tidelock_session s ON s.id = c.session \
+             WHERE c.session IN ({ids}) AND c.state = 0 AND c.weight > 0 AND c.since = {NOW} \
+             AND COALESCE(s.expires, 0) <= {NOW}"
+        );
+        let found = self.server.link.ask(&text).await.map_err(|said| format!("{said:?}"))?;
+        match found.rows.first() {
+            Some(row) => Err(format!("{}-{} was granted, and is dead", row.number(0), row.number(1))),
+            None => Ok(()),
+        }
     }
 
     async fn ask(&self, session: &Arc<OpenSession>, ops: &[Op<Name>], dice: &Dice) -> Vec<Result<Outcome>> {

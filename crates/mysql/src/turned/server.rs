@@ -110,12 +110,19 @@ impl Server {
         Self { clock, link: Arc::new(link) }
     }
 
-    pub(super) fn client(&self, id: SessionId, ttl: u64, namespace: &str) -> Arc<OpenSession> {
+    /// One whose statements are those for MariaDB, or for MySQL.
+    pub(super) fn client_of(
+        &self,
+        id: SessionId,
+        ttl: u64,
+        namespace: &str,
+        has_returning: bool,
+    ) -> Arc<OpenSession> {
         Arc::new(OpenSession::new(Parts {
             id,
             ttl: Duration::from_micros(ttl),
             within: WITHIN,
-            caller: Caller { session: id, namespace: Namespace::of(namespace) },
+            caller: Caller { session: id, namespace: Namespace::of(namespace), has_returning },
             lane: self.link.clone(),
             has_lanes: false,
             looks: self.link.clone(),
@@ -125,6 +132,10 @@ impl Server {
             signals: Arc::new(Deaf),
             until: boot_clock().now() + WITHIN,
         }))
+    }
+
+    pub(super) fn client(&self, id: SessionId, ttl: u64, namespace: &str) -> Arc<OpenSession> {
+        self.client_of(id, ttl, namespace, true)
     }
 
     /// Begins the lifetime of a session.

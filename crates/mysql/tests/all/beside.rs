@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidelock_conformance::callers::{Caller, join, is_held, name, namespace, turn};
+use tidelock_conformance::callers::{Caller, is_held, join, name, namespace, turn};
 use tidelock_mysql::backend::{Claim, Leave, Left, Patience, Place, Shard};
 use tidelock_mysql::{ClaimId, ErrorKind, Name, Options, Store, lock_in};
 use tokio::time::Instant;
@@ -36,10 +36,8 @@ async fn nobody_waits_for_an_open_transaction() {
     let user = held.claim().session.get();
     held.release().await.unwrap();
     let options = Options::new().namespace(&namespace).ttl(Duration::from_secs(600));
-    let callers = [
-        Caller::open(&store, user - 1, &options).await,
-        Caller::open(&store, user + 1, &options).await,
-    ];
+    let callers =
+        [Caller::open(&store, user - 1, &options).await, Caller::open(&store, user + 1, &options).await];
     // Claims from before it: one client holds, the other waits.
     for (at, early) in NAMES.map(|at| name(&format!("{at} early"))).iter().enumerate() {
         let [first, second] = [&callers[at % 2], &callers[1 - at % 2]];
@@ -70,7 +68,9 @@ async fn nobody_waits_for_an_open_transaction() {
             let [first, second] = [&callers[at as usize % 2], &callers[1 - at as usize % 2]];
             quick("a leave", first.session.leave(&early, first.claim(100 + at), Leave::Done)).await.unwrap();
             quick("a hand-off", turn(second, &early, second.claim(200 + at))).await;
-            quick("a leave", second.session.leave(&early, second.claim(200 + at), Leave::Done)).await.unwrap();
+            quick("a leave", second.session.leave(&early, second.claim(200 + at), Leave::Done))
+                .await
+                .unwrap();
         }
         for caller in &callers {
             quick("a renewal", caller.session.renew(Shard(0), &[])).await.unwrap();
