@@ -16,7 +16,7 @@ use futures_util::future::try_join_all;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 use sqlx::{AssertSqlSafe, MySql, Transaction};
 use tidelock_core::backend::Leave;
-use tidelock_core::{ClaimId, Error, ErrorKind, Guard, Kind, Locks, Name, Result, SessionId, Token};
+use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Locks, Name, Result, SessionId, Token};
 
 use crate::link::at_random;
 use crate::open_session::OpenSession;
@@ -89,7 +89,7 @@ pub async fn lock_in(
     name: &str,
 ) -> Result<Token> {
     let held = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock()).await?;
-    go_inside(&held, transaction).await?;
+    go_inside(held.claim(), held.name(), held.remaining(), transaction).await?;
     Ok(held.token()) // what is given back from here on is free when the transaction has ended
 }
 
@@ -107,7 +107,7 @@ pub async fn try_lock_in(
 ) -> Result<Option<Token>> {
     match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.try_lock()).await? {
         Some(held) => {
-            go_inside(&held, transaction).await?;
+            go_inside(held.claim(), held.name(), held.remaining(), transaction).await?;
             Ok(Some(held.token()))
         }
         None => Ok(None),
@@ -129,7 +129,7 @@ pub async fn lock_in_within(
 ) -> Result<Option<Token>> {
     match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock_within(patience)).await? {
         Some(held) => {
-            go_inside(&held, transaction).await?;
+            go_inside(held.claim(), held.name(), held.remaining(), transaction).await?;
             Ok(Some(held.token()))
         }
         None => Ok(None),
@@ -263,8 +263,13 @@ fn lost(name: &Name) -> Error {
 }
 
 /// Moves a held claim into the transaction. A leave of it then waits for the end of the transaction.
-async fn go_inside(held: &Guard, transaction: &mut Transaction<'_, MySql>) -> Result<()> {
-    let (claim, name) = (held.claim(), held.name());
+async fn go_inside(
+    claim: ClaimId,
+    name: &Name,
+    remaining: Duration,
+    transaction: &mut Transaction<'_, MySql>,
+) -> Result<()> {
+    let late = Instant::now() + remaining;
     let session = sessions().get(&claim.session).and_then(Weak::upgrade).ok_or_else(|| {
         let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
         Error::new(ErrorKind::InvalidOption, wrong).on(name)
@@ -290,7 +295,7 @@ async fn go_inside(held: &Guard, transaction: &mut Transaction<'_, MySql>) -> Re
             ("number", &claim.number),
         ],
     );
-    if held.remaining().is_zero() {
+    if Instant::now() >= late {
         return Err(lost(name)); // where its row was, a REPEATABLE READ transaction would lock the gap
     }
     session.own_claims.goes_inside(claim.number);

@@ -201,14 +201,14 @@ impl Caller {
 
     fn way(&self, action: &Action, hint: Hint) -> Way {
         match (action, hint) {
-            (_, Hint::Section) => Way::Section,
+            (_, Hint::Section)
+            | (Action::Join { in_rows: true, patience: Patience::Now, .. }, Hint::LeftUndone) => Way::Section,
             (Action::Leave { id, how: Leave::Done }, _) if id.session == self.session => match hint {
                 Hint::InRows(Kind::Mutex) | Hint::LeftUndone => Way::Pass,
                 Hint::InRows(_) => Way::Section,
                 _ => Way::Leave,
             },
             (Action::Join { in_rows: true, .. }, Hint::Free) => Way::TakeInRowsOnly,
-            (Action::Join { in_rows: true, patience: Patience::Now, .. }, Hint::LeftUndone) => Way::Section,
             (Action::Join { in_rows: true, .. }, _) => Way::TakeInRows,
             (Action::Join { claim, patience, .. }, _) if claim.weight <= claim.capacity => {
                 match (hint, claim.kind, patience) {

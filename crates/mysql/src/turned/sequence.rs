@@ -318,7 +318,9 @@ impl<'a> Sequence<'a> {
             };
             return Err(format!("in no order does the rule say this; in the usual one it says {rule:?}"));
         }
-        self.nothing_went_to_the_dead().await?;
+        if by.is_none() {
+            self.nothing_went_to_the_dead().await?;
+        }
         if by.is_some() {
             self.stale.clone_from(&self.names);
         }
