@@ -11,6 +11,13 @@ use crate::packet::{Packet, Section, weight};
 use crate::request::{Action, Outcome};
 use crate::sql::{self, Namespace};
 
+/// Where a user's transaction notes that it has a claim, and the stamp there as long as it is not committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) slot: u64,
+    pub(crate) mark: u64,
+}
+
 /// What became of a request.
 #[derive(Debug)]
 pub(crate) enum Fate {
@@ -40,8 +47,8 @@ pub(crate) struct Fates {
     /// Claims of the caller that other requests have let in.
     pub(crate) granted: Vec<(ClaimId, Grant)>,
     pub(crate) ends: Vec<End>,
-    /// Requests whose claims hold in rows of their own, their numbers, and where they stand.
-    pub(crate) places: Vec<(usize, u64, u64)>,
+    /// Requests whose claims hold in rows of their own, their numbers, and their slots.
+    pub(crate) slots: Vec<(usize, u64, Slot)>,
     /// Leaves after which nobody has a claim on their names.
     pub(crate) freed: Vec<usize>,
 }
@@ -148,20 +155,21 @@ impl Reader<'_> {
         }
     }
 
-    /// `'i', number, place, token`
+    /// `'i', number, token, slot, mark`
     fn in_rows(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
         for at in &packet.in_rows {
             let Action::Join { claim, .. } = &requests[*at].1 else { continue };
             let is_it = |row: &&Row| row.tag() == b'i' && row.number(1) == claim.id.number;
             let Some(row) = answer.rows.iter().find(is_it) else { continue };
-            let Some(token) = Token::from_order(row.number(3)) else {
+            let Some(token) = Token::from_order(row.number(2)) else {
                 fates.fates.insert(*at, Fate::Over(Err(too_far())));
                 continue;
             };
             let grant = Grant { token, capacity: claim.capacity };
             let held = Place::Held { grant, until: self.until };
             fates.fates.insert(*at, Fate::Over(Ok(Outcome::Joined(held))));
-            fates.places.push((*at, claim.id.number, row.number(2)));
+            let slot = Slot { slot: row.number(3), mark: row.number(4) };
+            fates.slots.push((*at, claim.id.number, slot));
         }
     }
 

@@ -98,8 +98,8 @@ impl OpenSession {
         for end in &fates.ends {
             self.own_claims.set_busy(&end.name, end.busy);
         }
-        for (at, number, place) in &fates.places {
-            self.own_claims.stands_at(*number, *place);
+        for (at, number, slot) in &fates.slots {
+            self.own_claims.set_slot(*number, *slot);
             self.own_claims.set_free_later(&requests[*at].name);
         }
         for at in &fates.freed {

@@ -1,10 +1,11 @@
 //! Locking inside the caller's own transaction: the lock is free when the transaction has ended, whichever way.
 //!
 //! First a claim stands in line like any other, and holds: that is committed at once, on Tidelock's own connection.
-//! Then the caller's transaction sets the claim's weight to nothing. Until it ends, everybody else still sees the weight
-//! and cannot change the row, so the lock is held, whatever becomes of the session. From the commit on the claim weighs
-//! nothing, which is as good as gone; after a rollback it is as before, and this client gives it back. Nobody is told of a
-//! commit, so this client reads every few milliseconds whether the transaction has ended, and then lets the next claim in.
+//! The claim has a slot, a row of another table, and has noted the stamp there. Then the caller's transaction stamps the
+//! slot anew. Until it ends, everybody else still sees the old stamp and cannot lock the slot, so the lock is held, whatever
+//! becomes of the session. From the commit on the stamp is another one, and the claim does not count any more; after a
+//! rollback it is as before, and this client gives it back. Nobody is told of a commit, so this client reads every few
+//! milliseconds whether the transaction has ended, and then lets the next claim in.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,12 +13,14 @@ use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
-use sqlx::{AssertSqlSafe, MySql, Transaction};
+use sqlx::{AssertSqlSafe, Either, MySql, Transaction};
 use tidelock_core::backend::Leave;
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Locks, Name, Result, SessionId, Token};
 
+use crate::answers::Slot;
 use crate::link::at_random;
 use crate::open_session::OpenSession;
 use crate::request::Action;
@@ -32,6 +35,8 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// For how long a claim that nobody waits for stays after its transaction was committed, and how many of them.
 const STAYS: Duration = Duration::from_millis(50);
 const MANY: usize = 100;
+/// How many slots are tried for one claim. Nearly always the first one is free.
+const SLOTS_TRIED: usize = 20;
 /// How many transactions one request asks for.
 const MOST: usize = 1_000;
 
@@ -81,16 +86,19 @@ fn sessions() -> std::sync::MutexGuard<'static, HashMap<SessionId, Weak<OpenSess
 /// [`Mutex::lock`](tidelock_core::Mutex::lock).
 ///
 /// # Cancel safety
-/// Dropping the future gives the claim back. If the transaction has changed its row by then, the lock is held until the
+/// Dropping the future gives the claim back. If the transaction has its slot by then, the lock is held until the
 /// transaction ends: roll it back.
 pub async fn lock_in(
     locks: &dyn Locks,
     transaction: &mut Transaction<'_, MySql>,
     name: &str,
 ) -> Result<Token> {
-    let held = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock()).await?;
-    go_inside(held.claim(), held.name(), held.remaining(), transaction).await?;
-    Ok(held.token()) // what is given back from here on is free when the transaction has ended
+    loop {
+        let held = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock()).await?;
+        if go_inside(held.claim(), held.name(), held.remaining(), transaction).await? {
+            return Ok(held.token()); // what is given back from here on is free when the transaction has ended
+        }
+    }
 }
 
 /// As [`lock_in`], without waiting: `None` if the lock is not free.
@@ -105,12 +113,13 @@ pub async fn try_lock_in(
     transaction: &mut Transaction<'_, MySql>,
     name: &str,
 ) -> Result<Option<Token>> {
-    match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.try_lock()).await? {
-        Some(held) => {
-            go_inside(held.claim(), held.name(), held.remaining(), transaction).await?;
-            Ok(Some(held.token()))
+    loop {
+        let Some(held) = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.try_lock()).await? else {
+            return Ok(None);
+        };
+        if go_inside(held.claim(), held.name(), held.remaining(), transaction).await? {
+            return Ok(Some(held.token()));
         }
-        None => Ok(None),
     }
 }
 
@@ -127,12 +136,15 @@ pub async fn lock_in_within(
     name: &str,
     patience: Duration,
 ) -> Result<Option<Token>> {
-    match FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock_within(patience)).await? {
-        Some(held) => {
-            go_inside(held.claim(), held.name(), held.remaining(), transaction).await?;
-            Ok(Some(held.token()))
+    let late = Instant::now() + patience;
+    loop {
+        let left = late.saturating_duration_since(Instant::now());
+        let Some(held) = FOR_A_TRANSACTION.scope((), locks.mutex(name)?.lock_within(left)).await? else {
+            return Ok(None);
+        };
+        if go_inside(held.claim(), held.name(), held.remaining(), transaction).await? {
+            return Ok(Some(held.token()));
         }
-        None => Ok(None),
     }
 }
 
@@ -262,79 +274,102 @@ fn lost(name: &Name) -> Error {
     Error::new(ErrorKind::Lost, wrong).during("lock").on(name)
 }
 
-/// Moves a held claim into the transaction. A leave of it then waits for the end of the transaction.
+/// Moves a held claim into the transaction. A leave of it then waits for the end of the transaction. False: the claim was
+/// lost before; nothing holds it, and another one can be made.
 async fn go_inside(
     claim: ClaimId,
     name: &Name,
     remaining: Duration,
     transaction: &mut Transaction<'_, MySql>,
-) -> Result<()> {
-    let late = Instant::now() + remaining;
+) -> Result<bool> {
     let session = sessions().get(&claim.session).and_then(Weak::upgrade).ok_or_else(|| {
         let wrong = "these locks are of another store; lock_in needs a client of tidelock-mysql";
         Error::new(ErrorKind::InvalidOption, wrong).on(name)
     })?;
-    let place = match session.own_claims.place(claim.number) {
-        Some(place) => place,
-        None => {
-            let (at_keepers, named) = (session.clone(), name.clone());
-            let placing = async move { at_keepers.place_in_rows(claim, &named).await };
-            session.at_the_keepers(placing).await.map_err(|error| error.during("lock").on(name))?
-        }
-    };
-    let database = session.looks.database().replace('`', "``");
-    let mut text = String::new();
-    put(
-        &mut text,
-        sql::INSIDE,
-        &[
-            ("database", &database),
-            ("name", &session.caller.key(name)),
-            ("place", &place),
-            ("session", &id(claim.session)),
-            ("number", &claim.number),
-        ],
-    );
-    if Instant::now() >= late {
-        return Err(lost(name)); // where its row was, a REPEATABLE READ transaction would lock the gap
-    }
-    session.own_claims.goes_inside(claim.number);
-    let done = sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut **transaction).await;
-    match done {
-        Ok(done) if done.rows_affected() == 1 => Ok(()),
-        Ok(_) => {
+    let late = session.clock.now() + remaining;
+    let mut known = session.own_claims.slot(claim.number);
+    for _ in 0..SLOTS_TRIED {
+        let slot = match known.take() {
+            Some(slot) => slot,
+            None => match session.clone().next_slot(claim, name).await? {
+                Some(slot) => slot,
+                None => return Ok(false),
+            },
+        };
+        session.own_claims.goes_inside(claim.number);
+        let stamped = session.stamp(claim, slot, transaction).await;
+        if !matches!(stamped, Ok(true)) {
             session.own_claims.stays_outside(claim.number);
-            Err(lost(name))
         }
-        Err(error) => {
-            session.own_claims.stays_outside(claim.number);
-            let said = Said::of(error);
-            let error = if said.number().is_some_and(trouble::rolls_back) {
-                start_over()
-            } else {
-                session.trouble(&said)
-            };
-            Err(error.during("lock").on(name))
+        match stamped {
+            // Who finds the session dead from here on finds the slot locked, too.
+            Ok(true) if session.clock.now() < late => return Ok(true),
+            Ok(true) => return Err(lost(name)),
+            Ok(false) => {} // another claim has that slot
+            Err(said) if said.number().is_some_and(trouble::rolls_back) => {
+                return Err(start_over().during("lock").on(name));
+            }
+            Err(said) => return Err(session.trouble(&said).during("lock").on(name)),
         }
     }
+    let wrong = format!("more than {} transactions are open under locks of this database", sql::SLOTS);
+    Err(Error::new(ErrorKind::Unavailable, wrong).during("lock").on(name))
 }
 
 impl OpenSession {
-    /// Where a claim stands that was not taken in a row of its own. If it has waited, it has one; otherwise from here on,
-    /// because a transaction must not have the line's.
-    async fn place_in_rows(self: &Arc<Self>, claim: ClaimId, name: &Name) -> Result<u64> {
-        if let Some(place) = self.place_of(claim).await? {
-            return Ok(place);
+    /// Locks and stamps the slot in the user's transaction. False: another transaction has it locked, or has stamped it.
+    async fn stamp(
+        &self,
+        claim: ClaimId,
+        slot: Slot,
+        transaction: &mut Transaction<'_, MySql>,
+    ) -> Result<bool, Said> {
+        let database = self.looks.database().replace('`', "``");
+        let mut text = String::new();
+        put(
+            &mut text,
+            sql::INSIDE,
+            &[
+                ("database", &database),
+                ("slot", &slot.slot),
+                ("mark", &slot.mark),
+                ("session", &id(claim.session)),
+                ("number", &claim.number),
+            ],
+        );
+        let mut parts = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(&mut **transaction);
+        let mut last = 0;
+        while let Some(part) = parts.next().await {
+            if let Either::Left(done) = part.map_err(Said::of)? {
+                last = done.rows_affected();
+            }
         }
-        self.gather(name, Action::Bury(Vec::new())).await?;
-        self.place_of(claim).await?.ok_or_else(|| lost(name))
+        Ok(last == 1)
     }
 
-    async fn place_of(&self, claim: ClaimId) -> Result<Option<u64>> {
+    /// A slot for a claim that has none, or not a free one. None: the claim has left, which a transaction that has had the
+    /// same slot may have done to it.
+    async fn next_slot(self: Arc<Self>, claim: ClaimId, name: &Name) -> Result<Option<Slot>> {
+        let (session, name) = (self.clone(), name.clone());
+        let choosing = async move {
+            if let Some(slot) = session.set_slot(claim).await? {
+                return Ok(Some(slot));
+            }
+            session.gather(&name, Action::Bury(Vec::new())).await?; // it gets a row of its own
+            session.set_slot(claim).await
+        };
+        self.at_the_keepers(choosing).await.map_err(|error| error.during("lock"))
+    }
+
+    async fn set_slot(&self, claim: ClaimId) -> Result<Option<Slot>> {
         let mut text = String::new();
-        put(&mut text, sql::PLACE, &[("me", &id(claim.session)), ("number", &claim.number)]);
+        put(
+            &mut text,
+            sql::SLOT,
+            &[("slot", &self.caller.next_slot()), ("me", &id(claim.session)), ("number", &claim.number)],
+        );
         let found = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
-        Ok(found.rows.first().map(|row| row.number(1)))
+        Ok(found.rows.first().map(|row| Slot { slot: row.number(1), mark: row.number(2) }))
     }
 
     /// A guard of a claim that is inside a transaction was let go: it is free when that transaction has ended.
@@ -395,8 +430,8 @@ impl OpenSession {
         Ok(())
     }
 
-    /// Those whose transactions have ended: first those that keep others out or were rolled back, then those without
-    /// weight for which nobody waits. These keep nobody out, so that many of them can leave together.
+    /// Those whose transactions have ended: first those that keep others out or were rolled back, then those that were
+    /// committed and for which nobody waits. These keep nobody out, so that many of them can leave together.
     async fn ended<'e>(&self, ending: &'e [(u64, Name)]) -> Result<[Vec<&'e (u64, Name)>; 2]> {
         let keys = list(ending.iter().map(|(_, name)| self.caller.key(name)));
         let numbers = list(ending.iter().map(|(number, _)| number));
@@ -404,14 +439,14 @@ impl OpenSession {
         put(&mut text, sql::HAS_ENDED, &[("me", &id(self.id)), ("numbers", &numbers), ("names", &keys)]);
         let answer = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
         let tagged = |tag: u8| answer.rows.iter().filter(move |row| row.tag() == tag);
-        let weights: HashMap<u64, u64> = tagged(b'u').map(|row| (row.number(1), row.number(2))).collect();
-        let there: HashSet<u64> = tagged(b'v').map(|row| row.number(1)).collect();
+        let stamped: HashSet<u64> = tagged(b'o').map(|row| row.number(1)).collect();
+        let counts: HashMap<u64, bool> = tagged(b'v').map(|row| (row.number(1), row.is(2))).collect();
         let waited: HashSet<Name> =
             tagged(b'w').filter_map(|row| self.caller.namespace.name(row.bytes(1))).collect();
-        let is_open = |number: &u64| !weights.contains_key(number) && there.contains(number);
+        let is_open = |number: &u64| stamped.contains(number) && counts.get(number) == Some(&true);
         let ended = ending.iter().filter(|(number, _)| !is_open(number));
         let is_calm =
-            |(number, name): &&(u64, Name)| weights.get(number) == Some(&0) && !waited.contains(name);
+            |(number, name): &&(u64, Name)| counts.get(number) == Some(&false) && !waited.contains(name);
         let (calm, urgent) = ended.partition(is_calm);
         Ok([urgent, calm])
     }

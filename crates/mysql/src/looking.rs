@@ -4,7 +4,7 @@
 //! could hold, it sends a request that takes the dead out and grants the next ones. Whether a client is dead is decided
 //! there, under the lock of its row: a look may be wrong, that request cannot be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,7 +174,7 @@ impl OpenSession {
         Ok(read)
     }
 
-    /// The claims of dead clients, without those that a user's transaction has locked.
+    /// The claims of dead clients, without those that a user's transaction has.
     pub(crate) async fn dead_in(&self, name: &Name, read: &Read) -> Result<Vec<(SessionId, Vec<u64>)>> {
         self.dead_at(&self.caller.key(name), read, "").await.map_err(|said| self.trouble(&said))
     }
@@ -196,7 +196,14 @@ impl OpenSession {
             let mut text = note.to_owned();
             put(&mut text, sql::DEAD_CLAIMS, &[("name", key), ("sessions", &sessions), ("most", &MOST)]);
             let answer = self.looks.ask(&text).await?;
-            for row in &answer.rows {
+            let inside: HashSet<(u64, u64)> = answer
+                .rows
+                .iter()
+                .filter(|row| row.tag() == b'o')
+                .map(|row| (row.number(1), row.number(2)))
+                .collect();
+            let is_inside = |row: &&Row| row.is(3) && inside.contains(&(row.number(1), row.number(2)));
+            for row in answer.rows.iter().filter(|row| row.tag() == b'd' && !is_inside(row)) {
                 dead.entry(SessionId::from_bits(row.number(1))).or_default().push(row.number(2));
             }
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, Kind, Name, SessionId};
 
+use crate::answers::Slot;
 use crate::packet::Hint;
 
 /// How many names of each kind are remembered. More are only slower.
@@ -31,8 +32,8 @@ struct Known {
     /// Claims that must not join any more, and until when that has to be known.
     void: HashMap<u64, Moment>,
     waiting: HashMap<u64, Name>,
-    /// Where claims stand that hold in rows of their own.
-    places: HashMap<u64, u64>,
+    /// The slots of claims that were taken for a transaction.
+    slots: HashMap<u64, Slot>,
     /// Claims that are inside a transaction of the user.
     inside: HashSet<u64>,
     /// Those of them that are free when that transaction has ended.
@@ -90,13 +91,13 @@ impl OwnClaims {
         known.ending.remove(&number);
     }
 
-    pub(crate) fn stands_at(&self, number: u64, place: u64) {
-        self.known().places.insert(number, place);
+    pub(crate) fn set_slot(&self, number: u64, slot: Slot) {
+        self.known().slots.insert(number, slot);
     }
 
-    /// Where a claim stands, if it was taken in a row of its own. It is told once.
-    pub(crate) fn place(&self, number: u64) -> Option<u64> {
-        self.known().places.remove(&number)
+    /// The slot of a claim, if it has one. It is told once.
+    pub(crate) fn slot(&self, number: u64) -> Option<Slot> {
+        self.known().slots.remove(&number)
     }
 
     /// The claim is free when its transaction has ended. Whether it is the first such claim.
@@ -187,7 +188,7 @@ impl OwnClaims {
         known.leaving.remove(&id);
         if id.session == self.session {
             known.waiting.remove(&id.number);
-            known.places.remove(&id.number);
+            known.slots.remove(&id.number);
         }
     }
 

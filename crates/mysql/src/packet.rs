@@ -8,6 +8,8 @@
 //! anything needs no transaction around it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidelock_core::backend::{Claim, Leave, Patience};
 use tidelock_core::{Kind, Name, SessionId, Weight};
@@ -25,6 +27,8 @@ pub(crate) struct Caller {
     pub(crate) namespace: Namespace,
     /// Whether the server is a MariaDB, which can say what an INSERT has found.
     pub(crate) has_returning: bool,
+    /// How many slots the server has for users' transactions.
+    pub(crate) slots: u32,
 }
 
 /// A text, and how its answer is to be read.
@@ -324,6 +328,7 @@ impl Caller {
         let in_rows: Vec<&Claim> = packet.in_rows.iter().filter_map(|at| claim(&requests[*at].1)).collect();
         let own_names = list(in_rows.iter().map(|claim| self.key(&claim.name)));
         let own_numbers = list(in_rows.iter().map(|claim| claim.id.number));
+        let slots = list(in_rows.iter().map(|_| self.next_slot()));
         if !in_rows.is_empty() {
             put(&mut packet.text, sql::UNSPILL, &[("names", &own_names)]);
         }
@@ -333,8 +338,12 @@ impl Caller {
         }
         self.put_behind(packet, requests);
         if !in_rows.is_empty() {
-            let values: &[(&str, &dyn std::fmt::Display)] =
-                &[("names", &own_names), ("me", &id(self.session)), ("numbers", &own_numbers)];
+            let values: &[(&str, &dyn std::fmt::Display)] = &[
+                ("names", &own_names),
+                ("me", &id(self.session)),
+                ("numbers", &own_numbers),
+                ("slots", &slots),
+            ];
             put(&mut packet.text, sql::SPILL_OWN, values);
         }
         let is_told = |at: &usize| packet.in_rows.contains(at) && !packet.behind.contains(at);
@@ -373,6 +382,13 @@ impl Caller {
             ("count", &waits.len()),
         ];
         put(&mut packet.text, sql::BEHIND, values);
+    }
+
+    /// Each one in turn, from anywhere on: other processes do the same.
+    pub(crate) fn next_slot(&self) -> u32 {
+        static NEXT: LazyLock<AtomicU32> =
+            LazyLock::new(|| AtomicU32::new(getrandom::u32().unwrap_or_default()));
+        1 + NEXT.fetch_add(1, Ordering::Relaxed) % self.slots
     }
 
     pub(crate) fn key(&self, name: &Name) -> Key {

@@ -142,7 +142,7 @@ impl Caller {
         put(text, sql::LEAVE, &[("session", &me), ("numbers", &numbers)]);
         let void = leaves.iter().filter(|(_, how)| *how == Leave::Void);
         let rows =
-            list(void.map(|(number, _)| format!("({key}, 2, {number}, {me}, {number}, 1, 0, @t_now)")));
+            list(void.map(|(number, _)| format!("({key}, 2, {number}, {me}, {number}, 0, 0, @t_now)")));
         if !rows.is_empty() {
             put(text, sql::VOID, &[("rows", &rows)]);
         }

@@ -13,6 +13,9 @@ pub const MIGRATION: &str = include_str!("sql/migration.sql");
 /// The server's clock, in microseconds since 1970, whatever the time zone of the connection.
 pub(crate) const NOW: &str = "CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS UNSIGNED)";
 
+/// How many slots there are: as many transactions can be open under locks at the same time.
+pub(crate) const SLOTS: u32 = 4_096;
+
 /// The version of the tables that this crate needs.
 pub(crate) const VERSION: u64 = 1;
 
@@ -68,7 +71,7 @@ statements! {
     OWN_CLAIMS = "own_claims";
     FIND_VOID = "find_void";
     DROP_CLAIMS = "drop_claims";
-    PLACE = "place";
+    SLOT = "slot";
     CLOSE = "close";
     INSIDE = "inside";
     HAS_ENDED = "has_ended";
@@ -97,6 +100,9 @@ pub(crate) fn put(text: &mut String, statement: &str, values: &[(&str, &dyn Disp
                     let _ = write!(text, "{value}");
                 }
                 None if wanted == "now" => text.push_str(NOW),
+                None if wanted.starts_with("counts ") => {
+                    text.push_str(&counts(&wanted["counts ".len()..]));
+                }
                 None => debug_assert!(false, "no value for {wanted} in {statement}"),
             }
             rest = rest.get(close + 1..).unwrap_or_default();
@@ -104,6 +110,14 @@ pub(crate) fn put(text: &mut String, statement: &str, values: &[(&str, &dyn Disp
         text.push_str(rest);
         text.push('\n');
     }
+}
+
+/// Whether a claim has not left: the user's transaction that it is inside, if there is one, was not committed. `claim` is
+/// what a statement calls the table.
+pub(crate) fn counts(claim: &str) -> String {
+    format!(
+        "({claim}.slot = 0 OR {claim}.mark = (SELECT t.stamp FROM tidelock_slot t WHERE t.slot = {claim}.slot))"
+    )
 }
 
 /// The key of a name in the tables: the namespace, a zero byte, and the name.

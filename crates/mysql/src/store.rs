@@ -194,7 +194,12 @@ impl Backend for Store {
             id,
             ttl: options.ttl,
             within,
-            caller: Caller { session: id, namespace: Namespace::of(&options.namespace), has_returning },
+            caller: Caller {
+                session: id,
+                namespace: Namespace::of(&options.namespace),
+                has_returning,
+                slots: sql::SLOTS,
+            },
             lane: lane.into(),
             has_lanes: self.has_lanes,
             looks: looks.into(),

@@ -1,6 +1,7 @@
--- The rows that can be locked: their transactions have ended. Then all that are there: the others were evicted. And where
--- somebody waits.
-SELECT 'u', number, weight FROM tidelock_claim FORCE INDEX (claim)
-WHERE session = {me} AND number IN ({numbers}) FOR UPDATE SKIP LOCKED;
-SELECT 'v', number FROM tidelock_claim WHERE session = {me} AND number IN ({numbers});
+-- Whose slots have their stamps, committed or not. Then all that are there, and whether they still count: one that does and
+-- has no stamp was rolled back. And where somebody waits.
+SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;
+SELECT 'o', c.number FROM tidelock_claim c JOIN tidelock_slot t ON t.slot = c.slot
+WHERE c.session = {me} AND c.number IN ({numbers}) AND t.session = c.session AND t.number = c.number;
+SELECT 'v', c.number, {counts c} FROM tidelock_claim c WHERE c.session = {me} AND c.number IN ({numbers});
 SELECT DISTINCT 'w', name FROM tidelock_claim WHERE name IN ({names}) AND state = 1;

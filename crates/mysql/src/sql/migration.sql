@@ -1,8 +1,9 @@
 -- The tables of Tidelock, version 1. Names are bytes, so that no collation takes two names for one. A name in a table
 -- is NAMESPACE, a zero byte, and the lock's name. Times are microseconds since 1970 by the server's clock, tokens are
--- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more). A holder of
--- weight 0 has left: the user's transaction that it was inside was committed. No token of a name that has no row is
--- greater than that of tidelock_floor.
+-- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more). A holder with
+-- a slot whose stamp is not its mark has left: the user's transaction that it was inside was committed. The rows of
+-- tidelock_slot are all here from the beginning: where no row comes or goes, a row that is locked never stands for a gap
+-- beside it. No token of a name that has no row is greater than that of tidelock_floor.
 CREATE TABLE IF NOT EXISTS tidelock_version (
   version INT UNSIGNED NOT NULL PRIMARY KEY
 ) ENGINE=InnoDB;
@@ -37,9 +38,20 @@ CREATE TABLE IF NOT EXISTS tidelock_claim (
   weight INT UNSIGNED NOT NULL,
   token BIGINT UNSIGNED NOT NULL,
   since BIGINT UNSIGNED NOT NULL,
+  slot INT UNSIGNED NOT NULL DEFAULT 0,
+  mark BIGINT UNSIGNED NOT NULL DEFAULT 0,
   PRIMARY KEY (name, state, place, session),
   UNIQUE KEY claim (session, number)
 ) ENGINE=InnoDB;
+CREATE TABLE IF NOT EXISTS tidelock_slot (
+  slot INT UNSIGNED NOT NULL PRIMARY KEY,
+  stamp BIGINT UNSIGNED NOT NULL,
+  session BIGINT UNSIGNED NOT NULL,
+  number BIGINT UNSIGNED NOT NULL
+) ENGINE=InnoDB;
+INSERT IGNORE INTO tidelock_slot (slot, stamp, session, number)
+WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 63)
+SELECT 1 + a.n + 64 * b.n, 0, 0, 0 FROM n a, n b;
 CREATE TABLE IF NOT EXISTS tidelock_floor (
   id TINYINT UNSIGNED NOT NULL PRIMARY KEY,
   token BIGINT UNSIGNED NOT NULL

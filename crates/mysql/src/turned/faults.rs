@@ -80,10 +80,10 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "a_claim_holds_after_its_transaction",
-        &[1_015],
+        &[1_073],
         &[
-            ("AND h.state = 0 AND h.weight > 0);", "AND h.state = 0);"),
-            ("AND state = 0 AND weight > 0;", "AND state = 0;"),
+            ("h.state = 0 AND {counts h});", "h.state = 0);"),
+            ("AND state = 0 AND {counts tidelock_claim};", "AND state = 0;"),
         ],
     ),
     fault("a_session_that_is_over_is_renewed", &[1_007], &[(" AND expires > {now};", ";")]),

@@ -29,7 +29,7 @@ use tidelock_model::{Dice, Leave, Wishes};
 use self::faults::{FAULTS, Fault};
 use self::sequence::Sequence;
 pub(crate) use self::server::Turned;
-use self::server::{SECOND, Server};
+use self::server::{SECOND, SLOTS, Server};
 use crate::check;
 use crate::open_session::OpenSession;
 use crate::request::{Action, Outcome};
@@ -97,6 +97,15 @@ async fn prepared() -> (Server, tokio::sync::MutexGuard<'static, ()>) {
     let alone = ALONE.lock().await;
     let server = Server::at(&url(), None);
     check::server(&server.link, true).await.unwrap();
+    let more = format!(
+        "INSERT IGNORE INTO tidelock_slot (slot, stamp, session, number) \
+         SELECT a.slot + {} * (b.slot - 1), 0, 0, 0 FROM tidelock_slot a, tidelock_slot b WHERE b.slot BETWEEN 2 AND {}",
+        sql::SLOTS,
+        SLOTS / sql::SLOTS
+    );
+    if server.link.ask("SELECT COUNT(*) FROM tidelock_slot").await.unwrap().rows[0].number(0) < SLOTS.into() {
+        server.link.ask(&more).await.unwrap();
+    }
     (server, alone)
 }
 
@@ -248,7 +257,8 @@ async fn whoever_comes_along_cleans_up_for_all_namespaces() {
     let join = Action::Join { claim, patience: Patience::Now, in_rows: true };
     clients[0].gather(&ended, join).await.unwrap();
     let commit = format!(
-        "UPDATE tidelock_claim SET weight = 0 WHERE session = {} AND number = 8; \
+        "UPDATE tidelock_slot t JOIN tidelock_claim c ON c.slot = t.slot SET t.stamp = t.stamp + 1 \
+         WHERE c.session = {} AND c.number = 8; \
          UPDATE tidelock_line SET spilled = 0 WHERE name = {}",
         ids[0].get(),
         Namespace::of(&namespace).key(&ended)

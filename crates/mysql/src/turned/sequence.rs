@@ -221,7 +221,8 @@ impl<'a> Sequence<'a> {
         }
         let (name, id) = wishes.dice().pick(&held).clone();
         let text = format!(
-            "UPDATE tidelock_claim SET weight = 0 WHERE session = {} AND number = {} AND state = 0",
+            "UPDATE tidelock_slot t JOIN tidelock_claim c ON c.slot = t.slot SET t.stamp = t.stamp + 1 \
+             WHERE c.session = {} AND c.number = {} AND c.state = 0 AND c.mark = t.stamp",
             id.session.get(),
             id.number
         );
@@ -332,7 +333,7 @@ impl<'a> Sequence<'a> {
         let ids = sql::list(self.clients.iter().map(|client| client.id.get()));
         let text = format!(
             "SELECT c.session, c.number FROM tidelock_claim c LEFT JOIN tidelock_session s ON s.id = c.session \
-             WHERE c.session IN ({ids}) AND c.state = 0 AND c.weight > 0 AND c.since = {NOW} \
+             WHERE c.session IN ({ids}) AND c.state = 0 AND c.since = {NOW} \
              AND COALESCE(s.expires, 0) <= {NOW}"
         );
         let found = self.server.link.ask(&text).await.map_err(|said| format!("{said:?}"))?;

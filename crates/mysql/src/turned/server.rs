@@ -16,6 +16,8 @@ use crate::packet::Caller;
 use crate::sql::{self, NOW, Namespace, put};
 
 pub(super) const SECOND: u64 = 1_000_000;
+/// So many that claims of a test never share one.
+pub(super) const SLOTS: u32 = 262_144;
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// The clock that statements see, in place of the server's; and the fault in their text, if there is one.
@@ -34,7 +36,10 @@ impl Turned {
 
     /// The text as the server gets it. Each statement has its own time.
     pub(crate) fn text(&self, text: &str) -> String {
-        let clock = |text: &str| text.replace("{now}", NOW);
+        let clock = |text: &str| {
+            let text = text.replace("{now}", NOW).replace("{counts h}", &sql::counts("h"));
+            text.replace("{counts tidelock_claim}", &sql::counts("tidelock_claim"))
+        };
         let changes = self.fault.iter().flat_map(|fault| fault.changes);
         let text =
             changes.fold(text.to_owned(), |text, (right, wrong)| text.replace(&clock(right), &clock(wrong)));
@@ -122,7 +127,7 @@ impl Server {
             id,
             ttl: Duration::from_micros(ttl),
             within: WITHIN,
-            caller: Caller { session: id, namespace: Namespace::of(namespace), has_returning },
+            caller: Caller { session: id, namespace: Namespace::of(namespace), has_returning, slots: SLOTS },
             lane: self.link.clone(),
             has_lanes: false,
             looks: self.link.clone(),

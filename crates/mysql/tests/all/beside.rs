@@ -91,6 +91,30 @@ async fn nobody_waits_for_an_open_transaction() {
     locks.close().await.unwrap();
 }
 
+/// Slots are taken in turn, and here most of them are inside other transactions.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_slot_that_another_transaction_has_is_passed_by() {
+    let namespace = namespace("slots");
+    let (locks, pool) = (client(&namespace).await, pool().await);
+    let mut others = pool.begin().await.unwrap();
+    let most = "SELECT slot FROM tidelock_slot WHERE slot % 8 <> 0 FOR UPDATE";
+    sqlx::raw_sql(most).fetch_all(&mut *others).await.unwrap();
+    for number in 0..20 {
+        let mut transaction = pool.begin().await.unwrap();
+        let at = format!("name {number}");
+        quick("a lock", lock_in(&*locks, &mut transaction, &at)).await.unwrap();
+        assert!(locks.mutex(&at).unwrap().try_lock().await.unwrap().is_none());
+        match number % 2 {
+            0 => transaction.commit().await.unwrap(),
+            _ => transaction.rollback().await.unwrap(),
+        }
+    }
+    until("nothing is left", async || locks.names("", None).await.unwrap().is_empty()).await;
+    others.rollback().await.unwrap();
+    locks.close().await.unwrap();
+}
+
 /// One holds, the other waits and is granted; the first one stands behind it with the same id again, and gives up.
 async fn pass_on(at: &Name, first: &Caller, second: &Caller, number: u64) {
     let (mine, theirs) = (first.mutex(at, number), second.mutex(at, number + 1));

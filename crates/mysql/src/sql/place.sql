@@ -1,1 +1,0 @@
-SELECT 'x', place FROM tidelock_claim WHERE session = {me} AND number = {number} AND state = 0;
