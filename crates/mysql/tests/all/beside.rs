@@ -64,17 +64,14 @@ async fn nobody_waits_for_an_open_transaction() {
         }
         same_name(&callers, number, held_inside(&callers[0]).await).await;
         if let Some((at, early)) = early.next() {
-            let early = name(&format!("{early} early"));
-            let [first, second] = [&callers[at as usize % 2], &callers[1 - at as usize % 2]];
-            quick("a leave", first.session.leave(&early, first.claim(100 + at), Leave::Done)).await.unwrap();
-            quick("a hand-off", turn(second, &early, second.claim(200 + at))).await;
-            quick("a leave", second.session.leave(&early, second.claim(200 + at), Leave::Done))
-                .await
-                .unwrap();
+            pass_on_from_before(&callers, at, early).await;
         }
         for caller in &callers {
             quick("a renewal", caller.session.renew(Shard(0), &[])).await.unwrap();
         }
+    }
+    for (at, early) in early {
+        pass_on_from_before(&callers, at, early).await;
     }
     is_over.store(true, Ordering::Relaxed);
     let waited = watching.await.unwrap();
@@ -97,7 +94,11 @@ async fn nobody_waits_for_an_open_transaction() {
 async fn a_slot_that_another_transaction_has_is_passed_by() {
     let namespace = namespace("slots");
     let (locks, pool) = (client(&namespace).await, pool().await);
-    let mut others = pool.begin().await.unwrap();
+    let mut connection = pool.acquire().await.unwrap();
+    // Otherwise it locks the slots, too, that it has only read.
+    let reads = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+    sqlx::raw_sql(reads).execute(&mut *connection).await.unwrap();
+    let mut others = sqlx::Connection::begin(&mut *connection).await.unwrap();
     let most = "SELECT slot FROM tidelock_slot WHERE slot % 8 <> 0 FOR UPDATE";
     sqlx::raw_sql(most).fetch_all(&mut *others).await.unwrap();
     for number in 0..20 {
@@ -125,6 +126,15 @@ async fn pass_on(at: &Name, first: &Caller, second: &Caller, number: u64) {
     assert!(!is_held(quick("a join again", join(first, &mine)).await));
     assert_eq!(leave(first, &mine, Leave::Void).await, Left::Waiting);
     assert_eq!(leave(second, &theirs, Leave::Done).await, Left::Held);
+}
+
+/// The claims of before the transaction, with the numbers that they got there.
+async fn pass_on_from_before(callers: &[Caller; 2], at: u64, name: &str) {
+    let early = Name::new(&format!("{name} early")).unwrap();
+    let [first, second] = if at % 2 == 0 { [&callers[0], &callers[1]] } else { [&callers[1], &callers[0]] };
+    quick("a leave", first.session.leave(&early, first.claim(100 + at), Leave::Done)).await.unwrap();
+    quick("a hand-off", turn(second, &early, second.claim(200 + at))).await;
+    quick("a leave", second.session.leave(&early, second.claim(200 + at), Leave::Done)).await.unwrap();
 }
 
 /// A line of the long statements: two hold, one waits for both.
