@@ -131,7 +131,8 @@ async fn pass_on(at: &Name, first: &Caller, second: &Caller, number: u64) {
 /// The claims of before the transaction, with the numbers that they got there.
 async fn pass_on_from_before(callers: &[Caller; 2], at: u64, name: &str) {
     let early = Name::new(&format!("{name} early")).unwrap();
-    let [first, second] = if at % 2 == 0 { [&callers[0], &callers[1]] } else { [&callers[1], &callers[0]] };
+    let [first, second] =
+        if at.is_multiple_of(2) { [&callers[0], &callers[1]] } else { [&callers[1], &callers[0]] };
     quick("a leave", first.session.leave(&early, first.claim(100 + at), Leave::Done)).await.unwrap();
     quick("a hand-off", turn(second, &early, second.claim(200 + at))).await;
     quick("a leave", second.session.leave(&early, second.claim(200 + at), Leave::Done)).await.unwrap();
