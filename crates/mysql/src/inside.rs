@@ -312,7 +312,10 @@ async fn go_inside(
             Err(said) => return Err(session.trouble(&said).during("lock").on(name)),
         }
     }
-    let wrong = format!("more than {} transactions are open under locks of this database", sql::SLOTS);
+    let wrong = format!(
+        "no free slot was found for the transaction; check how many are open under locks of this database: {} can be",
+        sql::SLOTS
+    );
     Err(Error::new(ErrorKind::Unavailable, wrong).during("lock").on(name))
 }
 
@@ -366,7 +369,7 @@ impl OpenSession {
         put(
             &mut text,
             sql::SLOT,
-            &[("slot", &self.caller.next_slot()), ("me", &id(claim.session)), ("number", &claim.number)],
+            &[("slot", &self.caller.any_slot()), ("me", &id(claim.session)), ("number", &claim.number)],
         );
         let found = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
         Ok(found.rows.first().map(|row| Slot { slot: row.number(1), mark: row.number(2) }))

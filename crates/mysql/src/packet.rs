@@ -385,10 +385,15 @@ impl Caller {
     }
 
     /// Each one in turn, from anywhere on: other processes do the same.
-    pub(crate) fn next_slot(&self) -> u32 {
+    fn next_slot(&self) -> u32 {
         static NEXT: LazyLock<AtomicU32> =
             LazyLock::new(|| AtomicU32::new(getrandom::u32().unwrap_or_default()));
         1 + NEXT.fetch_add(1, Ordering::Relaxed) % self.slots
+    }
+
+    /// Any of them: after one that was not free.
+    pub(crate) fn any_slot(&self) -> u32 {
+        1 + getrandom::u32().unwrap_or_default() % self.slots
     }
 
     pub(crate) fn key(&self, name: &Name) -> Key {
