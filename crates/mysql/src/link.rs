@@ -34,11 +34,10 @@ pub(crate) enum Reads {
     Uncommitted,
 }
 
-/// What to do with a connection that was idle for a while: it may have ended, for instance because the server was
-/// restarted.
+/// What to do with a connection that may have ended, for instance because the server was restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idling {
-    /// Ask whether it still stands, because a request on it would have an unknown outcome.
+    /// After a while, ask whether it still stands, because a request on it would have an unknown outcome.
     Pings,
     /// Send the request, and send it again on a new connection if no answer comes: that is harmless.
     Repeats,
@@ -220,10 +219,15 @@ impl Link {
     /// Sends the text once, on the idle connection or on a new one.
     async fn first_try(&self, idle: Option<Idle>, text: &str, late: Moment) -> Result<Tried, Said> {
         match idle {
-            Some(idle) if self.is_stale(&idle) && self.idling == Idling::Repeats => {
-                self.hedged(idle.connection, text, late).await
+            Some(idle) if self.idling == Idling::Pings => {
+                self.sent(self.usable(idle, late).await?, text, late).await
             }
-            Some(idle) => self.sent(self.usable(idle, late).await?, text, late).await,
+            Some(idle) if self.is_stale(&idle) => self.hedged(idle.connection, text, late).await,
+            // It can have ended since then, too.
+            Some(idle) => match self.sent(idle.connection, text, late).await? {
+                (_, answered) if !is_answer(&answered) => self.on_a_new_one(text, late).await,
+                tried => Ok(tried),
+            },
             None => self.on_a_new_one(text, late).await,
         }
     }
@@ -273,7 +277,7 @@ impl Link {
     /// The connection of before, if it surely stands; otherwise a new one. If it does not answer at once, a new one is
     /// made beside it, and the first of the two is used.
     async fn usable(&self, idle: Idle, late: Moment) -> Result<MySqlConnection, Said> {
-        if !self.is_stale(&idle) || self.idling == Idling::Repeats {
+        if !self.is_stale(&idle) {
             return Ok(idle.connection);
         }
         let mut connection = idle.connection;

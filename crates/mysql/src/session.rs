@@ -13,6 +13,9 @@ use crate::open_session::{OpenSession, given_up};
 use crate::request::{Action, Outcome};
 use crate::sql::{self, id as number, put};
 
+/// The pause until a close is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// A session, and the task that hears of its grants.
 #[derive(Debug)]
 pub(crate) struct MySqlSession {
@@ -35,6 +38,20 @@ impl MySqlSession {
             session.gather(&name, action).await.map(drop)
         };
         self.session.at_the_keepers(changing).await
+    }
+
+    /// Leaves nothing behind. What was done before is not found again.
+    async fn end(&self) -> Result<()> {
+        let session = &self.session;
+        for (id, name) in session.own_claims.unconfirmed() {
+            session.gather(&name, Action::Leave { id, how: Leave::Done }).await?;
+        }
+        session.leave_transactions().await?;
+        let mut text = String::new();
+        put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
+        session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;
+        let dropped = session.drop_claims(session.id, Duration::ZERO, false).await;
+        dropped.map_err(|said| session.trouble(&said))
     }
 }
 
@@ -121,19 +138,18 @@ impl Session for MySqlSession {
         self.session.at_the_keepers(async move { session.names_in_use(&prefix, after.as_ref()).await }).await
     }
 
-    /// Core has given every claim back. Leaves that the server did not confirm are repeated here.
+    /// Core has given every claim back. Leaves that the server did not confirm are repeated here. Everything is asked
+    /// again as long as there is time: a connection may carry nothing any more.
     async fn close(&self) -> Result<()> {
         self.watching.abort();
         let session = &self.session;
-        for (id, name) in session.own_claims.unconfirmed() {
-            session.gather(&name, Action::Leave { id, how: Leave::Done }).await?;
+        let late = session.clock.now() + session.within;
+        while let Err(error) = self.end().await {
+            if !error.can_retry() || session.clock.now() >= late {
+                return Err(error);
+            }
+            tokio::time::sleep(PAUSE).await;
         }
-        session.leave_transactions().await?;
-        let mut text = String::new();
-        put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
-        session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;
-        let dropped = session.drop_claims(session.id, Duration::ZERO, false).await;
-        dropped.map_err(|said| session.trouble(&said))?;
         session.lanes.give_up_others();
         for link in [&session.lanes.keepers.link, &session.looks, &session.beats, &session.bell] {
             link.close().await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidelock_conformance::callers::namespace;
 use tidelock_mysql::{ErrorKind, MIGRATION, Options, Store};
 
 use crate::server::{client, run, url, url_of};
@@ -87,6 +88,26 @@ async fn a_user_of_few_connections_is_told() {
     assert_eq!(few.kind(), ErrorKind::Unavailable, "{few:?}");
     assert!(few.to_string().contains("connections"), "{few}");
     run("DROP USER 'few'@'%'").await;
+}
+
+/// Connections end at any moment, as when a proxy is restarted, also right after they were used.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_close_whose_connections_have_just_ended_leaves_nothing() {
+    run("CREATE OR REPLACE USER 'cut'@'%'; GRANT ALL ON tidelock.* TO 'cut'@'%'").await;
+    let store = Store::open(&url_of("cut", "tidelock")).unwrap();
+    for _ in 0..5 {
+        let label = namespace("cut off"); // of its own
+        let locks = store.connect(Options::new().namespace("cut").label(&label)).await.unwrap();
+        let held = locks.mutex("stock").unwrap().lock().await.unwrap();
+        locks.inspect("stock").await.unwrap();
+        held.release().await.unwrap();
+        run("KILL USER 'cut'").await;
+        locks.close().await.unwrap();
+        let left = run(&format!("SELECT id FROM tidelock_session WHERE label = '{label}'")).await;
+        assert!(left.is_empty(), "{left:?}");
+    }
+    run("DROP USER 'cut'@'%'").await;
 }
 
 #[tokio::test]
