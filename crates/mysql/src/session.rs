@@ -104,7 +104,9 @@ impl Session for MySqlSession {
         if is_own && how == Leave::Void && session.own_claims.make_void(id.number, surely_over) {
             return Box::pin(std::future::ready(Ok(Left::Absent)));
         }
-        session.own_claims.leaves(id, name, surely_over);
+        if is_own {
+            session.own_claims.leaves(id, name, surely_over);
+        }
         let leaving = session.gather(name, Action::Leave { id, how });
         Box::pin(async move {
             match leaving.await? {

@@ -97,6 +97,22 @@ async fn a_transaction_keeps_its_lock_although_its_session_is_over() {
     other.close().await.unwrap();
 }
 
+/// An eviction that is refused was no leave of one's own.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_could_not_evict_a_transaction_can_close() {
+    let (locks, other, pool) = (client("inside 9").await, client("inside 9").await, pool().await);
+    let mut transaction = pool.begin().await.unwrap();
+    lock_in(&*locks, &mut transaction, "stock").await.unwrap();
+    let holder = other.inspect("stock").await.unwrap().holders().next().unwrap().id;
+    let refused = other.evict("stock", holder).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused:?}");
+    other.close().await.unwrap();
+    assert!(locks.mutex("stock").unwrap().try_lock().await.unwrap().is_none());
+    transaction.commit().await.unwrap();
+    locks.close().await.unwrap();
+}
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_deadlock_with_the_users_own_rows_is_run_again_from_the_beginning() {
