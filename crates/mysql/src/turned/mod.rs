@@ -81,8 +81,18 @@ async fn run_all(
     workers.join_all().await.into_iter().sum()
 }
 
+/// A database of its own: its clocks are ahead by years, and so are its tokens.
+const DATABASE: &str = "tidelock_turned";
+
 fn url() -> String {
-    std::env::var("TIDELOCK_MARIADB_URL").unwrap()
+    let url = std::env::var("TIDELOCK_MARIADB_URL").unwrap();
+    let (place, _) = url.rsplit_once('/').unwrap();
+    format!("{place}/{DATABASE}")
+}
+
+async fn make_database() {
+    let server = Server::at(&std::env::var("TIDELOCK_MARIADB_URL").unwrap(), None);
+    server.link.ask(&format!("CREATE DATABASE IF NOT EXISTS {DATABASE}")).await.unwrap();
 }
 
 /// A seed that no earlier run has used, and room for many more behind it.
@@ -95,6 +105,7 @@ fn fresh_seed() -> u64 {
 async fn prepared() -> (Server, tokio::sync::MutexGuard<'static, ()>) {
     static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     let alone = ALONE.lock().await;
+    make_database().await;
     let server = Server::at(&url(), None);
     check::server(&server.link, true).await.unwrap();
     let more = format!(
