@@ -75,10 +75,23 @@ impl Workspace {
         self.packages.iter().filter(|package| package.published && package.is_library)
     }
 
-    /// The oldest Rust that the libraries promise, as rustup names it.
-    pub(crate) fn oldest_rust(&self) -> Result<String> {
-        let stated = self.libraries().find_map(Package::oldest_rust);
-        stated.ok_or_else(|| Trouble::from("no library crate states its rust-version"))
+    /// The oldest Rusts that the libraries promise, as rustup names them: the oldest one first.
+    pub(crate) fn promised_rusts(&self) -> Result<Vec<String>> {
+        let mut promised: Vec<String> = self.libraries().filter_map(Package::oldest_rust).collect();
+        promised.sort_by_key(|rust| numbers(rust));
+        promised.dedup();
+        match promised.is_empty() {
+            true => Err(Trouble::from("no library crate states its rust-version")),
+            false => Ok(promised),
+        }
+    }
+
+    /// The oldest Rust for a library with all of its features: another library, which a feature adds, may need a newer
+    /// one than it promises.
+    pub(crate) fn rust_for_all_features(&self, library: &Package) -> Option<String> {
+        let added = library.own_dependencies().filter_map(|name| self.package(name).ok());
+        let added = added.filter_map(|package| self.rust_for_all_features(package));
+        added.chain(library.oldest_rust()).max_by_key(|rust| numbers(rust))
     }
 
     /// The toolchain that rust-toolchain.toml pins.
@@ -144,6 +157,11 @@ impl Dependency {
     }
 }
 
+/// `1.88.0` as numbers, which can be compared.
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|number| number.parse().ok()).collect()
+}
+
 fn features(value: &JsonValue) -> Option<HashMap<String, Vec<String>>> {
     let parts = |parts: &JsonValue| {
         parts.get::<Vec<_>>()?.iter().map(|part| part.get::<String>().cloned()).collect::<Option<_>>()
@@ -184,7 +202,11 @@ mod tests {
          "features": {"default": [], "tls": ["dep:rustls"]},
          "targets": [{"name": "tidelock", "kind": ["lib"]}, {"name": "first", "kind": ["example"]}],
          "dependencies": [{"name": "tidelock-model", "kind": null, "optional": false},
+                          {"name": "tidelock-mysql", "kind": null, "optional": true},
                           {"name": "tidelock-memory", "kind": "dev", "optional": false}]},
+        {"name": "tidelock-mysql", "version": "0.1.0", "manifest_path": "/w/crates/mysql/Cargo.toml", "publish": null,
+         "rust_version": "1.100", "features": {}, "targets": [{"name": "tidelock_mysql", "kind": ["lib"]}],
+         "dependencies": []},
         {"name": "xtask", "version": "0.0.0", "manifest_path": "/w/xtask/Cargo.toml", "publish": [],
          "rust_version": null, "features": {}, "targets": [{"name": "xtask", "kind": ["bin"]}], "dependencies": []}]}"#;
 
@@ -192,10 +214,12 @@ mod tests {
     fn metadata_is_read() {
         let workspace = Workspace::parse("/w".into(), METADATA).unwrap();
         let names: Vec<_> = workspace.libraries().map(|package| package.name.as_str()).collect();
-        assert_eq!(names, ["tidelock"]);
-        assert_eq!(workspace.oldest_rust().unwrap(), "1.88.0");
+        assert_eq!(names, ["tidelock", "tidelock-mysql"]);
+        assert_eq!(workspace.promised_rusts().unwrap(), ["1.88.0", "1.100.0"]);
         let core = workspace.package("tidelock").unwrap();
-        assert_eq!(core.own_dependencies().collect::<Vec<_>>(), ["tidelock-model"]);
+        assert_eq!(core.own_dependencies().collect::<Vec<_>>(), ["tidelock-model", "tidelock-mysql"]);
+        assert_eq!(core.oldest_rust().unwrap(), "1.88.0");
+        assert_eq!(workspace.rust_for_all_features(core).unwrap(), "1.100.0");
         assert_eq!(core.features["tls"], ["dep:rustls"]);
         assert_eq!(core.examples, ["first"]);
         assert!(core.states("license") && !core.states("keywords") && !core.states("description"));

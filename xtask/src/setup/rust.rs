@@ -1,4 +1,4 @@
-//! The Rust parts of setup, through rustup: the pinned toolchain's components and targets, and the oldest toolchain
+//! The Rust parts of setup, through rustup: the pinned toolchain's components and targets, and the oldest toolchains
 //! that the libraries promise.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) enum RustPart {
     Component(&'static str),
     /// A target of the pinned toolchain.
     Target(&'static str),
-    /// The oldest toolchain that the libraries promise, with only what a check needs.
+    /// The oldest toolchains that the libraries promise, with only what a check needs.
     Oldest,
 }
 
@@ -44,16 +44,17 @@ pub(crate) fn install(workspace: &Workspace, parts: &[RustPart]) -> Result<()> {
 impl RustPart {
     pub(crate) fn is_here(self, workspace: &Workspace) -> Result<bool> {
         let pinned = workspace.pinned_rust()?;
-        let (listed, name) = match self {
-            Self::Component(name) => {
-                (rustup(&["component", "list", "--toolchain", &pinned, "--installed"])?, name.to_owned())
-            }
+        let (listed, names) = match self {
+            Self::Component(name) => (
+                rustup(&["component", "list", "--toolchain", &pinned, "--installed"])?,
+                vec![name.to_owned()],
+            ),
             Self::Target(name) => {
-                (rustup(&["target", "list", "--toolchain", &pinned, "--installed"])?, name.to_owned())
+                (rustup(&["target", "list", "--toolchain", &pinned, "--installed"])?, vec![name.to_owned()])
             }
-            Self::Oldest => (rustup(&["toolchain", "list"])?, workspace.oldest_rust()?),
+            Self::Oldest => (rustup(&["toolchain", "list"])?, workspace.promised_rusts()?),
         };
-        Ok(is_listed(&listed, &name))
+        Ok(names.iter().all(|name| is_listed(&listed, name)))
     }
 
     /// Its name in a message.
@@ -62,7 +63,7 @@ impl RustPart {
             Self::Component(name) | Self::Target(name) => {
                 format!("{name} for Rust {}", workspace.pinned_rust()?)
             }
-            Self::Oldest => format!("Rust {}", workspace.oldest_rust()?),
+            Self::Oldest => format!("Rust {}", workspace.promised_rusts()?.join(" and ")),
         })
     }
 
@@ -76,7 +77,8 @@ impl RustPart {
             Self::Component(name) => format!("component add --toolchain {pinned} {name}"),
             Self::Target(name) => format!("target add --toolchain {pinned} {name}"),
             Self::Oldest => {
-                format!("toolchain install {} --profile minimal --no-self-update", workspace.oldest_rust()?)
+                let rusts = workspace.promised_rusts()?.join(" ");
+                format!("toolchain install {rusts} --profile minimal --no-self-update")
             }
         };
         loud(&line).map_err(|why| format!("{name} is missing, and {why}; type: rustup {line}").into())

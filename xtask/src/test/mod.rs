@@ -171,7 +171,7 @@ const STEPS: &[Step] = &[
     // First what has a target folder of its own: the others would block the steps beside them.
     step(
         "package",
-        "cargo can package the libraries together, and each compiles from its package with the oldest Rust they promise",
+        "cargo can package the libraries together, and each compiles from its package with the oldest Rust it promises",
         package::run,
     )
     .with(&[Need::Rust(RustPart::Oldest), Need::Protoc])

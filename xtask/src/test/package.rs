@@ -1,5 +1,5 @@
 //! Checks what would be published: packages all libraries together, and compiles each from its package with the oldest
-//! Rust that they promise.
+//! Rust that it promises.
 //!
 //! Cargo could compile them itself, but it builds the libraries one after another with all dependencies, and does not
 //! keep the result. So they are unpacked into a workspace of their own, which the step `pages` uses too.
@@ -23,8 +23,8 @@ pub(super) struct Packages {
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let packages = job.packages()?;
-    let oldest = oldest_rust(&job.workspace)?;
     for library in job.workspace.libraries() {
+        let oldest = library.oldest_rust().ok_or_else(|| format!("{} promises no Rust", library.name))?;
         match check(packages, library, &oldest) {
             Ok(()) => tally.pass(1),
             Err(trouble) => {
@@ -33,9 +33,10 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
             }
         }
     }
-    let call = packages.cargo_of(&oldest, "check").args(["--workspace", "--lib", "--all-features"]);
-    call.show(Show::Everything).run()?.required()?;
-    tally.pass(1);
+    for rust in job.workspace.promised_rusts()? {
+        check_all_features(packages, &job.workspace, &rust)?;
+        tally.pass(1);
+    }
     Ok(())
 }
 
@@ -45,13 +46,13 @@ fn check(packages: &Packages, library: &Package, oldest: &str) -> Result<()> {
     call.show(Show::Everything).run()?.required().map(drop)
 }
 
-fn oldest_rust(workspace: &Workspace) -> Result<String> {
-    let oldest = workspace.oldest_rust()?;
-    let differs = |package: &&Package| package.oldest_rust().as_ref() != Some(&oldest);
-    if let Some(package) = workspace.libraries().find(differs) {
-        return Err(format!("{} does not promise Rust {oldest} like the others", package.name).into());
-    }
-    Ok(oldest)
+/// Checks together, with all of their features, the libraries for which this is the oldest Rust then.
+fn check_all_features(packages: &Packages, workspace: &Workspace, rust: &str) -> Result<()> {
+    let is_for_it = |library: &&Package| workspace.rust_for_all_features(library).as_deref() == Some(rust);
+    let names = workspace.libraries().filter(is_for_it).map(|library| &library.name);
+    let call = packages.cargo_of(rust, "check").args(["--lib", "--all-features"]);
+    let call = names.fold(call, |call, name| call.args(["--package", name]));
+    call.show(Show::Everything).run()?.required().map(drop)
 }
 
 impl Packages {
