@@ -1,6 +1,7 @@
 //! The backend's own tests on a server: `cargo xtask test --only servers`.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
+mod attack;
 mod beside;
 #[cfg(feature = "tls")]
 mod certificates;
