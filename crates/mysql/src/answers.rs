@@ -51,6 +51,8 @@ pub(crate) struct Fates {
     pub(crate) slots: Vec<(usize, u64, Slot)>,
     /// Leaves after which nobody has a claim on their names.
     pub(crate) freed: Vec<usize>,
+    /// How often the caller's bell had rung when its claims stood in line.
+    pub(crate) rung: u64,
 }
 
 /// What is needed to read an answer.
@@ -64,7 +66,8 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(crate) fn read(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer) -> Fates {
-        let mut fates = Fates::default();
+        let rings = answer.rows.iter().find(|row| row.tag() == b'R');
+        let mut fates = Fates { rung: rings.map_or(0, |row| row.number(1)), ..Fates::default() };
         Self::leaves(packet, requests, answer, &mut fates);
         self.passes(packet, requests, answer, &mut fates);
         self.joins(packet, requests, answer, &mut fates);

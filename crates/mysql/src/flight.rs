@@ -110,10 +110,10 @@ impl OpenSession {
         let mut again = Vec::new();
         for (at, request) in requests.into_iter().enumerate() {
             match fates.fates.remove(&at) {
-                Some(Fate::Over(outcome)) => self.answer(request, outcome),
+                Some(Fate::Over(outcome)) => self.answer(request, outcome, fates.rung),
                 Some(Fate::Stands) => self.answer_where_it_stands(request).await,
                 // A transaction of a user still has the rows of the dead.
-                Some(Fate::MeetsDead(refusal)) if is_last => self.answer(request, refusal),
+                Some(Fate::MeetsDead(refusal)) if is_last => self.answer(request, refusal, fates.rung),
                 Some(Fate::MeetsDead(_)) => {
                     self.bury_for(lane, &request.name).await;
                     again.push(request);
@@ -136,10 +136,13 @@ impl OpenSession {
         again
     }
 
-    fn answer(&self, request: Request, outcome: Result<Outcome>) {
+    /// `rung`: how often the bell had rung when the outcome was read, or less.
+    fn answer(&self, request: Request, outcome: Result<Outcome>, rung: u64) {
         match (&request.action, &outcome) {
             (Action::Join { claim, .. }, Ok(Outcome::Joined(Place::Waiting { .. }))) => {
-                self.own_claims.waits(claim.id.number, &request.name);
+                if self.own_claims.waits(claim.id.number, &request.name, rung) {
+                    self.signals.look(&request.name);
+                }
                 self.waits.notify_one();
             }
             (Action::Leave { id, .. }, Ok(_)) => {
@@ -154,12 +157,13 @@ impl OpenSession {
     async fn answer_where_it_stands(self: &Arc<Self>, request: Request) {
         let Action::Join { claim, .. } = &request.action else { return };
         let (session, name, number) = (self.clone(), request.name.clone(), claim.id.number);
+        let rung = self.own_claims.heard();
         let looking = async move {
             let line = session.read(&name).await?;
             line.place_of(number, session.until(), session.ttl).map(Outcome::Joined)
         };
         let outcome = self.at_the_keepers(looking).await;
-        self.answer(request, outcome);
+        self.answer(request, outcome, rung);
     }
 
     /// Takes the dead out of a line, from within a lane: this is the task that carries out its requests.

@@ -32,6 +32,7 @@ struct Known {
     /// Claims that must not join any more, and until when that has to be known.
     void: HashMap<u64, Moment>,
     waiting: HashMap<u64, Name>,
+    bell: Bell,
     /// The slots of claims that were taken for a transaction.
     slots: HashMap<u64, Slot>,
     /// Claims that are inside a transaction of the user.
@@ -44,6 +45,16 @@ struct Known {
     free: HashMap<Name, Instant>,
     /// Leaves that were not confirmed, and until when the server could still have their claims.
     leaving: HashMap<ClaimId, (Name, Moment)>,
+}
+
+/// How far the watcher has heard the bell.
+#[derive(Debug, Default)]
+struct Bell {
+    /// Of so many rings it was reported what they told of the claims that waited.
+    heard: u64,
+    /// While it is being read what rang: the claims that began to wait since it was asked, and how often the bell had
+    /// rung when they joined.
+    since: Option<Vec<(u64, u64)>>,
 }
 
 impl OwnClaims {
@@ -74,11 +85,40 @@ impl OwnClaims {
         self.known().void.contains_key(&number)
     }
 
-    pub(crate) fn waits(&self, number: u64, name: &Name) {
+    /// The claim waits; when it joined, the bell had rung so often. Whether it may have been granted already: a ring
+    /// was heard that may have told of it, and nobody knew that it waits.
+    pub(crate) fn waits(&self, number: u64, name: &Name, rung: u64) -> bool {
         let mut known = self.known();
-        if !known.void.contains_key(&number) {
-            known.waiting.insert(number, name.clone());
+        if known.void.contains_key(&number) {
+            return false;
         }
+        known.waiting.insert(number, name.clone());
+        if let Some(since) = &mut known.bell.since {
+            since.push((number, rung));
+        }
+        known.bell.heard > rung
+    }
+
+    /// How many rings were heard.
+    pub(crate) fn heard(&self) -> u64 {
+        self.known().bell.heard
+    }
+
+    /// It is going to be read which claims the bell has told of. Returns the names on which claims wait.
+    pub(crate) fn hears(&self) -> Vec<Name> {
+        let mut known = self.known();
+        known.bell.since = Some(Vec::new());
+        let names: BTreeSet<&Name> = known.waiting.values().collect();
+        names.into_iter().cloned().collect()
+    }
+
+    /// So many rings were heard. Returns the names of claims that they may have told of, and that nobody asked for.
+    pub(crate) fn has_heard(&self, rung: u64) -> Vec<Name> {
+        let mut known = self.known();
+        known.bell.heard = known.bell.heard.max(rung);
+        let since = known.bell.since.take().unwrap_or_default();
+        let missed = since.iter().filter(|(_, joined)| *joined < rung);
+        missed.filter_map(|(number, _)| known.waiting.get(number)).cloned().collect()
     }
 
     pub(crate) fn goes_inside(&self, number: u64) {
@@ -123,13 +163,6 @@ impl OwnClaims {
 
     pub(crate) fn is_waiting(&self) -> bool {
         !self.known().waiting.is_empty()
-    }
-
-    /// The names on which claims wait.
-    pub(crate) fn waited(&self) -> Vec<Name> {
-        let known = self.known();
-        let names: BTreeSet<&Name> = known.waiting.values().collect();
-        names.into_iter().cloned().collect()
     }
 
     /// What is known of this name.
@@ -210,5 +243,27 @@ impl OwnClaims {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_came_before_the_news_of_a_claim_is_noticed() {
+        let (claims, name) = (OwnClaims::of(SessionId::from_bits(1)), Name::new("stock").unwrap());
+        assert!(!claims.waits(1, &name, 0));
+        // While it is read what rang, which may have been asked before this claim stood in line.
+        assert_eq!(claims.hears(), [name.clone()]);
+        assert!(!claims.waits(2, &name, 3));
+        assert!(!claims.waits(3, &name, 4), "it joined after that ring");
+        assert_eq!(claims.has_heard(4), [name.clone()]);
+        // After that.
+        assert!(claims.waits(4, &name, 3));
+        assert!(!claims.waits(5, &name, 4));
+        // Asked for with all others.
+        claims.hears();
+        assert_eq!(claims.has_heard(5), []);
     }
 }

@@ -136,6 +136,10 @@ impl Caller {
             );
             packet.sections.push(Section { name, requests: members, is_for_mutex });
         }
+        // Nobody can be granted before the end of this transaction, so a ring that tells of it is one more.
+        if !packet.behind.is_empty() || packet.sections.iter().any(|section| has_join(section, requests)) {
+            put(&mut packet.text, sql::RINGS, &[("me", &id(self.session))]);
+        }
         if !is_simple {
             packet.text.push_str("COMMIT;\n");
         }
@@ -399,6 +403,10 @@ impl Caller {
     pub(crate) fn key(&self, name: &Name) -> Key {
         self.namespace.key(name)
     }
+}
+
+fn has_join(section: &Section, requests: &[(Name, Action)]) -> bool {
+    section.requests.iter().any(|at| claim(&requests[*at].1).is_some())
 }
 
 fn number(action: &Action) -> Option<u64> {

@@ -5,6 +5,9 @@
 //! waiting client sends twenty statements a second, however many of its tasks wait, and one that does not wait sends
 //! none. The statement also sees a ring that is not committed yet, and may never be. So what was granted is read by
 //! another statement, which sees only what is committed.
+//!
+//! A claim can be granted, and the bell heard, before the client has read that it waits at all. So each join is told how
+//! often the bell had rung; if more rings were heard by then, its line is looked at.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +114,7 @@ impl OpenSession {
 
     /// Returns the number of rings that are committed. If there are new ones, reports which of the waiting claims hold.
     async fn hear(&self, rung: Option<u64>) -> Result<u64, Said> {
-        let waited = self.own_claims.waited();
+        let waited = self.own_claims.hears();
         let (mut now, mut has_news) = (rung.unwrap_or_default(), false);
         for (at, names) in waited.chunks(NAMES).enumerate() {
             let answer = self.hear_of(names).await?;
@@ -126,6 +129,7 @@ impl OpenSession {
         // Perhaps a claim was evicted.
         let is_quiet = !has_news && rung.is_some();
         waited.iter().filter(|_| is_quiet).take(LOOKS).for_each(|name| self.signals.look(name));
+        self.own_claims.has_heard(now).iter().for_each(|name| self.signals.look(name));
         Ok(now)
     }
 

@@ -5,6 +5,7 @@ mod beside;
 #[cfg(feature = "tls")]
 mod certificates;
 mod credentials;
+mod hand_off;
 mod inside;
 mod kept;
 #[allow(dead_code)] // tests/waiting.rs uses the rest
