@@ -68,6 +68,10 @@ impl Reader<'_> {
     pub(crate) fn read(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer) -> Fates {
         let rings = answer.rows.iter().find(|row| row.tag() == b'R');
         let mut fates = Fates { rung: rings.map_or(0, |row| row.number(1)), ..Fates::default() };
+        if packet.takes_again {
+            fates.fates.insert(0, self.taken_again(requests, answer));
+            return fates;
+        }
         Self::leaves(packet, requests, answer, &mut fates);
         self.passes(packet, requests, answer, &mut fates);
         self.joins(packet, requests, answer, &mut fates);
@@ -89,6 +93,26 @@ impl Reader<'_> {
             }
         }
         fates
+    }
+
+    fn taken_again(&self, requests: &[(Name, Action)], answer: &Answer) -> Fate {
+        match requests {
+            [(_, Action::Join { claim, .. })] if answer.affected == [1] => {
+                self.held(answer.number, Some(claim.capacity))
+            }
+            _ => Fate::NeedsSection,
+        }
+    }
+
+    fn held(&self, token: u64, capacity: Option<Weight>) -> Fate {
+        let outcome = match (Token::from_order(token), capacity) {
+            (Some(token), Some(capacity)) => {
+                let grant = Grant { token, capacity };
+                Ok(Outcome::Joined(Place::Held { grant, until: self.until }))
+            }
+            _ => Err(too_far()),
+        };
+        Fate::Over(outcome)
     }
 
     fn leaves(packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
@@ -164,13 +188,7 @@ impl Reader<'_> {
             let Action::Join { claim, .. } = &requests[*at].1 else { continue };
             let is_it = |row: &&Row| row.tag() == b'i' && row.number(1) == claim.id.number;
             let Some(row) = answer.rows.iter().find(is_it) else { continue };
-            let Some(token) = Token::from_order(row.number(2)) else {
-                fates.fates.insert(*at, Fate::Over(Err(too_far())));
-                continue;
-            };
-            let grant = Grant { token, capacity: claim.capacity };
-            let held = Place::Held { grant, until: self.until };
-            fates.fates.insert(*at, Fate::Over(Ok(Outcome::Joined(held))));
+            fates.fates.insert(*at, self.held(row.number(2), Some(claim.capacity)));
             let slot = Slot { slot: row.number(3), mark: row.number(4) };
             fates.slots.push((*at, claim.id.number, slot));
         }
@@ -199,13 +217,7 @@ impl Reader<'_> {
             if !row.is(8) {
                 return Fate::Over(Err(Error::session_over()));
             }
-            return match (Token::from_order(row.number(4)), weight(row.number(6))) {
-                (Some(token), Some(capacity)) => {
-                    let grant = Grant { token, capacity };
-                    Fate::Over(Ok(Outcome::Joined(Place::Held { grant, until: self.until })))
-                }
-                _ => Fate::Over(Err(too_far())),
-            };
+            return self.held(row.number(4), weight(row.number(6)));
         }
         // A mutex with a holder that lives.
         let is_mutex = claim.kind == Kind::Mutex && sql::kind_of(row.number(5)) == Some(Kind::Mutex);
@@ -271,12 +283,7 @@ impl Reader<'_> {
     fn outcome(&self, row: &Row, look_in: Duration, has_dead: bool) -> Fate {
         let capacity = weight(row.number(5));
         let place = match row.number(2) {
-            1 => match (Token::from_order(row.number(3)), capacity) {
-                (Some(token), Some(capacity)) => {
-                    Place::Held { grant: Grant { token, capacity }, until: self.until }
-                }
-                _ => return Fate::Over(Err(too_far())),
-            },
+            1 => return self.held(row.number(3), capacity),
             2 => Place::Waiting { until: self.until, look_in },
             3 if has_dead => return Fate::MeetsDead(Ok(Outcome::Joined(Place::Refused))),
             3 => Place::Refused,

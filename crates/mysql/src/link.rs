@@ -72,6 +72,8 @@ pub(crate) struct Answer {
     pub(crate) rows: Vec<Row>,
     /// How many rows each statement found or changed.
     pub(crate) affected: Vec<u64>,
+    /// The number that the last statement set with `LAST_INSERT_ID`.
+    pub(crate) number: u64,
 }
 
 /// One row. Every value is a text.
@@ -332,7 +334,10 @@ async fn said(connection: &mut MySqlConnection, text: &str) -> Result<Answer, sq
     let mut parts = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_many(connection);
     while let Some(part) = parts.next().await {
         match part? {
-            Either::Left(done) => answer.affected.push(done.rows_affected()),
+            Either::Left(done) => {
+                answer.affected.push(done.rows_affected());
+                answer.number = done.last_insert_id();
+            }
             Either::Right(row) => answer.rows.push(Row::of(&row)),
         }
     }

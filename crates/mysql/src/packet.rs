@@ -45,6 +45,8 @@ pub(crate) struct Packet {
     pub(crate) in_rows: Vec<usize>,
     /// Requests that pass a mutex on.
     pub(crate) passes: Vec<usize>,
+    /// The only request takes a name that was free a moment ago.
+    pub(crate) takes_again: bool,
     /// Which answer says how many rows the leaves changed.
     pub(crate) leaves_at: usize,
     pub(crate) sections: Vec<Section>,
@@ -106,6 +108,12 @@ impl Caller {
         hint: impl Fn(&Name) -> Hint,
         mark: u64,
     ) -> Packet {
+        if let [(name, Action::Join { claim, in_rows: false, .. })] = requests
+            && claim.weight <= claim.capacity
+            && hint(name) == Hint::Free
+        {
+            return self.taking_again(claim);
+        }
         let Sorted { leaves, joins, behind, in_rows, passes, sections } = self.sorted(requests, &hint);
         let mut packet = Packet { leaves, joins, behind, in_rows, passes, ..Packet::default() };
         let is_simple = sections.is_empty()
@@ -143,6 +151,23 @@ impl Caller {
         if !is_simple {
             packet.text.push_str("COMMIT;\n");
         }
+        packet
+    }
+
+    fn taking_again(&self, claim: &Claim) -> Packet {
+        let mut packet = Packet { takes_again: true, ..Packet::default() };
+        put(
+            &mut packet.text,
+            sql::TAKE_AGAIN,
+            &[
+                ("name", &self.key(&claim.name)),
+                ("kind", &sql::kind(claim.kind)),
+                ("capacity", &claim.capacity.get()),
+                ("me", &id(self.session)),
+                ("number", &claim.id.number),
+                ("weight", &claim.weight.get()),
+            ],
+        );
         packet
     }
 

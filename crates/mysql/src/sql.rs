@@ -30,6 +30,7 @@ macro_rules! statements {
 
 statements! {
     SETTINGS = "settings";
+    TAKE_AGAIN = "take_again";
     TAKE_FREE = "take_free";
     FLOOR = "floor";
     TAKE_FREE_ROW = "take_free_row";

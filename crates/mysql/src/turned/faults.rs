@@ -24,6 +24,16 @@ pub(crate) const FAULTS: &[Fault] = &[
         &[("spilled = 0 AND session = 0,", "spilled = 0,")],
     ),
     fault("a_name_in_rows_is_taken", &[1_005], &[("spilled = 0 AND session = 0,", "session = 0,")]),
+    fault(
+        "a_name_that_has_a_holder_is_taken_again",
+        &[1_023],
+        &[("spilled = 0 AND session = 0\n", "spilled = 0\n")],
+    ),
+    fault(
+        "tokens_of_what_is_taken_again_go_by_the_clock_alone",
+        &[1_012],
+        &[("LAST_INSERT_ID(GREATEST(token + 1, {now} DIV 10))", "LAST_INSERT_ID({now} DIV 10)")],
+    ),
     fault("a_void_claim_comes_alive", &[1_006], &[("WHEN @t_was = 2 THEN 4 ", "")]),
     fault("a_claim_that_stands_joins_again", &[1_007], &[("WHEN @t_was IS NOT NULL THEN 5\n", "\n")]),
     fault(

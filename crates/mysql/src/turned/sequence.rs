@@ -43,6 +43,8 @@ pub(super) struct Sequence<'a> {
     joins: BTreeMap<ClaimId, Join<Name>>,
     /// Claims whose transactions were committed. Their rows may still be there.
     ended: BTreeSet<ClaimId>,
+    /// Of what a client believes of a name.
+    beliefs: Dice,
     pub(super) log: Vec<String>,
 }
 
@@ -62,7 +64,9 @@ impl<'a> Sequence<'a> {
         }
         let (clients, ttls): (Vec<_>, Vec<_>) = clients.into_iter().unzip();
         let (newest, tokens, stale, joins, ended, log) = Default::default();
-        let sequence = Self { server, clients, world, names, newest, tokens, stale, joins, ended, log };
+        let beliefs = Dice::new(seed, "beliefs");
+        let sequence =
+            Self { server, clients, world, names, newest, tokens, stale, joins, ended, beliefs, log };
         sequence.clean(seed).await.unwrap();
         for (client, ttl) in sequence.clients.iter().zip(ttls) {
             server.open(client.id, ttl).await;
@@ -143,6 +147,9 @@ impl<'a> Sequence<'a> {
         let drawn = wishes.join(&self.world, &name, id);
         let join = self.joins.entry(id).or_insert(drawn).clone();
         let session = self.client(id.session, wishes.dice());
+        if self.beliefs.one_in(3) {
+            session.own_claims.set_free(&name); // whether it is or not
+        }
         self.carry_out(&session, vec![Op::Join(join)], wishes.dice()).await
     }
 

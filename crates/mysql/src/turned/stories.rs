@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use tidelock_core::backend::{Claim, Patience, Place};
-use tidelock_core::{ClaimId, ErrorKind, Kind, Name, SessionId, Weight};
+use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Result, SessionId, Weight};
 
-use super::prepared;
 use super::server::{SECOND, Server};
-use super::{fresh_seed, without_disk};
+use super::{fresh_seed, prepared, taken, without_disk};
 use crate::open_session::OpenSession;
 use crate::request::{Action, Outcome};
 
@@ -32,11 +31,15 @@ async fn holder_and_waiter(server: &Server) -> ([Arc<OpenSession>; 2], Name) {
 }
 
 async fn join(client: &Arc<OpenSession>, name: &Name) -> Place {
+    try_join(client, name).await.unwrap()
+}
+
+async fn try_join(client: &Arc<OpenSession>, name: &Name) -> Result<Place> {
     let id = ClaimId { session: client.id, number: 1 };
     let claim = Claim::new(id, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
     let join = Action::Join { claim, patience: Patience::Wait, in_rows: false };
-    match client.gather(name, join).await.unwrap() {
-        Outcome::Joined(place) => place,
+    match client.gather(name, join).await? {
+        Outcome::Joined(place) => Ok(place),
         other => panic!("{other:?}"),
     }
 }
@@ -71,10 +74,18 @@ async fn whose_claims_were_given_away_does_not_come_back_with_the_clock() {
     let (server, _alone) = prepared().await;
     let story = async {
         let ([dead, waiter], name) = holder_and_waiter(&server).await;
+        let free = Name::new("given back").unwrap();
+        taken(&dead, &free, 2).await;
         server.clock.pass(TTL);
         assert_eq!(holder(&waiter, &name).await, [waiter.id]);
         server.clock.set_back(TTL);
         assert_eq!(dead.renew(&[]).await.unwrap_err().kind(), ErrorKind::Lost);
+        for is_known in [true, false] {
+            if is_known {
+                dead.own_claims.set_free_later(&free);
+            }
+            assert_eq!(try_join(&dead, &free).await.unwrap_err().kind(), ErrorKind::Lost);
+        }
         let repeated = join(&waiter, &name).await;
         assert!(matches!(repeated, Place::Held { .. }), "{repeated:?}");
     };
