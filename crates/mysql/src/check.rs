@@ -7,19 +7,29 @@ use crate::link::{Answer, Link};
 use crate::sql::{self, MIGRATION, VERSION, put};
 use crate::trouble::{self, NO_TABLE, Said};
 
+const TABLES: &str = "SELECT version, store FROM tidelock_version";
+
 async fn ask(link: &Link, text: &str) -> Result<Answer, Said> {
     link.ask_until(text, boot_clock().now() + link.connect_within).await
 }
 
-/// Checks the server, and creates the tables if they are missing and `migrates` is set. Returns whether it is a MariaDB.
-pub(crate) async fn server(link: &Link, migrates: bool) -> Result<bool> {
+/// What a client has to know of a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) is_mariadb: bool,
+    /// The number that no other store has.
+    pub(crate) store: u64,
+}
+
+/// Checks the server, and creates the tables if they are missing and `migrates` is set.
+pub(crate) async fn server(link: &Link, migrates: bool) -> Result<Found> {
     let said = |said: Said| trouble::from(&said, link.place());
     link.connect().await.map_err(said)?;
     let answer = ask(link, "SELECT VERSION()").await.map_err(said)?;
     let version = answer.rows.first().map(|row| String::from_utf8_lossy(row.bytes(0)).into_owned());
     let version = version.unwrap_or_default();
     check_version(&version, link.place())?;
-    let mut found = ask(link, "SELECT version FROM tidelock_version").await;
+    let mut found = ask(link, TABLES).await;
     // The version comes last: without it, another client is creating the tables now, or did not get to the end.
     let is_missing = match &found {
         Ok(answer) => answer.rows.is_empty(),
@@ -27,14 +37,14 @@ pub(crate) async fn server(link: &Link, migrates: bool) -> Result<bool> {
     };
     if is_missing && migrates {
         ask(link, MIGRATION).await.map_err(said)?;
-        found = ask(link, "SELECT version FROM tidelock_version").await;
+        found = ask(link, TABLES).await;
     }
-    let found = found.map_err(said)?.rows.iter().map(|row| row.number(0)).max();
-    check_tables(found, link.place())?;
+    let tables = found.map_err(said)?.rows.into_iter().max_by_key(|row| row.number(0));
+    check_tables(tables.as_ref().map(|row| row.number(0)), link.place())?;
     let mut text = String::new();
     put(&mut text, sql::CHECK, &[]);
     ask(link, &text).await.map_err(said)?;
-    Ok(is_mariadb(&version))
+    Ok(Found { is_mariadb: is_mariadb(&version), store: tables.map_or(0, |row| row.number(1)) })
 }
 
 /// `10.11.19-MariaDB-0+deb12u1`, `8.0.36`, or `5.5.5-10.6.1-MariaDB` by an old protocol.

@@ -21,7 +21,7 @@ use tidelock_core::backend::Leave;
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Locks, Name, Result, SessionId, Token};
 
 use crate::answers::Slot;
-use crate::link::at_random;
+use crate::link::{Row, at_random};
 use crate::open_session::OpenSession;
 use crate::request::Action;
 use crate::sql::{self, id, list, put};
@@ -82,7 +82,8 @@ fn sessions() -> std::sync::MutexGuard<'static, HashMap<SessionId, Weak<OpenSess
 ///
 /// # Errors
 /// [`ErrorKind::Conflict`]: the server has rolled the transaction back because of a deadlock; start it over from its
-/// beginning. [`ErrorKind::Lost`]: the claim was lost before the transaction had it. Otherwise as of
+/// beginning. [`ErrorKind::Lost`]: the claim was lost before the transaction had it. [`ErrorKind::InvalidOption`]: the
+/// transaction is on another server than `locks`. Otherwise as of
 /// [`Mutex::lock`](tidelock_core::Mutex::lock).
 ///
 /// # Cancel safety
@@ -305,7 +306,7 @@ async fn go_inside(
             // Who finds the session dead from here on finds the slot locked, too.
             Ok(true) if session.clock.now() < late => return Ok(true),
             Ok(true) => return Err(lost(name)),
-            Ok(false) => {} // another claim has that slot
+            Ok(false) => session.is_store_of(transaction).await?, // otherwise another claim has that slot
             Err(said) if said.number().is_some_and(trouble::rolls_back) => {
                 return Err(start_over().during("lock").on(name));
             }
@@ -327,13 +328,14 @@ impl OpenSession {
         slot: Slot,
         transaction: &mut Transaction<'_, MySql>,
     ) -> Result<bool, Said> {
-        let database = self.looks.database().replace('`', "``");
         let mut text = String::new();
         put(
             &mut text,
             sql::INSIDE,
             &[
-                ("database", &database),
+                ("database", &self.database()),
+                ("version", &sql::VERSION),
+                ("store", &self.caller.store),
                 ("slot", &slot.slot),
                 ("mark", &slot.mark),
                 ("session", &id(claim.session)),
@@ -348,6 +350,29 @@ impl OpenSession {
             }
         }
         Ok(last == 1)
+    }
+
+    /// # Errors
+    /// If the transaction is one of another server, where these claims are not.
+    async fn is_store_of(&self, transaction: &mut Transaction<'_, MySql>) -> Result<()> {
+        let mut text = String::new();
+        put(&mut text, sql::WHICH_STORE, &[("database", &self.database()), ("version", &sql::VERSION)]);
+        let asked = sqlx::raw_sql(AssertSqlSafe(text)).fetch_optional(&mut **transaction).await;
+        let found = asked.map_err(|error| self.trouble(&Said::of(error)).during("lock"))?;
+        let store = found.as_ref().map(Row::of).map(|row| row.number(0));
+        if store == Some(self.caller.store) {
+            return Ok(());
+        }
+        let wrong = format!(
+            "this transaction is not on the server of these locks, {}; use a client that is connected to its server",
+            self.looks.place()
+        );
+        Err(Error::new(ErrorKind::InvalidOption, wrong).during("lock"))
+    }
+
+    /// The database of the tables, between backquotes.
+    fn database(&self) -> String {
+        self.looks.database().replace('`', "``")
     }
 
     /// A slot for a claim that has none, or not a free one. None: the claim has left, which a transaction that has had the

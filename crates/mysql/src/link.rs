@@ -105,7 +105,7 @@ impl Row {
         self.0.get(at).and_then(|value| value.as_deref()).unwrap_or_default()
     }
 
-    fn of(row: &MySqlRow) -> Self {
+    pub(crate) fn of(row: &MySqlRow) -> Self {
         let value = |at| row.try_get_unchecked::<Option<&[u8]>, _>(at).ok().flatten().map(<[u8]>::to_vec);
         Self((0..row.len()).map(value).collect())
     }

@@ -27,6 +27,8 @@ pub(crate) struct Caller {
     pub(crate) namespace: Namespace,
     /// Whether the server is a MariaDB, which can say what an INSERT has found.
     pub(crate) has_returning: bool,
+    /// The number of the store, which no other has.
+    pub(crate) store: u64,
     /// How many slots the server has for users' transactions.
     pub(crate) slots: u32,
 }

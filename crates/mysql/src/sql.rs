@@ -75,6 +75,7 @@ statements! {
     SLOT = "slot";
     CLOSE = "close";
     INSIDE = "inside";
+    WHICH_STORE = "which_store";
     HAS_ENDED = "has_ended";
     INSPECT = "inspect";
     NAMES = "names";

@@ -171,8 +171,8 @@ impl Backend for Store {
         let within = options.command_deadline.min(options.ttl);
         let short = within.min(options.ttl / 3);
         let lane = self.link(Reads::Committed, Idling::Pings, options, within);
-        let has_returning = match check::server(&lane, self.migrates).await {
-            Ok(is_mariadb) => is_mariadb,
+        let found = match check::server(&lane, self.migrates).await {
+            Ok(found) => found,
             Err(error) => {
                 return Err(strangers::explain(error, &self.address, options.connect_deadline / 8).await);
             }
@@ -197,7 +197,8 @@ impl Backend for Store {
             caller: Caller {
                 session: id,
                 namespace: Namespace::of(&options.namespace),
-                has_returning,
+                has_returning: found.is_mariadb,
+                store: found.store,
                 slots: sql::SLOTS,
             },
             lane: lane.into(),

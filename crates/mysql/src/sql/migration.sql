@@ -3,9 +3,11 @@
 -- units of ten of them. state: 0 holds, 1 waits, 2 void (its join must not take effect any more). A holder with
 -- a slot whose stamp is not its mark has left: the user's transaction that it was inside was committed. The rows of
 -- tidelock_slot are all here from the beginning: where no row comes or goes, a row that is locked never stands for a gap
--- beside it. No token of a name that has no row is greater than that of tidelock_floor.
+-- beside it. No token of a name that has no row is greater than that of tidelock_floor. `store` is a random number, and so
+-- another one wherever these tables are made.
 CREATE TABLE IF NOT EXISTS tidelock_version (
-  version INT UNSIGNED NOT NULL PRIMARY KEY
+  version INT UNSIGNED NOT NULL PRIMARY KEY,
+  store BIGINT UNSIGNED NOT NULL
 ) ENGINE=InnoDB;
 CREATE TABLE IF NOT EXISTS tidelock_session (
   id BIGINT UNSIGNED NOT NULL PRIMARY KEY,
@@ -57,4 +59,4 @@ CREATE TABLE IF NOT EXISTS tidelock_floor (
   token BIGINT UNSIGNED NOT NULL
 ) ENGINE=InnoDB;
 INSERT IGNORE INTO tidelock_floor (id, token) VALUES (1, 0);
-INSERT IGNORE INTO tidelock_version (version) VALUES (1);
+INSERT IGNORE INTO tidelock_version (version, store) VALUES (1, FLOOR(1 + RAND() * 1000000000000000));

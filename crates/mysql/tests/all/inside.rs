@@ -161,6 +161,25 @@ async fn locks_of_another_store_are_refused() {
     locks.close().await.unwrap();
 }
 
+/// Its claims are not there, so nobody would be kept out.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_transaction_on_another_server_is_refused() {
+    let elsewhere = std::env::var("TIDELOCK_MARIADB_TLS_URL").unwrap();
+    let there = Store::open(&elsewhere).unwrap().connect(Options::new()).await.unwrap(); // makes the tables
+    let locks = client("inside 10").await;
+    let pool = sqlx::mysql::MySqlPoolOptions::new().connect(&elsewhere).await.unwrap();
+    for _ in 0..5 {
+        let mut transaction = pool.begin().await.unwrap();
+        let refused = lock_in(&*locks, &mut transaction, "stock").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidOption, "{refused:?}");
+        assert!(refused.to_string().contains("server"), "{refused}");
+    }
+    until("nothing is left", async || locks.names("", None).await.unwrap().is_empty()).await;
+    there.close().await.unwrap();
+    locks.close().await.unwrap();
+}
+
 /// The client machine is gone without a word, and the server does not know: the lock is held until the server gives up.
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]

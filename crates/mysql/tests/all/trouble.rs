@@ -70,7 +70,7 @@ async fn tables_of_another_program_or_another_version_are_told() {
     assert_eq!(other.kind(), ErrorKind::Protocol, "{other:?}");
     assert!(other.to_string().contains("other columns"), "{other}");
     run(&format!(
-        "USE tidelock_other; DROP TABLE tidelock_line; {MIGRATION} INSERT INTO tidelock_version VALUES (7)"
+        "USE tidelock_other; DROP TABLE tidelock_line; {MIGRATION} INSERT INTO tidelock_version VALUES (7, 0)"
     ))
     .await;
     let newer = refused(&url).await;
