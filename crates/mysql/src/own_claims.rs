@@ -152,6 +152,11 @@ impl OwnClaims {
         self.known().ending.iter().map(|(number, name)| (*number, name.clone())).collect()
     }
 
+    /// The client is closed. Others find out when these transactions have ended.
+    pub(crate) fn waits_for_no_transaction(&self) {
+        self.known().ending.clear();
+    }
+
     pub(crate) fn is_inside(&self, number: u64) -> bool {
         self.known().inside.contains(&number)
     }

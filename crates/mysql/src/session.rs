@@ -152,6 +152,8 @@ impl Session for MySqlSession {
             }
             tokio::time::sleep(PAUSE).await;
         }
+        session.own_claims.waits_for_no_transaction();
+        session.ending.notify_one();
         session.lanes.give_up_others();
         for link in [&session.lanes.keepers.link, &session.looks, &session.beats, &session.bell] {
             link.close().await;

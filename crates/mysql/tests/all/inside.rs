@@ -11,7 +11,7 @@ use tidelock_mysql::{
 };
 use tokio::time::Instant;
 
-use crate::server::{client, pool, run, until, url};
+use crate::server::{client, client_with, pool, run, until, url, url_of};
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
@@ -111,6 +111,34 @@ async fn who_could_not_evict_a_transaction_can_close() {
     assert!(locks.mutex("stock").unwrap().try_lock().await.unwrap().is_none());
     transaction.commit().await.unwrap();
     locks.close().await.unwrap();
+}
+
+/// Others find out by themselves when the transaction has ended.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_closed_client_asks_nothing_although_its_transaction_is_open() {
+    run("CREATE OR REPLACE USER 'closing'@'%'; GRANT ALL ON tidelock.* TO 'closing'@'%'").await;
+    let options = Options::new().namespace(&namespace("closing"));
+    let store = Store::open(&url_of("closing", "tidelock")).unwrap();
+    let (locks, other) = (store.connect(options.clone()).await.unwrap(), client_with(options).await);
+    let pool = pool().await;
+    let mut transaction = pool.begin().await.unwrap();
+    lock_in(&*locks, &mut transaction, "stock").await.unwrap();
+    locks.close().await.unwrap();
+    let connections = async || {
+        let all = run("SELECT id FROM information_schema.PROCESSLIST WHERE user = 'closing'").await;
+        all.len()
+    };
+    until("it has no connections", async || connections().await == 0).await;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(500) {
+        assert_eq!(connections().await, 0);
+        assert!(other.mutex("stock").unwrap().try_lock().await.unwrap().is_none());
+    }
+    transaction.commit().await.unwrap();
+    other.mutex("stock").unwrap().lock().await.unwrap().release().await.unwrap();
+    other.close().await.unwrap();
+    run("DROP USER 'closing'@'%'").await;
 }
 
 #[tokio::test]
