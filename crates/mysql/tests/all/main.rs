@@ -6,6 +6,7 @@ mod beside;
 mod certificates;
 mod credentials;
 mod hand_off;
+mod failover;
 mod inside;
 mod kept;
 #[allow(dead_code)] // tests/waiting.rs uses the rest

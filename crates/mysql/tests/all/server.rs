@@ -20,12 +20,17 @@ pub(crate) fn url_of(user: &str, database: &str) -> String {
     format!("mysql://{user}@{place}/{database}")
 }
 
-pub(crate) async fn operator() -> MySqlConnection {
-    MySqlConnectOptions::from_str(&url()).unwrap().disable_statement_logging().connect().await.unwrap()
+async fn operator(url: &str) -> MySqlConnection {
+    MySqlConnectOptions::from_str(url).unwrap().disable_statement_logging().connect().await.unwrap()
 }
 
 pub(crate) async fn run(text: &str) -> Vec<Vec<String>> {
-    let rows = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_all(&mut operator().await).await.unwrap();
+    run_at(&url(), text).await
+}
+
+pub(crate) async fn run_at(url: &str, text: &str) -> Vec<Vec<String>> {
+    let mut operator = operator(url).await;
+    let rows = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_all(&mut operator).await.unwrap();
     let shown = |row: &sqlx::mysql::MySqlRow| {
         let value = |at| row.try_get_unchecked::<Option<&[u8]>, _>(at).unwrap().unwrap_or_default();
         (0..row.len()).map(|at| String::from_utf8_lossy(value(at)).into_owned()).collect()
