@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tidelock_mysql::{Error, ErrorKind, Options, Store, TlsCertificates};
 
+use crate::server::run_at;
+
 /// Made for these tests, for 127.0.0.1 and localhost. The authority's key was not kept.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/src/servers/certificates");
 
@@ -27,10 +29,17 @@ async fn a_server_is_known_by_its_authority_and_its_name() {
         use_it(&url(mode, "ca.pem")).await.unwrap();
     }
     use_it(&url("VERIFY_IDENTITY", "ca.pem").replace("127.0.0.1", "localhost")).await.unwrap();
-    // All that a session sends is encrypted: the server refuses this user without TLS.
-    let plain = std::env::var("TIDELOCK_MARIADB_TLS_URL").unwrap();
-    let root = Store::open(&format!("{plain}?ssl-mode=DISABLED")).unwrap();
-    root.connect(Options::new()).await.unwrap().close().await.unwrap(); // root may
+    // All that a session sends is encrypted: the server serves this user with TLS only.
+    run_at(
+        &url("VERIFY_CA", "ca.pem"),
+        "CREATE OR REPLACE USER 'secured'@'%' REQUIRE SSL; GRANT ALL ON tidelock.* TO 'secured'@'%'",
+    )
+    .await;
+    let secured = |mode| url(mode, "ca.pem").replace("root@", "secured@");
+    use_it(&secured("VERIFY_CA")).await.unwrap();
+    let refused = use_it(&secured("DISABLED")).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Denied, "{refused:?}");
+    run_at(&url("VERIFY_CA", "ca.pem"), "DROP USER 'secured'@'%'").await;
 }
 
 #[tokio::test]
