@@ -13,8 +13,9 @@ use crate::server::{client, pool, run, until, url};
 
 /// For how long the transaction is open.
 const OPEN: Duration = Duration::from_secs(10);
-/// A statement that waits for a row is stopped after a second. Everything here takes a few milliseconds.
-const QUICK: Duration = Duration::from_millis(700);
+/// Everything here takes a few milliseconds. What waits for a row is stopped after a second, and tried again: it fails after
+/// two seconds.
+const QUICK: Duration = Duration::from_millis(1_900);
 /// Before and behind `m`, next to it and far away.
 const NAMES: [&str; 6] = ["a", "l~", "m!", "ma", "n", "z"];
 

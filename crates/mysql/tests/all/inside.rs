@@ -68,7 +68,7 @@ async fn a_long_transaction_delays_nobody_on_another_name() {
         for name in ["short 1", "short 2"] {
             let asked = Instant::now();
             other.mutex(name).unwrap().lock().await.unwrap().release().await.unwrap();
-            assert!(asked.elapsed() < Duration::from_secs(1), "{name} took {:?}", asked.elapsed());
+            assert!(asked.elapsed() < Duration::from_secs(3), "{name} took {:?}", asked.elapsed());
         }
         // Waiters of the long name come and go meanwhile.
         assert!(mutex.lock_within(Duration::from_millis(300)).await.unwrap().is_none());
