@@ -41,12 +41,13 @@ const BACKENDS: [&str; 5] =
 const ABOVE_BACKENDS: [&str; 2] = ["tidelock-conformance", "tidelock-bench"];
 
 /// The crates whose files import each other in no circle.
-const WITHOUT_CIRCLES: [&str; 10] = [
+const WITHOUT_CIRCLES: [&str; 11] = [
     "tidelock-model",
     "tidelock-core",
     "tidelock-memory",
     "tidelock-redis",
     "tidelock-zookeeper",
+    "tidelock-etcd",
     "tidelock-mysql",
     "tidelock-conformance",
     "tidelock-bench",
