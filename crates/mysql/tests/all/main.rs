@@ -5,8 +5,8 @@ mod beside;
 #[cfg(feature = "tls")]
 mod certificates;
 mod credentials;
-mod hand_off;
 mod failover;
+mod hand_off;
 mod inside;
 mod kept;
 #[allow(dead_code)] // tests/waiting.rs uses the rest
