@@ -86,6 +86,11 @@ fn sessions() -> std::sync::MutexGuard<'static, HashMap<SessionId, Weak<OpenSess
 /// transaction is on another server than `locks`. Otherwise as of
 /// [`Mutex::lock`](tidelock_core::Mutex::lock).
 ///
+/// # What ends it early
+/// The lock is a change inside the transaction. What undoes or commits that change gives the lock back, although the
+/// transaction seems to go on: `ROLLBACK TO` a savepoint from before the lock, and each statement that commits by itself,
+/// such as `CREATE TABLE`. A nested transaction that begins after the lock (sqlx makes a savepoint) may be rolled back.
+///
 /// # Cancel safety
 /// Dropping the future gives the claim back. If the transaction has its slot by then, the lock is held until the
 /// transaction ends: roll it back.
@@ -289,14 +294,16 @@ async fn go_inside(
     })?;
     let late = session.clock.now() + remaining;
     let mut known = session.own_claims.slot(claim.number);
+    let mut from = 0;
     for _ in 0..SLOTS_TRIED {
         let slot = match known.take() {
             Some(slot) => slot,
-            None => match session.clone().next_slot(claim, name).await? {
+            None => match session.clone().next_slot(claim, name, from).await? {
                 Some(slot) => slot,
                 None => return Ok(false),
             },
         };
+        from = slot.slot;
         session.own_claims.goes_inside(claim.number);
         let stamped = session.stamp(claim, slot, transaction).await;
         if !matches!(stamped, Ok(true)) {
@@ -377,24 +384,30 @@ impl OpenSession {
 
     /// A slot for a claim that has none, or not a free one. None: the claim has left, which a transaction that has had the
     /// same slot may have done to it.
-    async fn next_slot(self: Arc<Self>, claim: ClaimId, name: &Name) -> Result<Option<Slot>> {
+    async fn next_slot(self: Arc<Self>, claim: ClaimId, name: &Name, from: u64) -> Result<Option<Slot>> {
         let (session, name) = (self.clone(), name.clone());
         let choosing = async move {
-            if let Some(slot) = session.set_slot(claim).await? {
+            if let Some(slot) = session.set_slot(claim, from).await? {
                 return Ok(Some(slot));
             }
             session.gather(&name, Action::Bury(Vec::new())).await?; // it gets a row of its own
-            session.set_slot(claim).await
+            session.set_slot(claim, from).await
         };
         self.at_the_keepers(choosing).await.map_err(|error| error.during("lock"))
     }
 
-    async fn set_slot(&self, claim: ClaimId) -> Result<Option<Slot>> {
+    /// `from`: the slot that it has, or 0.
+    async fn set_slot(&self, claim: ClaimId, from: u64) -> Result<Option<Slot>> {
         let mut text = String::new();
         put(
             &mut text,
             sql::SLOT,
-            &[("slot", &self.caller.any_slot()), ("me", &id(claim.session)), ("number", &claim.number)],
+            &[
+                ("slot", &self.caller.any_slot()),
+                ("from", &from),
+                ("me", &id(claim.session)),
+                ("number", &claim.number),
+            ],
         );
         let found = self.looks.ask(&text).await.map_err(|said| self.trouble(&said))?;
         Ok(found.rows.first().map(|row| Slot { slot: row.number(1), mark: row.number(2) }))

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use tidelock_conformance::Proxy;
 use tidelock_conformance::callers::namespace;
+use tidelock_conformance::{Proxy, Way};
 use tidelock_mysql::{
     ErrorKind, Options, Store, TransactionError, in_transaction, lock_all_in, lock_in, lock_in_within,
     try_lock_in,
@@ -302,4 +302,39 @@ async fn a_waiter_whose_server_was_away_gets_on() {
     until("nothing is left", async || near.names("", None).await.unwrap().is_empty()).await;
     far.close().await.unwrap();
     near.close().await.unwrap();
+}
+
+/// The operator is quicker than the statement that brings the claim into the transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_that_was_evicted_before_the_transaction_had_it_locks_nothing() {
+    let space = namespace("evicted");
+    let place = url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let proxy = Proxy::to(place.parse().unwrap()).await.unwrap();
+    let slow = url().replace(&place, &proxy.address().to_string());
+    let slow = sqlx::mysql::MySqlPoolOptions::new().max_connections(1).connect(&slow).await.unwrap();
+    let (locks, other) = (client(&space).await, client(&space).await);
+    let mut transaction = slow.begin().await.unwrap();
+    sqlx::raw_sql("SELECT 1").execute(&mut *transaction).await.unwrap();
+    proxy.delay(Way::There, Duration::from_millis(700));
+    let locking = async {
+        let token = lock_in(&*locks, &mut transaction, "stock").await.unwrap();
+        transaction.commit().await.unwrap();
+        token
+    };
+    let evicting = async {
+        until("it holds", async || other.inspect("stock").await.unwrap().holders().count() == 1).await;
+        let claim = other.inspect("stock").await.unwrap().holders().next().unwrap().id;
+        assert!(other.evict("stock", claim).await.unwrap());
+        let next = other.mutex("stock").unwrap().lock().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await; // the statement arrives, and its answer
+        let (token, end) = (next.token(), Instant::now());
+        next.release().await.unwrap();
+        (token, end)
+    };
+    let ((token, had), (next, end)) = tokio::join!(async { (locking.await, Instant::now()) }, evicting);
+    assert!(had > end, "the transaction went on beside the next holder");
+    assert!(token > next, "{token} is not after {next}");
+    locks.close().await.unwrap();
+    other.close().await.unwrap();
 }
