@@ -7,7 +7,7 @@ use tidelock_core::backend::{Grant, Left, Moment, Patience, Place};
 use tidelock_core::{ClaimId, Error, ErrorKind, Kind, Name, Result, SessionId, Token, Weight};
 
 use crate::link::{Answer, Row};
-use crate::packet::{Packet, Section, weight};
+use crate::packet::{MOST, Packet, Section, weight};
 use crate::request::{Action, Outcome};
 use crate::sql::{self, Namespace};
 
@@ -38,6 +38,8 @@ pub(crate) struct End {
     pub(crate) busy: Option<Kind>,
     /// Whether a holder is dead, or nobody holds although claims wait: somebody has to look after the line.
     pub(crate) needs_look: bool,
+    /// Whether as many claims were granted as can be at once, and others wait.
+    pub(crate) has_more: bool,
 }
 
 #[derive(Debug, Default)]
@@ -161,7 +163,7 @@ impl Reader<'_> {
             let Some(name) = self.namespace.name(row.bytes(1)) else { continue };
             let is_other_kind = row.is(3) && !in_rows.contains(&name);
             let busy = sql::kind_of(row.number(2)).filter(|_| row.is(3));
-            fates.ends.push(End { name, busy, needs_look: row.is(4) || is_other_kind });
+            fates.ends.push(End { name, busy, needs_look: row.is(4) || is_other_kind, has_more: false });
         }
     }
 
@@ -178,7 +180,7 @@ impl Reader<'_> {
             let (now, ends) = (row.number(3), (!row.is_null(4)).then(|| row.number(4)));
             fates.fates.insert(*at, self.queued(row, look_in(now, ends, self.ttl)));
             let needs_look = ends.is_none_or(|ends| ends <= now);
-            fates.ends.push(End { name: name.clone(), busy: Some(Kind::Mutex), needs_look });
+            fates.ends.push(End { name: name.clone(), busy: Some(Kind::Mutex), needs_look, has_more: false });
         }
     }
 
@@ -244,8 +246,7 @@ impl Reader<'_> {
                     match row {
                         Some(row) if row.tag() == b'k' => self.queued(row, look_in),
                         Some(row) => self.outcome(row, look_in, has_dead || nobody_holds),
-                        // It did not wait behind another one: it needs statements of its own.
-                        None => Fate::NeedsSection,
+                        None => self.left_undone(end, rows, has_dead || nobody_holds),
                     }
                 }
                 Action::Leave { id, .. } => Fate::Over(left(rows, *id).map(Outcome::Left)),
@@ -267,7 +268,22 @@ impl Reader<'_> {
             name: section.name.clone(),
             busy: kind.filter(|_| end.is(7)),
             needs_look: end.is(6) && (has_dead || nobody_holds || is_other_kind),
+            has_more: end.is(6) && rows.iter().filter(|row| row.tag() == b'g').count() >= MOST,
         });
+    }
+
+    /// A join that did not wait behind the one before it.
+    fn left_undone(&self, end: &Row, rows: &[&Row], has_dead: bool) -> Fate {
+        let is_session_over = rows.iter().any(|row| row.tag() == b'j' && row.number(2) == 6);
+        let is_in_use = end.is(4) || end.is(6);
+        match sql::kind_of(end.number(2)) {
+            _ if is_session_over => Fate::Over(Err(Error::session_over())),
+            Some(kind) if is_in_use && kind != Kind::Mutex => {
+                refused(Some(Error::other_kind(kind)), has_dead)
+            }
+            // Nobody was before it: it needs statements of its own.
+            _ => Fate::NeedsSection,
+        }
     }
 
     /// `'k', number, state`

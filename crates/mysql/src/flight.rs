@@ -13,51 +13,57 @@ use crate::packet::Hint;
 use crate::request::{Action, Outcome, Request};
 use crate::trouble::{DUPLICATE, Said};
 
-/// How often a request is made again, as long as the line changes between two transactions.
+/// How often requests are made again without an answer to any of them: as long as the line changes between two
+/// transactions.
 const ROUNDS: usize = 4;
 
 impl OpenSession {
     pub(crate) async fn carry_out(self: &Arc<Self>, lane: &Lane, requests: Vec<Request>) {
         let late = self.clock.now() + self.within;
-        let mut open: Vec<Request> = requests;
-        for round in 0..ROUNDS {
-            if open.is_empty() {
-                return;
+        if let Err((said, open)) = self.in_rounds(lane, requests, late).await {
+            // One of them may be at fault, and the others are not.
+            match open.len() > 1 && said.number().is_some() {
+                true => self.one_by_one(lane, open, late).await,
+                false => self.fail(&said, open),
             }
-            open = match self.send(lane, &open, round, late).await {
-                Ok(fates) => self.settle(lane, open, fates, round + 1 == ROUNDS).await,
-                // One of them may be at fault, and the others are not.
-                Err(said) if open.len() > 1 && said.number().is_some() => {
-                    return self.one_by_one(lane, open, late).await;
-                }
-                Err(said) => {
-                    let error = self.trouble(&said);
-                    return open.into_iter().for_each(|request| request.fail(&error));
-                }
-            };
         }
-        let error = self.trouble(&Said::NotSent);
-        open.into_iter().for_each(|request| request.fail(&error));
     }
 
     async fn one_by_one(self: &Arc<Self>, lane: &Lane, requests: Vec<Request>, late: Moment) {
         for request in requests {
-            let mut open = vec![request];
-            for round in 0..ROUNDS {
-                if open.is_empty() {
-                    break;
-                }
-                let late = late.max(self.clock.now() + self.within / 2);
-                open = match self.send(lane, &open, round, late).await {
-                    Ok(fates) => self.settle(lane, open, fates, round + 1 == ROUNDS).await,
-                    Err(said) => {
-                        let error = self.trouble(&said);
-                        open.into_iter().for_each(|request| request.fail(&error));
-                        Vec::new()
-                    }
-                };
+            let late = late.max(self.clock.now() + self.within / 2);
+            if let Err((said, open)) = self.in_rounds(lane, vec![request], late).await {
+                self.fail(&said, open);
             }
         }
+    }
+
+    fn fail(&self, said: &Said, open: Vec<Request>) {
+        let error = self.trouble(said);
+        open.into_iter().for_each(|request| request.fail(&error));
+    }
+
+    /// Sends the requests until each has an answer. Gives back those that have none, and why.
+    async fn in_rounds(
+        self: &Arc<Self>,
+        lane: &Lane,
+        requests: Vec<Request>,
+        late: Moment,
+    ) -> Result<(), (Said, Vec<Request>)> {
+        let (mut open, mut round, mut left) = (requests, 0, ROUNDS);
+        while !open.is_empty() {
+            if left == 0 {
+                return Err((Said::NotSent, open));
+            }
+            let asked = open.len();
+            open = match self.send(lane, &open, round, late).await {
+                Ok(fates) => self.settle(lane, open, fates, left == 1).await,
+                Err(said) => return Err((said, open)),
+            };
+            round += 1;
+            left = if open.len() < asked { ROUNDS } else { left - 1 };
+        }
+        Ok(())
     }
 
     /// Sends these requests as one transaction. In the last rounds they are all sections.
@@ -127,7 +133,7 @@ impl OpenSession {
         for (id, grant) in fates.granted {
             self.tell(id, grant);
         }
-        for end in fates.ends.into_iter().filter(|end| end.needs_look && !is_looked_after) {
+        for end in fates.ends.into_iter().filter(|end| end.has_more || end.needs_look && !is_looked_after) {
             let session = self.clone();
             self.runtime.spawn(async move {
                 let _ = session.tidied(&end.name).await; // otherwise the next look does it

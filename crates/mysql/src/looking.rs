@@ -106,7 +106,8 @@ impl Read {
             return ttl;
         }
         // The rows of the dead that are still here are inside a user's transaction, and nobody tells of its end.
-        let soonest = if self.has_dead() { ENDING } else { Duration::ZERO };
+        let is_late = self.has_dead() || self.ends.is_some_and(|ends| ends <= self.now);
+        let soonest = if is_late { ENDING } else { Duration::ZERO };
         look_in(self.now, self.ends, ttl).max(soonest)
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use tidelock_core::backend::{Claim, Patience, Place};
 use tidelock_core::{ClaimId, ErrorKind, Kind, Name, Result, SessionId, Weight};
 
@@ -107,6 +108,28 @@ async fn who_renews_after_others_found_it_dead_keeps_its_claims() {
         late.renew(&[]).await.unwrap();
         waiter.gather(&name, Action::Bury(dead)).await.unwrap();
         assert_eq!(holder(&waiter, &name).await, [late.id]);
+    };
+    without_disk(&server, story).await;
+}
+
+/// More joins than a request is made again, and none of them can wait behind the first one.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_crowd_that_meets_another_kind_is_refused_as_one_is() {
+    let (server, _alone) = prepared().await;
+    let story = async {
+        let ([reader, crowd], _) = holder_and_waiter(&server).await;
+        let name = Name::new("book").unwrap();
+        let joined = |client: &Arc<OpenSession>, number, kind, capacity| {
+            let id = ClaimId { session: client.id, number };
+            let claim = Claim::new(id, name.clone(), kind, Weight::ONE, capacity);
+            client.gather(&name, Action::Join { claim, patience: Patience::Wait, in_rows: false })
+        };
+        joined(&reader, 9, Kind::RwLock, Weight::MAX).await.unwrap();
+        let all = (10..40).map(|number| joined(&crowd, number, Kind::Mutex, Weight::ONE));
+        for refused in join_all(all).await {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::KindMismatch);
+        }
     };
     without_disk(&server, story).await;
 }

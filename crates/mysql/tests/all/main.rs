@@ -5,6 +5,7 @@ mod beside;
 #[cfg(feature = "tls")]
 mod certificates;
 mod credentials;
+mod crowds;
 mod failover;
 mod hand_off;
 mod inside;
