@@ -17,7 +17,7 @@ use crate::gathering::revision;
 use crate::line_view::LineView;
 use crate::link::Failed;
 use crate::open_session::OpenSession;
-use crate::own_claims::{JoinStart, Watched};
+use crate::own_claims::{JoinStart, Stage, Watched};
 use crate::request::{Action, Answer};
 
 /// How long a join waits for its watch to show its claim, before it reads the line.
@@ -109,7 +109,7 @@ impl OpenSession {
                         Err(why) => return Err(self.turned_away(claim, why)),
                     };
                     if !self.own_claims.shown(&view).has_room(claim.weight) {
-                        let news = self.own_claims.left(&claim.name, claim.id, None);
+                        let news = self.own_claims.nowhere(&claim.name, claim.id);
                         self.tell(&claim.name, news);
                         self.busy.note(&claim.name, true);
                         return Ok(Place::Refused);
@@ -196,7 +196,8 @@ impl OpenSession {
         }
         Ok(match self.own_claims.hold(&claim.name, claim.id, order) {
             Some(token) => Place::Held { grant: Grant { token, capacity }, until: self.until() },
-            None => Place::Gone,
+            None if self.own_claims.stage(claim.id) == Some(Stage::Nowhere) => self.is_gone(claim),
+            None => Place::Gone, // it is leaving
         })
     }
 
@@ -336,7 +337,7 @@ impl OpenSession {
 
     /// The claim was evicted already.
     pub(crate) fn is_gone(self: &Arc<Self>, claim: &Claim) -> Place {
-        let news = self.own_claims.left(&claim.name, claim.id, None);
+        let news = self.own_claims.nowhere(&claim.name, claim.id);
         self.tell(&claim.name, news);
         Place::Gone
     }

@@ -102,6 +102,7 @@ impl OwnClaims {
             is_unsure: false,
             lightened: None,
             seen: 0,
+            evicted: 0,
             is_leaving: false,
         };
         let own = state.claims.entry(id.number).or_insert_with(new);
@@ -197,12 +198,12 @@ impl OwnClaims {
         let mut state = self.state();
         let mut start =
             LeaveStart { kind: None, stage: None, is_nowhere: false, may_come: false, is_last: true };
-        let is_under_way = state.under_way.contains_key(&id.number);
+        start.may_come = state.under_way.contains_key(&id.number);
         if let Some(own) = state.claims.get_mut(&id.number) {
             own.is_leaving = true;
             start.kind = Some(own.kind);
             start.stage = Some(own.stage);
-            start.may_come = is_under_way || own.is_unsure;
+            start.may_come |= own.is_unsure;
             start.is_nowhere = !start.may_come && (own.stage == Stage::Nowhere || !own.was_sent);
         }
         // Not by a look at each of them: a crowd that gives up at once would take quadratic time.
@@ -264,7 +265,11 @@ impl OwnClaims {
 
     /// An operator has evicted this claim of ours, at that revision.
     pub(crate) fn is_evicted(&self, name: &Name, id: ClaimId, at: i64) -> News {
-        self.state().found(name, at, [(id, None)])
+        let mut state = self.state();
+        if let Some(own) = state.claims.get_mut(&id.number) {
+            own.evicted = own.evicted.max(at);
+        }
+        state.found(name, at, [(id, None)])
     }
 
     /// A claim of ours has become a reader, at that revision.

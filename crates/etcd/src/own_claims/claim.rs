@@ -15,6 +15,8 @@ pub(super) struct Own {
     pub(super) lightened: Option<i64>,
     /// The last revision at which it surely stood in its place.
     pub(super) seen: i64,
+    /// The last revision at which somebody else took it out of its line.
+    pub(super) evicted: i64,
     pub(super) is_leaving: bool,
 }
 
@@ -48,6 +50,10 @@ impl Own {
     }
 
     pub(super) fn stands_at(&mut self, order: u64, token: Token) {
+        if order <= self.evicted.unsigned_abs() {
+            self.stage = Stage::Nowhere; // the news of its eviction came before the answer to its join
+            return;
+        }
         let is_there = matches!(self.stage, Stage::Stands(stands) if stands.order == order);
         if !is_there {
             self.stage = Stage::Stands(Stands { order, token, is_held: false });

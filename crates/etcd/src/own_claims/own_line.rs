@@ -151,6 +151,9 @@ impl LineCopy {
 
     /// The claim does not stand there at that revision.
     pub(super) fn departs(&mut self, id: ClaimId, at: i64) {
+        if self.view.place(id).is_some_and(|order| order > at.unsigned_abs()) {
+            return; // it came later
+        }
         self.departed.push((id, at));
         if self.view.remove(id).is_some() {
             self.cleared = self.cleared.max(at);
@@ -204,8 +207,10 @@ impl LineCopy {
         }
         self.view = view.clone();
         self.departed.retain(|(_, at)| *at > view.revision);
-        for (id, _) in &self.departed {
-            self.view.remove(*id);
+        for (id, at) in &self.departed {
+            if self.view.remove(*id).is_some() {
+                self.cleared = self.cleared.max(*at);
+            }
         }
         self.fired_for = None;
         // It may be older than what was looked at before, and show others ahead.

@@ -185,8 +185,9 @@ impl State {
         let copy = self.lines.get(name)?.copy.as_ref()?;
         let Some((order, first)) = first else {
             // The claims of ours that wait came later than this view: it must be read, unless a watch will show them.
-            let is_late = is_late && copy.aim.is_none_or(|(aim, _)| aim != Aim::Line);
-            news.read = is_late && !copy.is_reading;
+            let is_shown = copy.aim.is_some_and(|(aim, _)| aim == Aim::Line)
+                && (copy.since.is_none() || copy.is_whole());
+            news.read = is_late && !is_shown && !copy.is_reading;
             if news.read
                 && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
             {
@@ -213,8 +214,10 @@ impl State {
             Watch::Claim(other) => Some(Aim::Claim(other)),
         };
         let is_same = copy.aim.map(|(aim, _)| aim) == aim;
+        // What was looked at for another claim of ours says nothing of those ahead of this one.
+        let checked = if copy.first == Some(first.id) { copy.checked } else { copy.view.revision };
         let has_fired = copy.fired_for == Some(first.id);
-        let is_gap = is_same && copy.since.is_some_and(|since| copy.checked < since);
+        let is_gap = is_same && copy.since.is_some_and(|since| checked < since);
         if (has_fired || is_gap) && !copy.is_reading {
             let ahead = shown.claims.iter().map(|claim| claim.id);
             let is_other = |id: &ClaimId| id.session != session || !self.claims.contains_key(&id.number);
@@ -245,7 +248,7 @@ impl State {
             }
         }
         if let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
-            copy.first = Some(first.id);
+            (copy.first, copy.checked) = (Some(first.id), checked);
         }
         Some(aim)
     }
@@ -312,6 +315,9 @@ impl State {
     pub(super) fn stands_at(&mut self, name: &Name, number: u64, order: u64, token: Token) {
         let Some(own) = self.claims.get_mut(&number) else { return };
         own.stands_at(order, token);
+        if own.stage == Stage::Nowhere {
+            return self.waits_no_more(name, number);
+        }
         if let Some(line) = self.lines.get_mut(name).filter(|line| line.waiting.contains(&number)) {
             line.places.insert(order, number);
         }

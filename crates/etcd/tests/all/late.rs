@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidelock_conformance::callers::Caller;
-use tidelock_etcd::backend::{Leave, Patience};
+use tidelock_etcd::backend::{Leave, Patience, Place};
 use tidelock_etcd::{ClaimId, Line, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -111,5 +111,37 @@ async fn a_leave_that_comes_late_takes_no_size_away() {
     assert!(!is_held(place), "three permits of two are held");
     for caller in [a, b] {
         caller.session.close().await.unwrap();
+    }
+}
+
+/// A `try_lock` whose first join got no answer (the connection stalls with it) is asked again, and refused, because
+/// another client has the lock by then. It is given back as void. Then the stalled join arrives.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_refused_try_that_arrives_late_strands_nothing() {
+    for is_asked_again in [false, true] {
+        let options = site::options("late try").command_deadline(Duration::from_millis(800));
+        let route = HeldBack::at(site::host(), b"-m").await;
+        let a = Caller::open(&Store::open(&format!("etcd://{}", route.address)).unwrap(), 1, &options).await;
+        let b = Caller::open(&site::store(), 2, &options).await;
+        let line = name("line");
+        let claim = a.mutex(&line, 1);
+        let first = a.session.join(&claim, Patience::Now).await;
+        assert!(first.is_err(), "{first:?}");
+        assert!(is_held(join(&b, &b.mutex(&line, 1)).await));
+        if is_asked_again {
+            let again =
+                until("it is answered", async || a.session.join(&claim, Patience::Now).await.ok()).await;
+            assert_eq!(again, Place::Refused);
+        }
+        until("it is left", async || a.session.leave(&line, claim.id, Leave::Void).await.ok()).await;
+        b.session.leave(&line, b.claim(1), Leave::Done).await.unwrap();
+        route.release.notify_one();
+        route.carried.notified().await;
+        let left = b.session.line(&line).await.unwrap();
+        assert!(left.claims.is_empty(), "asked again: {is_asked_again}; a claim of nobody holds: {left:?}");
+        for caller in [a, b] {
+            caller.session.close().await.unwrap();
+        }
     }
 }

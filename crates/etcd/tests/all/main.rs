@@ -2,6 +2,7 @@
 //! server for everyone (`spare`), that keep the processor busy (`model`), or that are programs for something else.
 #![allow(clippy::unwrap_used)] // all of this is a test, its helpers too
 
+mod answers;
 #[cfg(feature = "tls")]
 mod certificates;
 mod ending;
@@ -19,3 +20,4 @@ mod order;
 #[path = "../site/mod.rs"]
 mod site;
 mod stream;
+mod unnoticed;
