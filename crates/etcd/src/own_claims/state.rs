@@ -210,7 +210,7 @@ impl State {
         let aim = match watch(&shown, first.id)? {
             Watch::Line => Some(Aim::Line),
             // Its leave passes through here.
-            Watch::Claim(own) if own.session == session && self.claims.contains_key(&own.number) => None,
+            Watch::Claim(own) if own.session == session && self.stands_where_shown(own, copy) => None,
             Watch::Claim(other) => Some(Aim::Claim(other)),
         };
         let is_same = copy.aim.map(|(aim, _)| aim) == aim;
@@ -251,6 +251,12 @@ impl State {
             (copy.first, copy.checked) = (Some(first.id), checked);
         }
         Some(aim)
+    }
+
+    /// Whether this claim of ours stands where the view shows it: it may have been taken out, and made anew elsewhere.
+    fn stands_where_shown(&self, id: ClaimId, copy: &LineCopy) -> bool {
+        let stage = self.claims.get(&id.number).map(|own| own.stage);
+        matches!(stage, Some(Stage::Stands(stands)) if copy.view.place(id) == Some(stands.order))
     }
 
     /// Whether the line is short, and a claim of ours waits behind the one in this place that the view does not show: when
