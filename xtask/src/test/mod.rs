@@ -157,12 +157,14 @@ const STEPS: &[Step] = &[
     )
     .with(&[Need::Processes, Need::Protoc])
     .that(Load::Waits),
+    // What delays a storm is just another fault for it.
+    step("storm", "half a minute of random load and faults on each deployment", storm::run)
+        .with(&[Need::Processes, Need::Servers, Need::Protoc])
+        .that(Load::Waits),
     // It waits too, but its servers must answer in time: with a compiler beside them, leases ended on a slow machine.
     step("deployments", "the contract on every deployment, on servers started for it", deployments::run)
         .with(&[Need::Processes, Need::Servers, Need::Protoc]),
     step("servers", "the backends' own tests, on servers started for them", servers::run)
-        .with(&[Need::Processes, Need::Servers, Need::Protoc]),
-    step("storm", "half a minute of random load and faults on each deployment", storm::run)
         .with(&[Need::Processes, Need::Servers, Need::Protoc]),
     step("table", "the tables in README.md and docs/guarantees.md match these runs", table::run),
     step("examples", "every example runs and ends by itself", examples::run).with(&[Need::Processes, Need::Servers, Need::Protoc]),
