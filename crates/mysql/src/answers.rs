@@ -133,15 +133,17 @@ impl Reader<'_> {
         }
     }
 
-    /// `'m', number, state`; `'h', session, number, token`; `'q', name, kind, spilled, whether somebody has to look`
+    /// `'p', name` for each mutex whose claims are in rows; `'m', number, state`; `'h', session, number, token`;
+    /// `'q', name, kind, spilled, whether somebody has to look`, and of a single name, instead of `'p'`, whether it is one
     fn passes(&self, packet: &Packet, requests: &[(Name, Action)], answer: &Answer, fates: &mut Fates) {
         if packet.passes.is_empty() {
             return;
         }
         let tagged = |tag: u8| answer.rows.iter().filter(move |row| row.tag() == tag);
         let left: HashMap<u64, u64> = tagged(b'm').map(|row| (row.number(1), row.number(2))).collect();
-        let in_rows: HashSet<Name> =
-            tagged(b'p').filter_map(|row| self.namespace.name(row.bytes(1))).collect();
+        let is_one = |row: &&Row| row.tag() == b'p' || row.tag() == b'q' && row.0.len() > 5 && row.is(5);
+        let in_rows = answer.rows.iter().filter(is_one);
+        let in_rows: HashSet<Name> = in_rows.filter_map(|row| self.namespace.name(row.bytes(1))).collect();
         for at in &packet.passes {
             let (name, Action::Leave { id, .. }) = &requests[*at] else { continue };
             let fate = match left.get(&id.number) {

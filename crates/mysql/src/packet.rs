@@ -294,11 +294,12 @@ impl Caller {
         }
         let mut names: Vec<&Name> = packet.passes.iter().map(|at| &requests[*at].0).collect();
         names.dedup();
+        let pass = if names.len() == 1 { sql::PASS_ONE } else { sql::PASS };
         let names = list(names.into_iter().map(|name| self.key(name)));
         let numbers = list(packet.passes.iter().filter_map(|at| number(&requests[*at].1)));
         let values: &[(&str, &dyn std::fmt::Display)] =
-            &[("names", &names), ("me", &id(self.session)), ("numbers", &numbers)];
-        put(&mut packet.text, sql::PASS, values);
+            &[("name", &names), ("names", &names), ("me", &id(self.session)), ("numbers", &numbers)];
+        put(&mut packet.text, pass, values);
     }
 
     fn put_leaves(&self, packet: &mut Packet, requests: &[(Name, Action)], mark: u64, is_simple: bool) {

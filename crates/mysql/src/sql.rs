@@ -40,6 +40,7 @@ statements! {
     UNSPILL = "unspill";
     BEHIND = "behind";
     PASS = "pass";
+    PASS_ONE = "pass_one";
     LEAVE_ONLY = "leave_only";
     LEAVE_ONLY_WHICH = "leave_only_which";
     LOCK_LINES = "lock_lines";

@@ -1,1 +1,1 @@
-SELECT 'R', COALESCE(MAX(rung), 0) FROM tidelock_bell WHERE session = {me};
+SELECT 'R', COALESCE((SELECT rung FROM tidelock_bell WHERE session = {me}), 0);
