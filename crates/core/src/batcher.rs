@@ -121,6 +121,12 @@ impl<E: Batchable> Batcher<E> {
         sent
     }
 
+    /// Takes out everything that was not sent, in the order in which it came: it goes out by another batcher. Nothing is
+    /// under way here any more.
+    pub fn hand_over(&self) -> Vec<E> {
+        self.queue.lock().take_all()
+    }
+
     /// Whether joins of this name wait to be sent, to a store that keeps no order.
     pub fn has_joins_of(&self, name: &Name) -> bool {
         self.queue.lock().later.as_ref().is_some_and(|later| later.contains_key(name))
@@ -194,6 +200,17 @@ impl<E: Batchable> Queue<E> {
             None => drop(later.remove(&name)),
         }
         taken
+    }
+
+    fn take_all(&mut self) -> Vec<E> {
+        self.is_under_way = false;
+        self.order.clear();
+        if let Some(later) = &mut self.later {
+            later.clear();
+        }
+        let mut joins: Vec<(Ticket, E)> = std::mem::take(&mut self.waiting).into_iter().collect();
+        joins.sort_unstable_by_key(|((_, number), _)| *number);
+        self.leaves.drain(..).chain(joins.into_iter().map(|(_, join)| join)).collect()
     }
 
     fn take_back(&mut self, claim: ClaimId) -> Vec<E> {
@@ -343,6 +360,19 @@ mod tests {
         let rest: Vec<_> = std::iter::from_fn(|| batcher.go_on(numbers)).collect();
         assert_eq!(rest.last(), Some(&(vec![200], vec![])));
         assert!(rest.iter().rev().take(60).all(|(_, apart)| apart.is_empty()));
+    }
+
+    #[test]
+    fn what_is_handed_over_keeps_its_order() {
+        for batcher in [Batcher::new(9), Batcher::in_turn(9)] {
+            assert_eq!(batcher.enter(join(0, "first"), numbers), Some((vec![0], vec![])));
+            for request in [join(9, "a"), join(4, "b"), join(3, "a"), leave(5, "c"), join(1, "a")] {
+                batcher.enter(request, numbers);
+            }
+            let order: Vec<u32> = batcher.hand_over().iter().map(|request| request.number).collect();
+            assert_eq!(order, [5, 9, 4, 3, 1]);
+            assert_eq!(batcher.enter(join(2, "a"), numbers), Some((vec![2], vec![])));
+        }
     }
 
     #[test]

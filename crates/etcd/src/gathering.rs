@@ -10,7 +10,7 @@ use std::sync::Arc;
 use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tidelock_core::backend::{Batch, Batchable};
+use tidelock_core::backend::{Batch, Batchable, Local as _};
 use tidelock_core::{ClaimId, Name, Token};
 use tokio::sync::oneshot;
 
@@ -76,9 +76,23 @@ impl OpenSession {
             let mut next = Some(first);
             while let Some(flight) = next {
                 session.send(lane, flight).await;
+                if lane.is_broken() {
+                    break; // the rest goes by the keeper's lane
+                }
                 next = lane.batcher.go_on(|batch| session.plan(batch));
             }
-            *is_done = true;
+            *is_done = !lane.is_broken();
+        }
+    }
+
+    /// A lane sends nothing any more. What waits there goes by the keeper's, before all that comes there from now on: it
+    /// was asked before.
+    fn takes_over(self: &Arc<Self>, lane: &Lane) {
+        let keepers = self.lanes.keepers();
+        for request in lane.batcher.hand_over() {
+            if let Some(flight) = keepers.batcher.enter(request, |batch| self.plan(batch)) {
+                keepers.runtime.spawn(self.clone().fly(keepers.clone(), flight));
+            }
         }
     }
 
@@ -217,8 +231,8 @@ pub(crate) fn revision(answer: &TxnResponse) -> i64 {
     answer.header().map_or(0, etcd_client::ResponseHeader::revision)
 }
 
-/// The task that sends a lane's batches. If a panic or the end of its runtime ends it, another takes over the queue. Otherwise nothing would be sent any
-/// more.
+/// The task that sends a lane's batches. If a panic, the end of its runtime or a broken connection ends it, another takes
+/// over the queue. Otherwise nothing would be sent any more.
 struct Flying {
     session: Arc<OpenSession>,
     lane: Arc<Lane>,
@@ -228,7 +242,12 @@ struct Flying {
 impl Drop for Flying {
     fn drop(&mut self) {
         let Self { session, lane, is_done } = self;
-        if !*is_done && let Some(flight) = lane.batcher.go_on(|batch| session.plan(batch)) {
+        if *is_done {
+            return;
+        }
+        if !lane.is_keepers() {
+            session.takes_over(lane);
+        } else if let Some(flight) = lane.batcher.go_on(|batch| session.plan(batch)) {
             session.runtime.spawn(session.clone().fly(lane.clone(), flight));
         }
     }

@@ -64,6 +64,10 @@ impl Lanes {
         Self { keepers: Arc::new(keepers), others: has_others.then(|| Locals::new(keeper)) }
     }
 
+    pub(crate) fn keepers(&self) -> &Arc<Lane> {
+        &self.keepers
+    }
+
     /// The calling runtime's, if it has one that stands.
     pub(crate) fn mine(&self, link: &Arc<Link>) -> Arc<Lane> {
         let mine =

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tidelock_core::backend::{Claim, Grant};
-use tidelock_core::{ClaimId, Kind, Name, SessionId, Token};
+use tidelock_core::{ClaimId, Kind, Name, SessionId, Token, Weight};
 use tidelock_model::{Watch, watch};
 
 use super::claim::{Own, Stage};
@@ -274,7 +274,8 @@ impl State {
     /// Those of ours that may have their turn together with the first of them that waits: readers.
     fn next_in_turn(&self, name: &Name, first: &Standing) -> Vec<ClaimId> {
         let Some(line) = self.lines.get(name) else { return Vec::new() };
-        let most = if first.kind == Kind::RwLock { MOST_CHECKED } else { 1 };
+        let is_reader = first.kind == Kind::RwLock && first.weight == Weight::ONE;
+        let most = if is_reader { MOST_CHECKED } else { 1 };
         let waiting = line.places.values().filter(|number| line.waiting.contains(number));
         waiting.take(most).map(|number| ClaimId { session: self.session, number: *number }).collect()
     }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tidelock_conformance::callers::Caller;
+use tidelock_etcd::backend::{Leave, Patience};
 use tidelock_etcd::{Options, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::site::{self, until};
+use crate::site::{self, join, name, until};
 
 /// A proxy that holds back what the server answers on all connections but the first few.
 struct Answers {
@@ -102,4 +104,54 @@ async fn a_claim_that_is_evicted_while_its_answer_is_under_way_does_not_hold() {
         assert!(told.is_ok(), "an evicted claim holds beside {:?}, {:?}", other.claim(), guard.state());
     }
     other.release().await.unwrap();
+}
+
+/// A runtime's own connection falls silent with a crowd of one name queued behind it. The next join of that runtime goes out by the
+/// keeper's, beside the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_join_does_not_overtake_those_queued_on_a_connection_that_broke() {
+    const CROWD: u64 = 60;
+    let keeper = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let answers = Answers::at(site::host()).await;
+    let store = Store::open(&format!("etcd://{}", answers.address)).unwrap();
+    let options = site::options("broken lane").command_deadline(Duration::from_secs(4));
+    let a = keeper.spawn(async move { Caller::open(&store, 1, &options).await }).await.unwrap();
+    let before = answers.connections.load(Ordering::SeqCst);
+    let (warm, mutex) = (name("warm"), name("mutex"));
+    let mut number = 1_000;
+    until("it has a lane", async || {
+        for _ in 0..40 {
+            number += 1;
+            join(&a, &a.mutex(&warm, number)).await;
+            a.session.leave(&warm, a.claim(number), Leave::Done).await.unwrap();
+        }
+        (answers.connections.load(Ordering::SeqCst) > before).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    answers.from.store(before, Ordering::SeqCst);
+    answers.is_held.store(true, Ordering::SeqCst);
+    let a = Arc::new(a);
+    let mut crowd = Vec::new();
+    for number in 1..=CROWD {
+        let (a, claim) = (a.clone(), a.mutex(&mutex, number));
+        crowd.push(tokio::spawn(async move { a.session.join(&claim, Patience::Wait).await }));
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The first was carried out, and its answer is held back until the connection is given up.
+    let first = crowd.remove(0).await.unwrap();
+    assert!(first.is_err(), "{first:?}");
+    // Here core asks again for it, and whoever comes now asks, too.
+    join(&a, &a.mutex(&mutex, CROWD + 1)).await;
+    for joining in crowd {
+        joining.await.unwrap().unwrap();
+    }
+    let line = a.session.line(&mutex).await.unwrap();
+    let place = line.claims.iter().position(|claim| claim.id == a.claim(CROWD + 1)).unwrap();
+    drop(answers);
+    a.session.close().await.unwrap();
+    keeper.shutdown_background();
+    assert!(place as u64 >= CROWD - 1, "it asked as the last of {CROWD}, and stands behind {place}");
 }
