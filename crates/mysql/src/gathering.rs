@@ -43,7 +43,7 @@ impl OpenSession {
         let (answer, answered) = oneshot::channel();
         let request = Request { name: name.clone(), action, answer };
         if let Some(batch) = lane.batcher.enter(request, |batch| self.taken(batch)) {
-            lane.runtime.spawn(self.clone().fly(lane.clone(), lane.clone(), batch));
+            lane.runtime.spawn(self.clone().fly(lane.clone(), batch));
         }
         let keepers = self.lanes.keepers.clone();
         async move {
@@ -72,24 +72,33 @@ impl OpenSession {
         requests
     }
 
-    /// Carries out a batch, and what came meanwhile, until nothing comes any more. The requests gather in `lane`, and go
-    /// out by `via`.
-    async fn fly(self: Arc<Self>, lane: Arc<Lane>, via: Arc<Lane>, first: Vec<Request>) {
+    /// Carries out a batch, and what came meanwhile, until nothing comes any more.
+    async fn fly(self: Arc<Self>, lane: Arc<Lane>, first: Vec<Request>) {
         let mut flying = Flying { session: &self, lane: &lane, next: Some(first) };
         while flying.next.is_some() {
-            if via.is_broken() {
-                return; // it goes on at the keeper's
+            if lane.is_broken() {
+                return; // the rest goes by the keeper's lane
             }
             let requests = flying.next.take().unwrap_or_default();
             let (crowd, arrived) = (requests.len() as u64, self.arrived.load(Ordering::Relaxed));
             let began = Instant::now();
-            self.carry_out(&via, requests).await;
+            self.carry_out(&lane, requests).await;
             if crowd > 1 {
                 self.regather(arrived + crowd, (began.elapsed() / PART).min(LONGEST)).await;
             }
             flying.next = lane.batcher.go_on(|batch| self.taken(batch));
         }
         std::mem::forget(flying);
+    }
+
+    /// These go by the keeper's lane, before all that comes there from now on: they were asked before.
+    fn takes_over(self: &Arc<Self>, requests: impl Iterator<Item = Request>) {
+        let keepers = &self.lanes.keepers;
+        for request in requests {
+            if let Some(batch) = keepers.batcher.enter(request, |batch| self.taken(batch)) {
+                self.runtime.spawn(self.clone().fly(keepers.clone(), batch));
+            }
+        }
     }
 
     /// Waits until so many requests have come in all, but not for longer than this. A timer would take a millisecond.
@@ -101,8 +110,8 @@ impl OpenSession {
     }
 }
 
-/// The task that carries out batches. If a panic, the end of its runtime or a broken connection ends it, another one on
-/// the keeper's runtime takes over the queue. Otherwise nothing would be sent any more.
+/// The task that carries out a lane's batches. If a panic, the end of its runtime or a broken connection ends it, the
+/// keeper's lane takes over the queue. Otherwise nothing would be sent any more.
 struct Flying<'a> {
     session: &'a Arc<OpenSession>,
     lane: &'a Arc<Lane>,
@@ -112,11 +121,7 @@ struct Flying<'a> {
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        let session = self.session;
-        let next = self.next.take().or_else(|| self.lane.batcher.go_on(|batch| session.taken(batch)));
-        if let Some(batch) = next {
-            let keepers = session.lanes.keepers.clone();
-            session.runtime.spawn(session.clone().fly(self.lane.clone(), keepers, batch));
-        }
+        let next = self.next.take().unwrap_or_default();
+        self.session.takes_over(next.into_iter().chain(self.lane.batcher.hand_over()));
     }
 }
