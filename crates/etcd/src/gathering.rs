@@ -101,7 +101,7 @@ impl OpenSession {
         // A join that was queued where nobody could take it back is dropped here.
         let plan = |mut request: Request| {
             if request.is_join() {
-                request.under_way = Some(UnderWay::of(self, &request.name, request.id)?);
+                request.under_way = Some(self.sets_out(&request)?);
             } else if request.id.session == self.id {
                 request.next = self.own_claims.next(&request.name);
             }
@@ -122,6 +122,17 @@ impl OpenSession {
             together: batch.together.into_iter().filter_map(plan).collect(),
             apart: batch.apart.into_iter().filter_map(plan).collect(),
         }
+    }
+
+    /// A join is sent now. None: it must not be.
+    fn sets_out(self: &Arc<Self>, join: &Request) -> Option<UnderWay> {
+        let (session, name, id) = (self.clone(), join.name.clone(), join.id);
+        self.own_claims.may_be_sent(id).then(|| {
+            UnderWay::until(move |place, is_sure| {
+                let news = session.own_claims.is_answered(&name, id, place, is_sure);
+                session.tell(&name, news);
+            })
+        })
     }
 
     fn send<'a>(self: &'a Arc<Self>, lane: &'a Arc<Lane>, flight: Flight) -> Sending<'a> {

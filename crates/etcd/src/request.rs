@@ -1,7 +1,5 @@
 //! A join or a leave, as it is sent together with others, and its answer.
 
-use std::sync::Arc;
-
 use etcd_client::{Compare, GetResponse, KeyValue, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use tidelock_core::backend::Batchable;
 use tidelock_core::{ClaimId, Name, Token};
@@ -9,7 +7,6 @@ use tokio::sync::oneshot;
 
 use crate::line_view::LineView;
 use crate::link::Failed;
-use crate::open_session::OpenSession;
 
 /// A join, or a leave.
 pub(crate) struct Request {
@@ -24,38 +21,32 @@ pub(crate) struct Request {
 }
 
 /// A join that is on its way. If this is dropped before it was answered, its outcome is unknown: its runtime has ended.
-#[derive(Debug)]
-pub(crate) struct UnderWay {
-    session: Arc<OpenSession>,
-    name: Name,
-    id: ClaimId,
-    is_answered: bool,
-}
+pub(crate) struct UnderWay(Option<Arrives>);
+
+/// Called with where the claim stands, or None if its answer says nothing about it, and with whether the join is sure not
+/// to arrive later.
+type Arrives = Box<dyn FnOnce(Option<(u64, Token)>, bool) + Send>;
 
 impl UnderWay {
-    /// The join is sent now. None: it must not be.
-    pub(crate) fn of(session: &Arc<OpenSession>, name: &Name, id: ClaimId) -> Option<Self> {
-        let may_be_sent = session.own_claims.may_be_sent(id);
-        may_be_sent.then(|| Self { session: session.clone(), name: name.clone(), id, is_answered: false })
+    pub(crate) fn until(arrives: impl FnOnce(Option<(u64, Token)>, bool) + Send + 'static) -> Self {
+        Self(Some(Box::new(arrives)))
     }
 
-    /// It was answered: where the claim stands, or None if that says nothing about it. `is_sure`: it will not arrive later.
+    /// It was answered.
     pub(crate) fn arrives(mut self, place: Option<(u64, Token)>, is_sure: bool) {
         self.ends(place, is_sure);
     }
 
     fn ends(&mut self, place: Option<(u64, Token)>, is_sure: bool) {
-        self.is_answered = true;
-        let news = self.session.own_claims.is_answered(&self.name, self.id, place, is_sure);
-        self.session.tell(&self.name, news);
+        if let Some(arrives) = self.0.take() {
+            arrives(place, is_sure);
+        }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.ends(None, false);
-        }
+        self.ends(None, false);
     }
 }
 

@@ -248,7 +248,7 @@ impl Reader<'_> {
                     match row {
                         Some(row) if row.tag() == b'k' => self.queued(row, look_in),
                         Some(row) => self.outcome(row, look_in, has_dead || nobody_holds),
-                        None => self.left_undone(end, rows, has_dead || nobody_holds),
+                        None => left_undone(end, rows, has_dead || nobody_holds),
                     }
                 }
                 Action::Leave { id, .. } => Fate::Over(left(rows, *id).map(Outcome::Left)),
@@ -272,20 +272,6 @@ impl Reader<'_> {
             needs_look: end.is(6) && (has_dead || nobody_holds || is_other_kind),
             has_more: end.is(6) && rows.iter().filter(|row| row.tag() == b'g').count() >= MOST,
         });
-    }
-
-    /// A join that did not wait behind the one before it.
-    fn left_undone(&self, end: &Row, rows: &[&Row], has_dead: bool) -> Fate {
-        let is_session_over = rows.iter().any(|row| row.tag() == b'j' && row.number(2) == 6);
-        let is_in_use = end.is(4) || end.is(6);
-        match sql::kind_of(end.number(2)) {
-            _ if is_session_over => Fate::Over(Err(Error::session_over())),
-            Some(kind) if is_in_use && kind != Kind::Mutex => {
-                refused(Some(Error::other_kind(kind)), has_dead)
-            }
-            // Nobody was before it: it needs statements of its own.
-            _ => Fate::NeedsSection,
-        }
     }
 
     /// `'k', number, state`
@@ -316,6 +302,18 @@ impl Reader<'_> {
             _ => return strange(),
         };
         Fate::Over(Ok(Outcome::Joined(place)))
+    }
+}
+
+/// A join that did not wait behind the one before it.
+fn left_undone(end: &Row, rows: &[&Row], has_dead: bool) -> Fate {
+    let is_session_over = rows.iter().any(|row| row.tag() == b'j' && row.number(2) == 6);
+    let is_in_use = end.is(4) || end.is(6);
+    match sql::kind_of(end.number(2)) {
+        _ if is_session_over => Fate::Over(Err(Error::session_over())),
+        Some(kind) if is_in_use && kind != Kind::Mutex => refused(Some(Error::other_kind(kind)), has_dead),
+        // Nobody was before it: it needs statements of its own.
+        _ => Fate::NeedsSection,
     }
 }
 

@@ -260,10 +260,10 @@ mod tests {
         let (claims, name) = (OwnClaims::of(SessionId::from_bits(1)), Name::new("stock").unwrap());
         assert!(!claims.waits(1, &name, 0));
         // While it is read what rang, which may have been asked before this claim stood in line.
-        assert_eq!(claims.hears(), [name.clone()]);
+        assert_eq!(claims.hears(), std::slice::from_ref(&name));
         assert!(!claims.waits(2, &name, 3));
         assert!(!claims.waits(3, &name, 4), "it joined after that ring");
-        assert_eq!(claims.has_heard(4), [name.clone()]);
+        assert_eq!(claims.has_heard(4), std::slice::from_ref(&name));
         // After that.
         assert!(claims.waits(4, &name, 3));
         assert!(!claims.waits(5, &name, 4));

@@ -17,12 +17,10 @@ async fn a_waiter_behind_one_that_gave_up_unnoticed_is_told() {
     let (x, w, y, z, c) =
         (connect().await, connect().await, connect().await, connect().await, connect().await);
     let held = x.mutex("m").unwrap().lock().await.unwrap();
-    let mut nth = 0;
     let mut waiting = Vec::new();
-    for locks in [&c, &w, &y, &c, &z, &c] {
+    for (nth, locks) in (1..).zip([&c, &w, &y, &c, &z, &c]) {
         let mutex = locks.mutex("m").unwrap();
         waiting.push(tokio::spawn(async move { mutex.lock().await }));
-        nth += 1;
         until("it waits", async || (x.inspect("m").await.ok()?.waiters().count() == nth).then_some(())).await;
     }
     let [c1, w1, y1, c2, z1, c3]: [_; 6] = waiting.try_into().unwrap();
