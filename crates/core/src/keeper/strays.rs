@@ -59,12 +59,24 @@ impl Keeper {
         self.give_back(granted);
     }
 
-    /// Gives back claims of this session that the store has and this client does not know.
+    /// Gives back claims of this session that the store has and this client does not know, or knows to be gone.
     pub(super) fn give_back(&mut self, strays: Vec<(Name, ClaimId)>) {
         for (name, id) in strays {
-            if !self.registry.knows(id) && !self.leaving.contains_key(&id) {
+            let known = Some(id).filter(|id| self.registry.knows(*id));
+            if let Some(entry) = self.leaving.get(&id) {
+                entry.granted_late();
+            } else if let Some(entry) = self.registry.find(known.iter()).pop() {
+                self.leaves_again(&entry);
+            } else {
                 self.see_through(Arc::new(Entry::stray(id, name)), None);
             }
+        }
+    }
+
+    /// Its leave may be confirmed already, and nobody has heard the answer yet: then this is another server's claim.
+    fn leaves_again(&self, entry: &Entry) {
+        if entry.stage().is_none() {
+            self.registry.stands_there(entry);
         }
     }
 }
