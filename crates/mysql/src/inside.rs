@@ -430,11 +430,11 @@ impl OpenSession {
             if is_new {
                 tokio::time::sleep(FIRST).await; // no transaction ends where it begins
             }
-            let ending: Vec<_> = self.own_claims.ending().into_iter().take(MOST).collect();
-            if ending.is_empty() {
+            if self.own_claims.watches_no_more() {
                 return;
             }
             // The next round tries again.
+            let ending = self.own_claims.ending();
             let have_ended = self.look_after(&ending, &mut committed).await.unwrap_or_default();
             pause = if is_new || have_ended { FIRST } else { (pause * 3 / 2).min(LONGEST) };
         }
@@ -463,17 +463,24 @@ impl OpenSession {
     /// The session is closed: what has ended leaves, and the rest stays until others find it.
     pub(crate) async fn leave_transactions(self: &Arc<Self>) -> Result<()> {
         let ending = self.own_claims.ending();
-        for some in ending.chunks(MOST) {
-            let [mut leaving, calm] = self.ended(some).await?;
-            leaving.extend(calm);
-            self.let_go(leaving).await?;
-        }
-        Ok(())
+        let [mut leaving, calm] = self.ended(&ending).await?;
+        leaving.extend(calm);
+        self.let_go(leaving).await
     }
 
     /// Those whose transactions have ended: first those that keep others out or were rolled back, then those that were
     /// committed and for which nobody waits. These keep nobody out, so that many of them can leave together.
     async fn ended<'e>(&self, ending: &'e [(u64, Name)]) -> Result<[Vec<&'e (u64, Name)>; 2]> {
+        let [mut urgent, mut calm] = [Vec::new(), Vec::new()];
+        for some in ending.chunks(MOST) {
+            let [more_urgent, more_calm] = self.ended_among(some).await?;
+            urgent.extend(more_urgent);
+            calm.extend(more_calm);
+        }
+        Ok([urgent, calm])
+    }
+
+    async fn ended_among<'e>(&self, ending: &'e [(u64, Name)]) -> Result<[Vec<&'e (u64, Name)>; 2]> {
         let keys = list(ending.iter().map(|(_, name)| self.caller.key(name)));
         let numbers = list(ending.iter().map(|(number, _)| number));
         let mut text = String::new();

@@ -39,6 +39,8 @@ struct Known {
     inside: HashSet<u64>,
     /// Those of them that are free when that transaction has ended.
     ending: HashMap<u64, Name>,
+    /// Whether a task watches for that.
+    watches_transactions: bool,
     /// Names whose claims were in rows when they were last seen, and their kinds.
     busy: HashMap<Name, Kind>,
     /// Names that nobody holds, probably, and until when to believe it.
@@ -140,11 +142,18 @@ impl OwnClaims {
         self.known().slots.remove(&number)
     }
 
-    /// The claim is free when its transaction has ended. Whether it is the first such claim.
+    /// The claim is free when its transaction has ended. Whether nobody watches for that yet: now the caller has to.
     pub(crate) fn ends_with_its_transaction(&self, number: u64, name: &Name) -> bool {
         let mut known = self.known();
         known.ending.insert(number, name.clone());
-        known.ending.len() == 1
+        !std::mem::replace(&mut known.watches_transactions, true)
+    }
+
+    /// Whether no transaction is left to watch. Then the next one needs somebody who watches again.
+    pub(crate) fn watches_no_more(&self) -> bool {
+        let mut known = self.known();
+        known.watches_transactions = !known.ending.is_empty();
+        !known.watches_transactions
     }
 
     /// The claims that are free when their transactions have ended.

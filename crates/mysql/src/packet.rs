@@ -279,7 +279,10 @@ impl Caller {
         }
         // Only the statement that takes what is free, and those that pass on, lock by themselves.
         // What reads claims has to lock all lines before it reads; a single one is locked by the statement that does.
+        // So has what passes several mutexes on: a line that is none keeps no lock, and may become one meanwhile.
+        let passed: HashSet<&Name> = packet.passes.iter().map(|at| &requests[*at].0).collect();
         let is_unlocked = (!packet.in_rows.is_empty() && names.len() > 1)
+            || passed.len() > 1
             || packet.behind.iter().any(|at| !packet.joins.contains(at));
         if !is_unlocked && (names.len() <= 1 || used + sections.len() <= 1) {
             return;

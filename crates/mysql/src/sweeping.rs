@@ -43,8 +43,8 @@ impl OpenSession {
 
     /// One batch of each kind.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<(), Said> {
-        self.sweep_names().await?;
-        self.sweep_clients().await
+        let names = self.sweep_names().await;
+        self.sweep_clients().await.and(names)
     }
 
     async fn sweep_names(self: &Arc<Self>) -> Result<(), Said> {
@@ -63,29 +63,42 @@ impl OpenSession {
             put(&mut text, sql::DROP_IDLE, &[("age", &age), ("names", &list(&unused))]);
             self.looks.ask(&text).await?;
         }
-        for row in found.rows.iter().filter(|row| row.is(3)).take(FEW_LINES) {
-            self.sweep_line(row.bytes(1)).await?;
-        }
+        let lines = found.rows.iter().filter(|row| row.is(3)).take(FEW_LINES);
+        let swept = self.sweep_lines(lines.map(|row| row.bytes(1))).await;
         let last = found.rows.last().filter(|_| found.rows.len() == FEW);
         self.sweep_from.go_on(last.map(|row| row.bytes(1).to_vec()));
-        Ok(())
+        swept
     }
 
     async fn sweep_clients(self: &Arc<Self>) -> Result<(), Said> {
         let mut text = String::new();
         put(&mut text, sql::FIND_DEAD, &[("age", &micros(DEAD)), ("most", &FEW_LINES)]);
         let found: Answer = self.looks.ask(&text).await?;
+        let lines = found.rows.iter().filter(|row| !row.is_null(2));
+        let swept = self.sweep_lines(lines.map(|row| row.bytes(2))).await;
         for row in &found.rows {
             if row.is_null(2) {
-                self.drop_claims(SessionId::from_bits(row.number(1)), DEAD, true).await?;
+                // However young they are: no join of a dead client takes effect.
+                self.drop_claims(SessionId::from_bits(row.number(1)), Duration::ZERO, true).await?;
                 let mut text = NOTE.to_owned();
                 put(&mut text, sql::DROP_DEAD, &[("session", &row.number(1)), ("age", &micros(DEAD))]);
                 self.looks.ask(&text).await?;
-            } else {
-                self.sweep_line(row.bytes(2)).await?;
             }
         }
-        Ok(())
+        swept
+    }
+
+    /// One that cannot be cleaned up keeps no other from it.
+    async fn sweep_lines<'a>(self: &Arc<Self>, names: impl Iterator<Item = &'a [u8]>) -> Result<(), Said> {
+        let mut swept = Ok(());
+        for name in names {
+            match self.sweep_line(name).await {
+                Err(said) if said.number().is_none() => return Err(said), // the server is away
+                Err(said) => swept = Err(said),
+                Ok(()) => {}
+            }
+        }
+        swept
     }
 
     /// Takes the dead out of a line of any namespace. What is granted is told by the bell.

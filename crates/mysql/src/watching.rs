@@ -121,6 +121,7 @@ impl OpenSession {
             if at == 0 {
                 now = answer.rows.first().map_or(0, |row| row.number(1));
                 if Some(now) == rung {
+                    self.own_claims.has_heard(now);
                     return Ok(now);
                 }
             }

@@ -10,11 +10,11 @@ SELECT IF(@t_token IS NULL OR EXISTS (SELECT 1 FROM tidelock_claim h WHERE h.nam
     AND (SELECT s.expires FROM tidelock_session s WHERE s.id = w.session) > @t_now ORDER BY w.place LIMIT 1)) INTO @t_next;
 UPDATE tidelock_line l SET l.token = IF(@t_next IS NULL, l.token, GREATEST(l.token + 1, @t_now DIV 10)), l.spilled = EXISTS (
   SELECT 1 FROM tidelock_claim c WHERE c.name = {name} AND {counts c})
-WHERE l.name = {name} AND l.spilled = 1;
+WHERE l.name = {name} AND l.spilled = 1 AND @t_token IS NOT NULL;
 UPDATE tidelock_claim FORCE INDEX (PRIMARY) SET state = 0, token = GREATEST(@t_token + 1, @t_now DIV 10), since = @t_now
 WHERE name = {name} AND state = 1 AND place = @t_next;
 SELECT 'h', session, number, token FROM tidelock_claim WHERE name = {name} AND state = 0 AND (place = @t_next OR session = {me})
-  AND {counts tidelock_claim};
+  AND @t_token IS NOT NULL AND {counts tidelock_claim};
 INSERT INTO tidelock_bell (session, rung)
 SELECT session, 1 FROM tidelock_claim WHERE name = {name} AND state = 0 AND place = @t_next AND session <> {me}
 ON DUPLICATE KEY UPDATE rung = tidelock_bell.rung + 1;

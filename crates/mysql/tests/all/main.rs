@@ -12,4 +12,5 @@ mod inside;
 mod kept;
 #[allow(dead_code)] // tests/waiting.rs uses the rest
 mod server;
+mod swept;
 mod trouble;

@@ -1,0 +1,50 @@
+//! What dead clients leave does not stay.
+
+use std::time::Duration;
+
+use tidelock_conformance::callers::{Caller, is_held, join, name, namespace};
+use tidelock_mysql::backend::{Leave, Patience, Shard};
+use tidelock_mysql::{Options, Store};
+use tokio::time::sleep;
+
+use crate::server::{client, run, url};
+
+/// An operator evicts a claim whose client has died meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn an_eviction_of_a_dead_clients_claim_leaves_no_row_for_ever() {
+    let (space, store) = (namespace("att evict"), Store::open(&url()).unwrap());
+    let options = |ttl| Options::new().namespace(&space).ttl(ttl);
+    let dies = Caller::open(&store, 1, &options(Duration::from_secs(1))).await;
+    let lives = Caller::open(&store, 2, &options(Duration::from_secs(60))).await;
+    let at = name("stock");
+    assert!(is_held(join(&dies, &dies.mutex(&at, 1)).await));
+    sleep(Duration::from_millis(1_200)).await;
+    // What core's `evict` asks for.
+    let operator = client(&space).await;
+    operator.evict("stock", dies.claim(1)).await.unwrap();
+    // A minute later, but not more than that after the eviction.
+    run(&format!("UPDATE tidelock_session SET expires = 1 WHERE id = {}", dies.id.get())).await;
+    let rows = format!("SELECT number, state FROM tidelock_claim WHERE session = {}", dies.id.get());
+    let there = format!("SELECT id FROM tidelock_session WHERE id = {}", dies.id.get());
+    for number in 0..2_000 {
+        lives.session.join(&lives.mutex(&name("other"), number), Patience::Now).await.unwrap();
+        lives.session.leave(&name("other"), lives.claim(number), Leave::Done).await.unwrap();
+        lives.session.renew(Shard(0), &[]).await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+        if run(&there).await.is_empty() {
+            break;
+        }
+    }
+    assert!(run(&there).await.is_empty(), "the dead client is swept");
+    // All later sweeps: an hour and more.
+    run(&format!("UPDATE tidelock_claim SET since = 1 WHERE session = {}", dies.id.get())).await;
+    for number in 3_000..3_100 {
+        lives.session.join(&lives.mutex(&name("other"), number), Patience::Now).await.unwrap();
+        lives.session.leave(&name("other"), lives.claim(number), Leave::Done).await.unwrap();
+        lives.session.renew(Shard(0), &[]).await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+    }
+    let left = run(&rows).await;
+    assert!(left.is_empty(), "rows of nobody: {left:?}");
+}
