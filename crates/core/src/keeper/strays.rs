@@ -59,13 +59,24 @@ impl Keeper {
         self.give_back(granted);
     }
 
-    /// Gives back claims of this session that the store has and this client does not know.
+    /// Gives back claims of this session that the store has and this client does not know, or knows to be gone.
     pub(super) fn give_back(&mut self, strays: Vec<(Name, ClaimId)>) {
         for (name, id) in strays {
-            let is_ours = self.registry.knows(id) || self.leaving.contains_key(&id);
-            if !is_ours && !seeded!("a_stray_is_kept") {
+            let known = Some(id).filter(|id| self.registry.knows(*id));
+            if let Some(entry) = self.leaving.get(&id) {
+                entry.granted_late();
+            } else if let Some(entry) = self.registry.find(known.iter()).pop() {
+                self.leaves_again(&entry);
+            } else if !seeded!("a_stray_is_kept") {
                 self.see_through(Arc::new(Entry::stray(id, name)), None);
             }
+        }
+    }
+
+    /// Its leave may be confirmed already, and nobody has heard the answer yet: then this is another server's claim.
+    fn leaves_again(&self, entry: &Entry) {
+        if entry.stage().is_none() && !seeded!("a_confirmed_leave_hides_a_stray") {
+            self.registry.stands_there(entry);
         }
     }
 }

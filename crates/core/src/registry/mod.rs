@@ -157,7 +157,7 @@ impl Registry {
     }
 
     /// The store has told that this claim, which is gone, stands there.
-    fn stands_there(&self, entry: &Entry) {
+    pub(crate) fn stands_there(&self, entry: &Entry) {
         entry.granted_late();
         if !self.knows(entry.claim.id) {
             self.has_left(entry); // its leave was confirmed in between
