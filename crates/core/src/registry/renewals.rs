@@ -62,13 +62,22 @@ impl Registry {
         to: &mut ClaimsByShard,
         shard_of: impl Fn(&Name) -> Option<Shard>,
     ) {
-        let lines = self.table.lock().departed.lines();
+        let lines = self.left_lines();
         let known: HashSet<Name> = to.values().flatten().map(|(name, _)| name.clone()).collect();
         for name in lines.into_iter().filter(|name| !known.contains(name)) {
             if let Some(shard) = shard_of(&name) {
                 to.entry(shard).or_default().push((name, Vec::new()));
             }
         }
+    }
+
+    /// The lines that claims have left lately, or are leaving: perhaps nobody has heard yet that a leave is confirmed.
+    fn left_lines(&self) -> BTreeSet<Name> {
+        let table = self.table.lock();
+        let mut lines = table.departed.lines();
+        let leaving = table.entries.values().filter(|entry| entry.stage().is_none());
+        lines.extend(leaving.map(|entry| entry.claim.name.clone()));
+        lines
     }
 
     /// Takes in the answer to a renewal of these claims.

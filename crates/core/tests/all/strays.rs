@@ -335,6 +335,40 @@ async fn a_stray_that_is_granted_before_the_answer_to_its_leave_is_read_is_given
     Ok(())
 }
 
+/// The same, and the news of the new master's grant was lost: a renewal finds the claim before the answer is read.
+#[tokio::test]
+async fn a_stray_that_is_found_before_the_answer_to_its_leave_is_read_is_given_back() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
+    let next = store.attach(Options::new().ttl(TTL))?;
+    let held = ours.mutex("m")?.lock().await?;
+    let id = held.claim();
+    *watched.stuck_answer.lock().expect("no panic") = true;
+    let releasing = tokio::spawn(held.release());
+    until("it has left", async || next.inspect("m").await.is_ok_and(|line| line.claims.is_empty())).await;
+    let session = watched.session.lock().expect("no panic").clone().expect("it is open");
+    let stray = Claim::new(id, Name::new("m")?, Kind::Mutex, Weight::ONE, Weight::ONE);
+    session.join(&stray, Patience::Wait).await?;
+    watched.signals.lock().expect("no panic").as_ref().expect("it is open").look_everywhere();
+    let waits = waiter(&next, "m");
+    until_waiting(&next, "m", 1).await;
+    clock.pass(Duration::from_millis(100)).await; // it is renewed
+    *watched.stuck_answer.lock().expect("no panic") = false;
+    watched.healed.notify_waiters();
+    releasing.await.expect("no panic")?;
+    let began = clock.now();
+    until("the next is granted", async || {
+        clock.pass(Duration::from_millis(100)).await;
+        waits.is_finished()
+    })
+    .await;
+    let stood_still = clock.now().since(began);
+    assert!(stood_still < Duration::from_secs(1), "the line stood still for {stood_still:?}");
+    Ok(())
+}
+
 /// A renewal may find only the stray that holds, and each renewal keeps the others alive.
 #[tokio::test]
 async fn unknown_strays_delay_a_line_for_a_ttl_at_most() -> Result {
