@@ -16,15 +16,15 @@ use tokio::sync::Notify;
 use crate::site::{self, is_held, join, name, until, weight};
 
 /// A way to a server that holds the first connection back which carries these bytes there. Nobody is told.
-struct HeldBack {
-    address: SocketAddr,
-    release: Arc<Notify>,
+pub(crate) struct HeldBack {
+    pub(crate) address: SocketAddr,
+    pub(crate) release: Arc<Notify>,
     /// What was held back has been carried, and the server has had time for it.
-    carried: Arc<Notify>,
+    pub(crate) carried: Arc<Notify>,
 }
 
 impl HeldBack {
-    async fn at(server: String, mark: &'static [u8]) -> Self {
+    pub(crate) async fn at(server: String, mark: &'static [u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (release, carried) = (Arc::<Notify>::default(), Arc::<Notify>::default());

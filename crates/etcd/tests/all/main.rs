@@ -4,6 +4,7 @@
 
 #[cfg(feature = "tls")]
 mod certificates;
+mod attack;
 mod ending;
 mod evictions;
 mod fence;

@@ -1,0 +1,140 @@
+//! Attacks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tidelock_conformance::callers::Caller;
+use tidelock_etcd::backend::{Leave, Patience, Place};
+use tidelock_etcd::{Options, Store};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::late::HeldBack;
+use crate::site::{self, is_held, join, name, until};
+
+/// A `try_lock` whose first join got no answer (the connection stalls with it) is asked again, and refused, because
+/// another client has the lock by then. It is given back as void. Then the stalled join arrives.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_refused_try_that_arrives_late_strands_nothing() {
+    for is_asked_again in [false, true] {
+        let options = site::options("late try").command_deadline(Duration::from_millis(800));
+        let route = HeldBack::at(site::host(), b"-m").await;
+        let a = Caller::open(&Store::open(&format!("etcd://{}", route.address)).unwrap(), 1, &options).await;
+        let b = Caller::open(&site::store(), 2, &options).await;
+        let line = name("line");
+        let claim = a.mutex(&line, 1);
+        let first = a.session.join(&claim, Patience::Now).await;
+        assert!(first.is_err(), "{first:?}");
+        assert!(is_held(join(&b, &b.mutex(&line, 1)).await));
+        if is_asked_again {
+            let again = until("it is answered", async || a.session.join(&claim, Patience::Now).await.ok()).await;
+            assert_eq!(again, Place::Refused);
+        }
+        until("it is left", async || a.session.leave(&line, claim.id, Leave::Void).await.ok()).await;
+        b.session.leave(&line, b.claim(1), Leave::Done).await.unwrap();
+        route.release.notify_one();
+        route.carried.notified().await;
+        let left = b.session.line(&line).await.unwrap();
+        assert!(left.claims.is_empty(), "asked again: {is_asked_again}; a claim of nobody holds: {left:?}");
+        for caller in [a, b] {
+            caller.session.close().await.unwrap();
+        }
+    }
+}
+
+/// A proxy that holds back what the server answers on all connections but the first few.
+struct Answers {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    /// Connections with this number or a later one are held back while `is_held`.
+    from: Arc<AtomicUsize>,
+    is_held: Arc<AtomicBool>,
+}
+
+impl Answers {
+    async fn at(server: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, from, is_held) =
+            (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let (count, since, held) = (connections.clone(), from.clone(), is_held.clone());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                let (since, held) = (since.clone(), held.clone());
+                let server = TcpStream::connect(&server).await.unwrap();
+                client.set_nodelay(true).unwrap();
+                server.set_nodelay(true).unwrap();
+                let (mut near_in, mut near_out) = client.into_split();
+                let (mut far_in, mut far_out) = server.into_split();
+                tokio::spawn(async move { tokio::io::copy(&mut near_in, &mut far_out).await });
+                tokio::spawn(async move {
+                    let mut piece = vec![0; 65_536];
+                    while let Ok(length @ 1..) = far_in.read(&mut piece).await {
+                        while held.load(Ordering::SeqCst) && number >= since.load(Ordering::SeqCst) {
+                            tokio::time::sleep(Duration::from_millis(2)).await;
+                        }
+                        if near_out.write_all(&piece[..length]).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, connections, from, is_held }
+    }
+}
+
+/// The lock is free. A join is carried out, its answer is under way on the runtime's own connection, and an operator
+/// evicts the claim. The next renewal is ten seconds away.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_that_is_evicted_while_its_answer_is_under_way_does_not_hold() {
+    let options = Options::new()
+        .ttl(Duration::from_secs(30))
+        .command_deadline(Duration::from_secs(4))
+        .namespace(&site::namespace("evicted early"));
+    let answers = Answers::at(site::host()).await;
+    let store = Store::open(&format!("etcd://{}", answers.address)).unwrap();
+    let a = store.connect(options.clone()).await.unwrap();
+    let [operator, b] = [site::store().connect(options.clone()).await.unwrap(), site::store().connect(options).await.unwrap()];
+    let before = answers.connections.load(Ordering::SeqCst);
+    // Until this runtime has a connection of its own.
+    until("it has a lane", async || {
+        for _ in 0..20 {
+            a.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap();
+        }
+        (answers.connections.load(Ordering::SeqCst) > before).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for _ in 0..20 {
+        a.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap();
+    }
+    answers.from.store(before, Ordering::SeqCst);
+    answers.is_held.store(true, Ordering::SeqCst);
+    let locking = tokio::spawn({
+        let mutex = a.mutex("m").unwrap();
+        async move { mutex.lock().await }
+    });
+    let doomed = until("its claim stands", async || {
+        Some(operator.inspect("m").await.ok()?.claims.first()?.id)
+    })
+    .await;
+    assert!(!locking.is_finished());
+    assert!(operator.evict("m", doomed).await.unwrap());
+    let other = b.mutex("m").unwrap().lock().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    answers.is_held.store(false, Ordering::SeqCst);
+    let guard = tokio::time::timeout(Duration::from_secs(2), locking).await;
+    if let Ok(guard) = guard {
+        let guard = guard.unwrap().unwrap();
+        assert_eq!(guard.claim(), doomed);
+        let told = tokio::time::timeout(Duration::from_secs(3), guard.lost()).await;
+        assert!(told.is_ok(), "an evicted claim holds beside {:?}, {:?}", other.claim(), guard.state());
+    }
+    other.release().await.unwrap();
+}
