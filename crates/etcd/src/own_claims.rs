@@ -15,6 +15,9 @@
 mod claim;
 mod news;
 mod own_line;
+#[cfg(test)]
+#[allow(warnings, clippy::all)]
+mod simulated;
 mod state;
 
 use std::collections::HashMap;
