@@ -183,7 +183,7 @@ struct Sim {
 impl Drop for Sim {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let from = self.log.len().saturating_sub(160);
+            let from = self.log.len().saturating_sub(std::env::var("SIM_LOG").ok().and_then(|n| n.parse().ok()).unwrap_or(160));
             for line in &self.log[from..] {
                 eprintln!("  {line}");
             }
@@ -255,6 +255,10 @@ impl Sim {
     }
 
     fn tell(&mut self, c: usize, news: News) {
+        if news.read || news.look || news.gap.is_some() || !news.check.is_empty() || news.stop.is_some() || news.start.is_some() {
+            let wants = format!("  c{c} wants read {} look {} gap {:?} check {:?} since {} stop {:?} start {:?}", news.read, news.look, news.gap, news.check.iter().map(|id| format!("{}-{}", id.session.get(), id.number)).collect::<Vec<_>>(), news.since, news.stop, news.start.as_ref().map(|w| (w.watch, w.aim, w.from)));
+            self.say(wants);
+        }
         let held: Vec<u64> = news.held.iter().map(|(id, _)| id.number).collect();
         for number in held {
             self.held(c, number, "told");
@@ -522,6 +526,7 @@ impl Sim {
             }
             Task::LeaveAgain(number) => self.leave(c, number),
             Task::LeaveAnswer { number, rev, next } => {
+                self.say(format!("c{c} {number} leave answered at {rev}, next {next:?}"));
                 let mine = self.clients[c].mine.get_mut(&number).unwrap();
                 mine.state = State2::Over;
                 let id = mine.claim.id;
@@ -538,11 +543,13 @@ impl Sim {
                 self.clients[c].tasks.push(Task::ReadAnswer(view));
             }
             Task::ReadAnswer(Some(view)) => {
+                self.say(format!("c{c} has read at {}", view.revision));
                 let news = self.clients[c].own.saw(&name, &view, skip);
                 self.tell(c, news);
             }
             Task::ReadAnswer(None) | Task::CheckAnswer(None) => {
                 self.clients[c].own.saw_nothing(&name);
+                self.say(format!("c{c} a read failed"));
                 self.clients[c].tasks.push(Task::Look);
             }
             Task::Check { claims, since } => {
@@ -564,15 +571,18 @@ impl Sim {
                 self.clients[c].tasks.push(Task::CheckAnswer((!fails).then_some((rev, found))));
             }
             Task::CheckAnswer(Some((rev, found))) => {
+                self.say(format!("c{c} has checked at {rev}: {}", found.len()));
                 let news = self.clients[c].own.checked(&name, rev, &found);
                 self.tell(c, news);
             }
             Task::Gap(watch) => {
+                self.say(format!("c{c} gap {watch} is due"));
                 if let Some((_, news)) = self.clients[c].own.gap_is_due(watch) {
                     self.tell(c, news);
                 }
             }
             Task::Look => {
+                self.say(format!("c{c} looks"));
                 let view = self.server.view();
                 self.clients[c].tasks.push(Task::LookAnswer(view));
             }
