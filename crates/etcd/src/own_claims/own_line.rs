@@ -151,6 +151,9 @@ impl LineCopy {
 
     /// The claim does not stand there at that revision.
     pub(super) fn departs(&mut self, id: ClaimId, at: i64) {
+        if self.view.place(id).is_some_and(|order| order > at.unsigned_abs()) {
+            return; // it came later
+        }
         self.departed.push((id, at));
         if self.view.remove(id).is_some() {
             self.cleared = self.cleared.max(at);

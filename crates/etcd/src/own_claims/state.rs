@@ -213,6 +213,11 @@ impl State {
             Watch::Claim(other) => Some(Aim::Claim(other)),
         };
         let is_same = copy.aim.map(|(aim, _)| aim) == aim;
+        let is_other = copy.first != Some(first.id);
+        if is_other && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut()) {
+            copy.checked = copy.view.revision; // what was looked at since stood ahead of another claim
+        }
+        let copy = self.lines.get(name)?.copy.as_ref()?;
         let has_fired = copy.fired_for == Some(first.id);
         let is_gap = is_same && copy.since.is_some_and(|since| copy.checked < since);
         if (has_fired || is_gap) && !copy.is_reading {
