@@ -187,6 +187,11 @@ impl Drop for Sim {
             for line in &self.log[from..] {
                 eprintln!("  {line}");
             }
+            eprintln!("STORE {:?} {:?}", self.server.rev, self.server.view());
+            for client in &self.clients {
+                let state = client.own.0.lock().unwrap_or_else(|e| e.into_inner());
+                eprintln!("STATE {} {:?}\n   CLAIMS {:?}", client.session.get(), state.lines, state.claims);
+            }
         }
     }
 }
