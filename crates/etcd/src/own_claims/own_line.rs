@@ -207,8 +207,10 @@ impl LineCopy {
         }
         self.view = view.clone();
         self.departed.retain(|(_, at)| *at > view.revision);
-        for (id, _) in &self.departed {
-            self.view.remove(*id);
+        for (id, at) in &self.departed {
+            if self.view.remove(*id).is_some() {
+                self.cleared = self.cleared.max(*at);
+            }
         }
         self.fired_for = None;
         // It may be older than what was looked at before, and show others ahead.

@@ -185,7 +185,8 @@ impl State {
         let copy = self.lines.get(name)?.copy.as_ref()?;
         let Some((order, first)) = first else {
             // The claims of ours that wait came later than this view: it must be read, unless a watch will show them.
-            let is_late = is_late && copy.aim.is_none_or(|(aim, _)| aim != Aim::Line);
+            let is_shown = copy.aim.is_some_and(|(aim, _)| aim == Aim::Line) && (copy.since.is_none() || copy.is_whole());
+            let is_late = is_late && !is_shown;
             news.read = is_late && !copy.is_reading;
             if news.read
                 && let Some(copy) = self.lines.get_mut(name).and_then(|line| line.copy.as_mut())
