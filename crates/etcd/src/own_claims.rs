@@ -306,7 +306,7 @@ impl OwnClaims {
     pub(crate) fn seen_at(&self, claim: &Claim, revision: i64) -> Option<Watched> {
         let state = self.state();
         let copy =
-            state.copy(&claim.name).filter(|copy| copy.is_whole() && copy.view.revision >= revision)?;
+            state.copy(&claim.name).filter(|copy| copy.is_whole() && copy.view.revision >= revision && copy.is_proved(0))?;
         if state.surely_waits(claim, copy) {
             return Some(Watched::Waits);
         }

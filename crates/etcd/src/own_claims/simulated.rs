@@ -795,6 +795,10 @@ impl Sim {
                 }
                 let id = all[self.dice.below(all.len())];
                 let of = (id.session.get() - 1) as usize;
+                let mine = &self.clients[of].mine[&id.number];
+                if std::env::var_os("SIM_ANEW").is_none() && (mine.unanswered || mine.state == State2::Joining) {
+                    return; // a repeated join would make it anew: F7
+                }
                 let keys = self.server.keys_of(id);
                 self.commit(Vec::new(), keys);
                 self.clients[of].mine.get_mut(&id.number).unwrap().removed = true;
