@@ -706,4 +706,102 @@ mod tests {
         }
         assert!(own.state().lines[&name].places.is_empty());
     }
+
+    /// Attack F3.
+    #[test]
+    fn a_look_before_the_next_one_was_first_says_nothing_of_those_ahead_of_it() {
+        let (own, name) = own();
+        let (w, y, first, z, second) = (id(2, 1), id(3, 1), id(1, 1), id(4, 1), id(1, 2));
+        join(&own, &name, first, 4);
+        join(&own, &name, second, 6);
+        let all = [(w, 1), (y, 2), (first, 4), (z, 5), (second, 6)];
+        let watched = own.saw(&name, &line(6, &all), 0).start.unwrap();
+        assert_eq!(watched.aim, Aim::Claim(y));
+        // Z gives up at 7, W and Y leave at 8 and 9, before the watch on Y is set.
+        let (_, news) = own.is_set(watched.watch, 9).unwrap();
+        assert_eq!(news.check, [w, y, first]);
+        let news = own.checked(&name, 9, &[(w, None), (y, None), (first, Some((4, Weight::ONE)))]);
+        assert_eq!(news.held.len(), 1);
+        let watched = news.start.unwrap();
+        assert_eq!(watched.aim, Aim::Claim(z));
+        let (_, news) = own.is_set(watched.watch, 9).unwrap();
+        assert!(!news.check.is_empty() || news.gap.is_some() || news.read, "Z has left, and nobody looks");
+    }
+
+    /// Attack F4.
+    #[test]
+    fn a_gap_in_a_busy_line_is_closed_for_those_that_came_later() {
+        let (own, name) = own();
+        let (a, first, second) = (id(2, 1), id(1, 1), id(1, 2));
+        join(&own, &name, first, 2);
+        drop(own.saw(&name, &line(2, &[(a, 1), (first, 2)]), 0));
+        own.state().lines.get_mut(&name).unwrap().copy.as_mut().unwrap().is_busy = true;
+        begin(&own, &name, second);
+        assert!(own.may_be_sent(second) && own.needs_no_read(&name, second));
+        let news = own.is_answered(&name, second, Some((4, Token::from_order(4).unwrap())), true);
+        let watched = news.start.unwrap();
+        assert_eq!(watched.aim, Aim::Line);
+        // The first gives up at 5, and A leaves at 6. Only then the watch is set.
+        own.leaves(&name, first);
+        let gave_up = own.left(&name, first, Some(5));
+        let (_, news) = own.is_set(watched.watch, 6).unwrap();
+        assert!(gave_up.read || news.read, "the events wait for a list, and nobody reads it");
+    }
+
+    /// Attack F5.
+    #[test]
+    fn a_look_from_before_a_claim_came_does_not_take_it_out() {
+        let (own, name) = own();
+        let (a, first, second) = (id(2, 1), id(1, 1), id(1, 2));
+        join(&own, &name, first, 3);
+        let watched = own.saw(&name, &line(3, &[(a, 1), (first, 3)]), 0).start.unwrap();
+        drop(own.is_set(watched.watch, 5));
+        join(&own, &name, second, 7);
+        drop(own.saw(&name, &line(7, &[(a, 1), (first, 3), (second, 7)]), 0));
+        // A member that is behind.
+        let found = [(a, Some((1, Weight::ONE))), (first, Some((3, Weight::ONE))), (second, None)];
+        drop(own.checked(&name, 6, &found));
+        own.leaves(&name, first);
+        let news = own.left(&name, first, Some(8));
+        assert_eq!(news.gone, [], "it stands, and is told gone");
+    }
+
+    /// Attack F6.
+    #[test]
+    fn a_list_with_one_that_has_departed_proves_nothing_for_those_behind() {
+        let (own, name) = own();
+        let (before, dropped, second) = (id(1, 1), id(1, 2), id(1, 3));
+        join(&own, &name, before, 2);
+        assert_eq!(own.saw(&name, &line(2, &[(before, 2)]), 0).held.len(), 1);
+        own.leaves(&name, before);
+        drop(own.left(&name, before, Some(3)));
+        // Nobody waits for the answer of the dropped one. The second is deleted by hand at 19.
+        join(&own, &name, dropped, 16);
+        join(&own, &name, second, 18);
+        own.leaves(&name, dropped);
+        drop(own.left(&name, dropped, Some(20)));
+        let news = own.saw(&name, &line(18, &[(dropped, 16), (second, 18)]), 0);
+        assert!(news.held.is_empty(), "nobody has looked whether it stands at 20");
+        assert_eq!((news.check, news.since), (vec![second], 20));
+    }
+
+    /// Attack F8.
+    #[test]
+    fn a_watched_line_that_is_not_proved_is_not_shown() {
+        let (own, name) = own();
+        let (holder, second) = (id(1, 1), id(1, 2));
+        join(&own, &name, holder, 1);
+        drop(own.saw(&name, &line(1, &[(holder, 1)]), 0));
+        join(&own, &name, second, 2);
+        drop(own.saw(&name, &line(2, &[(holder, 1), (second, 2)]), 0));
+        own.state().lines.get_mut(&name).unwrap().copy.as_mut().unwrap().is_busy = true;
+        let watched = own.left(&name, id(1, 99), None).start.unwrap();
+        drop(own.is_set(watched.watch, 2));
+        // The second is deleted by hand at 3, and the holder leaves at 4.
+        own.leaves(&name, holder);
+        drop(own.left(&name, holder, Some(4)));
+        let claim = Claim::new(second, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
+        let seen = own.seen_at(&claim, 2);
+        assert!(seen.is_none(), "it would be settled as held: {seen:?}");
+    }
 }
