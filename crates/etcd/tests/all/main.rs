@@ -5,6 +5,7 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod attack;
+mod chaos;
 mod ending;
 mod evictions;
 mod fence;
