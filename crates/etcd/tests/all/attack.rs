@@ -179,3 +179,120 @@ async fn a_waiter_behind_one_that_gave_up_unnoticed_is_told() {
     let c3 = tokio::time::timeout(SOON, c3).await;
     assert!(c3.is_ok(), "c3 has its turn, and nobody tells it: {line:?}");
 }
+
+/// A runtime's own connection falls silent with a crowd of one name queued behind it. The next join of that runtime goes out by the
+/// keeper's, beside the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_join_does_not_overtake_those_queued_on_a_connection_that_broke() {
+    const CROWD: u64 = 60;
+    let keeper = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let answers = Answers::at(site::host()).await;
+    let store = Store::open(&format!("etcd://{}", answers.address)).unwrap();
+    let options = site::options("broken lane").command_deadline(Duration::from_secs(4));
+    let a = keeper.spawn(async move { Caller::open(&store, 1, &options).await }).await.unwrap();
+    let before = answers.connections.load(Ordering::SeqCst);
+    let (warm, mutex) = (name("warm"), name("mutex"));
+    let mut number = 1_000;
+    until("it has a lane", async || {
+        for _ in 0..40 {
+            number += 1;
+            join(&a, &a.mutex(&warm, number)).await;
+            a.session.leave(&warm, a.claim(number), Leave::Done).await.unwrap();
+        }
+        (answers.connections.load(Ordering::SeqCst) > before).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    answers.from.store(before, Ordering::SeqCst);
+    answers.is_held.store(true, Ordering::SeqCst);
+    let a = Arc::new(a);
+    let mut crowd = Vec::new();
+    for number in 1..=CROWD {
+        let (a, claim) = (a.clone(), a.mutex(&mutex, number));
+        crowd.push(tokio::spawn(async move { a.session.join(&claim, Patience::Wait).await }));
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The first was carried out, and its answer is held back until the connection is given up.
+    let first = crowd.remove(0).await.unwrap();
+    assert!(first.is_err(), "{first:?}");
+    // Here core asks again for it, and whoever comes now asks, too.
+    join(&a, &a.mutex(&mutex, CROWD + 1)).await;
+    for joining in crowd {
+        joining.await.unwrap().unwrap();
+    }
+    let line = a.session.line(&mutex).await.unwrap();
+    let place = line.claims.iter().position(|claim| claim.id == a.claim(CROWD + 1)).unwrap();
+    drop(answers);
+    a.session.close().await.unwrap();
+    keeper.shutdown_background();
+    assert!(place as u64 >= CROWD - 1, "it asked as the last of {CROWD}, and stands behind {place}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_evicts_its_own_is_told() {
+    let options = Options::new().ttl(Duration::from_secs(60)).namespace(&site::namespace("own evict"));
+    let a = site::store().connect(options).await.unwrap();
+    let guard = a.mutex("m").unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = a.mutex("m").unwrap();
+        async move { mutex.lock().await }
+    });
+    let waiter = until("it waits", async || Some(a.inspect("m").await.ok()?.waiters().next()?.id)).await;
+    assert!(a.evict("m", waiter).await.unwrap());
+    until("it stands anew", async || {
+        a.inspect("m").await.ok()?.waiters().next().filter(|one| one.id != waiter).map(drop)
+    })
+    .await;
+    assert!(a.evict("m", guard.claim()).await.unwrap());
+    tokio::time::timeout(Duration::from_secs(3), guard.lost()).await.expect("the holder is told");
+    tokio::time::timeout(Duration::from_secs(3), waiting).await.expect("the next one is told").unwrap().unwrap();
+}
+
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Prints the memory after so many names, used or given up. The ttl is short, so renewals tidy up meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "attack"]
+async fn memory_does_not_grow_with_names() {
+    let options = Options::new().ttl(Duration::from_secs(3)).namespace(&site::namespace("names"));
+    let a = site::store().connect(options.clone()).await.unwrap();
+    let b = site::store().connect(options).await.unwrap();
+    let _held = b.mutex("held").unwrap().lock().await.unwrap();
+    let _waits = tokio::spawn({
+        let mutex = a.mutex("held").unwrap();
+        async move { mutex.lock().await.map(drop) }
+    });
+    let mut sizes = Vec::new();
+    for round in 0..6 {
+        let tasks = (0..100).map(|task| {
+            let a = a.clone();
+            tokio::spawn(async move {
+                for k in 0..400 {
+                    let name = format!("n{round}-{task}-{k}");
+                    let gives_up = k % 3 == 0;
+                    if gives_up {
+                        let mutex = a.mutex(if k % 2 == 0 { "held" } else { &name }).unwrap();
+                        let _ = tokio::time::timeout(Duration::from_micros(300 * (k % 9)), mutex.lock()).await;
+                    } else if k % 3 == 1 {
+                        a.mutex(&name).unwrap().lock().await.unwrap().release().await.unwrap();
+                    } else {
+                        let _ = a.mutex("held").unwrap().try_lock().await;
+                    }
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        sizes.push(memory());
+    }
+    println!("KiB after each 40 000: {sizes:?}");
+}
