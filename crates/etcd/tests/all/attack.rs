@@ -296,3 +296,121 @@ async fn memory_does_not_grow_with_names() {
     }
     println!("KiB after each 40 000: {sizes:?}");
 }
+
+/// A runtime ends at any moment with a crowd of acquires under way on its own connection.
+#[test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+fn a_runtime_that_ends_leaves_nothing() {
+    let main = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let options = Options::new().ttl(Duration::from_secs(60)).namespace(&site::namespace("runtime ends"));
+    let (a, operator) = main.block_on(async {
+        let connect = || async { site::store().connect(options.clone()).await.unwrap() };
+        (connect().await, connect().await)
+    });
+    let mut slowest = Duration::ZERO;
+    for round in 0..24_u64 {
+        let held = main.block_on(async { operator.mutex("m").unwrap().lock().await.unwrap() });
+        let callers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        callers.block_on(async {
+            for _ in 0..60 {
+                a.mutex("warm").unwrap().lock().await.unwrap().release().await.unwrap();
+            }
+        });
+        for task in 0..150 {
+            let a = a.clone();
+            callers.spawn(async move {
+                let name = if task % 3 == 0 { format!("other{task}") } else { "m".to_owned() };
+                let mutex = a.mutex(&name).unwrap();
+                loop {
+                    let _guard = mutex.lock().await;
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_micros(700 * round));
+        callers.shutdown_background();
+        let ended = std::time::Instant::now();
+        main.block_on(async {
+            loop {
+                let names = operator.names("", None).await.unwrap();
+                let line = operator.inspect("m").await.unwrap();
+                if names.len() == 1 && line.claims.len() == 1 {
+                    break;
+                }
+                assert!(ended.elapsed() < Duration::from_secs(5), "round {round}: {names:?} {:?}", line.claims.len());
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            slowest = slowest.max(ended.elapsed());
+            held.release().await.unwrap();
+            let again = tokio::time::timeout(Duration::from_secs(3), a.mutex("m").unwrap().lock().await.unwrap().release()).await;
+            again.expect("it can be locked").unwrap();
+        });
+    }
+    println!("slowest {slowest:?}");
+    main.block_on(async {
+        a.close().await.unwrap();
+        operator.close().await.unwrap();
+    });
+}
+
+/// Clients that declare different sizes, resizes, give-ups: nobody waits for long, and guards that overlap fit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "attack"]
+async fn sizes_mixed() {
+    let options = Options::new().ttl(Duration::from_secs(60)).namespace(&site::namespace("sizes"));
+    let until = std::time::Instant::now() + Duration::from_secs(15);
+    let held = Arc::<std::sync::Mutex<std::collections::HashMap<tidelock_etcd::ClaimId, (u32, bool)>>>::default();
+    let holds = Arc::<AtomicUsize>::default();
+    let operator = site::store().connect(options.clone()).await.unwrap();
+    let mut tasks = Vec::new();
+    for client in 0..6_u64 {
+        let locks = site::store().connect(options.clone()).await.unwrap();
+        for task in 0..4_u64 {
+            let (locks, held, holds, operator) = (locks.clone(), held.clone(), holds.clone(), operator.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut seed = (client * 8 + task + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let mut dice = move |n: u64| {
+                    seed ^= seed << 13;
+                    seed ^= seed >> 7;
+                    seed ^= seed << 17;
+                    (seed >> 17) % n
+                };
+                while std::time::Instant::now() < until {
+                    let declared = if std::env::var_os("SIZES_ONE").is_some() { 4 } else { 3 + dice(2) as u32 };
+                    let permits = 1 + dice(3) as u32;
+                    let semaphore = locks.semaphore("s", declared).unwrap();
+                    if task == 0 && dice(6) == 0 {
+                        let _ = semaphore.resize(3 + dice(3) as u32).await;
+                        continue;
+                    }
+                    let gives_up = dice(5) == 0;
+                    let patience = Duration::from_millis(if gives_up { dice(8) } else { 8_000 });
+                    match tokio::time::timeout(patience, semaphore.acquire(permits)).await {
+                        Ok(Ok(guard)) => {
+                            holds.fetch_add(1, Ordering::Relaxed);
+                            let sum: u32 = {
+                                let mut held = held.lock().unwrap();
+                                held.insert(guard.claim(), (permits, true));
+                                held.values().map(|(permits, _)| permits).sum()
+                            };
+                            assert!(sum <= 5, "{sum} permits of at most five are held");
+                            tokio::time::sleep(Duration::from_millis(dice(4))).await;
+                            held.lock().unwrap().remove(&guard.claim());
+                            let _ = guard.release().await;
+                        }
+                        Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(1)).await,
+                        Err(_) if gives_up => {}
+                        Err(_) => panic!("nobody told it: {:?}", operator.inspect("s").await),
+                    }
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let line = operator.inspect("s").await.unwrap();
+    println!("{} holds; left: {line:?}", holds.load(Ordering::Relaxed));
+    assert!(line.claims.is_empty());
+}
