@@ -17,7 +17,7 @@ const TTL: Duration = Duration::from_secs(3);
 const LIVING: u32 = 1_100;
 const READERS: usize = 2_200;
 /// As many as can join within one time limit on a slow machine.
-const WAVE: usize = 200;
+const WAVE: u32 = 100;
 
 fn place() -> String {
     url().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned()
@@ -34,8 +34,10 @@ async fn a_dead_holder_behind_a_thousand_others_is_taken_out() {
     let far = Store::open(&url().replace(&place(), &proxy.address().to_string())).unwrap();
     let dying = far.connect(options).await.unwrap();
     let permits = |of: &Arc<dyn tidelock_mysql::Locks>| of.semaphore("permits", LIVING + 1).unwrap();
-    let held = permits(&living);
-    let held = try_join_all((0..LIVING).map(|_| held.acquire(1))).await.unwrap();
+    let (semaphore, mut held) = (permits(&living), Vec::new());
+    for _ in 0..LIVING / WAVE {
+        held.extend(try_join_all((0..WAVE).map(|_| semaphore.acquire(1))).await.unwrap());
+    }
     let last = permits(&dying).acquire(1).await.unwrap();
     let waiting = tokio::spawn({
         let permits = permits(&waiter);
