@@ -43,7 +43,8 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
 }
 
 fn verdict(fault: &Fault, program: &Path, tests: &str) -> Result<()> {
-    let call = Call::new(program).arg(tests).env(faults::VARIABLE, &fault.name);
+    // One test after the other: two that both catch a fault would race for the first line.
+    let call = Call::new(program).arg(tests).args(["--test-threads", "1"]).env(faults::VARIABLE, &fault.name);
     let outcome = call.limit(LIMIT).run()?;
     if outcome.timed_out() {
         return Err(outcome.trouble());
