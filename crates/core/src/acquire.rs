@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::field::{Empty, debug, display};
 
-use crate::backend::{Claim, Moment, Patience, Signals};
+use crate::backend::{Claim, Moment, Numbered, Patience, Signals};
 use crate::client::Client;
 use crate::declared_size::DeclaredSize;
 use crate::owned_claim::{Joined, OwnedClaim, Retries};
@@ -112,8 +112,10 @@ impl Client {
         retries: &mut Retries,
     ) -> Result<Outcome> {
         let live = self.live_session_after_outage(by).await?;
-        let claim = want.claim(live.registry.next_id());
-        let owned = match OwnedClaim::new(live, claim) {
+        let id = live.registry.next_id();
+        let Numbered { number, kept } = live.session.number(want.name, id.number);
+        let claim = want.claim(ClaimId { number, ..id });
+        let owned = match OwnedClaim::new(live, claim, kept) {
             Ok(owned) => owned,
             Err(loss) => return Ok(Outcome::Gone { loss, had_waited: false }),
         };

@@ -104,7 +104,7 @@ fn a_claim_entered_while_the_session_ends_is_told() {
         let ender = registry.clone();
         let ending = thread::spawn(move || ender.over());
         // It is either refused or swept: no claim stays behind in a session that is over.
-        let entered = registry.enter(claim(&registry));
+        let entered = registry.enter(claim(&registry), None);
         ending.join().unwrap();
         let loss = entered.map_or_else(Some, |entry| entry.loss());
         assert_eq!(loss, Some(Loss::SessionOver));
@@ -202,7 +202,7 @@ fn claim(registry: &Registry) -> Claim {
 }
 
 fn enter(registry: &Registry) -> Arc<Entry> {
-    let entry = registry.enter(claim(registry)).expect("open");
+    let entry = registry.enter(claim(registry), None).expect("open");
     registry.extend(&entry, registry.now() + Duration::from_secs(3600));
     entry
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::at_once::at_once;
-use crate::backend::{Claim, Grant, Leave, Left, Moment, Patience, Place};
+use crate::backend::{Claim, Grant, Kept, Leave, Left, Moment, Patience, Place};
 use crate::deadline;
 use crate::keeper::{Leaving, renewal_deadline, ttl_of};
 use crate::live_session::LiveSession;
@@ -83,8 +83,8 @@ pub(crate) struct OwnedClaim {
 
 impl OwnedClaim {
     /// Enters a claim, unless its session is over. Nothing is sent.
-    pub(crate) fn new(live: Arc<LiveSession>, claim: Claim) -> Result<Self, Loss> {
-        let entry = live.registry.enter(claim)?;
+    pub(crate) fn new(live: Arc<LiveSession>, claim: Claim, kept: Option<Kept>) -> Result<Self, Loss> {
+        let entry = live.registry.enter(claim, kept)?;
         Ok(Self { live, entry })
     }
 

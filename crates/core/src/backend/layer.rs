@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Backend, Claim, Clock, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
+    Backend, Claim, Clock, Leave, Left, Numbered, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Signals,
 };
 use crate::{ClaimId, Line, Name, Options, Result, SessionId, Token, Weight};
 use async_trait::async_trait;
@@ -154,6 +155,10 @@ impl Session for LayeredSession {
 
     fn shard(&self, name: &Name) -> Shard {
         self.layer.shard(&self.inner, name)
+    }
+
+    fn number(&self, name: &Name, fresh: u64) -> Numbered {
+        self.inner.number(name, fresh)
     }
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {

@@ -7,7 +7,7 @@
 //!
 //! A backend keeps lines and nothing else. Core chooses every id before any I/O, watches every deadline, looks again
 //! for waiters, retries, cancels, and reports losses. No backend decides when to look for a waiter or when a claim is
-//! lost. All methods of its two traits are required, except [`Session::not_held`].
+//! lost. All methods of its two traits are required, except [`Session::not_held`] and [`Session::number`].
 //!
 //! Core promises to a backend:
 //! - The futures of [`Session::join`], [`Session::line`] and [`Session::names`] are dropped whenever a user loses
@@ -64,6 +64,7 @@
 //!   Only core repeats a leave: if a backend did so after an unknown outcome, its own success would look like a loss.
 
 mod layer;
+mod numbered;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -77,6 +78,7 @@ use async_trait::async_trait;
 pub use tidelock_model::{Leave, Left, Patience, Refusal, Watch};
 
 pub use self::layer::{Layer, Layered};
+pub use self::numbered::{Kept, Numbered};
 pub use crate::alarms::Alarms;
 pub use crate::aside::Aside;
 pub use crate::batcher::{Batch, Batchable, Batcher};
@@ -128,6 +130,13 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// The shard of this name at the moment: names in one shard stall together. It is a whole server, or one master
     /// of a cluster. It may change.
     fn shard(&self, name: &Name) -> Shard;
+
+    /// The number of a new claim in this line. `fresh` was never used in this session, and grows. The number that is
+    /// returned must never have been used either, and grows too: override this only if the store lets claims that come
+    /// after one another share something, and `fresh` has less than 44 bits.
+    fn number(&self, _name: &Name, fresh: u64) -> Numbered {
+        fresh.into()
+    }
 
     /// Stands in line. The only call that creates anything.
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place>;

@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use super::loss::Loss;
-use crate::backend::{Claim, Grant, Leave, Left, Moment, Place, Reply};
+use crate::backend::{Claim, Grant, Kept, Leave, Left, Moment, Place, Reply};
 use crate::shared_leave::SharedLeave;
 use crate::sync::Mutex;
 use crate::{ClaimId, Kind, Name, Token, Weight, shield, sync};
 
 pub(crate) struct Entry {
     pub(crate) claim: Claim,
+    /// What the store keeps for it.
+    _kept: Option<Kept>,
     /// The number of hints for its line when it was entered.
     pub(crate) hints_at_entry: u32,
     /// When it began to wait.
@@ -87,9 +89,10 @@ pub(crate) enum Turn {
 }
 
 impl Entry {
-    pub(crate) fn new(claim: Claim, hints_at_entry: u32) -> Self {
+    pub(crate) fn new(claim: Claim, kept: Option<Kept>, hints_at_entry: u32) -> Self {
         Self {
             claim,
+            _kept: kept,
             hints_at_entry,
             since: AtomicU64::new(0),
             until: AtomicU64::new(0),
@@ -112,7 +115,7 @@ impl Entry {
 
     /// A claim of this session that the store has and this client does not know. It is to be given back.
     pub(crate) fn stray(id: ClaimId, name: Name) -> Self {
-        Self::new(Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE), 0)
+        Self::new(Claim::new(id, name, Kind::Mutex, Weight::ONE, Weight::ONE), None, 0)
     }
 
     /// Until when it can be trusted, never later than the store keeps it. [`Moment::START`] until that is known.

@@ -35,7 +35,7 @@ pub(crate) use self::table::DueLook;
 use self::table::Table;
 use self::ttl::Ttl;
 pub(crate) use self::wake_ups::{EarlyRenewal, WakeUps};
-use crate::backend::{Claim, Clock, Grant, Left, Moment, Reply, Shard, Sight, Signals};
+use crate::backend::{Claim, Clock, Grant, Kept, Left, Moment, Reply, Shard, Sight, Signals};
 use crate::sync::{AtomicU64, Mutex};
 use crate::{ClaimId, Name, Options, Result, SessionId};
 
@@ -110,10 +110,10 @@ impl Registry {
     }
 
     /// Enters a claim before anything is sent. Refuses it if the session has ended or is being closed.
-    pub(crate) fn enter(&self, claim: Claim) -> Result<Arc<Entry>, Loss> {
+    pub(crate) fn enter(&self, claim: Claim, kept: Option<Kept>) -> Result<Arc<Entry>, Loss> {
         let number = claim.id.number;
         let hints = self.hints.number(&claim.name);
-        let entry = Arc::new(Entry::new(claim, hints));
+        let entry = Arc::new(Entry::new(claim, kept, hints));
         self.table.lock().entries.insert(number, entry.clone());
         match self.ended() {
             // Checked only now: a sweep of the table sets the flag first, and may have missed this claim.

@@ -12,7 +12,7 @@ fn entered() -> (Registry, Arc<Entry>) {
     registry.set_ttl(Duration::from_secs(15));
     let name = Name::new("m").expect("a good name");
     let claim = Claim::new(registry.next_id(), name, Kind::Mutex, Weight::ONE, Weight::ONE);
-    let entry = registry.enter(claim).expect("open");
+    let entry = registry.enter(claim, None).expect("open");
     (registry, entry)
 }
 
@@ -116,7 +116,7 @@ fn a_hint_that_a_look_may_have_missed_is_followed_by_another() {
     let (registry, first) = entered();
     registry.wait(&first, Duration::from_secs(15));
     let claim = Claim { id: registry.next_id(), ..first.claim.clone() };
-    let second = registry.enter(claim).expect("open");
+    let second = registry.enter(claim, None).expect("open");
     registry.look(&first.claim.name);
     assert_eq!(registry.due_looks(registry.now())[0].waiting, [first.claim.id]);
     registry.wait(&second, Duration::from_secs(15)); // its join was answered before the hint
@@ -133,7 +133,7 @@ fn a_name_is_looked_at_once_at_a_time_while_waiters_come_and_go() {
     assert_eq!(registry.due_looks(registry.now()).len(), 1);
     registry.remove(first.claim.id.number);
     let claim = Claim { id: registry.next_id(), ..first.claim.clone() };
-    let second = registry.enter(claim).expect("open");
+    let second = registry.enter(claim, None).expect("open");
     registry.wait(&second, Duration::from_secs(15));
     registry.look(&first.claim.name);
     assert!(registry.due_looks(registry.now()).is_empty(), "the first look is still under way");
@@ -145,7 +145,7 @@ fn a_claim_that_enters_while_the_session_is_closed_is_refused() {
     registry.begin_closing();
     assert_eq!(registry.lose_all(Loss::Closed).0.len(), 1);
     let claim = Claim { id: registry.next_id(), ..entry.claim.clone() };
-    assert_eq!(registry.enter(claim).err(), Some(Loss::Closed));
+    assert_eq!(registry.enter(claim, None).err(), Some(Loss::Closed));
 }
 
 #[test]
