@@ -112,8 +112,7 @@ impl OpenSession {
             };
             let needs_no_read = self.own_claims.needs_no_read(&request.name, request.id);
             let next = request.next.map(|id| {
-                let keys = GetOptions::new().with_prefix().with_keys_only();
-                TxnOp::get(self.keys.claim(&request.name, id), Some(keys))
+                TxnOp::get(self.keys.claim(&request.name, id), Some(GetOptions::new().with_prefix()))
             });
             let txn = request.txn(needs_no_read, read, next);
             Some((request, txn))
@@ -202,9 +201,9 @@ impl OpenSession {
             join.arrives(place, is_sure);
             answer.iter().for_each(|answer| self.takes_in(&request, answer));
         } else if let Ok(answer) = &answer
-            && answer.is_done
             && request.id.session == self.id
         {
+            // If nothing was deleted, it does not stand there either.
             self.has_left(&request, answer);
         }
         let _ = request.answer.send(answer);
@@ -214,7 +213,7 @@ impl OpenSession {
         let Request { id, name, next, .. } = request;
         let news = match next {
             Some(next) => {
-                let place = answer.next.as_ref().map(|key| key.create_revision().unsigned_abs());
+                let place = answer.next_stands(*next);
                 self.own_claims.left_before(name, *id, answer.revision, (*next, place))
             }
             None => self.own_claims.left(name, *id, Some(answer.revision)),

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
-use tidelock_core::backend::{Claim, Grant, Patience, Place, Sleep};
+use tidelock_core::backend::{Claim, Grant, Leave, Patience, Place, Sleep};
 use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result, Weight};
 use tidelock_model::ShownLine;
 
 use crate::gathering::revision;
+use crate::keys::SLOTS;
 use crate::line_view::LineView;
 use crate::link::Failed;
 use crate::open_session::OpenSession;
@@ -134,6 +135,7 @@ impl OpenSession {
                 self.is_found(claim, order).await?;
                 return self.settle(claim, Patience::Now, answer.revision, Some(view)).await;
             }
+            self.vacate(claim, &view).await?;
             seen = Some(view);
         }
     }
@@ -166,9 +168,24 @@ impl OpenSession {
             return Ok(Some(self.is_gone(claim)));
         }
         let view = self.view(&claim.name, &answer)?;
-        let Some(order) = view.place(claim.id) else { return Ok(None) };
+        let Some(order) = view.place(claim.id) else {
+            self.vacate(claim, &view).await?;
+            return Ok(None);
+        };
         self.is_found(claim, order).await?;
         self.settle(claim, patience, answer.revision, Some(view)).await.map(Some)
+    }
+
+    /// Takes out a claim of ours that stands in the slot of this one. Core has forgotten it.
+    async fn vacate(self: &Arc<Self>, claim: &Claim, view: &LineView) -> Result<()> {
+        match view.in_the_slot_of(claim.id) {
+            Some(other) if self.own_claims.has_slot(other.number) => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("{SLOTS} claims of this client stand in one line already, and no more can"),
+            )),
+            Some(stray) => self.clone().leave(claim.name.clone(), stray, Leave::Done).await.map(drop),
+            None => Ok(()),
+        }
     }
 
     /// An earlier join has made the claim.
@@ -228,11 +245,12 @@ impl OpenSession {
     }
 
     pub(crate) fn puts(&self, claim: &Claim, declared: Weight) -> Vec<TxnOp> {
-        let put = |key| TxnOp::put(key, "", Some(PutOptions::new().with_lease(self.lease_id())));
+        let number = claim.id.number.to_string();
+        let put = |key| TxnOp::put(key, &*number, Some(PutOptions::new().with_lease(self.lease_id())));
         self.keys.of_claim(claim, declared).into_iter().map(put).collect()
     }
 
-    /// The claim neither stands nor is void.
+    /// The claim neither stands nor is void, and its slot is empty.
     fn is_new(&self, claim: &Claim) -> Vec<Compare> {
         let own = Compare::create_revision(self.keys.claim(&claim.name, claim.id), CompareOp::Equal, 0);
         let void = Compare::create_revision(self.keys.void(claim.id), CompareOp::Equal, 0);
@@ -241,7 +259,7 @@ impl OpenSession {
 
     /// This claim stands in line.
     pub(crate) fn stands_there(&self, name: &Name, id: ClaimId) -> Compare {
-        Compare::create_revision(self.keys.claim(name, id), CompareOp::Greater, 0).with_prefix()
+        Compare::value(self.keys.claim(name, id), CompareOp::Equal, id.number.to_string()).with_prefix()
     }
 
     /// The line of this claim at that revision or later. None: it need not be known, as the claim surely waits.

@@ -1,10 +1,14 @@
 //! The names of keys.
 //!
-//! `tidelock/stock:42/` is the line of `stock:42`, and `tidelock/stock:42/00000000000000ff-7-m` a claim in it: number 7
-//! of the session ff, for a mutex. A name's `/` is escaped, so no line's keys begin like another's. A writer has a second
-//! key, with a `+` at its end: the rest, beside a reader's part. `…/size-SESSION` is a resize, kept on the lease of each
-//! session that stood there. `tidelock//SESSION/label` is a session's label, and `tidelock//SESSION/7` says that no join of
-//! claim 7 may take effect any more; no line is named so, because no name is empty.
+//! `tidelock/stock:42/` is the line of `stock:42`, and `tidelock/stock:42/00000000000000ff-7-m` a claim in it: the one in
+//! slot 7 of the session ff, for a mutex. Its value is the claim's number. A name's `/` is escaped, so no line's keys
+//! begin like another's. A writer has a second key, with a `+` at its end: the rest, beside a reader's part. `…/size-SESSION`
+//! is a resize, kept on the lease of each session that stood there. `tidelock//SESSION/label` is a session's label, and
+//! `tidelock//SESSION/7` says that no join of claim 7 may take effect any more; no line is named so, because no name is
+//! empty.
+//!
+//! The members keep each key that ever was until the next compaction, and go through all of them when they read a line. So
+//! a claim takes the key of one that has left: its [`Slot`] is the lower part of its number.
 
 use std::fmt::Write;
 
@@ -17,10 +21,20 @@ pub(crate) struct Keys {
     root: String,
 }
 
+/// What tells the keys of a session's claims in one line apart. At any time, one claim at most has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot {
+    pub(crate) session: SessionId,
+    pub(crate) number: u64,
+}
+
+/// How many slots a session has in one line.
+pub(crate) const SLOTS: u64 = 1 << 20;
+
 /// What one claim's key says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimKey {
-    pub(crate) id: ClaimId,
+    pub(crate) slot: Slot,
     pub(crate) kind: Kind,
     /// The capacity that its client declared.
     pub(crate) declared: Weight,
@@ -54,9 +68,10 @@ impl Keys {
         format!("{}{}/", self.root, element(name))
     }
 
-    /// What the keys of a claim begin with.
-    pub(crate) fn claim(&self, name: &str, id: ClaimId) -> String {
-        format!("{}{id}-", self.line(name))
+    /// What the keys of a claim begin with, and those of all claims that ever had its slot.
+    pub(crate) fn claim(&self, name: &str, id: impl Into<Slot>) -> String {
+        let Slot { session, number } = id.into();
+        format!("{}{session}-{number}-", self.line(name))
     }
 
     /// What the keys of all claims of a session in a line begin with.
@@ -117,7 +132,7 @@ impl LineKey {
             return Some(Self::Resized(self::session(session)?));
         }
         let mut parts = text.splitn(3, '-');
-        let id = ClaimId { session: session(parts.next()?)?, number: parts.next()?.parse().ok()? };
+        let slot = Slot { session: session(parts.next()?)?, number: parts.next()?.parse().ok()? };
         let what = parts.next()?;
         let (what, is_rest) = match what.strip_suffix('+') {
             Some("r") => ("r", true),
@@ -133,7 +148,22 @@ impl LineKey {
                 (Kind::Semaphore, Weight::new(declared.parse().ok()?)?, Weight::new(weight.parse().ok()?)?)
             }
         };
-        Some(Self::Claim(ClaimKey { id, kind, declared, weight, is_rest }))
+        Some(Self::Claim(ClaimKey { slot, kind, declared, weight, is_rest }))
+    }
+}
+
+impl ClaimKey {
+    /// Whose key it is, by its value. None: it is not one of ours.
+    pub(crate) fn id(&self, value: &[u8]) -> Option<ClaimId> {
+        let number = std::str::from_utf8(value).ok()?.parse().ok()?;
+        let id = ClaimId { session: self.slot.session, number };
+        (Slot::from(id) == self.slot).then_some(id)
+    }
+}
+
+impl From<ClaimId> for Slot {
+    fn from(id: ClaimId) -> Self {
+        Self { session: id.session, number: id.number % SLOTS }
     }
 }
 
@@ -205,7 +235,9 @@ mod tests {
                     .map(|(name, rest)| (name, rest.to_owned()))
                     .unwrap();
                 let Some(LineKey::Claim(parsed)) = LineKey::parse(&rest) else { panic!("{rest}") };
-                assert_eq!((parsed.id, parsed.kind, parsed.declared), (id(7), kind, capacity));
+                assert_eq!((parsed.id(b"7"), parsed.kind, parsed.declared), (Some(id(7)), kind, capacity));
+                assert_eq!((parsed.id(b"8"), parsed.id(b"")), (None, None));
+                assert_eq!(parsed.id(b"1048583"), Some(id(SLOTS + 7)));
                 sum += parsed.weight.get();
             }
             assert_eq!(sum, weight.get());

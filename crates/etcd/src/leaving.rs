@@ -1,7 +1,8 @@
 //! Leaving a line: with a claim of our own, or, as an operator, with another client's claim.
 //!
-//! One transaction deletes the claim's keys, whatever they are called behind its id. If a join of it may still arrive, it
-//! also leaves a key that such a join meets. A renewal deletes that key when no join can come any more.
+//! One transaction deletes the claim's keys, whatever they are called behind its slot, unless another claim has the slot by
+//! now: a leave may be carried out long after it was given up. If a join of it may still arrive, it also leaves a key that
+//! such a join meets. A renewal deletes that key when no join can come any more.
 
 use std::sync::Arc;
 
@@ -33,16 +34,18 @@ impl OpenSession {
             self.tell(&name, news);
             return Box::pin(std::future::ready(Ok(Left::Absent)));
         }
-        let mut changes = self.deletes(&name, id);
+        let when = vec![self.stands_there(&name, id)];
+        let (mut changes, mut otherwise) = (self.deletes(&name, id), Vec::new());
         if start.may_come {
             changes.push(self.voids(id, ""));
+            otherwise.push(self.voids(id, ""));
             self.own_claims.void_is_kept(id.number, now);
         }
         if start.is_last && start.kind == Some(Kind::Semaphore) {
             changes.push(self.forgets_the_size(&name, id));
         }
         let is_read = !matches!(start.stage, Some(Stage::Stands(_)));
-        let leaving = self.gather(id, &name, Action::Leave { when: Vec::new(), changes, is_read });
+        let leaving = self.gather(id, &name, Action::Leave { when, changes, otherwise, is_read });
         Box::pin(async move {
             match leaving.await {
                 Ok(answer) => Ok(self.how_it_left(&name, id, Some(start), &answer)),
@@ -58,7 +61,8 @@ impl OpenSession {
         if how == Leave::Void {
             changes.push(self.voids(id, &name));
         }
-        let evicting = self.gather(id, &name, Action::Leave { when, changes, is_read: true });
+        let leave = Action::Leave { when, changes, otherwise: Vec::new(), is_read: true };
+        let evicting = self.gather(id, &name, leave);
         Box::pin(async move {
             match evicting.await {
                 Ok(answer) if !answer.is_done => Ok(Left::Absent),

@@ -44,6 +44,7 @@ mod request;
 mod resized;
 mod session;
 mod settling;
+mod slot_in_use;
 mod store;
 #[cfg(feature = "tls")]
 mod tls;

@@ -9,7 +9,7 @@ use etcd_client::{Event, EventType, KeyValue};
 use tidelock_core::{ClaimId, Kind, SessionId, Token, Weight};
 use tidelock_model::{ShownClaim, ShownLine};
 
-use crate::keys::{ClaimKey, LineKey};
+use crate::keys::{ClaimKey, LineKey, Slot};
 use crate::resized::Resized;
 
 /// The claims in a line at one revision.
@@ -18,7 +18,7 @@ pub(crate) struct LineView {
     pub(crate) revision: i64,
     /// By create revision, which is the order of the line.
     standing: BTreeMap<u64, Standing>,
-    places: HashMap<ClaimId, u64>,
+    slots: HashMap<Slot, (ClaimId, u64)>,
     /// Resizes, one copy for each session that stood there: at which revision each was written.
     resized: BTreeMap<SessionId, (i64, Resized)>,
     /// A key that is not one of ours.
@@ -43,9 +43,9 @@ impl LineView {
     }
 
     #[cfg(test)]
-    pub(crate) fn with(revision: i64, claims: impl IntoIterator<Item = (ClaimKey, u64)>) -> Self {
+    pub(crate) fn with(revision: i64, claims: impl IntoIterator<Item = (ClaimId, ClaimKey, u64)>) -> Self {
         let mut view = Self { revision, ..Self::default() };
-        claims.into_iter().for_each(|(claim, order)| view.put_claim(claim, order));
+        claims.into_iter().for_each(|(id, claim, order)| view.put_claim(id, claim, order));
         view
     }
 
@@ -67,19 +67,21 @@ impl LineView {
 
     fn put(&mut self, key: &KeyValue, skip: usize) {
         match line_key(key, skip) {
-            Some(LineKey::Claim(claim)) => self.put_claim(claim, key.create_revision().unsigned_abs()),
+            Some(LineKey::Claim(claim)) if let Some(id) = claim.id(key.value()) => {
+                self.put_claim(id, claim, key.create_revision().unsigned_abs());
+            }
             Some(LineKey::Resized(session)) => {
                 if let Some(resized) = Resized::parse(key.value()) {
                     self.resized.insert(session, (key.mod_revision(), resized));
                 }
             }
-            None => self.strange = Some(String::from_utf8_lossy(key.key()).into_owned()),
+            _ => self.strange = Some(String::from_utf8_lossy(key.key()).into_owned()),
         }
     }
 
-    fn put_claim(&mut self, claim: ClaimKey, order: u64) {
-        let ClaimKey { id, kind, declared, weight, .. } = claim;
-        self.places.insert(id, order);
+    fn put_claim(&mut self, id: ClaimId, claim: ClaimKey, order: u64) {
+        let ClaimKey { slot, kind, declared, weight, .. } = claim;
+        self.slots.insert(slot, (id, order));
         let new = |weight| Standing { id, kind, declared, weight };
         self.standing
             .entry(order)
@@ -90,7 +92,7 @@ impl LineView {
     fn delete(&mut self, key: &KeyValue, skip: usize) -> Option<(ClaimId, u64)> {
         match line_key(key, skip)? {
             LineKey::Claim(claim) => {
-                let order = *self.places.get(&claim.id)?;
+                let (id, order) = *self.slots.get(&claim.slot)?;
                 let standing = self.standing.get_mut(&order)?;
                 if claim.is_rest {
                     standing.weight = Weight::ONE;
@@ -100,7 +102,7 @@ impl LineView {
                 if standing.declared != claim.declared {
                     return None;
                 }
-                self.remove(claim.id)
+                self.remove(id)
             }
             LineKey::Resized(session) => {
                 self.resized.remove(&session);
@@ -111,7 +113,8 @@ impl LineView {
 
     /// The claim has left.
     pub(crate) fn remove(&mut self, id: ClaimId) -> Option<(ClaimId, u64)> {
-        let order = self.places.remove(&id)?;
+        let order = self.place(id)?;
+        self.slots.remove(&id.into());
         self.standing.remove(&order);
         Some((id, order))
     }
@@ -123,7 +126,12 @@ impl LineView {
     }
 
     pub(crate) fn place(&self, id: ClaimId) -> Option<u64> {
-        self.places.get(&id).copied()
+        self.slots.get(&id.into()).filter(|(other, _)| *other == id).map(|(_, order)| *order)
+    }
+
+    /// Another claim that stands in the slot of this one.
+    pub(crate) fn in_the_slot_of(&self, id: ClaimId) -> Option<ClaimId> {
+        self.slots.get(&id.into()).map(|(other, _)| *other).filter(|other| *other != id)
     }
 
     pub(crate) fn find(&self, id: ClaimId) -> Option<&Standing> {

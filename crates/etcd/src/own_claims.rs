@@ -15,6 +15,7 @@
 mod claim;
 mod news;
 mod own_line;
+mod slots;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use tidelock_model::ShownLine;
 
 use self::claim::Own;
 use self::state::State;
+use crate::keys::SLOTS;
 use crate::line_view::LineView;
 use crate::void::Void;
 
@@ -83,10 +85,38 @@ impl OwnClaims {
             last_watch: 0,
             void: Void::default(),
             under_way: HashMap::new(),
+            slots: HashMap::new(),
+            numbered: HashMap::new(),
             has_idle: false,
             is_swept: false,
             is_closed: false,
         }))
+    }
+
+    /// A slot for a new claim in this line, and its number: the slot is the lower part of it.
+    pub(crate) fn take_slot(&self, name: &Name, fresh: u64) -> (u64, u64) {
+        let state = &mut *self.state();
+        let slot = state.slots.entry(name.clone()).or_default().take();
+        let number = fresh * SLOTS + slot % SLOTS;
+        state.numbered.insert(number, false);
+        (slot, number)
+    }
+
+    /// Whether core knows the claim with this number, which has a slot.
+    pub(crate) fn has_slot(&self, number: u64) -> bool {
+        self.state().numbered.contains_key(&number)
+    }
+
+    /// Core has forgotten the claim with this number, which had that slot.
+    pub(crate) fn give_back_slot(&self, name: &Name, slot: u64, number: u64) {
+        let state = &mut *self.state();
+        let is_unsure = state.numbered.remove(&number).unwrap_or(true);
+        let may_come = is_unsure || state.under_way.contains_key(&number);
+        let Some(slots) = state.slots.get_mut(name) else { return };
+        slots.give_back(slot, !may_come);
+        if slots.is_unused() {
+            state.slots.remove(name);
+        }
     }
 
     /// A join begins.
@@ -141,6 +171,9 @@ impl OwnClaims {
     ) -> News {
         let mut state = self.state();
         state.arrives(id.number);
+        if let Some(is_unsure) = state.numbered.get_mut(&id.number) {
+            *is_unsure |= !is_sure;
+        }
         let Some(own) = state.claims.get_mut(&id.number) else { return News::default() };
         own.is_unsure |= !is_sure;
         if let Some((order, token)) = place {

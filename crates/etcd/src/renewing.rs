@@ -20,7 +20,8 @@ use tidelock_core::{ClaimId, Error, ErrorKind, Name, Result};
 
 use crate::beat::{Beat, KeptAlive, Pulse, seat};
 use crate::gathering::revision;
-use crate::keys::{LineKey, void_number};
+use crate::keys::{LineKey, Slot, void_number};
+use crate::line_view::LineView;
 use crate::open_session::OpenSession;
 use crate::trouble;
 
@@ -30,7 +31,7 @@ const MOST: usize = 100;
 /// The keys on this session's lease.
 #[derive(Debug, Default)]
 struct OwnKeys {
-    claims: BTreeSet<(Name, ClaimId)>,
+    claims: BTreeSet<(Name, Slot)>,
     /// The lines that have this session's copy of a resize.
     sizes: BTreeSet<Name>,
 }
@@ -95,8 +96,10 @@ impl OpenSession {
         self.forget_sizes(own);
         let own = &own.claims;
         let asked = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name.clone(), *id)));
-        let asked: BTreeSet<(Name, ClaimId)> = asked.collect();
-        let missing: Vec<_> = asked.difference(own).cloned().collect();
+        let (there, missing): (Vec<_>, Vec<_>) =
+            asked.partition(|(name, id)| own.contains(&(name.clone(), Slot::from(*id))));
+        let known: BTreeSet<(Name, Slot)> = there.into_iter().map(|(name, id)| (name, id.into())).collect();
+        let strays = self.who_stands(own.difference(&known)).await?;
         let gone = self.not_there(missing).await?;
         for (name, id, at) in &gone {
             let news = self.own_claims.left(name, *id, Some(*at));
@@ -107,7 +110,7 @@ impl OpenSession {
             gone: gone.into_iter().map(|(_, id, _)| id).collect(),
             unsure: Vec::new(),
             waiting: Vec::new(), // only this client says which of its claims hold
-            strays: own.difference(&asked).cloned().collect(),
+            strays,
         })
     }
 
@@ -181,8 +184,8 @@ impl OpenSession {
     fn sort(&self, key: &[u8], own: &mut OwnKeys) {
         let Some((name, rest)) = self.keys.take_apart(key) else { return };
         match LineKey::parse(rest) {
-            Some(LineKey::Claim(claim)) if claim.id.session == self.id => {
-                own.claims.insert((name, claim.id));
+            Some(LineKey::Claim(claim)) if claim.slot.session == self.id => {
+                own.claims.insert((name, claim.slot));
             }
             Some(LineKey::Resized(session)) if session == self.id => {
                 own.sizes.insert(name);
@@ -225,6 +228,27 @@ impl OpenSession {
         }
         let numbers = got.kvs().iter().filter_map(|key| void_number(key.key(), &voids)).collect();
         Ok((numbers, got.header().map(seat).unwrap_or_default()))
+    }
+
+    /// The claims that stand in these slots.
+    async fn who_stands(
+        self: &Arc<Self>,
+        slots: impl Iterator<Item = &(Name, Slot)>,
+    ) -> Result<Vec<(Name, ClaimId)>> {
+        let (slots, mut claims): (Vec<_>, Vec<_>) = (slots.collect(), Vec::new());
+        for page in slots.chunks(MOST) {
+            let all = || Some(GetOptions::new().with_prefix());
+            let gets: Vec<_> =
+                page.iter().map(|(name, slot)| TxnOp::get(self.keys.claim(name, *slot), all())).collect();
+            let answer = self.link.transact(Txn::new().and_then(gets)).await?;
+            for ((name, _), part) in page.iter().zip(answer.op_responses()) {
+                if let TxnOpResponse::Get(get) = part {
+                    let view = LineView::of(get.kvs(), self.keys.line(name).len(), 0);
+                    claims.extend(view.each().map(|(_, standing)| (name.clone(), standing.id)));
+                }
+            }
+        }
+        Ok(claims)
     }
 
     /// Those of these claims that do not stand there, and at which revision. The leader that lists a lease's keys may be a

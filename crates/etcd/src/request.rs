@@ -53,8 +53,8 @@ impl Drop for UnderWay {
 pub(crate) enum Action {
     /// If all of this is so, puts these keys and reads the line; otherwise reads the line and whether the claim is void.
     Join { when: Vec<Compare>, changes: Vec<TxnOp>, is_read: bool },
-    /// Deletes these keys.
-    Leave { when: Vec<Compare>, changes: Vec<TxnOp>, is_read: bool },
+    /// Deletes these keys, if all of this is so; otherwise makes those other changes.
+    Leave { when: Vec<Compare>, changes: Vec<TxnOp>, otherwise: Vec<TxnOp>, is_read: bool },
 }
 
 /// The answer to one request: all of it at one revision.
@@ -79,7 +79,7 @@ impl Answer {
         let is_done = answer.succeeded();
         let mut all = Self { is_done, revision, deleted: 0, line: None, is_void: false, next: None };
         let (mut parts, mut is_first) = (answer.op_responses(), true);
-        if has_next && let Some(TxnOpResponse::Get(mut get)) = parts.pop_if(|_| is_done) {
+        if has_next && let Some(TxnOpResponse::Get(mut get)) = parts.pop() {
             all.next = get.take_kvs().into_iter().next();
         }
         for part in parts {
@@ -102,6 +102,12 @@ impl Answer {
         }
     }
 
+    /// Where the next claim of ours stands, if it does.
+    pub(crate) fn next_stands(&self, next: ClaimId) -> Option<u64> {
+        let key = self.next.as_ref().filter(|key| key.value() == next.number.to_string().as_bytes())?;
+        Some(key.create_revision().unsigned_abs())
+    }
+
     /// The line as it was read.
     pub(crate) fn view(&self, skip: usize) -> Option<LineView> {
         self.line.as_ref().map(|keys| LineView::of(keys, skip, self.revision))
@@ -115,10 +121,13 @@ impl Request {
             Action::Join { when, changes, is_read } => {
                 (when, changes.clone(), *is_read && !is_watched, read())
             }
-            Action::Leave { when, changes, is_read } => {
+            Action::Leave { when, changes, otherwise, is_read } => {
                 // What stood there before.
-                let before = if *is_read { read().drain(..1).collect() } else { Vec::new() };
-                (when, before.into_iter().chain(changes.clone()).chain(next).collect(), false, Vec::new())
+                let before: Vec<_> = if *is_read { read().drain(..1).collect() } else { Vec::new() };
+                let around = |changes: &[TxnOp]| -> Vec<TxnOp> {
+                    before.iter().chain(changes).chain(&next).cloned().collect()
+                };
+                (when, around(changes), false, around(otherwise))
             }
         };
         if is_read {

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidelock_core::backend::{Claim, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight};
+use tidelock_core::backend::{
+    Claim, Leave, Left, Numbered, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+};
 use tidelock_core::{ClaimId, Error, ErrorKind, Line, Name, Result, Weight};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::link::patiently;
 use crate::open_session::OpenSession;
 use crate::own_claims::Command;
+use crate::slot_in_use::SlotInUse;
 use crate::watching::{AbortOnDrop, watch};
 
 /// A session, and the tasks that watch for it.
@@ -47,6 +50,10 @@ impl Session for EtcdSession {
     /// A client uses one member at a time, and everything on it stalls together.
     fn shard(&self, _: &Name) -> Shard {
         Shard(0)
+    }
+
+    fn number(&self, name: &Name, fresh: u64) -> Numbered {
+        SlotInUse::take(&self.session, name, fresh)
     }
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {

@@ -216,7 +216,7 @@ impl OpenSession {
         is_local: bool,
     ) -> std::result::Result<TxnResponse, Failed> {
         let get = |id: &ClaimId| {
-            let options = GetOptions::new().with_prefix().with_keys_only();
+            let options = GetOptions::new().with_prefix();
             let options = if is_local { options.with_serializable() } else { options };
             TxnOp::get(self.keys.claim(name, *id), Some(options))
         };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use etcd_client::Event;
+use etcd_client::{Event, EventType};
 use tidelock_core::ClaimId;
 
 use crate::line_view::LineView;
@@ -139,8 +139,9 @@ impl LineCopy {
         let listed = self.view.revision;
         for event in events {
             let at = event.kv().map_or(listed, etcd_client::KeyValue::mod_revision);
-            if at <= listed {
-                continue; // a list has overtaken it
+            // A list has overtaken it, or another claim has come to the slot of the one that is watched.
+            if at <= listed || event.event_type() == EventType::Put {
+                continue;
             }
             let left = self.view.happens(event, self.skip);
             self.departed.extend(left.map(|(id, _)| (id, at)));

@@ -9,6 +9,7 @@ use tidelock_model::{Watch, watch};
 use super::claim::{Own, Stage};
 use super::news::{News, Wanted};
 use super::own_line::{Aim, Gap, LineCopy, OwnLine};
+use super::slots::Slots;
 use crate::line_view::Standing;
 use crate::resized::Resized;
 use crate::void::Void;
@@ -33,6 +34,10 @@ pub(super) struct State {
     pub(super) void: Void,
     /// How many joins of a claim are on their way, by its number. A caller's runtime may stand still with one.
     pub(super) under_way: HashMap<u64, u32>,
+    /// The slots of our claims, line by line.
+    pub(super) slots: HashMap<Name, Slots>,
+    /// The numbers of the claims that have a slot, and whether a join of them got no answer.
+    pub(super) numbered: HashMap<u64, bool>,
     /// Some line's watch may not be needed any more.
     pub(super) has_idle: bool,
     pub(super) is_swept: bool,

@@ -9,8 +9,14 @@ fn id(session: u64, number: u64) -> ClaimId {
 
 fn line(revision: i64, claims: &[(ClaimId, u64)]) -> LineView {
     let one = Weight::ONE;
-    let key = |id| ClaimKey { id, kind: Kind::Mutex, declared: one, weight: one, is_rest: false };
-    LineView::with(revision, claims.iter().map(|(id, order)| (key(*id), *order)))
+    let key = |id: ClaimId| ClaimKey {
+        slot: id.into(),
+        kind: Kind::Mutex,
+        declared: one,
+        weight: one,
+        is_rest: false,
+    };
+    LineView::with(revision, claims.iter().map(|(id, order)| (*id, key(*id), *order)))
 }
 
 fn own() -> (OwnClaims, Name) {
@@ -28,7 +34,8 @@ fn join(own: &OwnClaims, name: &Name, id: ClaimId, order: u64) {
 }
 
 fn reader(id: ClaimId) -> ClaimKey {
-    ClaimKey { id, kind: Kind::RwLock, declared: Weight::MAX, weight: Weight::ONE, is_rest: false }
+    let (declared, weight) = (Weight::MAX, Weight::ONE);
+    ClaimKey { slot: id.into(), kind: Kind::RwLock, declared, weight, is_rest: false }
 }
 
 /// A reader or a writer joins.
@@ -164,9 +171,9 @@ fn an_event_that_a_list_has_overtaken_asks_for_nothing() {
     let mine = id(1, 1);
     join_as(&own, &name, (mine, Weight::MAX), 30);
     let view = |revision, last: Weight| {
-        let mut all: Vec<_> = (1..29).map(|k| (reader(id(2, k)), k)).collect();
-        all.push((ClaimKey { weight: last, ..reader(id(2, 29)) }, 29));
-        all.push((ClaimKey { weight: Weight::MAX, ..reader(mine) }, 30));
+        let mut all: Vec<_> = (1..29).map(|k| (id(2, k), reader(id(2, k)), k)).collect();
+        all.push((id(2, 29), ClaimKey { weight: last, ..reader(id(2, 29)) }, 29));
+        all.push((mine, ClaimKey { weight: Weight::MAX, ..reader(mine) }, 30));
         LineView::with(revision, all)
     };
     let watched = own.saw(&name, &view(30, Weight::MAX), 0).start.unwrap();
@@ -207,7 +214,7 @@ fn claims_that_never_wait_leave_nothing() {
         let (mine, last) = (id(1, k), id(1, k - 1));
         let revision = i64::try_from(2 * k).unwrap();
         join_as(&own, &name, (mine, Weight::ONE), 2 * k);
-        let all = [(reader(last), 2 * k - 2), (reader(mine), 2 * k)];
+        let all = [(last, reader(last), 2 * k - 2), (mine, reader(mine), 2 * k)];
         drop(own.saw(&name, &LineView::with(revision, all), 0));
         assert!(own.hold(&name, mine, 2 * k).is_some());
         own.leaves(&name, last);
@@ -307,4 +314,33 @@ fn a_watched_line_that_is_not_proved_is_not_shown() {
     let claim = Claim::new(second, name.clone(), Kind::Mutex, Weight::ONE, Weight::ONE);
     let seen = own.seen_at(&claim, 2);
     assert!(seen.is_none(), "it would be settled as held: {seen:?}");
+}
+
+#[test]
+fn a_slot_is_used_again_unless_a_join_may_still_come() {
+    let (own, name) = own();
+    let take = |fresh| {
+        let (slot, number) = own.take_slot(&name, fresh);
+        (slot, id(1, number))
+    };
+    let leaves = |slot, id: ClaimId| {
+        own.leaves(&name, id);
+        drop(own.left(&name, id, Some(9)));
+        own.give_back_slot(&name, slot, id.number);
+    };
+    let (slot, first) = take(1);
+    join(&own, &name, first, 4);
+    leaves(slot, first);
+    let (again, second) = take(2);
+    assert_eq!(again, slot);
+    begin(&own, &name, second);
+    assert!(own.may_be_sent(second));
+    drop(own.is_answered(&name, second, None, false));
+    leaves(again, second);
+    let (other, third) = take(3);
+    assert_ne!(other, slot, "a join of the second may still come there");
+    begin(&own, &name, third);
+    assert!(own.may_be_sent(third));
+    leaves(other, third);
+    assert!(![slot, other].contains(&take(4).0), "a join of the third is on its way");
 }

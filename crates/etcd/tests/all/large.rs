@@ -50,11 +50,13 @@ async fn however_many_claims_a_client_has_they_are_renewed() {
 async fn however_many_claims_leave_a_line_at_once_the_next_is_told() {
     let options = site::options("crowd");
     let (line, mut etcd, lease) = (name(&"/".repeat(508)), site::plain().await, 0x0123_4567);
+    let _ = etcd.lease_revoke(lease).await; // an earlier run may have failed
     etcd.lease_grant(600, Some(LeaseGrantOptions::new().with_id(lease))).await.unwrap();
     let key = |number: u64| {
         format!("{}/{}/{lease:016x}-{number}-s1.1", options.namespace, line.replace('/', "%2F"))
     };
-    let put = |number: u64| TxnOp::put(key(number), "", Some(PutOptions::new().with_lease(lease)));
+    let on_lease = || Some(PutOptions::new().with_lease(lease));
+    let put = |number: u64| TxnOp::put(key(number), number.to_string(), on_lease());
     for first in (0..MANY).step_by(100) {
         etcd.txn(Txn::new().and_then((first..first + 100).map(put).collect::<Vec<_>>())).await.unwrap();
     }

@@ -19,5 +19,6 @@ mod network;
 mod order;
 #[path = "../site/mod.rs"]
 mod site;
+mod slots;
 mod stream;
 mod unnoticed;

@@ -1,0 +1,78 @@
+//! Claims that come after one another share a key: the members keep each key that ever was until they are compacted.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tidelock_conformance::callers::Caller;
+use tidelock_etcd::backend::{Leave, Left};
+use tidelock_etcd::etcd_client::{GetOptions, WatchOptions};
+use tokio::task::JoinSet;
+
+use crate::site::{self, is_held, join, name};
+
+/// Claims of one session whose numbers are this far apart have one slot.
+const APART: u64 = 1 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_name_that_is_taken_often_has_few_keys() {
+    const TASKS: usize = 8;
+    const HOLDS: usize = 25;
+    let options = site::options("slots");
+    let locks = site::store().connect(options.clone()).await.unwrap();
+    let mut etcd = site::plain().await;
+    let line = format!("{}/often/", options.namespace);
+    let now = etcd.get(&*line, Some(GetOptions::new().with_count_only())).await.unwrap();
+    let from = now.header().unwrap().revision() + 1;
+    let mut tasks = JoinSet::new();
+    for _ in 0..TASKS {
+        let mutex = locks.mutex("often").unwrap();
+        tasks.spawn(async move {
+            for _ in 0..HOLDS {
+                mutex.lock().await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+    let (all, mut keys) = (WatchOptions::new().with_prefix().with_start_revision(from), BTreeSet::new());
+    let mut history = etcd.watch(&*line, Some(all)).await.unwrap();
+    let mut events = 0;
+    while events < 2 * TASKS * HOLDS {
+        let answer = tokio::time::timeout(Duration::from_secs(10), history.message());
+        let answer = answer.await.expect("each hold makes a key and deletes it").unwrap().unwrap();
+        events += answer.events().len();
+        keys.extend(answer.events().iter().map(|event| event.kv().unwrap().key().to_vec()));
+    }
+    assert!(keys.len() <= 2 * TASKS, "{} keys for {} holds", keys.len(), TASKS * HOLDS);
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_late_leave_spares_the_claim_that_has_its_slot_now() {
+    let [caller, operator] = site::two(&site::options("late-leave")).await;
+    let (line, older, newer) = (name("n"), caller.claim(7), caller.claim(7 + APART));
+    assert!(is_held(join(&caller, &caller.mutex(&line, older.number)).await));
+    let leave = async |id, how| caller.session.leave(&line, id, how).await.unwrap();
+    assert_eq!(leave(older, Leave::Done).await, Left::Held);
+    assert!(is_held(join(&caller, &caller.mutex(&line, newer.number)).await));
+    for how in [Leave::Done, Leave::Void] {
+        assert_eq!(leave(older, how).await, Left::Absent);
+    }
+    assert_eq!(operator.session.leave(&line, older, Leave::Void).await.unwrap(), Left::Absent);
+    assert_eq!(leave(newer, Leave::Done).await, Left::Held);
+    caller.session.close().await.unwrap();
+    operator.session.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_takes_its_slot_from_one_that_core_has_forgotten() {
+    let caller = Caller::open(&site::store(), 1, &site::options("forgotten")).await;
+    let line = name("n");
+    assert!(is_held(join(&caller, &caller.mutex(&line, 7)).await));
+    assert!(is_held(join(&caller, &caller.mutex(&line, 7 + APART)).await));
+    let shown = caller.session.line(&line).await.unwrap();
+    assert_eq!(shown.holders().map(|holder| holder.id).collect::<Vec<_>>(), [caller.claim(7 + APART)]);
+    caller.session.close().await.unwrap();
+}
