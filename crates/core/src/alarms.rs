@@ -62,6 +62,7 @@ impl Alarms {
 
     /// Blocks until the first alarm is due, or `longest` has passed since `now`. An alarm that is set for later than
     /// that does not interrupt it.
+    #[cfg(not(tidelock_simulation))]
     pub(crate) fn sleep(&self, now: Moment, longest: Duration) {
         let mut list = self.list();
         let first = list.alarms.keys().next().map(|(at, _)| *at);

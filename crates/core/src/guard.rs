@@ -293,6 +293,28 @@ impl Future for Lost {
     }
 }
 
+/// What a judge asks that must change nothing: [`Guard::state`] loses what is overdue.
+#[cfg(tidelock_simulation)]
+impl Lost {
+    /// Whether the guard can be trusted at `now`.
+    #[must_use]
+    pub fn is_trusted_at(&self, now: crate::backend::Moment) -> bool {
+        !self.is_told() && now < self.entry.until()
+    }
+
+    /// Whether it is known to be lost or given back, and all that listen were told.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.entry.loss().is_some()
+    }
+
+    /// Until when the guard can be trusted.
+    #[must_use]
+    pub fn until(&self) -> crate::backend::Moment {
+        self.entry.until()
+    }
+}
+
 impl Drop for Lost {
     fn drop(&mut self) {
         self.entry.forget(self.listener);

@@ -48,6 +48,7 @@ mod aside;
 mod at_once;
 pub mod backend;
 mod batcher;
+#[cfg(not(tidelock_simulation))]
 mod boot_clock;
 mod certificates;
 mod client;
@@ -80,6 +81,7 @@ mod options;
 mod own_line;
 mod owned_claim;
 mod progress;
+mod random;
 mod reentrant;
 mod refused;
 mod registry;
@@ -91,6 +93,8 @@ mod shared_future;
 mod shared_leave;
 mod shared_task;
 mod shield;
+#[cfg(tidelock_simulation)]
+pub mod simulation;
 mod size_warnings;
 mod sleep;
 mod span;

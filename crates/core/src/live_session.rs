@@ -12,7 +12,7 @@ use crate::keeper::{self, Keeper, Request, ttl_of};
 use crate::limit::Limit;
 use crate::registry::Registry;
 use crate::shared_task::failed_inside;
-use crate::{Error, ErrorKind, Options, Result, SessionId, shield};
+use crate::{Error, ErrorKind, Options, Result, SessionId, random, shield};
 
 /// A session in use. When its last handle is dropped, the keeper gives back what is left and closes the session.
 #[derive(Debug)]
@@ -27,10 +27,7 @@ pub(crate) struct LiveSession {
 impl LiveSession {
     /// Opens a session and starts its keeper. It must be polled on the keeper's runtime.
     pub(crate) async fn open(backend: Arc<dyn Backend>, options: Arc<Options>) -> Result<Arc<Self>> {
-        let no_entropy = |error| {
-            Error::new(ErrorKind::Unavailable, "the operating system gave no random numbers").because(error)
-        };
-        let id = SessionId::from_bits(getrandom::u64().map_err(no_entropy)?);
+        let id = SessionId::from_bits(random::number()?);
         let clock = backend.clock();
         let registry = Arc::new(Registry::new(id, clock.clone(), &options));
         let asked = clock.now();

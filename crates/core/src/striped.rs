@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::{Error, ErrorKind, Guard, Locks, Mutex, Released, Result, shield};
+use crate::{Error, ErrorKind, Guard, Locks, Mutex, Released, Result, random, shield};
 
 /// More stripes than this are a mistake.
 const MOST_STRIPES: usize = 1 << 16;
@@ -208,7 +208,7 @@ impl Deref for StripeGuard {
 
 /// Where this process begins. It is random: otherwise all processes would want the same stripe first.
 fn anywhere() -> usize {
-    getrandom::u32().map_or(0, |random| random as usize)
+    random::number().map_or(0, |random| random as usize)
 }
 
 /// A hash that is the same in every process and version.

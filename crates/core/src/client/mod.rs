@@ -241,7 +241,13 @@ impl Client {
         let asked_by = Limit::after(longest - longest / 10, &clock); // leaves time to hear the result
         loop {
             let (end, begun_by) = self.begin_closing(asked_by)?;
-            let Some(ended) = by.of(&clock, end.result()).await else {
+            let limit = match begun_by {
+                BegunBy::Another if seeded!("a_closer_waits_for_another") => {
+                    Limit::after(longest * 100, &clock)
+                }
+                _ => by,
+            };
+            let Some(ended) = limit.of(&clock, end.result()).await else {
                 return Err(Error::new(ErrorKind::Timeout, begun_by.still_closes()));
             };
             if ended.is_ok() || begun_by == BegunBy::Asker || asked_by.is_over(&clock) {

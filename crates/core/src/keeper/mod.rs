@@ -15,6 +15,7 @@ mod log;
 mod renewing;
 mod repeated_leave;
 mod request;
+#[cfg_attr(tidelock_simulation, path = "one_thread.rs")]
 mod runtime;
 mod strays;
 mod timing;
@@ -97,7 +98,8 @@ impl Keeper {
         asked: Moment,
     ) -> Self {
         // The session's lease may count from before it was opened, and opening may have taken long.
-        let renew_at = asked + ttl_of(&*session) / 3;
+        let first = if seeded!("the_first_renewal_is_late") { 1 } else { 3 };
+        let renew_at = asked + ttl_of(&*session) / first;
         registry.wake_ups.keeper_renews_at(renew_at);
         let (tasks, shards, leaving) = (JoinSet::new(), BTreeMap::new(), BTreeMap::new());
         let alarm = Some(set_alarm(&clock, renew_at));
@@ -169,7 +171,8 @@ impl Keeper {
             self.seeks += 1; // the news of their grants may be among the signals that were missed
             self.registry.doubt_all();
         }
-        if now >= self.renew_at || early == Some(EarlyRenewal::All) {
+        let is_crowded = seeded!("a_crowd_delays_renewals") && self.leaving.len() > 1;
+        if now >= self.renew_at && !is_crowded || early == Some(EarlyRenewal::All) {
             self.renew_at = now + ttl_of(&*self.session) / 3;
             self.renewed_at = now;
             self.registry.wake_ups.keeper_renews_at(self.renew_at);
@@ -230,7 +233,13 @@ impl Keeper {
             let (session, clock) = (self.session.clone(), self.clock.clone());
             let within = renewal_deadline(&self.options, &*session);
             self.start(async move {
-                let answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
+                let sent = clock.now();
+                let mut answer = deadline::answer_within(&clock, within, session.renew(shard, &asked)).await;
+                if let Ok(renewal) = &mut answer
+                    && seeded!("a_deadline_counts_from_the_answer")
+                {
+                    renewal.until = renewal.until + clock.now().since(sent);
+                }
                 asked.retain(|(_, ids)| !ids.is_empty());
                 Done::Renewed(Renewed { shard, round, asked, sought, answer })
             });

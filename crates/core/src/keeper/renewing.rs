@@ -32,6 +32,7 @@ impl Renewing {
         let grown = self.again.as_ref().map_or(options.first_pause, |again| again.pause).min(longest);
         let hurry = if end > now { end.since(now) / 4 } else { longest };
         let pause = grown.min(hurry.max(options.first_pause.min(longest)));
+        let pause = if seeded!("a_failed_renewal_is_not_retried") { session.ttl() } else { pause };
         self.again = Some(Again { at: now + pause, pause: grown * 2 });
     }
 }

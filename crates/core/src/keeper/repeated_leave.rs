@@ -37,6 +37,9 @@ pub(super) async fn until_confirmed(
                 let is_worth_a_warning = !error.can_retry() && !was_told;
                 was_told |= is_worth_a_warning;
                 log::leave_failed(name, &error, is_worth_a_warning);
+                if seeded!("a_leave_is_sent_once") {
+                    return;
+                }
             }
         }
         // Renewals of neighbouring claims may keep this one alive, so their deadline counts too.

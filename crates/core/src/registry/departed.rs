@@ -6,7 +6,7 @@
 //! forgotten, its line may still be among the latest.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::Name;
 
@@ -46,7 +46,7 @@ impl Departed {
     }
 
     /// The lines that claims have left lately.
-    pub(super) fn lines(&self) -> HashSet<Name> {
+    pub(super) fn lines(&self) -> BTreeSet<Name> {
         self.waited_in.latest().chain(self.held_in.latest()).cloned().collect()
     }
 

@@ -180,7 +180,11 @@ impl Entry {
     /// Takes its leave, if its user would have given up by now and has not come back. Before that the user may just
     /// be waiting to be woken.
     pub(crate) fn take_over_leave(&self, now: Moment) -> Option<Reply<Left>> {
-        if self.is_given_up(now) { self.leave.take_over() } else { None }
+        if self.is_given_up(now) && !seeded!("a_neglected_leave_is_nobodys") {
+            self.leave.take_over()
+        } else {
+            None
+        }
     }
 
     fn is_given_up(&self, now: Moment) -> bool {
@@ -308,6 +312,7 @@ impl Entry {
     /// taking effect.
     pub(crate) fn how_to_leave(&self) -> Leave {
         match self.is_all_answered() && !self.lost_joining.load(Ordering::Acquire) {
+            _ if seeded!("a_late_join_comes_alive") => Leave::Done,
             true => Leave::Done,
             false => Leave::Void,
         }

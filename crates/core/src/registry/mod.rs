@@ -178,7 +178,7 @@ impl Registry {
     /// Whether a claim that lives until then would have less than a third of the ttl left at the next renewal. Then
     /// it has to be renewed sooner.
     pub(crate) fn is_short(&self, until: Moment) -> bool {
-        until < self.wake_ups.next_renewal() + self.ttl.third()
+        !seeded!("renewals_go_by_the_period") && until < self.wake_ups.next_renewal() + self.ttl.third()
     }
 
     /// Whether the claim should be renewed before it is handed out at `at`.
@@ -202,7 +202,8 @@ impl Registry {
             return;
         }
         let name = &entry.claim.name;
-        let missed_a_hint = self.hints.number(name) != entry.hints_at_entry;
+        let missed_a_hint =
+            self.hints.number(name) != entry.hints_at_entry && !seeded!("a_hint_before_the_answer_is_lost");
         let at = self.look_at(now, look_in, entry.claim.id.number);
         let mut at = table.start_waiting(name, entry.claim.id.number, at, self.warn_after);
         if missed_a_hint {
@@ -215,7 +216,8 @@ impl Registry {
 
     /// A claim is held, by the answer to its join, a push or a look. Returns why not, if it is gone.
     pub(crate) fn hold(&self, entry: &Entry, grant: Grant) -> Option<Loss> {
-        let latest = self.max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
+        let max_hold = self.max_hold.filter(|_| !seeded!("max_hold_has_no_end"));
+        let latest = max_hold.map_or(Moment::NEVER, |max_hold| self.now() + max_hold);
         let loss = entry.hold(grant, latest, self.rounds.load(Ordering::Acquire));
         if !seeded!("a_hold_nudges_nobody") {
             self.wake_keeper_for(entry);
@@ -261,7 +263,7 @@ impl Registry {
     /// Removes and returns the claims that can no longer be trusted at `now`.
     pub(crate) fn overdue(&self, now: Moment) -> Vec<Arc<Entry>> {
         // A claim that becomes held from now on, and that the loop below may have passed already, nudges.
-        if !self.wake_ups.is_check_due(now) {
+        if !self.wake_ups.is_check_due(now) || seeded!("nobody_checks_deadlines") {
             return Vec::new();
         }
         let mut table = self.table.lock();
@@ -330,6 +332,7 @@ impl Registry {
         let (mut turned_away, mut holding) = (Vec::new(), Vec::new());
         for entry in all {
             match entry.lose_unheld(Loss::Closed) {
+                _ if seeded!("a_drain_turns_nobody_away") => {}
                 Some(_) => turned_away.push(entry),
                 None if entry.stage().is_some() => holding.push(entry),
                 None => {} // it is on its way out already

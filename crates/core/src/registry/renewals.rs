@@ -12,6 +12,12 @@ use crate::{ClaimId, Name, Token};
 /// The claims that stand in line, by shard and by name.
 pub(crate) type ClaimsByShard = BTreeMap<Shard, Vec<(Name, Vec<ClaimId>)>>;
 
+/// In a simulation the order of a map shows, so it is the same each time.
+#[cfg(tidelock_simulation)]
+type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+#[cfg(not(tidelock_simulation))]
+type Hashing = std::hash::RandomState;
+
 /// The names of claims that stand.
 pub(crate) struct Standing<'a> {
     pub(crate) held: Vec<&'a Name>,
@@ -28,11 +34,12 @@ impl Registry {
     /// whose time ends first come first. A store that cannot renew all of them in time leaves the rest for the next
     /// round, and by then a name that it fails at each time has come to the front.
     pub(crate) fn claims_by_shard(&self, shard_of: impl Fn(&Name) -> Shard) -> ClaimsByShard {
-        let mut by_name: HashMap<Name, (Moment, Vec<ClaimId>)> = HashMap::new();
+        let mut by_name: HashMap<Name, (Moment, Vec<ClaimId>), Hashing> = HashMap::default();
         for entry in self.table.lock().entries.values() {
             // Claims with a join under way are left out: the store may not know them yet, and must not report them
             // gone.
-            if matches!(entry.stage(), Some(Stage::Waiting | Stage::Held)) {
+            let is_left_out = entry.stage() == Some(Stage::Waiting) && seeded!("waiters_are_not_renewed");
+            if matches!(entry.stage(), Some(Stage::Waiting | Stage::Held)) && !is_left_out {
                 let (first, ids) =
                     by_name.entry(entry.claim.name.clone()).or_insert((Moment::NEVER, Vec::new()));
                 *first = (*first).min(entry.kept_until());
@@ -177,8 +184,8 @@ impl Registry {
     }
 
     /// Those of these claims that hold, with their tokens, if the store has to be asked whether they do.
-    pub(crate) fn doubtful(&self, asked: &[(Name, Vec<ClaimId>)]) -> HashMap<Name, Vec<(ClaimId, Token)>> {
-        let mut by_name: HashMap<Name, Vec<(ClaimId, Token)>> = HashMap::new();
+    pub(crate) fn doubtful(&self, asked: &[(Name, Vec<ClaimId>)]) -> BTreeMap<Name, Vec<(ClaimId, Token)>> {
+        let mut by_name: BTreeMap<Name, Vec<(ClaimId, Token)>> = BTreeMap::new();
         for entry in self.find_all(asked) {
             if let Some(token) = entry.doubtful() {
                 by_name.entry(entry.claim.name.clone()).or_default().push((entry.claim.id, token));

@@ -34,6 +34,7 @@ impl Signals for Registry {
     fn gone(&self, id: ClaimId) {
         if id.session == self.session
             && let Some(entry) = self.remove(id.number)
+            && !seeded!("a_lost_place_is_not_told")
         {
             entry.lose(Loss::NotInLine);
         }
@@ -56,7 +57,9 @@ impl Signals for Registry {
 
     fn over(&self) {
         self.over.store(true, Ordering::Release);
-        self.lose_all(Loss::SessionOver);
+        if !seeded!("a_guard_outlives_its_session") {
+            self.lose_all(Loss::SessionOver);
+        }
         self.wake_ups.nudge();
     }
 }

@@ -78,7 +78,11 @@ impl Table {
             self.waiting.remove(name); // kept only while the look was under way
             return None;
         };
-        let at = if again { now } else { next(first).min(self.warn_at(name)) };
+        let at = match again {
+            true => now,
+            false if seeded!("a_look_is_the_last") => Moment::NEVER,
+            false => next(first).min(self.warn_at(name)),
+        };
         self.look_by(name, at);
         Some(at)
     }
@@ -164,7 +168,7 @@ impl Table {
     pub(super) fn look_now(&mut self, name: &Name, now: Moment) {
         self.look_by(name, now);
         if let Some(waiting) = self.waiting.get_mut(name).filter(|waiting| waiting.looking) {
-            waiting.look_again = true;
+            waiting.look_again = !seeded!("a_hint_during_a_look_is_lost");
         }
     }
 
