@@ -1,0 +1,239 @@
+//! The command line: plays worlds, seed by seed, until the time is over or a promise is broken.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lexopt::Parser;
+use lexopt::prelude::*;
+use serde_json::json;
+use tidelock_conformance::history::{Event, timeline};
+
+use crate::plan::Plan;
+use crate::time::lock;
+use crate::world::Outcome;
+use crate::{draw, shrink, world};
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// How often the progress is shown.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// How long a world may take. Most take milliseconds.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// The worlds that are being played, and since when.
+static PLAYING: Mutex<BTreeMap<u64, Instant>> = Mutex::new(BTreeMap::new());
+
+struct Request {
+    seed: u64,
+    lasts: Duration,
+    threads: usize,
+    /// Only that seed, or only that world.
+    is_one: bool,
+    world: Option<PathBuf>,
+    /// Shows all that happens.
+    steps: bool,
+    /// Plays each world twice, and compares the histories.
+    twice: bool,
+    /// Makes a broken world smaller.
+    shrinks: bool,
+    histories: PathBuf,
+}
+
+pub(crate) fn main() -> ExitCode {
+    match request().and_then(|request| run(&request)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn request() -> Fallible<Request> {
+    let mut request = Request {
+        seed: 1,
+        lasts: Duration::from_secs(60),
+        threads: 1,
+        is_one: false,
+        world: None,
+        steps: false,
+        twice: false,
+        shrinks: true,
+        histories: std::env::temp_dir().join("tidelock-simulation"),
+    };
+    let mut flags = Parser::from_env();
+    let mut has_time = false;
+    while let Some(flag) = flags.next()? {
+        match flag {
+            Long("seed") => (request.seed, request.is_one) = (flags.value()?.parse()?, true),
+            Long("for") => {
+                (request.lasts, has_time) = (Duration::from_secs_f64(flags.value()?.parse()?), true)
+            }
+            Long("threads") => request.threads = flags.value()?.parse()?,
+            Long("world") => request.world = Some(flags.value()?.into()),
+            Long("steps") => request.steps = true,
+            Long("twice") => request.twice = true,
+            Long("as-it-is") => request.shrinks = false,
+            Long("histories") => request.histories = flags.value()?.into(),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    request.is_one &= !has_time;
+    Ok(request)
+}
+
+fn run(request: &Request) -> Fallible<bool> {
+    std::panic::set_hook(Box::new(|_| {})); // a panic is a finding, and told as such
+    std::thread::spawn(watch);
+    if let Some(file) = &request.world {
+        let saved: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+        let plan: Plan = serde_json::from_value(saved.get("world").cloned().unwrap_or(saved))?;
+        return Ok(play_one(request, &plan));
+    }
+    if request.is_one {
+        return Ok(play_one(request, &draw::plan(request.seed)));
+    }
+    Ok(play_many(request))
+}
+
+/// Plays a world, while the watch looks at how long that takes.
+fn play(plan: &Plan) -> Outcome {
+    lock(&PLAYING).insert(plan.seed, Instant::now());
+    let outcome = world::play(plan);
+    lock(&PLAYING).remove(&plan.seed);
+    outcome
+}
+
+/// Ends the program if a world does not end. Then a task never waits, and time cannot move on.
+fn watch() {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let stuck = lock(&PLAYING).iter().find(|(_, since)| since.elapsed() > LONGEST).map(|(seed, _)| *seed);
+        if let Some(seed) = stuck {
+            println!("broken: spins: a task of world {seed} never waits");
+            println!("replay: cargo xtask simulate --seed {seed}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn play_one(request: &Request, plan: &Plan) -> bool {
+    let outcome = play(plan);
+    if request.steps {
+        println!("{plan}");
+        outcome.history.events.iter().for_each(|event| println!("{}", line(event)));
+    }
+    if request.twice && !is_same(&outcome, &play(plan)) {
+        println!("BROKEN seed {}: the same world has two histories", plan.seed);
+        return false;
+    }
+    tell(request, plan, &outcome)
+}
+
+fn play_many(request: &Request) -> bool {
+    let began = Instant::now();
+    let (next, worlds, lived) = (AtomicU64::new(request.seed), AtomicU64::new(0), AtomicU64::new(0));
+    let is_broken = AtomicBool::new(false);
+    let shown = Mutex::new(Instant::now());
+    std::thread::scope(|scope| {
+        for _ in 0..request.threads {
+            scope.spawn(|| {
+                while began.elapsed() < request.lasts && !is_broken.load(Ordering::Relaxed) {
+                    let plan = draw::plan(next.fetch_add(1, Ordering::Relaxed));
+                    let outcome = play(&plan);
+                    let total =
+                        lived.fetch_add(millis(outcome.lived), Ordering::Relaxed) + millis(outcome.lived);
+                    let count = worlds.fetch_add(1, Ordering::Relaxed) + 1;
+                    let is_odd = request.twice && !is_same(&outcome, &play(&plan));
+                    if is_odd {
+                        println!("BROKEN seed {}: the same world has two histories", plan.seed);
+                    }
+                    if is_odd || (!outcome.findings.is_empty() && !is_broken.swap(true, Ordering::Relaxed)) {
+                        is_broken.store(true, Ordering::Relaxed);
+                        println!("after {:.1} s:", began.elapsed().as_secs_f64());
+                        tell(request, &plan, &outcome);
+                        return;
+                    }
+                    let mut shown = lock(&shown);
+                    if shown.elapsed() >= PROGRESS {
+                        *shown = Instant::now();
+                        println!("{}", progress(plan.seed, count, total, began.elapsed(), request.threads));
+                    }
+                }
+            });
+        }
+    });
+    let (count, total) = (worlds.load(Ordering::Relaxed), lived.load(Ordering::Relaxed));
+    let last = next.load(Ordering::Relaxed) - 1;
+    println!("{}", progress(last, count, total, began.elapsed(), request.threads));
+    !is_broken.load(Ordering::Relaxed)
+}
+
+fn progress(seed: u64, worlds: u64, lived: u64, took: Duration, threads: usize) -> String {
+    let minutes = lived as f64 / 60_000.0;
+    let rate = minutes / (took.as_secs_f64() / 60.0) / threads as f64;
+    format!(
+        "seed {seed}: {worlds} worlds, {minutes:.0} client-minutes in {:.0} s, {rate:.0} a minute of one core",
+        took.as_secs_f64()
+    )
+}
+
+/// Tells what a world broke, and makes it smaller. Returns whether it broke nothing.
+fn tell(request: &Request, plan: &Plan, outcome: &Outcome) -> bool {
+    let Some(first) = outcome.findings.first() else {
+        let events = outcome.history.events.len();
+        println!("ok seed {}: {events} events in {:?} of all clients", plan.seed, outcome.lived);
+        return true;
+    };
+    println!("broken: {}: {}", first.check, first.sentence);
+    println!("replay: cargo xtask simulate --seed {}", plan.seed);
+    if !request.shrinks {
+        return false;
+    }
+    let (plan, outcome) = shrink::shrink(plan, first.check);
+    println!("\nThe smallest world that breaks it:\n{plan}\n");
+    for finding in outcome.findings.iter().take(4) {
+        println!("broken: {}: {}", finding.check, finding.sentence);
+    }
+    println!("{}", timeline(&outcome.history.events, outcome.violation.as_ref()));
+    match save(request, &plan, &outcome) {
+        Ok(file) => {
+            println!("saved, for the playground and for `cargo xtask simulate --world`: {}", file.display())
+        }
+        Err(error) => println!("the history cannot be saved: {error}"),
+    }
+    false
+}
+
+/// Saves a history with its world.
+fn save(request: &Request, plan: &Plan, outcome: &Outcome) -> Fallible<PathBuf> {
+    let why = outcome.findings.first().map_or("", |finding| &finding.sentence);
+    let mut history = outcome.history.to_json(why, outcome.violation.as_ref());
+    if let Some(history) = history.as_object_mut() {
+        history.insert("world".into(), json!(plan));
+    }
+    std::fs::create_dir_all(&request.histories)?;
+    let file = request.histories.join(format!("world-{}.json", plan.seed));
+    std::fs::write(&file, history.to_string())?;
+    Ok(file)
+}
+
+fn is_same(one: &Outcome, other: &Outcome) -> bool {
+    let text = |outcome: &Outcome| outcome.history.to_json("", None).to_string();
+    text(one) == text(other) && one.findings == other.findings
+}
+
+fn line(event: &Event) -> String {
+    let Event { at, who, name, claim, what } = event;
+    format!("{:>12.3} ms {who} {name} {claim}: {}", at.as_secs_f64() * 1000.0, what.sentence())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,257 @@
+//! Plays a plan, and judges what happened.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidelock_conformance::history::{Event, EventKind, History, Violation};
+use tidelock_core::Locks;
+use tidelock_core::backend::Sleep;
+use tokio::runtime::{Builder, Handle, RngSeed};
+use tokio::task::JoinSet;
+
+use crate::network::Network;
+use crate::plan::{Plan, Step, ms};
+use crate::player::{Client, Field, Player};
+use crate::record::{Finding, Record};
+use crate::time::{Time, lock};
+
+/// How often everything that goes on is looked at, as a part of the ttl.
+const LOOKS: u32 = 20;
+
+/// What became of a world.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) history: History,
+    /// What it broke, the first thing first.
+    pub(crate) findings: Vec<Finding>,
+    /// The part of the history that shows the first finding, if the checker of histories found it.
+    pub(crate) violation: Option<Violation>,
+    /// How long all of its clients have lived.
+    pub(crate) lived: Duration,
+}
+
+/// Plays a plan in this thread.
+pub(crate) fn play(plan: &Plan) -> Outcome {
+    let time = Time::new(plan.seed);
+    let longest_ttl = plan.longest_ttl();
+    let record = Record::new(time.clone(), plan);
+    let _entered = tidelock_core::simulation::enter(time.clock(), plan.seed);
+    let played = catch_unwind(AssertUnwindSafe(|| play_to_the_end(plan, &time, &record, longest_ttl)));
+    if let Err(panic) = played {
+        record.found("panics", format!("it panicked: {}", text_of(&*panic)));
+    }
+    let lived = time.age() * u32::try_from(plan.clients.len()).unwrap_or(1);
+    let (events, mut findings) = record.take();
+    let history = history(plan, events, longest_ttl);
+    let violation = history.check().into_iter().min_by_key(|violation| violation.to);
+    if let Some(violation) = &violation {
+        let check = word_of(violation);
+        findings.insert(0, Finding { check, sentence: violation.sentence.clone() });
+    }
+    Outcome { history, findings, violation, lived }
+}
+
+fn history(plan: &Plan, events: Vec<Event>, longest_ttl: Duration) -> History {
+    History {
+        backend: "simulation".into(),
+        trial: format!("world {}", plan.seed),
+        seed: plan.seed,
+        ttl: longest_ttl,
+        bound: Duration::MAX, // the record judges it, and knows more
+        events,
+    }
+}
+
+fn word_of(violation: &Violation) -> &'static str {
+    use tidelock_conformance::history::Promise;
+    match violation.promise {
+        Promise::Exclusion => "exclusion",
+        Promise::Order => "order",
+        Promise::Tokens => "tokens",
+        Promise::Sizes => "sizes",
+        Promise::Usable => "usable",
+        _ => "history",
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+fn play_to_the_end(plan: &Plan, time: &Arc<Time>, record: &Arc<Record>, longest_ttl: Duration) {
+    let turning = time.clone();
+    let runtime = Builder::new_current_thread()
+        .rng_seed(RngSeed::from_bytes(&plan.seed.to_le_bytes()))
+        .on_thread_park(move || turning.turn())
+        .build()
+        .expect("a runtime without a driver can be built");
+    runtime.block_on(async {
+        let world = World {
+            plan: plan.clone(),
+            time: time.clone(),
+            record: record.clone(),
+            longest_ttl,
+            is_over: Arc::default(),
+        };
+        let is_over = world.is_over.clone();
+        let playing = tokio::spawn(world.play());
+        let ended = time.until(|| playing.is_finished()).await;
+        is_over.store(true, Ordering::Relaxed);
+        if !ended {
+            record.found("ends", "the world stands still, and not all of its tasks are done".into());
+            playing.abort();
+        } else if let Err(panic) = playing.await {
+            record.found("panics", panic.to_string());
+        }
+    });
+    time.forget_events();
+}
+
+struct World {
+    plan: Plan,
+    time: Arc<Time>,
+    record: Arc<Record>,
+    longest_ttl: Duration,
+    is_over: Arc<AtomicBool>,
+}
+
+impl World {
+    async fn play(self) {
+        let network = Network::new(&self.plan, &self.time, &self.record);
+        let clients = (0..self.plan.clients.len()).map(|number| Client::new(number, &network)).collect();
+        let field = Arc::new(Field {
+            plan: self.plan.clone(),
+            time: self.time.clone(),
+            record: self.record.clone(),
+            network: network.clone(),
+            clients,
+            handed_over: Mutex::default(),
+        });
+        self.enter_troubles(&network);
+        self.keep_looking(self.plan.ttl() / LOOKS);
+        let mut tasks = self.begin(&field);
+        self.wait_for(&mut tasks).await;
+        drop(tasks);
+        let mut handed_over = std::mem::take(&mut *lock(&field.handed_over));
+        while handed_over.join_next().await.is_some() {}
+        self.record.look();
+        self.close(&field).await;
+        drop(field);
+        // What no close has taken out ends by itself.
+        self.pass(self.longest_ttl * 6 / 5 + ms(self.plan.delay) * 4).await;
+        self.is_over.store(true, Ordering::Relaxed);
+        self.judge_what_is_left(&network);
+    }
+
+    fn enter_troubles(&self, network: &Arc<Network>) {
+        for (number, trouble) in self.plan.troubles.iter().enumerate() {
+            let (begins, ends) =
+                (self.time.at_age(ms(trouble.at)), self.time.at_age(ms(trouble.at + trouble.lasts)));
+            let (wires, record, fault) = (network.clone(), self.record.clone(), trouble.what.clone());
+            self.time.at(begins, move || {
+                record.fault(format!("{fault:?}"));
+                wires.begin(number, &fault, ends);
+            });
+            let (wires, record) = (network.clone(), self.record.clone());
+            self.time.at(ends, move || {
+                wires.end(number);
+                record.healed();
+            });
+        }
+    }
+
+    /// Looks at everything that goes on, again and again.
+    fn keep_looking(&self, pause: Duration) {
+        look_again(self.time.clone(), self.record.clone(), self.is_over.clone(), pause);
+    }
+
+    fn begin(&self, field: &Arc<Field>) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        for client in 0..self.plan.clients.len() {
+            for task in 0..self.plan.tasks(client) {
+                let is_its = |step: &&Step| step.client == client && step.task == task;
+                let steps: Vec<Step> = self.plan.steps.iter().filter(is_its).cloned().collect();
+                let player = Player { field: field.clone(), client };
+                tasks.spawn(player.play(steps));
+            }
+        }
+        tasks
+    }
+
+    /// Everyone who waits gets on, so every task ends.
+    async fn wait_for(&self, tasks: &mut JoinSet<()>) {
+        let ends = ms(self.plan.ends).max(self.plan.healed());
+        let tasks_in_line = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+        let a_turn = if self.plan.are_pushes_reliable() { ms(100) } else { self.plan.ttl() / 2 };
+        let bound = ends + self.longest_ttl * 4 + Duration::from_secs(30) + a_turn * tasks_in_line;
+        let limit = Sleep::until(&self.time.clock(), self.time.at_age(bound));
+        let all = async {
+            while let Some(done) = tasks.join_next().await {
+                if let Err(panic) = done {
+                    self.record.found("panics", panic.to_string());
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = all => {}
+            () = limit => self.record.found("ends", format!("{bound:?} are over, and not all tasks are done")),
+        }
+    }
+
+    /// Closes the clients that the plan closes, and drops the others.
+    async fn close(&self, field: &Arc<Field>) {
+        self.pass(self.plan.healed().saturating_sub(self.time.age())).await;
+        let mut closes = JoinSet::new();
+        for (part, client) in self.plan.clients.iter().zip(&field.clients) {
+            let locks = client.take();
+            if let Some(locks) = locks.filter(|_| part.is_closed) {
+                closes.spawn(close(locks, self.record.clone(), self.plan.ttl() * 2));
+            }
+        }
+        while closes.join_next().await.is_some() {}
+    }
+
+    async fn pass(&self, length: Duration) {
+        let clock = self.time.clock();
+        Sleep::until(&clock, clock.now() + length).await;
+    }
+
+    fn judge_what_is_left(&self, network: &Network) {
+        let (names, sessions) = network.left();
+        if !names.is_empty() || sessions > 0 {
+            let sentence = format!("the store still has {names:?} and {sessions} sessions");
+            self.record.found("left", sentence);
+        }
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        if tasks > 1 {
+            self.record.found("left", format!("{} tasks of keepers are left", tasks - 1));
+        }
+        if self.time.has_alarms() {
+            self.record.found("left", "an alarm is left".into());
+        }
+        if network.has_sessions() {
+            self.record.found("left", "a registry is left".into());
+        }
+    }
+}
+
+fn look_again(time: Arc<Time>, record: Arc<Record>, is_over: Arc<AtomicBool>, pause: Duration) {
+    if is_over.load(Ordering::Relaxed) {
+        return;
+    }
+    record.look();
+    let again = time.clone();
+    time.after(pause, move || look_again(again, record, is_over, pause));
+}
+
+async fn close(locks: Arc<dyn Locks>, record: Arc<Record>, within: Duration) {
+    if let Err(error) = locks.close_within(within).await {
+        record.found("close", format!("all is well, and a client cannot be closed: {error}"));
+    }
+    record.note(0, EventKind::Healed);
+}
