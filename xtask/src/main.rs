@@ -19,6 +19,7 @@ mod progress;
 mod score;
 mod servers;
 mod setup;
+mod simulate;
 mod storm;
 mod tally;
 mod test;
@@ -44,6 +45,7 @@ Commands:
   servers      start, stop or show the servers for tests of the backends
   conformance  run the conformance suite on a backend
   storm        run random load and faults on a backend, for minutes or for a night
+  simulate     play clients' whole lives in one thread, under a turned clock, by a seed
   bench        measure a backend against its store's bare commands, or the playground: --playground
   playground   build the playground and serve it, or write its files into a folder
 
@@ -72,6 +74,7 @@ fn dispatch(mut flags: Parser) -> Result<ExitCode> {
         "setup" => setup::main(flags),
         "servers" => servers::main(flags),
         "conformance" => conformance::main(flags),
+        "simulate" => simulate::main(flags),
         "storm" => storm::main(flags),
         "bench" => bench::main(flags),
         "playground" => playground::main(flags),

@@ -37,8 +37,8 @@ const INVARIANTS: &[(&str, Check)] = &[
 const BACKENDS: [&str; 5] =
     ["tidelock-memory", "tidelock-redis", "tidelock-zookeeper", "tidelock-mysql", "tidelock-etcd"];
 
-/// The crates that test and measure backends.
-const ABOVE_BACKENDS: [&str; 2] = ["tidelock-conformance", "tidelock-bench"];
+/// The crates that test and measure backends, and core over them.
+const ABOVE_BACKENDS: [&str; 3] = ["tidelock-conformance", "tidelock-bench", "tidelock-simulation"];
 
 /// The crates whose files import each other in no circle.
 const WITHOUT_CIRCLES: [&str; 11] = [
@@ -51,6 +51,7 @@ const WITHOUT_CIRCLES: [&str; 11] = [
     "tidelock-mysql",
     "tidelock-conformance",
     "tidelock-bench",
+    "tidelock-simulation",
     "tidelock",
     "tidelock-playground",
 ];

@@ -24,6 +24,7 @@ mod playground;
 mod rule_faults;
 mod rustdoc;
 mod servers;
+mod simulation;
 mod storm;
 mod table;
 mod unit;
@@ -150,6 +151,11 @@ const STEPS: &[Step] = &[
         rule_faults::run,
     ),
     step("loom", "interleavings of core and memory, and the seeded faults they must catch", loom),
+    step(
+        "simulation",
+        "half a minute of clients' lives under a turned clock, and the faults that it must find",
+        simulation::run,
+    ),
     step(
         "conformance",
         "the contract on memory, and proof that the suite catches broken backends",

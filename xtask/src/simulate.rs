@@ -1,0 +1,112 @@
+//! `cargo xtask simulate`: clients' whole lives in one thread, under a turned clock, by a seed.
+//!
+//! The program of the crate `simulation` is compiled with `--cfg tidelock_simulation` into a separate target folder, as
+//! loom's scenarios are, because other RUSTFLAGS would rebuild everything else each time. `tokio_unstable` is for the seed
+//! of tokio's own choices.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::call::{Call, Show};
+use crate::cargo;
+use crate::trouble::Result;
+use crate::workspace::Workspace;
+
+const HELP: &str = "\
+Simulates clients' whole lives in one thread, under a turned clock. Each seed is a world of 2 to 6 clients: who does what
+when, and what goes wrong between them and their store. It is played to its end and judged. The simulation ends at the
+first broken promise, makes its world smaller, and saves the history that shows it.
+
+Usage: cargo xtask simulate [--seed N] [--for TIME] [--threads N] [--steps] [--twice]
+       cargo xtask simulate --world FILE [--steps]
+
+  --seed N      that world alone; with --for, the first of many
+  --for TIME    how long: 90s, 20m, 8h; default: 1m
+  --threads N   how many worlds are played at once; default: 1
+  --steps       shows the plan and everything that happens
+  --twice       plays each world twice, and compares the histories
+  --world FILE  a world that was saved with a broken history, or written by hand";
+
+/// What is compiled, and how: the suite is large, and only its checker runs here.
+const SELECTION: [&str; 7] = [
+    "--release",
+    "--package",
+    "tidelock-simulation",
+    "--config",
+    "profile.release.package.tidelock-conformance.opt-level=1",
+    "--config",
+    "profile.release.debug=0",
+];
+
+pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
+    let mut call = Vec::new();
+    while let Some(flag) = flags.next()? {
+        match flag {
+            Short('h') | Long("help") => return Ok(crate::help(HELP)),
+            Long(name @ ("steps" | "twice")) => call.push(format!("--{name}").into()),
+            Long("for") => {
+                call.extend(["--for".into(), seconds(&flags.value()?.string()?)?.to_string().into()])
+            }
+            Long(name @ ("seed" | "threads" | "world")) => {
+                call.push(format!("--{name}").into());
+                call.push(flags.value()?);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let program = build(&Workspace::load()?)?;
+    let went_well = Call::new(program).args(call).interactive()?;
+    Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The program that simulates.
+pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let target = workspace.target.join("simulation");
+    let built = cargo(workspace, "build").show(Show::Stderr).run()?;
+    if !built.success() {
+        return Err("the simulation does not build; see cargo's errors above".into());
+    }
+    Ok(target.join("release/simulate").with_extension(std::env::consts::EXE_EXTENSION))
+}
+
+/// Clippy over what only the simulation compiles.
+pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
+    let call = cargo(workspace, "clippy").args(["--", "-D", "warnings"]);
+    call.show(Show::Everything).run()?.required().map(drop)
+}
+
+fn cargo(workspace: &Workspace, command: &str) -> Call {
+    let call = cargo::call(&workspace.root)
+        .without_env("CARGO_ENCODED_RUSTFLAGS")
+        .env("RUSTFLAGS", "--cfg tidelock_simulation --cfg tokio_unstable")
+        .env("CARGO_TARGET_DIR", workspace.target.join("simulation"));
+    call.arg(command).args(SELECTION)
+}
+
+/// A time as in `90s`, `20m`, `8h`, in seconds.
+fn seconds(text: &str) -> Result<u64> {
+    let (number, unit) = text.split_at(text.len().saturating_sub(1));
+    let unit = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(format!("`{text}` is no time; write 90s, 20m or 8h").into()),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("`{text}` is no time; write 90s, 20m or 8h"))?;
+    Ok(number * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(seconds("90s").unwrap(), 90);
+        assert_eq!(seconds("20m").unwrap(), 1_200);
+        assert!(seconds("90").is_err() && seconds("").is_err() && seconds("xs").is_err());
+    }
+}
