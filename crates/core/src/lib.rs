@@ -101,6 +101,9 @@ mod span;
 mod striped;
 mod sync;
 
+#[cfg(tidelock_simulation)]
+use simulation as boot_clock;
+
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fence;
 pub use guard::{Guard, Lost, State, Until, WriteGuard};

@@ -82,7 +82,6 @@ pub use self::numbered::{Kept, Numbered};
 pub use crate::alarms::Alarms;
 pub use crate::aside::Aside;
 pub use crate::batcher::{Batch, Batchable, Batcher};
-#[cfg(not(tidelock_simulation))]
 pub use crate::boot_clock::boot_clock;
 pub use crate::certificates::{ClientTlsConfig, TlsCertificates};
 pub use crate::clock::Clock;
@@ -96,8 +95,6 @@ pub use crate::moment::Moment;
 pub use crate::own_line::{Aim, Armed, OwnLine};
 pub use crate::server_kind::server_kind;
 pub use crate::shield::unharmed;
-#[cfg(tidelock_simulation)]
-pub use crate::simulation::boot_clock;
 pub use crate::sleep::Sleep;
 use crate::{ClaimId, Kind, Line, Name, Options, Result, SessionId, Token, Weight};
 
