@@ -172,7 +172,7 @@ impl Keeper {
             self.registry.doubt_all();
         }
         let is_crowded = seeded!("a_crowd_delays_renewals") && self.leaving.len() > 1;
-        if now >= self.renew_at && !is_crowded || early == Some(EarlyRenewal::All) {
+        if now >= self.renew_at || early == Some(EarlyRenewal::All) {
             self.renew_at = now + ttl_of(&*self.session) / 3;
             self.renewed_at = now;
             self.registry.wake_ups.keeper_renews_at(self.renew_at);
@@ -182,7 +182,7 @@ impl Keeper {
             for (entry, leave) in self.registry.abandoned_leaves(now) {
                 self.see_through(entry, Some(leave));
             }
-            self.renew(|_| true);
+            self.renew(|_| !is_crowded);
             self.lighten_again();
         } else if self.again_at() <= now || early.is_some() {
             self.renew(|shard| shard.again.as_ref().is_some_and(|again| again.at <= now));
