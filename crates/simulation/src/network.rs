@@ -601,6 +601,12 @@ impl Network {
         Ok(session)
     }
 
+    /// In a cluster a claim lives by itself, so its lifetime counts from its join. In a store of ours it counts from the
+    /// last renewal of the session there.
+    fn keep_anew(&self, session: &dyn Session) -> Result<()> {
+        if self.is_sharded() { at_once(session.renew(Shard(0), &[])).map(drop) } else { Ok(()) }
+    }
+
     /// Does something in a client's session of a shard. In a cluster there are no sessions, only claims: one that is over
     /// is opened again where something is to be created.
     fn in_session<T>(
@@ -679,7 +685,10 @@ impl Session for WiredSession {
             if lock(&sessions.in_shards[shard as usize]).void.contains(&claim.id) {
                 return Ok(Place::Gone);
             }
-            let join = |session: &dyn Session| at_once(session.join(&claim, patience));
+            let join = |session: &dyn Session| {
+                network.keep_anew(session)?;
+                at_once(session.join(&claim, patience))
+            };
             let place = match network.in_session(&sessions, shard, join) {
                 Some(place) => place?,
                 None => join(&*network.open_in(client, &sessions, shard)?)?,

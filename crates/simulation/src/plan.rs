@@ -224,6 +224,11 @@ impl Plan {
         self.lost_pushes == 0 && !self.troubles.iter().any(are_lost)
     }
 
+    /// Whether anybody takes claims out of that line.
+    pub(crate) fn evicts(&self, from: usize) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::Evict { name, .. } if name == from))
+    }
+
     /// How many tasks a client has.
     pub(crate) fn tasks(&self, client: usize) -> usize {
         let tasks = self.steps.iter().filter(|step| step.client == client).map(|step| step.task + 1);

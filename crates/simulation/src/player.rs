@@ -322,8 +322,11 @@ impl Player {
     /// Whether the answer to a join may come too late for the patience of an acquire.
     fn has_little_time(&self, step: &Step) -> bool {
         match &step.action {
-            Action::Take(Taking { how: How::Within(patience), .. }) => {
-                *patience < self.field.plan.delay * 20 + 100
+            // Each name gets what the ones before it have left.
+            Action::Take(Taking { how: How::Within(_), tool: Tool::All(_), .. }) => true,
+            // Whoever is evicted stands in line anew, for what is left of its time.
+            Action::Take(Taking { how: How::Within(patience), name, .. }) => {
+                self.field.plan.evicts(*name) || *patience < self.field.plan.delay * 20 + 100
             }
             _ => false,
         }
@@ -475,7 +478,7 @@ impl Player {
             How::Wait | How::Try | How::Within(_) => {
                 let began = clock.now();
                 let taken = asking.await;
-                if let How::Within(patience) = taking.how
+                if let How::Within(patience @ 1..) = taking.how // without patience it is a try
                     && !matches!(taking.tool, Tool::Striped(_))
                 {
                     self.judge_patience("an acquire", clock.now().since(began), ms(patience));
