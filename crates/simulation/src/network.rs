@@ -104,7 +104,7 @@ impl Network {
         };
         let clocks: Vec<_> = plan.clients.iter().map(|part| time.client_clock(part.ppm)).collect();
         for (clock, part) in clocks.iter().zip(&plan.clients) {
-            record.add_client(clock.clone(), part.max_hold.map(ms));
+            record.add_client(clock.clone(), part);
         }
         Arc::new(Self {
             time: time.clone(),

@@ -156,6 +156,7 @@ impl Hold {
                 let mut ending = Ending { claim: self.claim, record: self.record.clone(), is_settled: false };
                 let reader = writer.downgrade().await?;
                 ending.is_settled = true;
+                self.record.lightened(self.claim);
                 self.guard = Some(AnyGuard::Plain(reader));
             }
             other => self.guard = other,

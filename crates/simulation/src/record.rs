@@ -17,7 +17,7 @@ use tidelock_conformance::history::{Event, EventKind};
 use tidelock_core::backend::{Clock, Grant, Moment};
 use tidelock_core::{ClaimId, Guard, Kind, Lost, Name, Result, SessionId};
 
-use crate::plan::{Plan, ms};
+use crate::plan::{Part, Plan, ms};
 use crate::time::{ClientClock, Time, lock};
 
 /// How late a client's alarm may be seen: it looks at everything that is due at once.
@@ -75,6 +75,7 @@ struct ClientState {
     who: Arc<str>,
     clock: Arc<ClientClock>,
     max_hold: Option<Duration>,
+    command_deadline: Duration,
     /// When something went wrong last that may cost it a hold.
     touched: Moment,
 }
@@ -113,6 +114,8 @@ struct Held {
     weight: u64,
     kind: Kind,
     is_excused: bool,
+    /// Whether it becomes lighter, which has the time of a command. If no answer comes, it is lost.
+    is_lightening: bool,
 }
 
 struct Standing {
@@ -140,10 +143,11 @@ impl Record {
         Arc::new(Self { time, longest_ttl, healed, news_bound, longest_pause, inner: Mutex::default() })
     }
 
-    pub(crate) fn add_client(&self, clock: Arc<ClientClock>, max_hold: Option<Duration>) {
+    pub(crate) fn add_client(&self, clock: Arc<ClientClock>, part: &Part) {
         let mut inner = lock(&self.inner);
         let who = format!("client {}", inner.clients.len()).into();
-        inner.clients.push(ClientState { who, clock, max_hold, touched: Moment::START });
+        let (max_hold, command_deadline) = (part.max_hold.map(ms), ms(part.command_deadline));
+        inner.clients.push(ClientState { who, clock, max_hold, command_deadline, touched: Moment::START });
     }
 
     /// The events, and what was found while they happened.
@@ -192,7 +196,7 @@ impl Record {
         if is_excused {
             self.push(&mut inner, claim, EventKind::Overlap);
         }
-        let held = Held { id, lost, since, granted, weight, kind, is_excused };
+        let held = Held { id, lost, since, granted, weight, kind, is_excused, is_lightening: false };
         inner.state(&name).holds.insert(claim, held);
         self.see_idle(&mut inner, &name);
     }
@@ -252,7 +256,17 @@ impl Record {
         self.note_losses(&mut inner, &name);
         if let Some(held) = inner.state(&name).holds.get_mut(&claim) {
             held.weight = 1;
+            held.is_lightening = true;
             self.push(&mut inner, claim, EventKind::Lightened { weight: 1 });
+        }
+    }
+
+    /// It is a reader.
+    pub(crate) fn lightened(&self, claim: u64) {
+        let mut inner = lock(&self.inner);
+        let name = inner.name_of(claim);
+        if let Some(held) = inner.state(&name).holds.get_mut(&claim) {
+            held.is_lightening = false;
         }
     }
 
@@ -519,7 +533,8 @@ impl Record {
         let now = self.time.now();
         let touched = state.touched.max(inner.names.get(name).map_or(Moment::START, |name| name.touched));
         let is_too_long = state.max_hold.is_some_and(|longest| now.since(held.granted) + PROMPT >= longest);
-        if touched + self.longest_ttl < now && !held.is_excused && !is_too_long {
+        let answer = if held.is_lightening { state.command_deadline } else { Duration::ZERO };
+        if touched + self.longest_ttl.max(answer) < now && !held.is_excused && !is_too_long {
             let sentence = format!("on {name:?} {} lost claim {claim} although all was well", state.who);
             inner.found("kept", sentence);
         }
