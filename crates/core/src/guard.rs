@@ -69,7 +69,9 @@ impl Guard {
     /// The fencing token: show it to the resource with every write, see [`Fence`](crate::Fence).
     #[must_use]
     pub fn token(&self) -> Token {
-        self.grant.token
+        let token = self.grant.token;
+        let before = || Token::from_order(token.get() >> 5 & !1);
+        if seeded!("a_token_is_used_again") { before().unwrap_or(token) } else { token }
     }
 
     /// The name that is locked.
