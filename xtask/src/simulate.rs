@@ -48,7 +48,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
             Short('h') | Long("help") => return Ok(crate::help(HELP)),
             Long(name @ ("steps" | "twice")) => call.push(format!("--{name}").into()),
             Long("for") => {
-                call.extend(["--for".into(), seconds(&flags.value()?.string()?)?.to_string().into()])
+                call.extend(["--for".into(), seconds(&flags.value()?.string()?)?.to_string().into()]);
             }
             Long(name @ ("seed" | "threads" | "world")) => {
                 call.push(format!("--{name}").into());

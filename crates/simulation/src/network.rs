@@ -504,7 +504,10 @@ struct Fate {
 }
 
 /// An answer, when it has come.
-struct Answer<T>(Arc<Mutex<(Option<Result<T>>, Option<Waker>)>>);
+struct Answer<T>(Arc<Mutex<Expected<T>>>);
+
+/// An answer that has come, and who waits for it.
+type Expected<T> = (Option<Result<T>>, Option<Waker>);
 
 impl<T> Answer<T> {
     fn answer(&self, reply: Result<T>) {

@@ -194,10 +194,6 @@ impl Plan {
         ms(self.ttl)
     }
 
-    pub(crate) fn name(&self, name: usize) -> String {
-        name_of(name)
-    }
-
     /// When the last trouble is over.
     pub(crate) fn healed(&self) -> Duration {
         let last = self.troubles.iter().map(|trouble| {

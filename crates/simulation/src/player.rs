@@ -20,7 +20,7 @@ use tidelock_core::{
 use tokio::task::JoinSet;
 
 use crate::network::Network;
-use crate::plan::{Action, End, How, Plan, Step, Taking, Tool, Wanted, ms};
+use crate::plan::{Action, End, How, Plan, Step, Taking, Tool, Wanted, ms, name_of};
 use crate::record::{Record, on_behalf_of};
 use crate::time::{ClientClock, Time, lock};
 
@@ -292,9 +292,9 @@ impl Player {
         };
         let done = match &step.action {
             Action::Take(taking) => self.take(&locks, taking).await,
-            Action::Resize { name, to } => self.resize(&locks, &self.field.plan.name(*name), *to).await,
-            Action::Evict { name, count } => self.evict(&locks, &self.field.plan.name(*name), *count).await,
-            Action::Inspect { name } => locks.inspect(&self.field.plan.name(*name)).await.map(drop),
+            Action::Resize { name, to } => self.resize(&locks, &name_of(*name), *to).await,
+            Action::Evict { name, count } => self.evict(&locks, &name_of(*name), *count).await,
+            Action::Inspect { name } => locks.inspect(&name_of(*name)).await.map(drop),
             Action::Close { within } => self.close(&locks, within).await,
             Action::Drain { within } => self.end(&locks, ms(*within), true).await,
         };
@@ -310,9 +310,12 @@ impl Player {
     fn judge(&self, error: &Error, step: &Step) {
         let is_well = self.field.record.is_well(self.client, self.field.plan.ttl() * 3);
         let is_explained = match error.kind() {
-            ErrorKind::Lost | ErrorKind::Closed => true,
             ErrorKind::Unavailable | ErrorKind::Timeout => !is_well || self.has_little_time(step),
-            ErrorKind::KindMismatch | ErrorKind::Conflict | ErrorKind::InvalidPermits => true,
+            ErrorKind::Lost
+            | ErrorKind::Closed
+            | ErrorKind::KindMismatch
+            | ErrorKind::Conflict
+            | ErrorKind::InvalidPermits => true,
             _ => false,
         };
         if !is_explained {
@@ -446,7 +449,7 @@ impl Player {
 
     async fn acquire(&self, locks: &Arc<dyn Locks>, taking: &Taking) -> Result<Option<Hold>> {
         let field = &self.field;
-        let mut name = field.plan.name(taking.name);
+        let mut name = name_of(taking.name);
         let (mut own, mut locks) = (None, locks.clone());
         match taking.tool {
             Tool::Ttl(ttl) => {
@@ -512,7 +515,7 @@ impl Player {
     }
 
     async fn work(&self, locks: Arc<dyn Locks>, taking: &Taking) -> Result<Option<AnyGuard>> {
-        let name = self.field.plan.name(taking.name);
+        let name = name_of(taking.name);
         let plain = |guard: Option<Guard>| guard.map(AnyGuard::Plain);
         let write = |guard: Option<WriteGuard>| guard.map(AnyGuard::Write);
         match (&taking.tool, taking.wanted, taking.how) {
@@ -574,7 +577,7 @@ impl Player {
     async fn take_all(&self, locks: &Arc<dyn Locks>, taking: &Taking, others: &[usize]) -> Result<()> {
         let field = &self.field;
         let names: Vec<String> =
-            std::iter::once(&taking.name).chain(others).map(|name| field.plan.name(*name)).collect();
+            std::iter::once(&taking.name).chain(others).map(|name| name_of(*name)).collect();
         let claims: Arc<[u64]>;
         let taken = {
             let _busy: Vec<Busy> = names.iter().map(|name| Busy::new(&field.record, name)).collect();

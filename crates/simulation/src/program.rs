@@ -73,7 +73,7 @@ fn request() -> Fallible<Request> {
         match flag {
             Long("seed") => (request.seed, request.is_one) = (flags.value()?.parse()?, true),
             Long("for") => {
-                (request.lasts, has_time) = (Duration::from_secs_f64(flags.value()?.parse()?), true)
+                (request.lasts, has_time) = (Duration::from_secs_f64(flags.value()?.parse()?), true);
             }
             Long("threads") => request.threads = flags.value()?.parse()?,
             Long("world") => request.world = Some(flags.value()?.into()),
@@ -204,7 +204,7 @@ fn tell(request: &Request, plan: &Plan, outcome: &Outcome) -> bool {
     println!("{}", timeline(&outcome.history.events, outcome.violation.as_ref()));
     match save(request, &plan, &outcome) {
         Ok(file) => {
-            println!("saved, for the playground and for `cargo xtask simulate --world`: {}", file.display())
+            println!("saved, for the playground and for `cargo xtask simulate --world`: {}", file.display());
         }
         Err(error) => println!("the history cannot be saved: {error}"),
     }

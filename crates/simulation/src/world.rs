@@ -166,7 +166,7 @@ impl World {
 
     /// Looks at everything that goes on, again and again.
     fn keep_looking(&self, pause: Duration) {
-        look_again(self.time.clone(), self.record.clone(), self.is_over.clone(), pause);
+        look_again(&self.time, self.record.clone(), self.is_over.clone(), pause);
     }
 
     fn begin(&self, field: &Arc<Field>) -> JoinSet<()> {
@@ -240,13 +240,13 @@ impl World {
     }
 }
 
-fn look_again(time: Arc<Time>, record: Arc<Record>, is_over: Arc<AtomicBool>, pause: Duration) {
+fn look_again(time: &Arc<Time>, record: Arc<Record>, is_over: Arc<AtomicBool>, pause: Duration) {
     if is_over.load(Ordering::Relaxed) {
         return;
     }
     record.look();
     let again = time.clone();
-    time.after(pause, move || look_again(again, record, is_over, pause));
+    time.after(pause, move || look_again(&again, record, is_over, pause));
 }
 
 async fn close(locks: Arc<dyn Locks>, record: Arc<Record>, within: Duration) {
