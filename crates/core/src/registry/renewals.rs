@@ -72,7 +72,7 @@ impl Registry {
     }
 
     /// The lines that claims have left lately, or are leaving: perhaps nobody has heard yet that a leave is confirmed.
-    fn left_lines(&self) -> HashSet<Name> {
+    fn left_lines(&self) -> BTreeSet<Name> {
         let table = self.table.lock();
         let mut lines = table.departed.lines();
         let leaving = table.entries.values().filter(|entry| entry.stage().is_none());
