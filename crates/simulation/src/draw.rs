@@ -80,7 +80,8 @@ fn steps(dice: &Dice, plan: &Plan) -> Vec<Step> {
             let pace = *dice.pick(&[plan.ttl / 20, plan.ttl / 4, plan.ttl]);
             for _ in 0..3 + dice.below(12) {
                 let (rest, action) = (dice.below(pace * 2), action(dice, plan));
-                steps.push(Step { client, task, rest, action });
+                let polls = dice.one_in(12).then(|| 1 + below(dice, 10));
+                steps.push(Step { client, task, rest, polls, action });
             }
         }
     }
@@ -180,8 +181,28 @@ fn troubles(dice: &Dice, plan: &Plan) -> Vec<Trouble> {
         let at = dice.below(plan.ends * 2 / 3);
         troubles.push(Trouble { at, lasts, what: fault(dice, plan, victim) });
     }
+    if dice.one_in(4) {
+        troubles.extend(worse_and_worse(dice, plan, victim));
+    }
     troubles.sort_by_key(|trouble| trouble.at);
     troubles
+}
+
+/// A client's messages get slow, and then none arrive at all for longer than its claims live: what it heard last counts.
+fn worse_and_worse(dice: &Dice, plan: &Plan, victim: Option<usize>) -> [Trouble; 2] {
+    let client = victim.unwrap_or_else(|| index(dice, plan.clients.len()));
+    let (at, slow, silent) =
+        (dice.below(plan.ends / 2), plan.ttl / 2 + dice.below(plan.ttl), plan.ttl + dice.below(plan.ttl));
+    let delay = *dice.pick(&[plan.ttl / 20, plan.ttl / 10, plan.ttl / 7]);
+    let end = match dice.below(3) {
+        0 => Fault::Cut { client, are_pushes_lost: false },
+        1 => Fault::Suspend { client },
+        _ => Fault::Rain { client, requests: 100, replies: 0, are_told: dice.one_in(2) },
+    };
+    [
+        Trouble { at, lasts: slow, what: Fault::Slow { client, delay } },
+        Trouble { at: at + slow, lasts: silent, what: end },
+    ]
 }
 
 fn fault(dice: &Dice, plan: &Plan, victim: Option<usize>) -> Fault {

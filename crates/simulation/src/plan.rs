@@ -63,6 +63,9 @@ pub(crate) struct Step {
     pub(crate) task: usize,
     /// How long the task rests before.
     pub(crate) rest: u64,
+    /// The future of the step is dropped instead of this poll, wherever it waits by then.
+    #[serde(default)]
+    pub(crate) polls: Option<u32>,
     pub(crate) action: Action,
 }
 
@@ -271,8 +274,10 @@ impl fmt::Display for Plan {
                 "client {client}: gains {ppm} ppm, a command may take {command_deadline} ms, pauses {first_pause} to {longest_pause} ms{limit}; {end} in the end"
             )?;
         }
-        for Step { client, task, rest, action } in &self.steps {
-            writeln!(f, "client {client}, task {task}: after {rest} ms {action:?}")?;
+        for Step { client, task, rest, polls, action } in &self.steps {
+            let dropped =
+                polls.map_or_else(String::new, |polls| format!(", which is dropped after {polls} polls"));
+            writeln!(f, "client {client}, task {task}: after {rest} ms {action:?}{dropped}")?;
         }
         for Trouble { at, lasts, what } in &self.troubles {
             writeln!(f, "after {at} ms, for {lasts} ms: {what:?}")?;

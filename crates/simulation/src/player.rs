@@ -153,8 +153,10 @@ impl Hold {
         match self.guard.take() {
             Some(AnyGuard::Write(writer)) => {
                 self.record.lightens(self.claim);
+                let mut downgrade = Box::pin(writer.downgrade());
+                // If this is dropped, the end is recorded before the lock hears of it.
                 let mut ending = Ending { claim: self.claim, record: self.record.clone(), is_settled: false };
-                let reader = writer.downgrade().await?;
+                let reader = downgrade.as_mut().await?;
                 ending.is_settled = true;
                 self.record.lightened(self.claim);
                 self.guard = Some(AnyGuard::Plain(reader));
@@ -255,7 +257,10 @@ impl Player {
             if self.is_over() {
                 return;
             }
-            self.carry_out(&step).await;
+            match step.polls {
+                Some(polls) => polled(polls, self.carry_out(&step)).await,
+                None => self.carry_out(&step).await,
+            }
         }
     }
 
@@ -655,6 +660,16 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.record.busy(&self.name, false);
     }
+}
+
+/// Polls so often at most, and drops what is not done by then.
+async fn polled(most: u32, work: impl Future<Output = ()>) {
+    let (mut polls, mut work) = (0, Box::pin(work));
+    poll_fn(|cx| {
+        polls += 1;
+        if polls > most { Poll::Ready(()) } else { work.as_mut().poll(cx) }
+    })
+    .await;
 }
 
 /// Both outcomes of futures that are polled together, or the first error.

@@ -22,15 +22,18 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 /// How often the progress is shown.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// How long a world may take. Most take milliseconds.
-const LONGEST: Duration = Duration::from_secs(20);
+/// For how many looks of the watch, one a second, a world may be played. Most take milliseconds. Looks are counted and not
+/// the time: a machine that stood still is no finding.
+const MOST_LOOKS: u32 = 30;
 
-/// The worlds that are being played, and since when.
-static PLAYING: Mutex<BTreeMap<u64, Instant>> = Mutex::new(BTreeMap::new());
+/// The worlds that are being played, and how often the watch has seen them.
+static PLAYING: Mutex<BTreeMap<u64, u32>> = Mutex::new(BTreeMap::new());
 
 struct Request {
     seed: u64,
     lasts: Duration,
+    /// How many worlds are played at most.
+    worlds: u64,
     threads: usize,
     /// Only that seed, or only that world.
     is_one: bool,
@@ -57,8 +60,9 @@ pub(crate) fn main() -> ExitCode {
 
 fn request() -> Fallible<Request> {
     let mut request = Request {
-        seed: 1,
+        seed: fresh_seed(),
         lasts: Duration::from_secs(60),
+        worlds: u64::MAX,
         threads: 1,
         is_one: false,
         world: None,
@@ -68,12 +72,16 @@ fn request() -> Fallible<Request> {
         histories: std::env::temp_dir().join("tidelock-simulation"),
     };
     let mut flags = Parser::from_env();
-    let mut has_time = false;
+    let mut is_bounded = false;
     while let Some(flag) = flags.next()? {
         match flag {
             Long("seed") => (request.seed, request.is_one) = (flags.value()?.parse()?, true),
             Long("for") => {
-                (request.lasts, has_time) = (Duration::from_secs_f64(flags.value()?.parse()?), true);
+                (request.lasts, is_bounded) = (Duration::from_secs_f64(flags.value()?.parse()?), true);
+            }
+            Long("worlds") => {
+                (request.lasts, request.worlds) = (Duration::MAX, flags.value()?.parse()?);
+                is_bounded = true;
             }
             Long("threads") => request.threads = flags.value()?.parse()?,
             Long("world") => request.world = Some(flags.value()?.into()),
@@ -84,8 +92,13 @@ fn request() -> Fallible<Request> {
             other => return Err(other.unexpected().into()),
         }
     }
-    request.is_one &= !has_time;
+    request.is_one &= !is_bounded;
     Ok(request)
+}
+
+/// A seed that nobody chose: worlds that were perhaps never played.
+fn fresh_seed() -> u64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs())
 }
 
 fn run(request: &Request) -> Fallible<bool> {
@@ -104,7 +117,7 @@ fn run(request: &Request) -> Fallible<bool> {
 
 /// Plays a world, while the watch looks at how long that takes.
 fn play(plan: &Plan) -> Outcome {
-    lock(&PLAYING).insert(plan.seed, Instant::now());
+    lock(&PLAYING).insert(plan.seed, 0);
     let outcome = world::play(plan);
     lock(&PLAYING).remove(&plan.seed);
     outcome
@@ -114,8 +127,9 @@ fn play(plan: &Plan) -> Outcome {
 fn watch() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
-        let stuck = lock(&PLAYING).iter().find(|(_, since)| since.elapsed() > LONGEST).map(|(seed, _)| *seed);
-        if let Some(seed) = stuck {
+        let mut playing = lock(&PLAYING);
+        playing.values_mut().for_each(|looks| *looks += 1);
+        if let Some((seed, _)) = playing.iter().find(|(_, looks)| **looks > MOST_LOOKS) {
             println!("broken: spins: a task of world {seed} never waits");
             println!("replay: cargo xtask simulate --seed {seed}");
             std::process::exit(1);
@@ -138,6 +152,7 @@ fn play_one(request: &Request, plan: &Plan) -> bool {
 
 fn play_many(request: &Request) -> bool {
     let began = Instant::now();
+    let end = request.seed.saturating_add(request.worlds);
     let (next, worlds, lived) = (AtomicU64::new(request.seed), AtomicU64::new(0), AtomicU64::new(0));
     let is_broken = AtomicBool::new(false);
     let shown = Mutex::new(Instant::now());
@@ -145,7 +160,11 @@ fn play_many(request: &Request) -> bool {
         for _ in 0..request.threads {
             scope.spawn(|| {
                 while began.elapsed() < request.lasts && !is_broken.load(Ordering::Relaxed) {
-                    let plan = draw::plan(next.fetch_add(1, Ordering::Relaxed));
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        return;
+                    }
+                    let plan = draw::plan(seed);
                     let outcome = play(&plan);
                     let total =
                         lived.fetch_add(millis(outcome.lived), Ordering::Relaxed) + millis(outcome.lived);
@@ -170,7 +189,7 @@ fn play_many(request: &Request) -> bool {
         }
     });
     let (count, total) = (worlds.load(Ordering::Relaxed), lived.load(Ordering::Relaxed));
-    let last = next.load(Ordering::Relaxed) - 1;
+    let last = next.load(Ordering::Relaxed).min(end) - 1;
     println!("{}", progress(last, count, total, began.elapsed(), request.threads));
     !is_broken.load(Ordering::Relaxed)
 }

@@ -53,6 +53,8 @@ pub(crate) struct Record {
     news_bound: Duration,
     /// How long a client may pause before it tries again to open a session, where that is longer than usual.
     longest_pause: Duration,
+    /// How long a request and its answer take at most, while nothing is wrong.
+    answer: Duration,
     inner: Mutex<Inner>,
 }
 
@@ -76,6 +78,7 @@ struct ClientState {
     clock: Arc<ClientClock>,
     max_hold: Option<Duration>,
     command_deadline: Duration,
+    longest_pause: Duration,
     /// When something went wrong last that may cost it a hold.
     touched: Moment,
 }
@@ -140,14 +143,22 @@ impl Record {
         let pauses = plan.clients.iter().map(|part| ms(part.longest_pause));
         let longest_pause = pauses.max().unwrap_or_default();
         let longest_ttl = plan.longest_ttl();
-        Arc::new(Self { time, longest_ttl, healed, news_bound, longest_pause, inner: Mutex::default() })
+        let (answer, inner) = (ms(plan.delay) * 6, Mutex::default());
+        Arc::new(Self { time, longest_ttl, healed, news_bound, longest_pause, answer, inner })
     }
 
     pub(crate) fn add_client(&self, clock: Arc<ClientClock>, part: &Part) {
         let mut inner = lock(&self.inner);
         let who = format!("client {}", inner.clients.len()).into();
-        let (max_hold, command_deadline) = (part.max_hold.map(ms), ms(part.command_deadline));
-        inner.clients.push(ClientState { who, clock, max_hold, command_deadline, touched: Moment::START });
+        let (command_deadline, longest_pause) = (ms(part.command_deadline), ms(part.longest_pause));
+        inner.clients.push(ClientState {
+            who,
+            clock,
+            max_hold: part.max_hold.map(ms),
+            command_deadline,
+            longest_pause,
+            touched: Moment::START,
+        });
     }
 
     /// The events, and what was found while they happened.
@@ -534,10 +545,30 @@ impl Record {
         let touched = state.touched.max(inner.names.get(name).map_or(Moment::START, |name| name.touched));
         let is_too_long = state.max_hold.is_some_and(|longest| now.since(held.granted) + PROMPT >= longest);
         let answer = if held.is_lightening { state.command_deadline } else { Duration::ZERO };
-        if touched + self.longest_ttl.max(answer) < now && !held.is_excused && !is_too_long {
+        if held.is_excused || is_too_long {
+            return;
+        }
+        if touched + self.longest_ttl.max(answer) < now {
             let sentence = format!("on {name:?} {} lost claim {claim} although all was well", state.who);
+            return inner.found("kept", sentence);
+        }
+        // Its time has run out, although enough was left of it when all was well again.
+        let (until, healed) = (held.lost.until(), state.clock.shown_at(touched.max(held.since)));
+        if until <= state.clock.now() && !held.is_lightening && healed + self.time_to_renew(state) < until {
+            let sentence = format!(
+                "on {name:?} {} lost claim {claim}, for whose renewal there were {:?} in which all was well",
+                state.who,
+                until.since(healed)
+            );
             inner.found("kept", sentence);
         }
+    }
+
+    /// How long a client may take for a renewal after a trouble: the one that was under way has its time, and there is a
+    /// pause before the next.
+    fn time_to_renew(&self, client: &ClientState) -> Duration {
+        let under_way = client.command_deadline.min(self.longest_ttl / 3);
+        under_way + client.longest_pause.min(self.longest_ttl / 10) + self.answer + PROMPT
     }
 
     /// Each waiter hears of its turn within a third of the ttl and the time of an answer, also if no push comes.

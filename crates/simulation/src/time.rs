@@ -231,7 +231,8 @@ impl ClientClock {
         Some(at.max(self.suspended_until()))
     }
 
-    fn shown_at(&self, moment: Moment) -> Moment {
+    /// What it shows at that moment of the world.
+    pub(crate) fn shown_at(&self, moment: Moment) -> Moment {
         let lived = i128::from(u64::try_from(moment.since(self.began).as_nanos()).unwrap_or(u64::MAX));
         let shown = lived + lived * i128::from(self.ppm) / 1_000_000;
         self.began + Duration::from_nanos(u64::try_from(shown).unwrap_or(u64::MAX))
