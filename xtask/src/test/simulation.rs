@@ -1,25 +1,33 @@
 //! Half a minute of simulated lives, the worlds that once broke a promise, and proof that the simulation finds faults.
 //!
+//! The worlds are the same in each run, so a run fails only for what was changed since the last one. Fresh ones are for
+//! `cargo xtask simulate`.
+//!
 //! The list in core pairs each fault with the check that must find it. The program of the simulation has all of them, and
 //! reads the one to switch on from its environment. The first line `broken: <check>: …` must name that check.
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use super::Job;
 use crate::call::{Call, Show};
 use crate::faults::{self, Fault};
 use crate::tally::Tally;
-use crate::trouble::{Result, While};
+use crate::trouble::Result;
 use crate::{crew, place, simulate};
 
-/// How long worlds are played, in seconds.
-const LASTS: u64 = 30;
-const LASTS_WHEN_DEEP: u64 = 3 * 3600;
-/// Within how many seconds a fault must be found.
-const ENOUGH: u64 = 60;
-/// For how many seconds worlds are played twice.
-const TWICE: u64 = 4;
+/// The seed of the first world of each run.
+const FIRST: u64 = 1;
+/// How many worlds are played: about half a minute of one core.
+const WORLDS: u64 = 3_000;
+const WORLDS_WHEN_DEEP: u64 = 300_000;
+/// How many of them are played twice.
+const TWICE: u64 = 300;
+/// In how many worlds a fault must be found.
+const ENOUGH: u64 = 6_000;
+/// A program that takes longer than that is stuck.
+const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT_WHEN_DEEP: Duration = Duration::from_secs(6 * 3600);
 
 pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     let program = simulate::build(&job.workspace)?;
@@ -27,9 +35,9 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         let outcome = Call::new(&program).arg("--world").arg(&world).run()?;
         count(outcome.success(), &format!("the world {}", world.display()), &outcome.tail(30), tally);
     }
-    let seed = SystemTime::UNIX_EPOCH.elapsed().when(|| "read the clock".to_owned())?.as_secs();
-    play(&program, seed, TWICE, &["--twice"], tally)?;
-    play(&program, seed, if job.deep { LASTS_WHEN_DEEP } else { LASTS }, &[], tally)?;
+    let (worlds, limit) = if job.deep { (WORLDS_WHEN_DEEP, LIMIT_WHEN_DEEP) } else { (WORLDS, LIMIT) };
+    play(&program, TWICE, &["--twice"], LIMIT, tally)?;
+    play(&program, worlds, &[], limit, tally)?;
     let list = job.workspace.package("tidelock-core")?.dir.join("simulation-faults.txt");
     crew::run_all(
         &faults::load(&list)?,
@@ -39,21 +47,18 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-fn play(program: &Path, seed: u64, lasts: u64, flags: &[&str], tally: &mut Tally) -> Result<()> {
+fn play(program: &Path, worlds: u64, flags: &[&str], limit: Duration, tally: &mut Tally) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
-    let call = Call::new(program).args([
-        "--seed",
-        &seed.to_string(),
-        "--for",
-        &lasts.to_string(),
-        "--threads",
-        &threads,
-    ]);
-    let outcome = call.args(flags).limit(Duration::from_secs(lasts + 300)).show(Show::Everything).run()?;
+    let call = simulated(program, worlds).args(["--threads", &threads]).args(flags);
+    let outcome = call.limit(limit).show(Show::Everything).run()?;
     let minutes = outcome.stdout.lines().rev().find_map(client_minutes);
     tally.fact("simulated client-minutes", minutes.unwrap_or(0));
-    count(outcome.success(), &format!("a world simulated from seed {seed} on"), "", tally);
+    count(outcome.success(), &format!("playing {worlds} worlds"), "", tally);
     Ok(())
+}
+
+fn simulated(program: &Path, worlds: u64) -> Call {
+    Call::new(program).args(["--seed", &FIRST.to_string(), "--worlds", &worlds.to_string()])
 }
 
 /// The figure in a line like `seed 7: 12 worlds, 300 client-minutes in …`.
@@ -75,10 +80,10 @@ fn count(went_well: bool, what: &str, text: &str, tally: &mut Tally) {
 /// In how many seconds the fault is found, by the check that is meant to.
 fn verdict(fault: &Fault, program: &Path) -> Result<f32> {
     let began = Instant::now();
-    let call = Call::new(program).args(["--seed", "1", "--for", &ENOUGH.to_string(), "--as-it-is"]);
-    let outcome = call.env(faults::VARIABLE, &fault.name).limit(Duration::from_secs(ENOUGH * 2)).run()?;
+    let call = simulated(program, ENOUGH).arg("--as-it-is").env(faults::VARIABLE, &fault.name);
+    let outcome = call.limit(LIMIT).run()?;
     if outcome.success() || outcome.timed_out() {
-        return Err(format!("it is not found within {ENOUGH} s").into());
+        return Err(format!("it is not found in {ENOUGH} worlds").into());
     }
     let found = outcome.text.lines().find_map(|line| line.strip_prefix("broken: ")?.split_once(':'));
     match found {
