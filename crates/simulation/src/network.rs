@@ -337,14 +337,15 @@ impl Network {
             self.record.touch(client, now);
             if request.fate.is_repeated && may_repeat {
                 let (network, again) = (self.clone(), request.clone());
-                let late = self.jitter(client) * 50;
-                self.time.after(late, move || {
-                    if again.sent + again.about.keeps > network.time.now()
-                        && network.stopped_until(&again.about).is_none()
-                    {
-                        drop((again.work)());
-                    }
-                });
+                let late = now + self.jitter(client) * 50;
+                // What arrives too late to be done is not on its way any more: it would keep a session from being dropped.
+                if late < request.sent + keeps {
+                    self.time.at(late, move || {
+                        if network.stopped_until(&again.about).is_none() {
+                            drop((again.work)());
+                        }
+                    });
+                }
             }
             if request.fate.is_told {
                 let to = request.answer.clone();
