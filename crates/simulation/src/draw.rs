@@ -125,6 +125,7 @@ fn taking(dice: &Dice, plan: &Plan, name: usize) -> Taking {
         let others: Vec<usize> = mutexes.take(2).collect();
         tool = match dice.below(16) {
             0 | 1 => Tool::Reentrant { at_once: dice.one_in(2) },
+            2 if dice.one_in(2) => Tool::AnyStripe,
             2 => Tool::Striped(dice.below(3)),
             3 | 4 if !others.is_empty() => Tool::All(others),
             _ => Tool::Plain,

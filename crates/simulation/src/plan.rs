@@ -136,6 +136,8 @@ pub(crate) enum Tool {
     },
     /// The stripe of a key.
     Striped(u64),
+    /// Whichever stripe is free.
+    AnyStripe,
     /// Together with these.
     All(Vec<usize>),
 }

@@ -412,8 +412,14 @@ impl Player {
         if let Tool::All(others) = &taking.tool {
             return self.take_all(locks, taking, others).await;
         }
-        let Some(hold) = self.acquire(locks, taking).await? else { return Ok(()) };
-        self.hold(hold, taking).await
+        let taken = match taking.tool {
+            Tool::AnyStripe => self.acquire_any_stripe(locks, taking).await?,
+            _ => self.acquire(locks, taking).await?,
+        };
+        match taken {
+            Some(hold) => self.hold(hold, taking).await,
+            None => Ok(()),
+        }
     }
 
     async fn hold(&self, mut hold: Hold, taking: &Taking) -> Result<()> {
@@ -475,6 +481,27 @@ impl Player {
         Ok(taken.map(|guard| Hold::new(field, claim, guard, own)))
     }
 
+    /// While it is under way it may stand in the line of any stripe.
+    async fn acquire_any_stripe(&self, locks: &Arc<dyn Locks>, taking: &Taking) -> Result<Option<Hold>> {
+        let (field, name) = (&self.field, name_of(taking.name));
+        let striped = Striped::new(&**locks, &name, STRIPES)?;
+        let names: Vec<String> = (0..STRIPES).map(|index| format!("{name}#{index}")).collect();
+        let _busy: Vec<Busy> = names.iter().map(|name| Busy::new(&field.record, name)).collect();
+        let ask = |name: &String| field.record.ask(self.client, name, taking.wanted.want());
+        let claims: Arc<[u64]> = names.iter().map(ask).collect();
+        let asked =
+            Asked { claims: claims.clone(), record: field.record.clone(), is_settled: Cell::new(false) };
+        let work = Box::pin(striped.any());
+        let Some(guard) = self.as_patient(taking, &name, Asking { asked, work }).await? else {
+            return Ok(None);
+        };
+        let taken = guard.index();
+        for (_, claim) in claims.iter().enumerate().filter(|(index, _)| *index != taken) {
+            field.record.not_granted(*claim, EventKind::Cancelled);
+        }
+        Ok(Some(Hold::new(field, claims[taken], AnyGuard::Stripe(guard), None)))
+    }
+
     /// Waits in the way of the plan.
     async fn as_patient<T>(
         &self,
@@ -488,7 +515,7 @@ impl Player {
                 let began = clock.now();
                 let taken = asking.await;
                 if let How::Within(patience @ 1..) = taking.how // without patience it is a try
-                    && !matches!(taking.tool, Tool::Striped(_))
+                    && !matches!(taking.tool, Tool::Striped(_) | Tool::AnyStripe)
                 {
                     self.judge_patience("an acquire", clock.now().since(began), ms(patience));
                 }
