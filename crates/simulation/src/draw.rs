@@ -36,10 +36,34 @@ pub(crate) fn plan(seed: u64) -> Plan {
     if dice.one_in(4) {
         plan.steps.iter_mut().for_each(hurry);
     }
+    if dice.one_in(30) {
+        crowd(&dice, &mut plan);
+    }
     if !dice.one_in(5) {
         plan.troubles = troubles(&dice, &plan);
     }
     plan
+}
+
+/// A client whose keeper is never idle: many tasks let go all the time, for longer than a claim lives, while one of them
+/// holds on.
+fn crowd(dice: &Dice, plan: &mut Plan) {
+    let (client, read, held) = (index(dice, plan.clients.len()), plan.names.len(), plan.names.len() + 1);
+    (plan.ttl, plan.ends, plan.delay) = (1_000, 6_000, 20);
+    plan.names.extend([Usage::RwLock, Usage::Mutex]);
+    plan.clients[client].max_hold = None;
+    let task = plan.tasks(client);
+    let take = |name, wanted, keep, end| {
+        let (how, tool) = (How::Wait, Tool::Plain);
+        Action::Take(Taking { name, wanted, how, tool, keep, runs: false, end })
+    };
+    for step in 0..24 * 60 {
+        let (rest, keep) = (dice.below(4), dice.below(4));
+        let action = take(read, Wanted::Read, keep, End::Drop);
+        plan.steps.push(Step { client, task: task + step % 24, rest, polls: None, action });
+    }
+    let action = take(held, Wanted::Lock, 3_000, End::Release);
+    plan.steps.push(Step { client, task: task + 24, rest: 0, polls: None, action });
 }
 
 fn clients(dice: &Dice) -> u64 {
@@ -209,7 +233,7 @@ fn worse_and_worse(dice: &Dice, plan: &Plan, victim: Option<usize>) -> [Trouble;
 fn fault(dice: &Dice, plan: &Plan, victim: Option<usize>) -> Fault {
     let (client, name) = (index(dice, plan.clients.len()), index(dice, plan.names.len()));
     let client = victim.unwrap_or(client);
-    match dice.below(20) {
+    match dice.below(21) {
         0..3 => {
             let (requests, replies) = *dice.pick(&[(30, 0), (0, 30), (20, 20), (100, 0), (0, 100)]);
             Fault::Rain { client, requests, replies, are_told: dice.one_in(2) }
@@ -219,7 +243,7 @@ fn fault(dice: &Dice, plan: &Plan, victim: Option<usize>) -> Fault {
         6..8 => Fault::Cut { client, are_pushes_lost: dice.one_in(2) },
         8 => Fault::Deaf { client },
         9..11 => Fault::StallShard { shard: below(dice, plan.shards) },
-        11 => Fault::StallName { name },
+        11 | 20 => Fault::StallName { name },
         12..14 => Fault::Suspend { client },
         14 => Fault::EndSession { client, is_told: dice.one_in(2) },
         15 => Fault::Forget { are_told: dice.one_in(2) },

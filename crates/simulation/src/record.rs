@@ -386,6 +386,7 @@ impl Record {
         }
         let before = inner.asked.get_mut(&claim).and_then(|asked| asked.id.replace(id));
         if let Some(before) = before {
+            self.judge_place(&mut inner, claim, before);
             inner.unheard.remove(&before);
             // Its first claim has lost its place, which others may have by now.
             self.push(&mut inner, 0, EventKind::Fault { act: "a claim stands in line anew".into() });
@@ -402,6 +403,23 @@ impl Record {
             has_left: false,
         };
         inner.standing.insert(id, standing);
+    }
+
+    /// A waiter stands in line anew. It had a place there, and lost it.
+    fn judge_place(&self, inner: &mut Inner, claim: u64, before: ClaimId) {
+        let Some(had) = inner.standing.get(&before).filter(|had| had.stands && !had.is_excused) else {
+            return;
+        };
+        let Some(client) = inner.asked.get(&claim).and_then(|asked| inner.clients.get(asked.client)) else {
+            return;
+        };
+        let of_name = inner.names.get(&had.name).map_or(Moment::START, |name| name.touched);
+        let is_several = CURRENT.with_borrow(|claims| claims.len() > 1); // which may leave lines that they stand in
+        if client.touched.max(of_name) + self.longest_ttl < self.time.now() && !is_several {
+            let (who, name) = (&client.who, &had.name);
+            let sentence = format!("on {name:?} {who} lost the place of claim {claim} although all was well");
+            inner.found("place", sentence);
+        }
     }
 
     /// The line of a claim.
@@ -567,7 +585,9 @@ impl Record {
     /// How long a client may take for a renewal after a trouble: the one that was under way has its time, and there is a
     /// pause before the next.
     fn time_to_renew(&self, client: &ClientState) -> Duration {
-        let under_way = client.command_deadline.min(self.longest_ttl / 3);
+        let was_well = client.touched + self.longest_ttl < self.time.now(); // only the name was in trouble
+        let under_way =
+            if was_well { Duration::ZERO } else { client.command_deadline.min(self.longest_ttl / 3) };
         under_way + client.longest_pause.min(self.longest_ttl / 10) + self.answer + PROMPT
     }
 

@@ -171,7 +171,6 @@ impl Keeper {
             self.seeks += 1; // the news of their grants may be among the signals that were missed
             self.registry.doubt_all();
         }
-        let is_crowded = seeded!("a_crowd_delays_renewals") && self.leaving.len() > 1;
         if now >= self.renew_at || early == Some(EarlyRenewal::All) {
             self.renew_at = now + ttl_of(&*self.session) / 3;
             self.renewed_at = now;
@@ -182,7 +181,7 @@ impl Keeper {
             for (entry, leave) in self.registry.abandoned_leaves(now) {
                 self.see_through(entry, Some(leave));
             }
-            self.renew(|_| !is_crowded);
+            self.renew(|_| true);
             self.lighten_again();
         } else if self.again_at() <= now || early.is_some() {
             self.renew(|shard| shard.again.as_ref().is_some_and(|again| again.at <= now));
@@ -208,6 +207,9 @@ impl Keeper {
 
     /// Renews the shards that `which` picks, except those with a renewal under way.
     fn renew(&mut self, which: impl Fn(&Renewing) -> bool) {
+        if seeded!("a_crowd_delays_renewals") && self.leaving.len() > 1 {
+            return self.shards.values_mut().for_each(|renewing| renewing.again = None);
+        }
         let round = self.registry.begin_round();
         let mut by_shard = self.registry.claims_by_shard(|name| self.session.shard(name));
         self.add_departed_lines(&mut by_shard);
