@@ -13,7 +13,8 @@ const DRIFT: u64 = 1_900;
 /// The plan of a seed.
 pub(crate) fn plan(seed: u64) -> Plan {
     let dice = Dice::new(seed, "plan");
-    let ttl = *dice.pick(&[1_000, 2_000, 5_000, 10_000, 15_000]);
+    let is_crowded = dice.one_in(30);
+    let ttl = if is_crowded { 1_000 } else { *dice.pick(&[1_000, 2_000, 5_000, 10_000, 15_000]) };
     let names: Vec<Usage> = (0..1 + dice.below(6)).map(|_| usage(&dice)).collect();
     let clients: Vec<Part> = (0..clients(&dice)).map(|_| part(&dice, ttl)).collect();
     let ends = ttl * (6 + dice.below(8));
@@ -36,7 +37,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     if dice.one_in(4) {
         plan.steps.iter_mut().for_each(hurry);
     }
-    if dice.one_in(30) {
+    if is_crowded {
         crowd(&dice, &mut plan);
     }
     if !dice.one_in(5) {
@@ -49,7 +50,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
 /// holds on.
 fn crowd(dice: &Dice, plan: &mut Plan) {
     let (client, read, held) = (index(dice, plan.clients.len()), plan.names.len(), plan.names.len() + 1);
-    (plan.ttl, plan.ends, plan.delay) = (1_000, 6_000, 20);
+    plan.delay = 20;
     plan.names.extend([Usage::RwLock, Usage::Mutex]);
     plan.clients[client].max_hold = None;
     let task = plan.tasks(client);
@@ -62,7 +63,7 @@ fn crowd(dice: &Dice, plan: &mut Plan) {
         let action = take(read, Wanted::Read, keep, End::Drop);
         plan.steps.push(Step { client, task: task + step % 24, rest, polls: None, action });
     }
-    let action = take(held, Wanted::Lock, 3_000, End::Release);
+    let action = take(held, Wanted::Lock, plan.ttl * 3, End::Release);
     plan.steps.push(Step { client, task: task + 24, rest: 0, polls: None, action });
 }
 
@@ -197,14 +198,17 @@ fn troubles(dice: &Dice, plan: &Plan) -> Vec<Trouble> {
     // One trouble upon another does the most harm.
     let victim = dice.one_in(2).then(|| index(dice, plan.clients.len()));
     for _ in 0..1 + dice.below(6).min(dice.below(6)) {
+        let what = fault(dice, plan, victim);
         let lasts = match dice.below(5) {
+            // A join that waited so long is answered when little is left of its claim's life.
+            0..3 if matches!(what, Fault::StallName { .. }) => plan.ttl * 2 / 3 + dice.below(plan.ttl / 5),
             0 => dice.below(plan.ttl / 10),
             1..3 => dice.below(plan.ttl),
             3 => plan.ttl / 4 + dice.below(plan.ttl / 2),
             _ => dice.below(plan.ttl * 2),
         };
         let at = dice.below(plan.ends * 2 / 3);
-        troubles.push(Trouble { at, lasts, what: fault(dice, plan, victim) });
+        troubles.push(Trouble { at, lasts, what });
     }
     if dice.one_in(4) {
         troubles.extend(worse_and_worse(dice, plan, victim));

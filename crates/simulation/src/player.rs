@@ -313,7 +313,9 @@ impl Player {
 
     /// Whether the troubles, or the way a name is used, explain an error.
     fn judge(&self, error: &Error, step: &Step) {
-        let is_well = self.field.record.is_well(self.client, self.field.plan.ttl() * 3);
+        let plan = &self.field.plan;
+        let command = ms(plan.clients[self.client].command_deadline);
+        let is_well = self.field.record.is_well(self.client, (plan.ttl() * 3).max(plan.ttl() + command));
         let is_explained = match error.kind() {
             ErrorKind::Unavailable | ErrorKind::Timeout => !is_well || self.has_little_time(step),
             ErrorKind::Lost
