@@ -135,14 +135,13 @@ struct Standing {
 
 impl Record {
     pub(crate) fn new(time: Arc<Time>, plan: &Plan) -> Arc<Self> {
-        let (ttl, healed) = (plan.ttl(), time.at_age(plan.healed()));
+        let (longest_ttl, healed) = (plan.longest_ttl(), time.at_age(plan.healed()));
         let news_bound = match plan.are_pushes_reliable() {
             true => ms(plan.delay) * 6 + PROMPT,
-            false => ttl / 3 + ttl / 10 + PROMPT,
+            false => longest_ttl / 3 + longest_ttl / 10 + PROMPT,
         };
         let pauses = plan.clients.iter().map(|part| ms(part.longest_pause));
         let longest_pause = pauses.max().unwrap_or_default();
-        let longest_ttl = plan.longest_ttl();
         let (answer, inner) = (ms(plan.delay) * 6, Mutex::default());
         Arc::new(Self { time, longest_ttl, healed, news_bound, longest_pause, answer, inner })
     }
@@ -447,14 +446,14 @@ impl Record {
         let Some(standing) = inner.standing.get_mut(&id) else { return };
         standing.told = Some(grant.capacity.get());
         let (claim, name, is_excused) = (standing.claim, standing.name.clone(), standing.is_excused);
+        let is_known = standing.granted_at < Moment::NEVER;
+        standing.granted_at = standing.granted_at.min(now);
         let is_asked = inner.state(&name).asking.contains(&claim);
-        if let Some(standing) = inner.standing.get_mut(&id) {
-            standing.granted_at = standing.granted_at.min(now);
-        }
         if is_asked {
             inner.unheard.insert(id);
         }
-        if is_excused || inner.state(&name).holds.contains_key(&claim) {
+        // A claim that holds already is answered the same again, also after a shrink that leaves no room for it.
+        if is_known || is_excused || inner.state(&name).holds.contains_key(&claim) {
             return;
         }
         let Some(asked) = inner.asked.get(&claim) else { return };
