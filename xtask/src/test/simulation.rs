@@ -24,7 +24,7 @@ const WORLDS_WHEN_DEEP: u64 = 300_000;
 /// How many of them are played twice.
 const TWICE: u64 = 300;
 /// In how many worlds a fault must be found.
-const ENOUGH: u64 = 6_000;
+const ENOUGH: u64 = 4_000;
 /// A program that takes longer than that is stuck.
 const LIMIT: Duration = Duration::from_secs(900);
 const LIMIT_WHEN_DEEP: Duration = Duration::from_secs(6 * 3600);
