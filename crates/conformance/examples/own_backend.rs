@@ -268,7 +268,14 @@ impl Session for OwnSession {
         let waiting = asked.iter().filter(|id| waits(id)).copied().collect();
         let strays = known.iter().filter(|(_, id, _)| !asked.contains(id));
         let strays = strays.map(|(name, id, _)| (name.clone(), *id)).collect();
-        Ok(Renewal { until: Moment::from_nanos(until), gone, unsure: Vec::new(), waiting, strays })
+        Ok(Renewal {
+            until: Moment::from_nanos(until),
+            gone,
+            unsure: Vec::new(),
+            missed: Vec::new(),
+            waiting,
+            strays,
+        })
     }
 
     async fn line(&self, name: &Name) -> Result<Line> {

@@ -109,6 +109,7 @@ impl OpenSession {
             until,
             gone: gone.into_iter().map(|(_, id, _)| id).collect(),
             unsure: Vec::new(),
+            missed: Vec::new(),
             waiting: Vec::new(), // only this client says which of its claims hold
             strays,
         })

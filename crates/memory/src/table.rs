@@ -143,7 +143,14 @@ impl Table {
             let number = *number;
             Some((name, ClaimId { session: id, number }))
         });
-        Ok(Renewal { until: lease.until, gone, unsure: Vec::new(), waiting, strays: strays.collect() })
+        Ok(Renewal {
+            until: lease.until,
+            gone,
+            unsure: Vec::new(),
+            missed: Vec::new(),
+            waiting,
+            strays: strays.collect(),
+        })
     }
 
     pub(crate) fn join(&mut self, claim: &Claim, patience: Patience) -> Result<Place> {

@@ -79,7 +79,7 @@ impl OpenSession {
             .filter(|(_, claim)| !self.own_claims.is_inside(claim.number))
             .filter_map(|(key, claim)| Some((self.caller.namespace.name(key)?, claim)))
             .collect();
-        Renewal { until, gone, unsure: Vec::new(), waiting, strays }
+        Renewal { until, gone, unsure: Vec::new(), missed: Vec::new(), waiting, strays }
     }
 
     /// Deletes the claims of a session that are void, and those that wait unless `only_void`, if they are that old.

@@ -92,7 +92,7 @@ impl<'a> Renewing<'a> {
             }
         }
         // These claims now have the least time left, so they come first the next time.
-        self.renewal.unsure.extend(standing[done..].iter().flat_map(|(_, claims)| claims));
+        standing[done..].iter().for_each(|stand| self.leave_out(stand));
         self.compare(&differing).await;
         self.pace().leave_out(&self.renewal.unsure);
         Ok(self.renewal)
@@ -257,10 +257,18 @@ impl<'a> Renewing<'a> {
         self.clock.now() > self.late
     }
 
-    fn unsure(&mut self, (name, claims): &Stand, error: &Error) {
+    fn unsure(&mut self, stand: &Stand, error: &Error) {
+        let name = &stand.0;
         unharmed(
             || tracing::warn!(lock.name = %name, %error, "cannot renew the claims on this lock; will retry"),
         );
+        self.leave_out(stand);
+    }
+
+    fn leave_out(&mut self, (name, claims): &Stand) {
+        if claims.is_empty() {
+            self.renewal.missed.push(name.clone());
+        }
         self.renewal.unsure.extend(claims);
     }
 
@@ -281,7 +289,14 @@ impl Piece {
 
 /// A renewal of no claims. Of a session without claims the server keeps nothing.
 pub(crate) fn nothing(until: Moment) -> Renewal {
-    Renewal { until, gone: Vec::new(), unsure: Vec::new(), waiting: Vec::new(), strays: Vec::new() }
+    Renewal {
+        until,
+        gone: Vec::new(),
+        unsure: Vec::new(),
+        missed: Vec::new(),
+        waiting: Vec::new(),
+        strays: Vec::new(),
+    }
 }
 
 /// The count of these claims, and the sum of their numbers.

@@ -797,12 +797,13 @@ impl Session for WiredSession {
                 renewal.waiting.retain(|id| !is_of_name(id));
                 renewal.strays.retain(|(of, _)| of != name);
                 renewal.unsure.extend(ids.iter().copied());
+                renewal.missed.extend(ids.is_empty().then(|| name.clone()));
             }
             Ok(renewal)
         };
         let none = move || {
-            let (unsure, waiting, strays) = (Vec::new(), Vec::new(), Vec::new());
-            Ok(Renewal { until: Moment::START, gone: all.clone(), unsure, waiting, strays })
+            let (unsure, missed, waiting, strays) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            Ok(Renewal { until: Moment::START, gone: all.clone(), unsure, missed, waiting, strays })
         };
         self.ask(about, renew, none).await
     }

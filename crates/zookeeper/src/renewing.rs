@@ -39,6 +39,7 @@ impl OpenSession {
             until,
             gone: gone.into_iter().map(|(_, id)| *id).collect(),
             unsure,
+            missed: Vec::new(),
             waiting: Vec::new(), // only this client says which of its claims hold
             strays: own.difference(&asked).cloned().collect(),
         })

@@ -33,6 +33,7 @@ impl Layer for LostOnTheFirstFailure {
                     until: self.0.now() + to.ttl(),
                     gone,
                     unsure: Vec::new(),
+                    missed: Vec::new(),
                     waiting: Vec::new(),
                     strays: Vec::new(),
                 })

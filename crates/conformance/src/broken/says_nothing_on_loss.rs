@@ -48,6 +48,7 @@ impl Layer for SaysNothingOnLoss {
             until: Moment::NEVER,
             gone: Vec::new(),
             unsure: Vec::new(),
+            missed: Vec::new(),
             waiting: Vec::new(),
             strays: Vec::new(),
         })

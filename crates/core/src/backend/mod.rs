@@ -297,6 +297,9 @@ pub struct Renewal {
     /// Claims about which this renewal learnt nothing, because the store failed at their name alone. Their old
     /// deadline stands.
     pub unsure: Vec<ClaimId>,
+    /// Lines that core named without claims, because strays may stand there, and that this renewal did not get to. Core
+    /// names them again.
+    pub missed: Vec<Name>,
     /// Those of the claims that core named that stand in line and do not hold. If core knew such a claim to hold before
     /// it asked, the claim is lost: another server granted it, and this one does not know that. A claim that holds in
     /// spite of a smaller semaphore is none of them. Leave this empty if each client finds out by itself, from the

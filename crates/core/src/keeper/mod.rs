@@ -365,7 +365,8 @@ impl Keeper {
     fn renewed(&mut self, Renewed { shard, round, asked, sought, answer }: Renewed) {
         let (now, asked) = (self.clock.now(), asked.as_slice());
         self.note_ttl(now);
-        if answer.as_ref().is_ok_and(|renewal| renewal.unsure.is_empty()) {
+        let is_whole = |renewal: &Renewal| renewal.unsure.is_empty() && renewal.missed.is_empty();
+        if answer.as_ref().is_ok_and(is_whole) {
             self.sought.insert(shard, sought); // otherwise it may not have got to the lines of strays
         }
         let renewing = self.shards.entry(shard).or_default();

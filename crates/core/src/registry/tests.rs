@@ -175,8 +175,14 @@ fn what_a_late_join_may_have_stand_anew_is_not_renewed() {
         registry.wait(&entry, Duration::from_secs(15));
         let asked = [(entry.claim.name.clone(), vec![entry.claim.id])];
         let until = registry.now() + Duration::from_secs(15);
-        let renewal =
-            Renewal { until, gone: Vec::new(), unsure: Vec::new(), waiting: Vec::new(), strays: Vec::new() };
+        let renewal = Renewal {
+            until,
+            gone: Vec::new(),
+            unsure: Vec::new(),
+            missed: Vec::new(),
+            waiting: Vec::new(),
+            strays: Vec::new(),
+        };
         registry.renewed(Shard(0), &asked, &renewal);
         assert_eq!(registry.overdue(registry.now()).is_empty(), is_answered);
     }

@@ -23,6 +23,7 @@ impl Layer for KeepsOnlyClaims {
                 until: Moment::START,
                 gone: vec![],
                 unsure: vec![],
+                missed: vec![],
                 waiting: vec![],
                 strays: vec![],
             }),

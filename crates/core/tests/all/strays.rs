@@ -34,6 +34,8 @@ struct Watched {
     signals: Mutex<Option<Arc<dyn Signals>>>,
     is_slow: AtomicBool,
     is_renewing: AtomicBool,
+    /// Whether renewals do not get to the lines that are named without claims.
+    misses_lines: AtomicBool,
     /// The name of a lock that cannot be given back until it is healed.
     stuck: Mutex<Option<&'static str>>,
     /// Whether the answers to leaves are held up.
@@ -49,6 +51,7 @@ impl Watched {
             signals: Mutex::default(),
             is_slow: AtomicBool::new(false),
             is_renewing: AtomicBool::new(false),
+            misses_lines: AtomicBool::new(false),
             stuck: Mutex::default(),
             stuck_answer: Mutex::default(),
             healed: Arc::default(),
@@ -61,6 +64,10 @@ impl Watched {
         let id = ClaimId { session: client, number: 1_000_001 };
         let stray = Claim::new(id, Name::new(name)?, Kind::Mutex, Weight::ONE, Weight::ONE);
         session.join(&stray, Patience::Wait).await.map(drop)
+    }
+
+    fn tell_look_everywhere(&self) {
+        self.signals.lock().expect("no panic").as_ref().expect("it is open").look_everywhere();
     }
 
     /// Tells the client that a claim is granted, which may be news to the store.
@@ -110,6 +117,11 @@ impl Layer for Watched {
         let is_asked = |name: &Name| standing.iter().any(|(asked, _)| asked == name);
         if let Ok(renewal) = &mut renewal {
             renewal.strays.retain(|(name, _)| is_asked(name)); // as on Redis
+            if self.misses_lines.load(Ordering::SeqCst) {
+                let missed = standing.iter().filter(|(_, ids)| ids.is_empty()).map(|(name, _)| name.clone());
+                renewal.missed = missed.collect();
+                renewal.strays.retain(|(name, _)| !renewal.missed.contains(name));
+            }
         }
         if self.is_slow.load(Ordering::SeqCst) {
             self.is_renewing.store(true, Ordering::SeqCst);
@@ -196,6 +208,38 @@ async fn a_stray_in_a_line_where_nobody_of_ours_stands_is_found_too() -> Result 
     until("a claim waits behind the stray", async || standing(3).await).await;
     let stood_still = stands_still(&clock, held, &waits).await?;
     assert!(stood_still < Duration::from_secs(1), "{stood_still:?}");
+    waits.await.expect("no panic")?.release().await.map(drop)
+}
+
+/// A new master has a claim that has left, and fails at its line just when the client asks about all that it has left.
+#[tokio::test]
+async fn a_stray_in_a_line_that_a_renewal_missed_is_found_by_the_next() -> Result {
+    let clock = Clock::manual();
+    let store = Store::with_clock(&clock);
+    let watched = Arc::new(Watched::new(&store));
+    let ours = attach(&store, watched.clone(), Options::new().ttl(TTL))?;
+    let other = ours.mutex("other")?.lock().await?;
+    let look = store.attach(Options::new().ttl(TTL))?;
+    let held = look.mutex("m")?.lock().await?;
+    let mutex = ours.mutex("m")?;
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    let standing = async |count| look.inspect("m").await.is_ok_and(|line| line.claims.len() == count);
+    until("it waits", async || standing(2).await).await;
+    waits.abort();
+    until("it has left", async || standing(1).await).await;
+    held.release().await?;
+    watched.strand(other.claim().session, "m").await?; // it holds at once, so no grant is told
+    watched.misses_lines.store(true, Ordering::SeqCst);
+    watched.tell_look_everywhere();
+    clock.pass(Duration::from_secs(1)).await;
+    watched.misses_lines.store(false, Ordering::SeqCst);
+    let mutex = store.attach(Options::new().ttl(TTL))?.mutex("m")?;
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    until("a claim waits behind the stray", async || standing(2).await).await;
+    for _ in 0..60 {
+        clock.pass(Duration::from_millis(100)).await;
+    }
+    assert!(waits.is_finished(), "the stray is sought until a renewal has got to its line");
     waits.await.expect("no panic")?.release().await.map(drop)
 }
 
