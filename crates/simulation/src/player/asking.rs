@@ -1,0 +1,81 @@
+//! An acquire under way: its end is recorded before the lock hears of it.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tidelock_conformance::history::EventKind;
+use tidelock_core::Result;
+
+use crate::record::{Record, on_behalf_of};
+
+/// An acquire. What it sends is sent on behalf of its claim. Its fields are dropped in this order: the end of the wait is
+/// recorded before the lock hears of it.
+pub(super) struct Asking<F> {
+    pub(super) asked: Asked,
+    pub(super) work: Pin<Box<F>>,
+}
+
+impl<T, F: Future<Output = Result<Option<T>>>> Future for Asking<F> {
+    type Output = Result<Option<T>>;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let claims = self.asked.claims.clone();
+        let outcome = std::task::ready!(on_behalf_of(&claims, || self.work.as_mut().poll(cx)));
+        self.asked.settle(&outcome);
+        Poll::Ready(outcome)
+    }
+}
+
+pub(super) struct Asked {
+    pub(super) claims: Arc<[u64]>,
+    pub(super) record: Arc<Record>,
+    pub(super) is_settled: Cell<bool>,
+}
+
+impl Asked {
+    pub(super) fn new(claims: &Arc<[u64]>, record: &Arc<Record>) -> Self {
+        Self { claims: claims.clone(), record: record.clone(), is_settled: Cell::new(false) }
+    }
+
+    fn settle<T>(&self, outcome: &Result<Option<T>>) {
+        self.is_settled.set(true);
+        match outcome {
+            Ok(Some(_)) => {}
+            Ok(None) => self.end(&EventKind::Refused),
+            Err(_) => self.end(&EventKind::Failed),
+        }
+    }
+
+    fn end(&self, what: &EventKind) {
+        self.claims.iter().for_each(|claim| self.record.not_granted(*claim, what.clone()));
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.is_settled.get() {
+            self.end(&EventKind::Cancelled);
+        }
+    }
+}
+
+/// An acquire that may hold a name without showing it.
+pub(super) struct Busy {
+    pub(super) record: Arc<Record>,
+    pub(super) name: String,
+}
+
+impl Busy {
+    pub(super) fn new(record: &Arc<Record>, name: &str) -> Self {
+        record.busy(name, true);
+        Self { record: record.clone(), name: name.to_owned() }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.record.busy(&self.name, false);
+    }
+}

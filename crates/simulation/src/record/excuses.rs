@@ -1,0 +1,65 @@
+//! Whom a trouble may cost something, and which claims may overlap.
+
+use std::time::Duration;
+
+use tidelock_conformance::history::EventKind;
+use tidelock_core::backend::Moment;
+use tidelock_core::{ClaimId, SessionId};
+
+use super::{Inner, Record};
+use crate::time::lock;
+
+impl Record {
+    /// Something goes wrong for a client until then.
+    pub(crate) fn touch(&self, client: usize, until: Moment) {
+        let touched = &mut lock(&self.inner).clients[client].touched;
+        *touched = (*touched).max(until);
+    }
+
+    /// Something goes wrong with a name until then.
+    pub(crate) fn touch_name(&self, name: &str, until: Moment) {
+        let mut inner = lock(&self.inner);
+        let name = inner.intern(name);
+        let touched = &mut inner.state(&name).touched;
+        *touched = (*touched).max(until);
+    }
+
+    /// Whether nothing has gone wrong for a client, or with any name, in the time before now.
+    pub(crate) fn is_well(&self, client: usize, before: Duration) -> bool {
+        let inner = lock(&self.inner);
+        let of_names = inner.names.values().map(|name| name.touched).max();
+        inner.clients[client].touched.max(of_names.unwrap_or(Moment::START)) + before < self.time.now()
+    }
+
+    /// The claims of these sessions may be somebody else's from now on, and their clients cannot know.
+    pub(crate) fn overlap(&self, sessions: &[SessionId]) {
+        let mut inner = lock(&self.inner);
+        self.excuse(&mut inner, |id| sessions.contains(&id.session));
+    }
+
+    /// The same for one claim.
+    pub(crate) fn overlap_of(&self, id: ClaimId) {
+        self.excuse(&mut lock(&self.inner), |other| other == id);
+    }
+
+    pub(super) fn excuse(&self, inner: &mut Inner, is_meant: impl Fn(ClaimId) -> bool) {
+        for (id, standing) in &mut inner.standing {
+            standing.is_excused |= is_meant(*id);
+        }
+        let mut excused = Vec::new();
+        for standing in inner.standing.iter().filter(|(id, _)| is_meant(**id)).map(|(_, standing)| standing) {
+            if inner.names.get(&standing.name).is_some_and(|name| name.asking.contains(&standing.claim)) {
+                excused.push(standing.claim);
+            }
+        }
+        for state in inner.names.values_mut() {
+            for (claim, held) in state.holds.iter_mut().filter(|(_, held)| is_meant(held.id)) {
+                held.is_excused = true;
+                excused.push(*claim);
+            }
+        }
+        for claim in excused {
+            self.push(inner, claim, EventKind::Overlap);
+        }
+    }
+}

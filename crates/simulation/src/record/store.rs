@@ -1,0 +1,130 @@
+//! What the store does.
+
+use tidelock_conformance::history::EventKind;
+use tidelock_core::backend::{Clock, Grant, Moment};
+use tidelock_core::{ClaimId, Name, SessionId};
+
+use super::{CURRENT, Inner, Record, Standing};
+use crate::time::lock;
+
+impl Record {
+    /// A join is sent, on behalf of the claim of the history that is being asked for.
+    pub(crate) fn joins(&self, id: ClaimId, name: &str) {
+        let mut inner = lock(&self.inner);
+        let is_of_name = |claim: &u64| inner.asked.get(claim).is_some_and(|asked| &*asked.name == name);
+        let claim = CURRENT.with_borrow(|claims| claims.iter().copied().find(is_of_name)).unwrap_or(0);
+        if inner.standing.contains_key(&id) {
+            return;
+        }
+        let before = inner.asked.get_mut(&claim).and_then(|asked| asked.id.replace(id));
+        if let Some(before) = before {
+            self.judge_place(&mut inner, claim, before);
+            inner.unheard.remove(&before);
+            // Its first claim has lost its place, which others may have by now.
+            self.push(&mut inner, 0, EventKind::Fault { act: "a claim stands in line anew".into() });
+            self.push(&mut inner, 0, EventKind::Healed);
+        }
+        let name = inner.intern(name);
+        let standing = Standing {
+            claim,
+            name,
+            told: None,
+            granted_at: Moment::NEVER,
+            is_excused: false,
+            stands: false,
+            has_left: false,
+        };
+        inner.standing.insert(id, standing);
+    }
+
+    /// The line of a claim.
+    pub(crate) fn name_of(&self, id: ClaimId) -> Option<Name> {
+        let inner = lock(&self.inner);
+        inner.standing.get(&id).and_then(|standing| Name::new(&standing.name).ok())
+    }
+
+    /// The store has the claim in its line.
+    pub(crate) fn stands(&self, id: ClaimId) {
+        let mut inner = lock(&self.inner);
+        let Some(standing) = inner.standing.get_mut(&id).filter(|standing| !standing.stands) else { return };
+        standing.stands = true; // a repeated join is answered the same
+        let claim = standing.claim;
+        let name = inner.name_of(claim);
+        if inner.state(&name).asking.contains(&claim) {
+            self.push(&mut inner, claim, EventKind::Stands);
+        }
+    }
+
+    /// The store grants the claim. From now on nobody else may trust what does not fit beside it.
+    pub(crate) fn store_grants(&self, id: ClaimId, grant: Grant) {
+        let mut inner = lock(&self.inner);
+        let now = self.time.now();
+        let Some(standing) = inner.standing.get_mut(&id) else { return };
+        standing.told = Some(grant.capacity.get());
+        let (claim, name, is_excused) = (standing.claim, standing.name.clone(), standing.is_excused);
+        let is_known = standing.granted_at < Moment::NEVER;
+        standing.granted_at = standing.granted_at.min(now);
+        let is_asked = inner.state(&name).asking.contains(&claim);
+        if is_asked {
+            inner.unheard.insert(id);
+        }
+        // A claim that holds already is answered the same again, also after a shrink that leaves no room for it.
+        if is_known || is_excused || inner.state(&name).holds.contains_key(&claim) {
+            return;
+        }
+        let Some(asked) = inner.asked.get(&claim) else { return };
+        let (kind, weight, capacity) = (asked.kind, asked.weight, u64::from(grant.capacity.get()));
+        let Inner { names, clients, asked, .. } = &mut *inner;
+        let Some(state) = names.get(&name) else { return };
+        let trusted = state.holds.iter().filter(|(claim, held)| {
+            let of = asked.get(claim).map(|asked| asked.client);
+            let now = of.and_then(|client| clients.get(client)).map(|client| client.clock.now());
+            !held.is_excused && now.is_some_and(|now| held.lost.is_trusted_at(now))
+        });
+        let (mut sum, mut others) = (weight, Vec::new());
+        for (other, held) in trusted {
+            sum += held.weight;
+            if held.kind != kind {
+                sum = u64::MAX / 2;
+            }
+            others.push(*other);
+        }
+        if sum > capacity && !others.is_empty() {
+            let sentence = format!(
+                "on {name:?} the store grants claim {claim}, while claims {others:?} are still trusted, which leave no room for it"
+            );
+            inner.found("exclusion", sentence);
+        }
+    }
+
+    /// A leave of the claim has come to the store, and found it held or not.
+    pub(crate) fn store_forgets(&self, id: ClaimId, by: SessionId, was_held: bool) {
+        let mut inner = lock(&self.inner);
+        inner.unheard.remove(&id);
+        let standing = inner.standing.get(&id).map(|standing| (standing.claim, standing.name.clone()));
+        if let Some((claim, name)) = standing
+            && inner.state(&name).asking.contains(&claim)
+        {
+            self.push(
+                &mut inner,
+                0,
+                EventKind::Fault { act: "a claim that is still asked for leaves".into() },
+            );
+            self.push(&mut inner, 0, EventKind::Healed);
+        }
+        if was_held
+            && id.session == by
+            && let Some(standing) = inner.standing.get_mut(&id)
+        {
+            standing.has_left = true;
+        }
+    }
+
+    /// The store has ended a session: the places of its claims are gone.
+    pub(crate) fn store_ends(&self, session: SessionId) {
+        let mut inner = lock(&self.inner);
+        inner.unheard.retain(|id| id.session != session);
+        self.push(&mut inner, 0, EventKind::Fault { act: "a session ends in the store".into() });
+        self.push(&mut inner, 0, EventKind::Healed);
+    }
+}
