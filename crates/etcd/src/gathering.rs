@@ -114,7 +114,7 @@ impl OpenSession {
             let next = request.next.map(|id| {
                 TxnOp::get(self.keys.claim(&request.name, id), Some(GetOptions::new().with_prefix()))
             });
-            let txn = request.txn(needs_no_read, read, next);
+            let txn = request.txn(needs_no_read, read, next.as_ref());
             Some((request, txn))
         };
         Flight {

@@ -135,8 +135,8 @@ impl OpenSession {
                 self.is_found(claim, order).await?;
                 return self.settle(claim, Patience::Now, answer.revision, Some(view)).await;
             }
-            self.vacate(claim, &view).await?;
-            seen = Some(view);
+            let is_vacated = self.vacate(claim, &view).await?;
+            seen = (!is_vacated).then_some(view); // otherwise as if the line were empty: the store says if not
         }
     }
 
@@ -169,6 +169,7 @@ impl OpenSession {
         }
         let view = self.view(&claim.name, &answer)?;
         let Some(order) = view.place(claim.id) else {
+            may_be_used(&view).map_err(|why| self.turned_away(claim, why))?;
             self.vacate(claim, &view).await?;
             return Ok(None);
         };
@@ -176,15 +177,18 @@ impl OpenSession {
         self.settle(claim, patience, answer.revision, Some(view)).await.map(Some)
     }
 
-    /// Takes out a claim of ours that stands in the slot of this one. Core has forgotten it.
-    async fn vacate(self: &Arc<Self>, claim: &Claim, view: &LineView) -> Result<()> {
-        match view.in_the_slot_of(claim.id) {
-            Some(other) if self.own_claims.has_slot(other.number) => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("{SLOTS} claims of this client stand in one line already, and no more can"),
-            )),
-            Some(stray) => self.clone().leave(claim.name.clone(), stray, Leave::Done).await.map(drop),
-            None => Ok(()),
+    /// Takes out a claim of ours that stands in the slot of this one, and that core has forgotten. Returns whether there
+    /// was any.
+    async fn vacate(self: &Arc<Self>, claim: &Claim, view: &LineView) -> Result<bool> {
+        let Some(other) = view.in_the_slot_of(claim.id) else { return Ok(false) };
+        if self.own_claims.has_slot(other.number) {
+            let wrong = format!("{SLOTS} claims of this client stand in one line already, and no more can");
+            return Err(self.turned_away(claim, Error::new(ErrorKind::Unsupported, wrong)));
+        }
+        match self.clone().leave(claim.name.clone(), other, Leave::Done).await {
+            Err(error) if !error.can_retry() => Err(self.turned_away(claim, error)),
+            Err(error) => Err(error),
+            Ok(_) => Ok(true),
         }
     }
 

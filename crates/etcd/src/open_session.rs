@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tidelock_core::backend::{Clock, Moment, Signals};
@@ -30,6 +31,8 @@ pub(crate) struct OpenSession {
     pub(crate) own_claims: OwnClaims,
     pub(crate) lanes: Lanes,
     pub(crate) busy: Busy,
+    /// How many claims renewals have looked at, one by one.
+    pub(crate) looked_at: AtomicUsize,
     pub(crate) watches: UnboundedSender<Command>,
     /// Wakes joins that wait until a watch has shown their claim.
     pub(crate) stirred: Notify,

@@ -102,6 +102,11 @@ impl OwnClaims {
         (slot, number)
     }
 
+    /// Whether core knows a claim that has this slot.
+    pub(crate) fn is_in_use(&self, name: &Name, slot: u64) -> bool {
+        self.state().slots.get(name).is_some_and(|slots| slots.is_in_use(slot))
+    }
+
     /// Whether core knows the claim with this number, which has a slot.
     pub(crate) fn has_slot(&self, number: u64) -> bool {
         self.state().numbered.contains_key(&number)

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use etcd_client::{
     Compare, CompareOp, Error as Said, GetOptions, LeaseKeepAliveResponse, LeaseTimeToLiveOptions, Txn,
@@ -36,6 +37,14 @@ struct OwnKeys {
     sizes: BTreeSet<Name>,
 }
 
+/// A claim of ours in whose slot another claim's key is.
+struct Usurped {
+    name: Name,
+    claim: ClaimId,
+    by: ClaimId,
+    at: i64,
+}
+
 impl OpenSession {
     pub(crate) async fn renew(self: &Arc<Self>, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
         let mut pulse = self.pulse.lock().await;
@@ -50,19 +59,21 @@ impl OpenSession {
                     None => Ok(()),
                 }
             };
-            let (answer, own, before) = tokio::join!(self.keep_alive(beat), self.own_keys(), before);
+            let looked_at = self.some_of(standing);
+            let (answer, own, before, others) =
+                tokio::join!(self.keep_alive(beat), self.own_keys(), before, self.usurped(&looked_at));
             let kept = KeptAlive::of(sent, &answer?);
-            let own = own?;
+            let (own, others) = (own?, others?);
             *unproved = Some(kept); // this call may end before the proof
             let (now, left) = (self.clock.now(), self.until());
             if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
                 drop(before);
-                return self.renewed(left, &own, standing).await;
+                return self.renewed(left, &own, others, standing).await;
             }
             let is_proved = self.prove(kept).await?;
             *unproved = None;
             if is_proved {
-                return self.renewed(self.until(), &own, standing).await;
+                return self.renewed(self.until(), &own, others, standing).await;
             }
         }
         let wrong = format!("{} changes its leader, so no renewal is certain yet", self.link.place());
@@ -91,6 +102,7 @@ impl OpenSession {
         self: &Arc<Self>,
         until: Moment,
         own: &OwnKeys,
+        others: Vec<Usurped>,
         standing: &[(Name, Vec<ClaimId>)],
     ) -> Result<Renewal> {
         self.forget_sizes(own);
@@ -99,8 +111,13 @@ impl OpenSession {
         let (there, missing): (Vec<_>, Vec<_>) =
             asked.partition(|(name, id)| own.contains(&(name.clone(), Slot::from(*id))));
         let known: BTreeSet<(Name, Slot)> = there.into_iter().map(|(name, id)| (name, id.into())).collect();
-        let strays = self.who_stands(own.difference(&known)).await?;
-        let gone = self.not_there(missing).await?;
+        let is_stray = |(name, slot): &&(Name, Slot)| !self.own_claims.is_in_use(name, slot.number);
+        let (mut strays, _) = self.who_stands(own.difference(&known).filter(is_stray)).await?;
+        let mut gone = self.not_there(missing).await?;
+        for Usurped { name, claim, by, at } in others {
+            strays.push((name.clone(), by));
+            gone.push((name, claim, at));
+        }
         for (name, id, at) in &gone {
             let news = self.own_claims.left(name, *id, Some(*at));
             self.tell(name, news);
@@ -231,17 +248,47 @@ impl OpenSession {
         Ok((numbers, got.header().map(seat).unwrap_or_default()))
     }
 
-    /// The claims that stand in these slots.
+    /// Some of these claims, by turns.
+    fn some_of(&self, standing: &[(Name, Vec<ClaimId>)]) -> Vec<(Name, ClaimId)> {
+        let count: usize = standing.iter().map(|(_, ids)| ids.len()).sum();
+        let from = self.looked_at.fetch_add(MOST, Ordering::Relaxed) % count.max(1);
+        let all = standing.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name, *id)));
+        let turn = all.cycle().skip(from).take(count.min(MOST));
+        turn.map(|(name, id)| (name.clone(), id)).collect()
+    }
+
+    /// Those of these claims in whose slot another claim's key is: the store was restored from an older snapshot.
+    async fn usurped(self: &Arc<Self>, claims: &[(Name, ClaimId)]) -> Result<Vec<Usurped>> {
+        let slots: Vec<(Name, Slot)> = claims.iter().map(|(name, id)| (name.clone(), (*id).into())).collect();
+        let (found, at) = self.who_stands(slots.iter()).await?;
+        let mut usurped = Vec::new();
+        for (name, by) in found {
+            let claim = claims.iter().find(|(of, id)| *of == name && Slot::from(*id) == Slot::from(by));
+            // A claim that core knows has the slot rightly, since this renewal began.
+            let is_other =
+                |(_, claim): &&(Name, ClaimId)| *claim != by && !self.own_claims.has_slot(by.number);
+            usurped.extend(claim.filter(is_other).map(|(_, claim)| Usurped {
+                name: name.clone(),
+                claim: *claim,
+                by,
+                at,
+            }));
+        }
+        Ok(usurped)
+    }
+
+    /// The claims that stand in these slots, and at which revision the last of them was looked at.
     async fn who_stands(
         self: &Arc<Self>,
         slots: impl Iterator<Item = &(Name, Slot)>,
-    ) -> Result<Vec<(Name, ClaimId)>> {
-        let (slots, mut claims): (Vec<_>, Vec<_>) = (slots.collect(), Vec::new());
+    ) -> Result<(Vec<(Name, ClaimId)>, i64)> {
+        let (slots, mut claims, mut at): (Vec<_>, Vec<_>, _) = (slots.collect(), Vec::new(), 0);
         for page in slots.chunks(MOST) {
             let all = || Some(GetOptions::new().with_prefix());
             let gets: Vec<_> =
                 page.iter().map(|(name, slot)| TxnOp::get(self.keys.claim(name, *slot), all())).collect();
             let answer = self.link.transact(Txn::new().and_then(gets)).await?;
+            at = revision(&answer);
             for ((name, _), part) in page.iter().zip(answer.op_responses()) {
                 if let TxnOpResponse::Get(get) = part {
                     let view = LineView::of(get.kvs(), self.keys.line(name).len(), 0);
@@ -249,7 +296,7 @@ impl OpenSession {
                 }
             }
         }
-        Ok(claims)
+        Ok((claims, at))
     }
 
     /// Those of these claims that do not stand there, and at which revision. The leader that lists a lease's keys may be a

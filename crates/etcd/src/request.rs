@@ -115,7 +115,7 @@ impl Answer {
 }
 
 impl Request {
-    pub(crate) fn txn(&self, is_watched: bool, read: impl Fn() -> Vec<TxnOp>, next: Option<TxnOp>) -> Txn {
+    pub(crate) fn txn(&self, is_watched: bool, read: impl Fn() -> Vec<TxnOp>, next: Option<&TxnOp>) -> Txn {
         let (when, mut changes, is_read, otherwise) = match &self.action {
             // A claim that stands already must be found, and may be void.
             Action::Join { when, changes, is_read } => {
@@ -125,7 +125,7 @@ impl Request {
                 // What stood there before.
                 let before: Vec<_> = if *is_read { read().drain(..1).collect() } else { Vec::new() };
                 let around = |changes: &[TxnOp]| -> Vec<TxnOp> {
-                    before.iter().chain(changes).chain(&next).cloned().collect()
+                    before.iter().chain(changes).chain(next).cloned().collect()
                 };
                 (when, around(changes), false, around(otherwise))
             }

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -252,6 +252,7 @@ impl Backend for Store {
             lease: Lease::new(granted, sent),
             own_claims: OwnClaims::of(id),
             busy: Busy::default(),
+            looked_at: AtomicUsize::new(0),
             lanes: Lanes::new(&Handle::current(), self.has_lanes),
             watches,
             stirred: Notify::new(),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{
-    Error as Said, GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions, WatchResponse,
-    WatchStream,
+    Error as Said, GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchFilterType, WatchOptions,
+    WatchResponse, WatchStream,
 };
 use tidelock_core::backend::{Claim, Grant, Leave, Sight, unharmed};
 use tidelock_core::{ClaimId, Name, Result, SessionId};
@@ -132,11 +132,14 @@ impl OpenSession {
 
     fn options(&self, wanted: &Wanted) -> (String, WatchOptions) {
         let options = WatchOptions::new().with_prefix().with_watch_id(wanted.watch);
-        let key = match wanted.aim {
-            Aim::Line => self.keys.line(&wanted.name),
-            Aim::Claim(id) => self.keys.claim(&wanted.name, id),
-        };
-        (key, options.with_start_revision(wanted.from))
+        let options = options.with_start_revision(wanted.from);
+        match wanted.aim {
+            Aim::Line => (self.keys.line(&wanted.name), options),
+            // What is put there is another claim's.
+            Aim::Claim(id) => {
+                (self.keys.claim(&wanted.name, id), options.with_filters([WatchFilterType::NoPut]))
+            }
+        }
     }
 
     fn heard(self: &Arc<Self>, answer: &WatchResponse, from: &mut HashMap<i64, i64>) -> Heard {

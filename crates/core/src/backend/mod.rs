@@ -133,7 +133,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// The number of a new claim in this line. `fresh` was never used in this session, and grows. The number that is
     /// returned must never have been used either, and grows too: override this only if the store lets claims that come
-    /// after one another share something, and `fresh` has less than 44 bits.
+    /// after one another share something, and `fresh` has less than 44 bits. A session around another one passes this on.
     fn number(&self, _name: &Name, fresh: u64) -> Numbered {
         fresh.into()
     }

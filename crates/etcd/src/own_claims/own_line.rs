@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use etcd_client::{Event, EventType};
+use etcd_client::Event;
 use tidelock_core::ClaimId;
 
 use crate::line_view::LineView;
@@ -139,9 +139,8 @@ impl LineCopy {
         let listed = self.view.revision;
         for event in events {
             let at = event.kv().map_or(listed, etcd_client::KeyValue::mod_revision);
-            // A list has overtaken it, or another claim has come to the slot of the one that is watched.
-            if at <= listed || event.event_type() == EventType::Put {
-                continue;
+            if at <= listed {
+                continue; // a list has overtaken it
             }
             let left = self.view.happens(event, self.skip);
             self.departed.extend(left.map(|(id, _)| (id, at)));

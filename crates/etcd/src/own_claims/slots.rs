@@ -12,21 +12,22 @@ pub(super) struct Slots {
     next: u64,
     /// Those below that are free.
     free: BTreeSet<u64>,
-    in_use: usize,
+    in_use: BTreeSet<u64>,
     is_any_given_up: bool,
 }
 
 impl Slots {
     pub(super) fn take(&mut self) -> u64 {
-        self.in_use += 1;
-        self.free.pop_first().unwrap_or_else(|| {
+        let slot = self.free.pop_first().unwrap_or_else(|| {
             self.next += 1;
             self.next - 1
-        })
+        });
+        self.in_use.insert(slot);
+        slot
     }
 
     pub(super) fn give_back(&mut self, slot: u64, may_be_used_again: bool) {
-        self.in_use -= 1;
+        self.in_use.remove(&slot);
         match may_be_used_again {
             true => drop(self.free.insert(slot)),
             false => self.is_any_given_up = true,
@@ -35,7 +36,11 @@ impl Slots {
 
     /// Whether there is nothing to remember.
     pub(super) fn is_unused(&self) -> bool {
-        self.in_use == 0 && !self.is_any_given_up
+        self.in_use.is_empty() && !self.is_any_given_up
+    }
+
+    pub(super) fn is_in_use(&self, slot: u64) -> bool {
+        self.in_use.contains(&slot)
     }
 }
 

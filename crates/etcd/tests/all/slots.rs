@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidelock_conformance::callers::Caller;
-use tidelock_etcd::backend::{Leave, Left};
-use tidelock_etcd::etcd_client::{GetOptions, WatchOptions};
+use tidelock_etcd::ErrorKind;
+use tidelock_etcd::backend::{Leave, Left, Patience};
+use tidelock_etcd::etcd_client::{GetOptions, PutOptions, WatchOptions};
 use tokio::task::JoinSet;
 
 use crate::site::{self, is_held, join, name};
@@ -74,5 +75,34 @@ async fn a_claim_takes_its_slot_from_one_that_core_has_forgotten() {
     assert!(is_held(join(&caller, &caller.mutex(&line, 7 + APART)).await));
     let shown = caller.session.line(&line).await.unwrap();
     assert_eq!(shown.holders().map(|holder| holder.id).collect::<Vec<_>>(), [caller.claim(7 + APART)]);
+    caller.session.close().await.unwrap();
+}
+
+/// As after a restore from a snapshot that is older than the claim.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_claim_in_whose_slot_an_older_one_stands_is_gone() {
+    let options = site::options("restored");
+    let caller = Caller::open(&site::store(), 1, &options).await;
+    let (line, claim) = (name("n"), caller.claim(7 + APART));
+    assert!(is_held(join(&caller, &caller.mutex(&line, claim.number)).await));
+    let key = format!("{}/n/{}-7-m", options.namespace, claim.session);
+    let on_lease = PutOptions::new().with_lease(claim.session.get().cast_signed());
+    site::plain().await.put(key, "7", Some(on_lease)).await.unwrap();
+    let renewal = caller.session.renew(caller.session.shard(&line), &[(line.clone(), vec![claim])]).await;
+    let renewal = renewal.unwrap();
+    assert_eq!((renewal.gone, renewal.strays), (vec![claim], vec![(line, caller.claim(7))]));
+    caller.session.close().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn a_slot_that_something_else_uses_is_an_error_at_once() {
+    let options = site::options("foreign-slot");
+    let caller = Caller::open(&site::store(), 1, &options).await;
+    let key = format!("{}/n/{}-7-m", options.namespace, caller.id);
+    site::plain().await.put(key, "what?", None).await.unwrap();
+    let joined = caller.session.join(&caller.mutex(&name("n"), 7), Patience::Wait).await;
+    assert_eq!(joined.unwrap_err().kind(), ErrorKind::Protocol);
     caller.session.close().await.unwrap();
 }
