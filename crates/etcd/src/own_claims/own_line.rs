@@ -8,7 +8,7 @@ use tidelock_core::ClaimId;
 use crate::line_view::LineView;
 
 /// After so many watches of claims, one after the other, all of a line is watched.
-const OFTEN: u32 = 3;
+const OFTEN: u32 = 6;
 /// If no more clients stand in it: each of them gets every event.
 const FEW: usize = 16;
 /// After so many events it is looked at whether they are still so few.
