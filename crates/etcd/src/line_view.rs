@@ -67,16 +67,21 @@ impl LineView {
 
     fn put(&mut self, key: &KeyValue, skip: usize) {
         match line_key(key, skip) {
-            Some(LineKey::Claim(claim)) if let Some(id) = claim.id(key.value()) => {
-                self.put_claim(id, claim, key.create_revision().unsigned_abs());
-            }
+            Some(LineKey::Claim(claim)) => match claim.id(key.value()) {
+                Some(id) => self.put_claim(id, claim, key.create_revision().unsigned_abs()),
+                None => self.is_strange(key),
+            },
             Some(LineKey::Resized(session)) => {
                 if let Some(resized) = Resized::parse(key.value()) {
                     self.resized.insert(session, (key.mod_revision(), resized));
                 }
             }
-            _ => self.strange = Some(String::from_utf8_lossy(key.key()).into_owned()),
+            None => self.is_strange(key),
         }
+    }
+
+    fn is_strange(&mut self, key: &KeyValue) {
+        self.strange = Some(String::from_utf8_lossy(key.key()).into_owned());
     }
 
     fn put_claim(&mut self, id: ClaimId, claim: ClaimKey, order: u64) {
