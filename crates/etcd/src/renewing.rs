@@ -37,7 +37,15 @@ struct OwnKeys {
     sizes: BTreeSet<Name>,
 }
 
-/// A claim of ours in whose slot another claim's key is.
+/// What is read to prove a keep-alive.
+struct Kept {
+    voids: Vec<u64>,
+    /// Who answered.
+    by: (u64, u64),
+    others: Vec<Usurped>,
+}
+
+/// A claim of ours in whose slot another claim's key is: the store was restored from an older snapshot.
 struct Usurped {
     name: Name,
     claim: ClaimId,
@@ -53,24 +61,22 @@ impl OpenSession {
         for _ in 0..3 {
             let sent = self.clock.now();
             let earlier = *unproved;
+            let looked_at = self.some_of(standing);
             let before = async {
                 match earlier {
-                    Some(earlier) => self.prove(earlier).await.map(drop),
-                    None => Ok(()),
+                    Some(earlier) => self.prove(earlier, &looked_at).await.map(|(_, others)| others),
+                    None => Ok(Vec::new()),
                 }
             };
-            let looked_at = self.some_of(standing);
-            let (answer, own, before, others) =
-                tokio::join!(self.keep_alive(beat), self.own_keys(), before, self.usurped(&looked_at));
+            let (answer, own, before) = tokio::join!(self.keep_alive(beat), self.own_keys(), before);
             let kept = KeptAlive::of(sent, &answer?);
-            let (own, others) = (own?, others?);
+            let own = own?;
             *unproved = Some(kept); // this call may end before the proof
             let (now, left) = (self.clock.now(), self.until());
             if now.since(sent) > self.lease.ttl / 8 && left.since(now) > self.lease.ttl / 3 {
-                drop(before);
-                return self.renewed(left, &own, others, standing).await;
+                return self.renewed(left, &own, before.unwrap_or_default(), standing).await;
             }
-            let is_proved = self.prove(kept).await?;
+            let (is_proved, others) = self.prove(kept, &looked_at).await?;
             *unproved = None;
             if is_proved {
                 return self.renewed(self.until(), &own, others, standing).await;
@@ -82,14 +88,20 @@ impl OpenSession {
 
     /// Asks, after a keep-alive was answered, whether its leader was in office. If so, the lease lives as long as that
     /// keep-alive says.
-    async fn prove(self: &Arc<Self>, kept: KeptAlive) -> Result<bool> {
-        let (voids, by) = self.kept_voids().await?;
+    ///
+    /// Beside it, returns those of these claims in whose slot another claim's key is.
+    async fn prove(
+        self: &Arc<Self>,
+        kept: KeptAlive,
+        looked_at: &[(Name, ClaimId)],
+    ) -> Result<(bool, Vec<Usurped>)> {
+        let Kept { voids, by, others } = self.kept_keys(looked_at).await?;
         let is_proved = by == kept.by;
         if is_proved {
             self.lease.renewed(kept.sent);
             self.tidy(&voids);
         }
-        Ok(is_proved)
+        Ok((is_proved, others))
     }
 
     /// Opens the stream of keep-alives before the first renewal, which then takes no longer than the next ones.
@@ -112,7 +124,7 @@ impl OpenSession {
             asked.partition(|(name, id)| own.contains(&(name.clone(), Slot::from(*id))));
         let known: BTreeSet<(Name, Slot)> = there.into_iter().map(|(name, id)| (name, id.into())).collect();
         let is_stray = |(name, slot): &&(Name, Slot)| !self.own_claims.is_in_use(name, slot.number);
-        let (mut strays, _) = self.who_stands(own.difference(&known).filter(is_stray)).await?;
+        let mut strays = self.who_stands(own.difference(&known).filter(is_stray)).await?;
         let mut gone = self.not_there(missing).await?;
         for Usurped { name, claim, by, at } in others {
             strays.push((name.clone(), by));
@@ -235,17 +247,35 @@ impl OpenSession {
         });
     }
 
-    /// The void claims of this session that the store has keys for, and who answered. The label lies beside them, on the
-    /// lease: if it is gone, so is the lease, whoever has kept it alive.
-    async fn kept_voids(self: &Arc<Self>) -> Result<(Vec<u64>, (u64, u64))> {
+    /// The void claims of this session that the store has keys for, who answered, and which keys are in the slots of these
+    /// claims. The label lies beside the void claims, on the lease: if it is gone, so is the lease, whoever has kept it
+    /// alive.
+    async fn kept_keys(self: &Arc<Self>, looked_at: &[(Name, ClaimId)]) -> Result<Kept> {
         let (voids, label) = (self.keys.voids(self.id), self.keys.label(self.id));
-        let got = self.link.get(&voids, GetOptions::new().with_prefix().with_keys_only());
-        let got = got.await.map_err(|failed| self.noted(failed.error))?;
-        if got.kvs().iter().all(|key| key.key() != label.as_bytes()) {
+        let all = || GetOptions::new().with_prefix();
+        let in_slot = |(name, id): &(Name, ClaimId)| TxnOp::get(self.keys.claim(name, *id), Some(all()));
+        let beside = TxnOp::get(&*voids, Some(all().with_keys_only()));
+        let gets: Vec<TxnOp> = std::iter::once(beside).chain(looked_at.iter().map(in_slot)).collect();
+        let answer = self.link.transact(Txn::new().and_then(gets)).await;
+        let answer = answer.map_err(|failed| self.noted(failed.error))?;
+        let (at, by) = (revision(&answer), answer.header().map(seat).unwrap_or_default());
+        let mut parts = answer.op_responses().into_iter().filter_map(|part| match part {
+            TxnOpResponse::Get(get) => Some(get),
+            _ => None,
+        });
+        let beside = parts.next();
+        let keys = beside.as_ref().map_or(&[][..], |beside| beside.kvs());
+        if keys.iter().all(|key| key.key() != label.as_bytes()) {
             return Err(self.noted(Error::session_over()));
         }
-        let numbers = got.kvs().iter().filter_map(|key| void_number(key.key(), &voids)).collect();
-        Ok((numbers, got.header().map(seat).unwrap_or_default()))
+        let voids = keys.iter().filter_map(|key| void_number(key.key(), &voids)).collect();
+        let others = looked_at.iter().zip(parts).filter_map(|((name, claim), found)| {
+            let view = LineView::of(found.kvs(), self.keys.line(name).len(), at);
+            // A claim that core knows has the slot rightly, since this renewal began.
+            let by = view.in_the_slot_of(*claim).filter(|other| !self.own_claims.has_slot(other.number))?;
+            Some(Usurped { name: name.clone(), claim: *claim, by, at })
+        });
+        Ok(Kept { voids, by, others: others.collect() })
     }
 
     /// Some of these claims, by turns.
@@ -257,38 +287,17 @@ impl OpenSession {
         turn.map(|(name, id)| (name.clone(), id)).collect()
     }
 
-    /// Those of these claims in whose slot another claim's key is: the store was restored from an older snapshot.
-    async fn usurped(self: &Arc<Self>, claims: &[(Name, ClaimId)]) -> Result<Vec<Usurped>> {
-        let slots: Vec<(Name, Slot)> = claims.iter().map(|(name, id)| (name.clone(), (*id).into())).collect();
-        let (found, at) = self.who_stands(slots.iter()).await?;
-        let mut usurped = Vec::new();
-        for (name, by) in found {
-            let claim = claims.iter().find(|(of, id)| *of == name && Slot::from(*id) == Slot::from(by));
-            // A claim that core knows has the slot rightly, since this renewal began.
-            let is_other =
-                |(_, claim): &&(Name, ClaimId)| *claim != by && !self.own_claims.has_slot(by.number);
-            usurped.extend(claim.filter(is_other).map(|(_, claim)| Usurped {
-                name: name.clone(),
-                claim: *claim,
-                by,
-                at,
-            }));
-        }
-        Ok(usurped)
-    }
-
-    /// The claims that stand in these slots, and at which revision the last of them was looked at.
+    /// The claims that stand in these slots.
     async fn who_stands(
         self: &Arc<Self>,
         slots: impl Iterator<Item = &(Name, Slot)>,
-    ) -> Result<(Vec<(Name, ClaimId)>, i64)> {
-        let (slots, mut claims, mut at): (Vec<_>, Vec<_>, _) = (slots.collect(), Vec::new(), 0);
+    ) -> Result<Vec<(Name, ClaimId)>> {
+        let (slots, mut claims): (Vec<_>, Vec<_>) = (slots.collect(), Vec::new());
         for page in slots.chunks(MOST) {
             let all = || Some(GetOptions::new().with_prefix());
             let gets: Vec<_> =
                 page.iter().map(|(name, slot)| TxnOp::get(self.keys.claim(name, *slot), all())).collect();
             let answer = self.link.transact(Txn::new().and_then(gets)).await?;
-            at = revision(&answer);
             for ((name, _), part) in page.iter().zip(answer.op_responses()) {
                 if let TxnOpResponse::Get(get) = part {
                     let view = LineView::of(get.kvs(), self.keys.line(name).len(), 0);
@@ -296,7 +305,7 @@ impl OpenSession {
                 }
             }
         }
-        Ok((claims, at))
+        Ok(claims)
     }
 
     /// Those of these claims that do not stand there, and at which revision. The leader that lists a lease's keys may be a
