@@ -5,6 +5,7 @@ mod site;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use site::{is_held, join, name, options, store, turn, until, weight};
 use tidelock_conformance::callers::Caller;
@@ -184,7 +185,8 @@ async fn a_long_line_of_one_client_is_handed_on_without_a_list_each_time() {
     const CROWD: usize = 4_000;
     const PART: usize = 500;
     let _alone = ALONE.lock().await;
-    let options = options("long");
+    // On a slow machine four thousand joins that were asked for at once take a while.
+    let options = options("long").command_deadline(Duration::from_secs(30));
     let line = format!("/{}/hot", options.namespace);
     let [crowd, other] =
         [store().connect(options.clone()).await.unwrap(), store().connect(options).await.unwrap()];
