@@ -266,10 +266,11 @@ impl Reader<'_> {
         }
         let kind = sql::kind_of(end.number(2));
         let is_other_kind = section.is_for_mutex && kind != Some(Kind::Mutex);
+        let has_dead_waiters = has_passed_waiters(rows);
         fates.ends.push(End {
             name: section.name.clone(),
             busy: kind.filter(|_| end.is(7)),
-            needs_look: end.is(6) && (has_dead || nobody_holds || is_other_kind),
+            needs_look: end.is(6) && (has_dead || nobody_holds || is_other_kind || has_dead_waiters),
             has_more: end.is(6) && rows.iter().filter(|row| row.tag() == b'g').count() >= MOST,
         });
     }
@@ -303,6 +304,12 @@ impl Reader<'_> {
         };
         Fate::Over(Ok(Outcome::Joined(place)))
     }
+}
+
+/// Whether a join was granted and none had to wait: then those that wait are dead.
+fn has_passed_waiters(rows: &[&Row]) -> bool {
+    let mut joins = rows.iter().filter(|row| b"jk".contains(&row.tag())).peekable();
+    joins.peek().is_some() && joins.all(|row| row.tag() == b'j' && row.number(2) == 1)
 }
 
 /// A join that did not wait behind the one before it.

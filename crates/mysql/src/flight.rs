@@ -134,10 +134,7 @@ impl OpenSession {
             self.tell(id, grant);
         }
         for end in fates.ends.into_iter().filter(|end| end.has_more || end.needs_look && !is_looked_after) {
-            let session = self.clone();
-            self.runtime.spawn(async move {
-                let _ = session.tidied(&end.name).await; // otherwise the next look does it
-            });
+            self.tidy(end.name);
         }
         again
     }

@@ -5,7 +5,8 @@
 //! there, under the lock of its row: a look may be wrong, that request cannot be.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tidelock_core::backend::{Grant, Moment, Place, Sight};
@@ -169,10 +170,33 @@ impl OpenSession {
             if dead.is_empty() && !read.fits() {
                 break; // a user's transaction still has their rows
             }
+            self.has_buried.fetch_or(!dead.is_empty(), Ordering::Relaxed);
             self.gather(name, Action::Bury(dead)).await?;
             read = self.read(name).await?;
         }
         Ok(read)
+    }
+
+    /// Looks after a line, while the caller goes on.
+    pub(crate) fn tidy(self: &Arc<Self>, name: Name) {
+        let session = Arc::downgrade(self);
+        let mut tidying = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        while tidying.try_join_next().is_some() {}
+        tidying.spawn_on(
+            async move {
+                if let Some(session) = session.upgrade() {
+                    let _ = session.tidied(&name).await; // otherwise the next look does it
+                }
+            },
+            &self.runtime,
+        );
+    }
+
+    /// Waits for the looks after lines that were begun. A claim that leaves may be the last one that meets the dead of
+    /// its line for a long time.
+    pub(crate) async fn all_tidied(&self) {
+        let mut tidying = std::mem::take(&mut *self.tidying.lock().unwrap_or_else(PoisonError::into_inner));
+        while tidying.join_next().await.is_some() {}
     }
 
     /// The claims of dead clients, without those that a user's transaction has.

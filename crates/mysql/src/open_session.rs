@@ -1,14 +1,15 @@
 //! What all operations of one session share.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidelock_core::backend::{Clock, Grant, Moment, Signals};
 use tidelock_core::{ClaimId, Error, ErrorKind, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use crate::lane::Lanes;
 use crate::link::Link;
@@ -47,6 +48,10 @@ pub(crate) struct OpenSession {
     /// How many requests were made, so that an idle client does not clean up.
     pub(crate) requests: AtomicU64,
     pub(crate) sweep_from: Sweep,
+    /// Whether it has taken out a dead client's claims since its last sweep: more of that client may be left.
+    pub(crate) has_buried: AtomicBool,
+    /// Looks after lines that nobody waits for, except a close.
+    pub(crate) tidying: Mutex<JoinSet<()>>,
     /// How many requests have come in all.
     pub(crate) arrived: AtomicU64,
 }
@@ -91,6 +96,8 @@ impl OpenSession {
             ending: Notify::new(),
             requests: AtomicU64::new(0),
             sweep_from: Sweep::default(),
+            has_buried: AtomicBool::new(false),
+            tidying: Mutex::default(),
             arrived: AtomicU64::new(0),
         }
     }

@@ -47,6 +47,8 @@ impl MySqlSession {
             session.gather(&name, Action::Leave { id, how: Leave::Done }).await?;
         }
         session.leave_transactions().await?;
+        session.all_tidied().await;
+        session.sweep_for_the_last_time().await;
         let mut text = String::new();
         put(&mut text, sql::CLOSE, &[("me", &number(session.id))]);
         session.looks.ask(&text).await.map_err(|said| session.trouble(&said))?;

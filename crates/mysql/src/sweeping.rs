@@ -41,8 +41,17 @@ impl OpenSession {
         });
     }
 
+    /// Before a close: what a dead client has left elsewhere, if this one has met it. Whoever lives on sweeps with its next
+    /// renewal, but perhaps nobody does.
+    pub(crate) async fn sweep_for_the_last_time(self: &Arc<Self>) {
+        if self.has_buried.load(Ordering::Relaxed) {
+            let _ = self.sweep_clients().await; // the next client does it
+        }
+    }
+
     /// One batch of each kind.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<(), Said> {
+        self.has_buried.store(false, Ordering::Relaxed);
         let names = self.sweep_names().await;
         self.sweep_clients().await.and(names)
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_conformance::callers::{Caller, is_held, join, name, namespace};
-use tidelock_mysql::backend::{Leave, Patience, Shard};
-use tidelock_mysql::{Options, Store};
+use tidelock_mysql::backend::{Claim, Leave, Patience, Shard};
+use tidelock_mysql::{Kind, Options, Store, Weight};
 use tokio::time::sleep;
 
 use crate::server::{client, run, url};
@@ -46,5 +46,33 @@ async fn an_eviction_of_a_dead_clients_claim_leaves_no_row_for_ever() {
         sleep(Duration::from_millis(10)).await;
     }
     let left = run(&rows).await;
+    assert!(left.is_empty(), "rows of nobody: {left:?}");
+}
+
+/// Dead waiters stand in nobody's way, and void claims do not stand at all: nobody asks about them. Whoever uses their
+/// line takes them out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test runs it"]
+async fn who_comes_and_closes_at_once_leaves_nothing_of_the_dead() {
+    let (space, store) = (namespace("dead waiters"), Store::open(&url()).unwrap());
+    let dies = Caller::open(&store, 1, &Options::new().namespace(&space)).await;
+    let at = name("pool");
+    let wanted = |number| {
+        let four = Weight::new(4).unwrap();
+        Claim::new(dies.claim(number), at.clone(), Kind::Semaphore, four, four)
+    };
+    for number in 0..30 {
+        dies.session.join(&wanted(number), Patience::Wait).await.unwrap();
+    }
+    for number in 30..40 {
+        dies.session.leave(&at, dies.claim(number), Leave::Void).await.unwrap();
+    }
+    run(&format!("UPDATE tidelock_session SET expires = 1 WHERE id = {}", dies.id.get())).await;
+    let comes = client(&space).await;
+    let guard = comes.semaphore("pool", 4).unwrap().try_acquire(1).await.unwrap().unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
+    comes.close().await.unwrap();
+    let left =
+        run(&format!("SELECT number, state FROM tidelock_claim WHERE session = {}", dies.id.get())).await;
     assert!(left.is_empty(), "rows of nobody: {left:?}");
 }
