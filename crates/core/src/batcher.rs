@@ -6,13 +6,24 @@
 //! which they were sent. Otherwise it waits for the answer to the earlier one. So no claim overtakes another of the same
 //! name; but with a store of that kind a large crowd of one name would have to wait for as many round trips as it has
 //! members. So a small part of it, one in [`Batcher::STRICT`], goes out at once and in any order.
+//!
+//! Those who were answered together often come again together, but not in the same microsecond. So behind a batch of
+//! several requests its sender may wait for a moment ([`Batcher::regather`]); otherwise the first of them would go alone,
+//! and all others wait for its disk write.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex};
 use crate::{ClaimId, Name};
+
+/// For how long a batcher waits for those that were answered together: this part of what their batch took.
+const PART: u32 = 8;
+/// And never longer than this.
+const LONGEST: Duration = Duration::from_micros(300);
 
 /// A request that may go out together with others.
 pub trait Batchable {
@@ -42,6 +53,8 @@ pub struct Batch<E> {
 pub struct Batcher<E> {
     most: usize,
     queue: Mutex<Queue<E>>,
+    /// How many requests have come in all.
+    arrived: AtomicU64,
 }
 
 struct Queue<E> {
@@ -86,12 +99,13 @@ impl<E: Batchable> Batcher<E> {
             later,
             tickets: 0,
         };
-        Self { most, queue: Mutex::new(queue) }
+        Self { most, queue: Mutex::new(queue), arrived: AtomicU64::new(0) }
     }
 
     /// Adds a request. If nothing is under way, `send` is called at once; what it begins is then under way until
     /// [`Batcher::go_on`]. `send` must not block.
     pub fn enter<S>(&self, request: E, send: impl FnOnce(Batch<E>) -> S) -> Option<S> {
+        self.arrived.fetch_add(1, Ordering::Relaxed);
         let mut queue = self.queue.lock();
         match request.is_join() {
             true => queue.join(request),
@@ -119,6 +133,23 @@ impl<E: Batchable> Batcher<E> {
         let sent = send(Batch { together: Vec::new(), apart });
         drop(queue);
         sent
+    }
+
+    /// How many requests have come in all.
+    pub fn arrived(&self) -> u64 {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a moment until as many requests as were answered together have come again: since `arrived`, when their
+    /// batch was sent, which `took` so long. A single request is not waited for.
+    pub async fn regather(&self, crowd: u64, arrived: u64, took: Duration) {
+        if crowd < 2 {
+            return;
+        }
+        let (began, longest) = (Instant::now(), (took / PART).min(LONGEST));
+        while self.arrived() < arrived + crowd && began.elapsed() < longest {
+            tokio::task::yield_now().await; // a timer would take a millisecond
+        }
     }
 
     /// Takes out everything that was not sent, in the order in which it came: it goes out by another batcher. Nothing is
@@ -234,8 +265,12 @@ impl<E> fmt::Debug for Batcher<E> {
 #[cfg(all(test, not(tidelock_loom)))]
 #[allow(clippy::unwrap_used)] // the helpers are tests too
 mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+
     use super::*;
     use crate::SessionId;
+    use crate::at_once::at_once;
 
     #[derive(Debug)]
     struct Asked {
@@ -395,6 +430,25 @@ mod tests {
         assert_eq!(batcher.go_on(numbers), Some((vec![3], vec![])));
         let failed = vec![join(4, "a"), Asked { is_wanted: false, ..join(5, "b") }, leave(6, "c")];
         assert_eq!(batcher.again(failed, numbers), (vec![], vec![4, 6]));
+    }
+
+    #[tokio::test]
+    async fn who_was_answered_together_is_waited_for_until_as_many_have_come() {
+        let (batcher, hour) = (Arc::new(busy(9)), Duration::from_secs(3_600));
+        batcher.enter(join(9, "a"), numbers);
+        let arrived = batcher.arrived();
+        assert!(
+            at_once(pin!(batcher.regather(1, arrived, hour))).is_some(),
+            "a single one is not waited for"
+        );
+        assert!(at_once(pin!(batcher.regather(2, arrived - 2, hour))).is_some(), "both have come");
+        let began = Instant::now();
+        batcher.regather(2, batcher.arrived(), hour).await;
+        assert!(began.elapsed() >= LONGEST, "nobody comes");
+        let comes = batcher.clone();
+        tokio::spawn(async move { (1..3).for_each(|number| drop(comes.enter(join(number, "a"), numbers))) });
+        batcher.regather(2, arrived, hour).await;
+        assert_eq!(batcher.arrived(), arrived + 2);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //!
 //! Each of them is a transaction of its own inside it, with its own conditions: one that must not be carried out changes
 //! nothing for the others. So a batch costs one round trip and one write to the members' disks. If the server refuses
-//! the whole, each is sent again by itself.
+//! the whole, each is sent again by itself. Who was answered together is waited for, for a moment, before the next batch:
+//! whoever has just been let in often leaves at once.
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use futures_util::StreamExt;
@@ -24,6 +26,12 @@ use crate::request::{Action, Answer, Request, UnderWay};
 pub(crate) struct Flight {
     together: Vec<(Request, Txn)>,
     apart: Vec<(Request, Txn)>,
+}
+
+impl Flight {
+    fn crowd(&self) -> u64 {
+        (self.together.len() + self.apart.len()) as u64
+    }
 }
 
 /// A part of a batch under way.
@@ -75,7 +83,10 @@ impl OpenSession {
             let Flying { session, lane, is_done } = &mut flying;
             let mut next = Some(first);
             while let Some(flight) = next {
+                let (crowd, arrived) = (flight.crowd(), lane.batcher.arrived());
+                let began = Instant::now();
                 session.send(lane, flight).await;
+                lane.batcher.regather(crowd, arrived, began.elapsed()).await;
                 if lane.is_broken() {
                     break; // the rest goes by the keeper's lane
                 }

@@ -193,8 +193,8 @@ async fn a_hand_off_costs_the_same_however_many_wait() {
             assert!(spent.bytes < 40_000, "{what}: {spent:?}");
         }
         for (what, spent) in [
-            ("mutex", hand_offs("busy mutex", (8, 5), parked, mutex).await),
-            ("writer", hand_offs("busy writer", (8, 5), parked, writer).await),
+            ("mutex", hand_offs("busy mutex", (8, 9), parked, mutex).await),
+            ("writer", hand_offs("busy writer", (8, 9), parked, writer).await),
         ] {
             // Only the leave. Each of the clients hears of it.
             let events = if what == "mutex" { 80 } else { 160 };

@@ -3,13 +3,11 @@
 //! One transaction of a lane is under way at a time; two of them would wait for each other's rows. What comes in the
 //! meantime goes out together when it is answered. A transaction fails as a whole: then each of its requests is sent
 //! again by itself.
-//!
-//! Those who were answered together often come again together. So behind a batch of several requests the next one waits
-//! for a moment, until as many have come; otherwise the first of them would go alone, and the others wait for its disk.
+//! Who was answered together is waited for, for a moment, before the next batch.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidelock_core::backend::{Batch, Local as _, Place};
 use tidelock_core::{Error, Name, Result};
@@ -19,11 +17,6 @@ use crate::lane::Lane;
 use crate::open_session::{OpenSession, given_up};
 use crate::request::{Action, Outcome, Request};
 
-/// For how long a batch waits for those that were answered together: this part of what their transaction took.
-const PART: u32 = 8;
-/// And never longer than this.
-const LONGEST: Duration = Duration::from_micros(300);
-
 impl OpenSession {
     /// Sends a request together with others. When this returns, it is under way, or queued behind the batch that is.
     pub(crate) fn gather(
@@ -32,7 +25,6 @@ impl OpenSession {
         action: Action,
     ) -> impl Future<Output = Result<Outcome>> + Send + use<> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.arrived.fetch_add(1, Ordering::Relaxed);
         let lane = self.lanes.mine();
         // A join that nobody waits for leaves as void.
         let mut distrust = lane.distrust(&self.runtime);
@@ -80,12 +72,10 @@ impl OpenSession {
                 return; // the rest goes by the keeper's lane
             }
             let requests = flying.next.take().unwrap_or_default();
-            let (crowd, arrived) = (requests.len() as u64, self.arrived.load(Ordering::Relaxed));
+            let (crowd, arrived) = (requests.len() as u64, lane.batcher.arrived());
             let began = Instant::now();
             self.carry_out(&lane, requests).await;
-            if crowd > 1 {
-                self.regather(arrived + crowd, (began.elapsed() / PART).min(LONGEST)).await;
-            }
+            lane.batcher.regather(crowd, arrived, began.elapsed()).await;
             flying.next = lane.batcher.go_on(|batch| self.taken(batch));
         }
         std::mem::forget(flying);
@@ -98,14 +88,6 @@ impl OpenSession {
             if let Some(batch) = keepers.batcher.enter(request, |batch| self.taken(batch)) {
                 self.runtime.spawn(self.clone().fly(keepers.clone(), batch));
             }
-        }
-    }
-
-    /// Waits until so many requests have come in all, but not for longer than this. A timer would take a millisecond.
-    async fn regather(&self, wanted: u64, longest: Duration) {
-        let began = Instant::now();
-        while self.arrived.load(Ordering::Relaxed) < wanted && began.elapsed() < longest {
-            tokio::task::yield_now().await;
         }
     }
 }

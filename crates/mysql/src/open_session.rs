@@ -52,8 +52,6 @@ pub(crate) struct OpenSession {
     pub(crate) has_buried: AtomicBool,
     /// Looks after lines that nobody waits for, except a close.
     pub(crate) tidying: Mutex<JoinSet<()>>,
-    /// How many requests have come in all.
-    pub(crate) arrived: AtomicU64,
 }
 
 /// What a session is made of.
@@ -98,7 +96,6 @@ impl OpenSession {
             sweep_from: Sweep::default(),
             has_buried: AtomicBool::new(false),
             tidying: Mutex::default(),
-            arrived: AtomicU64::new(0),
         }
     }
 
