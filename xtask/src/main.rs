@@ -26,6 +26,7 @@ mod test;
 mod trouble;
 mod workspace;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use lexopt::Parser;
@@ -84,6 +85,6 @@ fn dispatch(mut flags: Parser) -> Result<ExitCode> {
 }
 
 fn help(text: &str) -> ExitCode {
-    println!("{text}");
+    let _ = writeln!(std::io::stdout(), "{text}"); // who reads it may have seen enough
     ExitCode::SUCCESS
 }
