@@ -14,29 +14,47 @@ use crate::site::way::Way;
 const SOON: Duration = Duration::from_millis(1_500);
 
 async fn connect(way: &Way) -> Arc<dyn Locks> {
-    Store::open(&way.url()).unwrap().connect(Options::new().namespace(&namespace("silence"))).await.unwrap()
+    connect_with(way, Options::new()).await
+}
+
+async fn connect_with(way: &Way, options: Options) -> Arc<dyn Locks> {
+    Store::open(&way.url()).unwrap().connect(options.namespace(&namespace("silence"))).await.unwrap()
 }
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_connection_that_has_died_without_a_word_costs_neither_an_error_nor_a_hold() {
+    // On a busy machine any round may take long. A client with more patience would always take too long.
+    let mut late = None;
+    for _ in 0..3 {
+        late = late_round_of_silence().await;
+        if late.is_none() {
+            return;
+        }
+    }
+    panic!("in each of three tries a round took too long, in the last one {late:?}");
+}
+
+/// Three rounds in which the connection dies. Returns the one, and its time, that took longer than it may.
+async fn late_round_of_silence() -> Option<(u32, Duration)> {
     let way = Way::open().await;
     // A busy machine may need longer than the usual two seconds for a new connection.
-    let options = Options::new().command_deadline(Duration::from_secs(6)).namespace(&namespace("silence"));
-    let locks = Store::open(&way.url()).unwrap().connect(options).await.unwrap();
+    let locks = connect_with(&way, Options::new().command_deadline(Duration::from_secs(6))).await;
     let kept = locks.mutex("kept").unwrap().lock().await.unwrap();
+    let mut late = None;
     for round in 0..3 {
         way.silence();
         let began = Instant::now();
         let guard = locks.mutex("other").unwrap().lock().await.unwrap();
         // A connection that soon falls silent again may only be slow, so it gets more time.
-        let within = SOON * 2 + Duration::from_millis(500) * ((1 << round) - 1);
-        assert!(began.elapsed() < within, "round {round}: {:?}", began.elapsed());
+        let (within, took) = (SOON + Duration::from_millis(500) * ((1 << round) - 1), began.elapsed());
+        late = late.or((took >= within).then_some((round, took)));
         assert_ne!(kept.state(), State::Lost);
         guard.release().await.unwrap().confirmed().unwrap();
     }
     kept.release().await.unwrap().confirmed().unwrap();
     locks.close().await.unwrap();
+    late
 }
 
 #[tokio::test]
@@ -99,8 +117,7 @@ async fn stands_still_for_a_moment() {
 async fn silences_of_long_ago_make_nobody_more_patient() {
     const TTL: Duration = Duration::from_secs(9);
     let way = Way::open().await;
-    let options = Options::new().ttl(TTL).command_deadline(TTL / 2).namespace(&namespace("silence"));
-    let locks = Store::open(&way.url()).unwrap().connect(options).await.unwrap();
+    let locks = connect_with(&way, Options::new().ttl(TTL).command_deadline(TTL / 2)).await;
     let mutex = locks.mutex("m").unwrap();
     // Half a second is tolerated, then a second, and then it would be two.
     for _ in 0..3 {
