@@ -476,27 +476,36 @@ impl Sending {
         }
     }
 
-    /// The replies, in the order of the commands. Scripts that the server does not know are sent again as text, once.
+    /// The replies, in the order of the commands. Scripts that the server does not know are sent again as text.
     async fn values(&mut self) -> RedisResult<Vec<Value>> {
         let count = self.pipeline.len();
         let mut values = self.connection.send_packed_commands(&self.pipeline, 0, count).await?;
         self.pulse.hear();
-        let unknown: Vec<usize> =
-            (0..count.min(values.len())).filter(|i| script::is_unknown(&values[*i])).collect();
-        if unknown.is_empty() {
-            return Ok(values);
+        let mut unknown = unknown_of(0..count, &values);
+        // Between a text and the next call of its hash the server may forget the script anew. It runs each text, so every
+        // time fewer are left.
+        let mut left = usize::MAX;
+        while !unknown.is_empty() && unknown.len() < left {
+            left = unknown.len();
+            self.send_as_texts(&unknown, &mut values).await?;
+            unknown = unknown_of(unknown.into_iter(), &values);
         }
-        let mut by_text = redis::pipe();
+        Ok(values)
+    }
+
+    /// Sends these commands again, and puts their replies in.
+    async fn send_as_texts(&mut self, unknown: &[usize], values: &mut [Value]) -> RedisResult<()> {
         let commands: Vec<&Cmd> = self.pipeline.cmd_iter().collect();
+        let mut by_text = redis::pipe();
         script::by_text_once(unknown.iter().map(|i| commands[*i])).for_each(|command| {
             by_text.add_command(command);
         });
         let answers = self.connection.send_packed_commands(&by_text, 0, unknown.len()).await?;
         self.pulse.hear();
-        for (i, answer) in unknown.into_iter().zip(answers) {
-            values[i] = answer;
+        for (i, answer) in unknown.iter().zip(answers) {
+            values[*i] = answer;
         }
-        Ok(values)
+        Ok(())
     }
 
     /// Gives each request its replies. Grants in them are passed on first, even if nobody reads the reply.
@@ -537,6 +546,11 @@ pub(crate) fn in_batches<T>(all: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec
         }
     }
     batches
+}
+
+/// Which of these commands called a script that the server does not know.
+fn unknown_of(commands: impl Iterator<Item = usize>, values: &[Value]) -> Vec<usize> {
+    commands.filter(|i| values.get(*i).is_some_and(script::is_unknown)).collect()
 }
 
 /// The approximate size of a command.

@@ -4,6 +4,7 @@
 
 mod connections;
 mod failovers;
+mod forgotten;
 mod grants;
 mod kept;
 mod late;
