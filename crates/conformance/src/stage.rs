@@ -296,10 +296,12 @@ impl Stage {
         Ok(waiters)
     }
 
-    /// Waits until this many claims wait in line.
+    /// Waits until this many claims wait in line. How soon a crowd does depends on the machine, and is not judged.
     pub async fn until_waiting(&self, name: &str, count: usize) -> Outcome {
         let what = format!("{count} claims wait for {name:?}");
-        self.until(self.ttl() / 3, &what, async || self.watcher.waiters(name).await == count).await
+        let crowds = u32::try_from(count / 250).unwrap_or(u32::MAX);
+        let within = (self.ttl() / 3).saturating_mul(crowds.saturating_add(1));
+        self.until(within, &what, async || self.watcher.waiters(name).await == count).await
     }
 
     /// Waits until the line is empty, for at most a second.

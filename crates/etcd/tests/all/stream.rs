@@ -10,15 +10,31 @@ use tidelock_etcd::{Kind, Weight};
 use crate::site::{self, is_held, join, name, options, turn};
 use tidelock_conformance::callers::Caller;
 
-/// A watch from a known revision would be served by a loop that runs every 100 ms.
+/// A watch from a known revision would be served by a loop that runs every 100 ms: one hand-off in five would take longer
+/// than this.
+const AT_ONCE: Duration = Duration::from_millis(80);
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test runs it"]
 async fn a_hand_off_is_told_at_once_however_long_the_lock_was_held() {
+    let mut longest = Duration::MAX;
+    for try_number in 0..3 {
+        longest = longest_hand_off(try_number).await;
+        if longest < AT_ONCE {
+            return;
+        }
+        println!("try {try_number}: a hand-off took {longest:?}"); // on a busy machine that proves nothing
+    }
+    panic!("each time a hand-off took long, at last {longest:?}");
+}
+
+/// How long the longest of some hand-offs took.
+async fn longest_hand_off(try_number: u64) -> Duration {
     let options = options("at once");
     let [a, b] = site::two(&options).await;
-    let line = name("line");
+    let (line, mut longest) = (name(&format!("line {try_number}")), Duration::ZERO);
     let mut etcd = site::plain().await;
-    for (round, held) in [5, 5, 5, 5, 5, 5, 5, 5, 150, 150].into_iter().enumerate() {
+    for (round, held) in [[5; 18].as_slice(), &[150; 2]].concat().into_iter().enumerate() {
         let round = u64::try_from(round).unwrap();
         let (mine, next) = (a.mutex(&line, 2 * round + 1), b.mutex(&line, 2 * round + 1));
         assert!(is_held(join(&a, &mine).await));
@@ -29,14 +45,14 @@ async fn a_hand_off_is_told_at_once_however_long_the_lock_was_held() {
         let began = Instant::now();
         a.session.leave(&line, mine.id, Leave::Done).await.unwrap();
         turn(&b, &line, next.id).await;
-        let took = began.elapsed();
-        assert!(took < Duration::from_millis(80), "the hand-off took {took:?} after {held} ms");
+        longest = longest.max(began.elapsed());
         b.session.leave(&line, next.id, Leave::Done).await.unwrap();
     }
     etcd.delete(format!("{} elsewhere", options.namespace), None).await.unwrap();
     for caller in [a, b] {
         caller.session.close().await.unwrap();
     }
+    longest
 }
 
 #[tokio::test]
