@@ -44,6 +44,7 @@ mod seeded;
 
 mod acquire;
 mod alarms;
+#[cfg_attr(tidelock_simulation, path = "aside_in_place.rs")]
 mod aside;
 mod at_once;
 pub mod backend;

@@ -12,7 +12,7 @@
 //! While a slot is being moved, the cluster refuses a script whose keys are partly on the old node and partly on the
 //! new one. That becomes the error "unavailable", and core asks again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -56,7 +56,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Map {
     servers: BTreeMap<Shard, Master>,
-    by_address: HashMap<(String, u16), Shard>,
+    by_address: BTreeMap<(String, u16), Shard>,
     /// The shard of each slot.
     slots: Vec<Shard>,
     /// How many servers there have been.

@@ -50,6 +50,8 @@ mod session;
 mod store;
 mod strangers;
 mod tenure;
+#[cfg_attr(tidelock_simulation, path = "timer_by_alarms.rs")]
+mod timer;
 mod trouble;
 
 use std::sync::Arc;

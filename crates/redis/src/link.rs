@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
@@ -28,7 +28,7 @@ use crate::dial::{self, Dial};
 use crate::news::News;
 use crate::pulse::{self, Pulse};
 use crate::tenure::Tenure;
-use crate::{script, trouble};
+use crate::{script, timer, trouble};
 
 /// The most requests in one batch.
 const BATCH: usize = 256;
@@ -369,8 +369,8 @@ impl Task {
             };
             let place = &*self.connecting.place;
             unharmed(|| tracing::debug!(place, error = %trouble, "cannot connect; will try again soon"));
-            let soonest = Instant::now() + timeouts.first_pause;
-            let rest = tokio::time::sleep(pause);
+            let soonest = timer::now() + timeouts.first_pause;
+            let rest = timer::sleep(pause);
             tokio::pin!(rest);
             loop {
                 for request in batch.drain(..) {
@@ -380,7 +380,7 @@ impl Task {
                     () = &mut rest => break,
                     count = self.queue.recv_many(batch, BATCH) => match count {
                         0 => return None,
-                        _ if Instant::now() >= soonest => break, // these requests get the outcome of the next attempt
+                        _ if timer::now() >= soonest => break, // these requests get the outcome of the next attempt
                         _ => {}
                     },
                 }
@@ -393,7 +393,7 @@ impl Task {
 impl Connecting {
     async fn connect(&self) -> Result<Connection> {
         let connecting = self.dial();
-        match tokio::time::timeout(self.settings.timeouts.connect, connecting).await {
+        match timer::timeout(self.settings.timeouts.connect, connecting).await {
             Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place)),
             Err(_) => Err(silent(&self.place)),
         }
@@ -454,7 +454,7 @@ impl Sending {
         let (under_way, heard) = (pulse.ask(), pulse.heard());
         let outcome = tokio::select! {
             biased;
-            outcome = tokio::time::timeout(within, self.values()) => outcome,
+            outcome = timer::timeout(within, self.values()) => outcome,
             _ = end.changed() => return self.fail(&silent(&self.place)),
         };
         drop(under_way);

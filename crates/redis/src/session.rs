@@ -169,8 +169,10 @@ impl Session for RedisSession {
 
     /// Core has given every claim back. Leaves that the server did not confirm are repeated here.
     async fn close(&self) -> Result<()> {
-        let left = lock(&self.leaving).clone();
-        for (id, (name, _)) in left {
+        let mut left: Vec<_> =
+            lock(&self.leaving).iter().map(|(id, (name, _))| (*id, name.clone())).collect();
+        left.sort_unstable_by_key(|(id, _)| *id); // an order that does not change from run to run
+        for (id, name) in left {
             self.ask(&name, self.calls.leave(&name, id, Leave::Void)).await?;
             lock(&self.leaving).remove(&id);
         }
