@@ -20,9 +20,11 @@ Simulates clients' whole lives in one thread, under a turned clock. Each seed is
 when, and what goes wrong between them and their store. It is played to its end and judged. The simulation ends at the
 first broken promise, makes its world smaller, and saves the history that shows it.
 
-Usage: cargo xtask simulate [--seed N] [--for TIME | --worlds N] [--threads N] [--steps] [--twice]
+Usage: cargo xtask simulate [--stores WHICH] [--seed N] [--for TIME | --worlds N] [--threads N] [--steps] [--twice]
        cargo xtask simulate --world FILE [--steps]
 
+  --stores WHICH  memory (the default), or the Redis backend on servers of the simulation's own: redis,
+                redis-sentinels, redis-cluster
   --seed N      that world alone; with --for or --worlds, the first of many; default: a fresh one, which is shown
   --for TIME    how long: 90s, 20m, 8h; default: 1m
   --worlds N    how many, however long they take
@@ -51,7 +53,7 @@ pub(crate) fn main(mut flags: Parser) -> Result<ExitCode> {
             Long("for") => {
                 call.extend(["--for".into(), seconds(&flags.value()?.string()?)?.to_string().into()]);
             }
-            Long(name @ ("seed" | "worlds" | "threads" | "world")) => {
+            Long(name @ ("seed" | "stores" | "worlds" | "threads" | "world")) => {
                 call.push(format!("--{name}").into());
                 call.push(flags.value()?);
             }

@@ -3,9 +3,11 @@
 //! Worlds differ in kind, because a fault needs its own kind of world: lonely clients and crowds, calm and stormy ones,
 //! long holds and short ones.
 
+pub(crate) mod servers;
+
 use tidelock_conformance::Dice;
 
-use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Taking, Tool, Trouble, Usage, Wanted};
+use crate::plan::{Action, End, Fault, How, Part, Plan, Step, Stores, Taking, Tool, Trouble, Usage, Wanted};
 
 /// How much two clocks may differ, in millionths: the margin of a deadline is a five-hundredth of the ttl.
 const DRIFT: u64 = 1_900;
@@ -20,6 +22,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     let ends = ttl * (6 + dice.below(8));
     let mut plan = Plan {
         seed,
+        stores: Stores::Memory,
         ttl,
         shards: if dice.one_in(3) { 2 + below(&dice, 2) } else { 1 },
         is_ordered: dice.one_in(2),

@@ -8,6 +8,8 @@
 #[cfg(tidelock_simulation)]
 mod draw;
 #[cfg(tidelock_simulation)]
+mod medium;
+#[cfg(tidelock_simulation)]
 mod network;
 #[cfg(tidelock_simulation)]
 mod plan;
@@ -17,6 +19,8 @@ mod player;
 mod program;
 #[cfg(tidelock_simulation)]
 mod record;
+#[cfg(tidelock_simulation)]
+mod redis;
 #[cfg(tidelock_simulation)]
 mod shrink;
 #[cfg(tidelock_simulation)]

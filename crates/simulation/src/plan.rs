@@ -13,6 +13,9 @@ use tidelock_conformance::Want;
 pub(crate) struct Plan {
     /// Decides every choice of the network, and the order of what happens at once.
     pub(crate) seed: u64,
+    /// What keeps the lines.
+    #[serde(default)]
+    pub(crate) stores: Stores,
     pub(crate) ttl: u64,
     /// In one shard, a claim lives as long as its session. With more, it lives by itself, as in a cluster.
     pub(crate) shards: u32,
@@ -31,6 +34,20 @@ pub(crate) struct Plan {
     pub(crate) clients: Vec<Part>,
     pub(crate) steps: Vec<Step>,
     pub(crate) troubles: Vec<Trouble>,
+}
+
+/// What keeps the lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Stores {
+    /// The memory backend, behind a network.
+    #[default]
+    Memory,
+    /// The Redis backend, on a server of ours.
+    Redis,
+    /// The same, on the master that sentinels name.
+    RedisSentinels,
+    /// The same, on the masters of a cluster.
+    RedisCluster,
 }
 
 /// How a name is used. Its index in the plan is its name.
@@ -192,6 +209,21 @@ pub(crate) enum Fault {
     LosePushes { client: usize },
     /// The client hears that it may have missed pushes.
     Reconnect { client: usize },
+    /// The connections of a client carry nothing any more, and nobody says so. (From here on: only with servers.)
+    HalfOpen { client: usize },
+    /// A server knows no scripts any more.
+    ForgetScripts { shard: u32 },
+    /// A server accepts no more connections.
+    Full { shard: u32 },
+    /// A shard gets another master in the end. If something is lost, it is what was done from the beginning of the fault.
+    /// The old master may be alive, and then refuses writes.
+    Failover { shard: u32, is_lost: bool, is_alive: bool },
+    /// A sentinel still names the master before.
+    Behind { sentinel: usize },
+    /// A cluster's node serves nothing, because it is not in touch with the others.
+    Down { shard: u32 },
+    /// Slots of a shard are moved to the next one, in that time.
+    Move { shard: u32, lasts: u64 },
 }
 
 impl Plan {

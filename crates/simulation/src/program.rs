@@ -12,7 +12,7 @@ use lexopt::prelude::*;
 use serde_json::json;
 use tidelock_conformance::history::{Event, timeline};
 
-use crate::plan::Plan;
+use crate::plan::{Plan, Stores};
 use crate::time::lock;
 use crate::world::Outcome;
 use crate::{draw, shrink, world};
@@ -38,6 +38,8 @@ struct Request {
     /// Only that seed, or only that world.
     is_one: bool,
     world: Option<PathBuf>,
+    /// What keeps the lines.
+    stores: Stores,
     /// Shows all that happens.
     steps: bool,
     /// Plays each world twice, and compares the histories.
@@ -66,6 +68,7 @@ fn request() -> Fallible<Request> {
         threads: 1,
         is_one: false,
         world: None,
+        stores: Stores::Memory,
         steps: false,
         twice: false,
         shrinks: true,
@@ -85,6 +88,7 @@ fn request() -> Fallible<Request> {
             }
             Long("threads") => request.threads = flags.value()?.parse()?,
             Long("world") => request.world = Some(flags.value()?.into()),
+            Long("stores") => request.stores = stores(&flags.value()?.string()?)?,
             Long("steps") => request.steps = true,
             Long("twice") => request.twice = true,
             Long("as-it-is") => request.shrinks = false,
@@ -94,6 +98,29 @@ fn request() -> Fallible<Request> {
     }
     request.is_one &= !is_bounded;
     Ok(request)
+}
+
+const STORES: [(&str, Stores); 4] = [
+    ("memory", Stores::Memory),
+    ("redis", Stores::Redis),
+    ("redis-sentinels", Stores::RedisSentinels),
+    ("redis-cluster", Stores::RedisCluster),
+];
+
+fn stores(word: &str) -> Fallible<Stores> {
+    let found = STORES.into_iter().find(|(known, _)| *known == word).map(|(_, stores)| stores);
+    found.ok_or_else(|| format!("there are no stores {word:?}").into())
+}
+
+/// How other stores than memory are called on the command line.
+fn word_of(stores: Stores) -> Option<&'static str> {
+    STORES.into_iter().skip(1).find(|(_, known)| *known == stores).map(|(word, _)| word)
+}
+
+/// The plan of a seed, for these stores.
+fn drawn(seed: u64, stores: Stores) -> Plan {
+    let plan = draw::plan(seed);
+    if stores == Stores::Memory { plan } else { draw::servers::on(plan, stores) }
 }
 
 /// A seed that nobody chose: worlds that were perhaps never played.
@@ -110,7 +137,7 @@ fn run(request: &Request) -> Fallible<bool> {
         return Ok(play_one(request, &plan));
     }
     if request.is_one {
-        return Ok(play_one(request, &draw::plan(request.seed)));
+        return Ok(play_one(request, &drawn(request.seed, request.stores)));
     }
     Ok(play_many(request))
 }
@@ -164,7 +191,7 @@ fn play_many(request: &Request) -> bool {
                     if seed >= end {
                         return;
                     }
-                    let plan = draw::plan(seed);
+                    let plan = drawn(seed, request.stores);
                     let outcome = play(&plan);
                     let total =
                         lived.fetch_add(millis(outcome.lived), Ordering::Relaxed) + millis(outcome.lived);
@@ -211,7 +238,8 @@ fn tell(request: &Request, plan: &Plan, outcome: &Outcome) -> bool {
         return true;
     };
     println!("broken: {}: {}", first.check, first.sentence);
-    println!("replay: cargo xtask simulate --seed {}", plan.seed);
+    let stores = word_of(plan.stores).map_or_else(String::new, |word| format!(" --stores {word}"));
+    println!("replay: cargo xtask simulate --seed {}{stores}", plan.seed);
     if !request.shrinks {
         return false;
     }

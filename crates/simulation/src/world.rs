@@ -12,7 +12,7 @@ use tidelock_core::backend::Sleep;
 use tokio::runtime::{Builder, Handle, RngSeed};
 use tokio::task::JoinSet;
 
-use crate::network::Network;
+use crate::medium::{self, Medium};
 use crate::plan::{Plan, Step, ms};
 use crate::player::{Client, Field, Player};
 use crate::record::{Finding, Record};
@@ -121,17 +121,17 @@ struct World {
 
 impl World {
     async fn play(self) {
-        let network = Network::new(&self.plan, &self.time, &self.record);
-        let clients = (0..self.plan.clients.len()).map(|number| Client::new(number, &network)).collect();
+        let medium = medium::of(&self.plan, &self.time, &self.record);
+        let clients = (0..self.plan.clients.len()).map(|number| Client::new(number, &medium)).collect();
         let field = Arc::new(Field {
             plan: self.plan.clone(),
             time: self.time.clone(),
             record: self.record.clone(),
-            network: network.clone(),
+            medium: medium.clone(),
             clients,
             handed_over: Mutex::default(),
         });
-        self.enter_troubles(&network);
+        self.enter_troubles(&medium);
         self.keep_looking(self.plan.ttl() / LOOKS);
         let mut tasks = self.begin(&field);
         self.wait_for(&mut tasks).await;
@@ -144,19 +144,19 @@ impl World {
         // What no close has taken out ends by itself.
         self.pass(self.longest_ttl * 6 / 5 + ms(self.plan.delay) * 4).await;
         self.is_over.store(true, Ordering::Relaxed);
-        self.judge_what_is_left(&network);
+        self.judge_what_is_left(&medium);
     }
 
-    fn enter_troubles(&self, network: &Arc<Network>) {
+    fn enter_troubles(&self, medium: &Arc<dyn Medium>) {
         for (number, trouble) in self.plan.troubles.iter().enumerate() {
             let (begins, ends) =
                 (self.time.at_age(ms(trouble.at)), self.time.at_age(ms(trouble.at + trouble.lasts)));
-            let (wires, record, fault) = (network.clone(), self.record.clone(), trouble.what.clone());
+            let (wires, record, fault) = (medium.clone(), self.record.clone(), trouble.what.clone());
             self.time.at(begins, move || {
                 record.fault(format!("{fault:?}"));
                 wires.begin(number, &fault, ends);
             });
-            let (wires, record) = (network.clone(), self.record.clone());
+            let (wires, record) = (medium.clone(), self.record.clone());
             self.time.at(ends, move || {
                 wires.end(number);
                 record.healed();
@@ -221,8 +221,8 @@ impl World {
         Sleep::until(&clock, clock.now() + length).await;
     }
 
-    fn judge_what_is_left(&self, network: &Network) {
-        let (names, sessions) = network.left();
+    fn judge_what_is_left(&self, medium: &Arc<dyn Medium>) {
+        let (names, sessions) = medium.left();
         if !names.is_empty() || sessions > 0 {
             let sentence = format!("the store still has {names:?} and {sessions} sessions");
             self.record.found("left", sentence);
@@ -234,7 +234,7 @@ impl World {
         if self.time.has_alarms() {
             self.record.found("left", "an alarm is left".into());
         }
-        if network.has_sessions() {
+        if medium.has_sessions() {
             self.record.found("left", "a registry is left".into());
         }
     }

@@ -32,7 +32,14 @@ impl Network {
             Fault::Forget { are_told } => self.end_sessions(None, *are_told),
             Fault::ForgetHolders { name } => self.forget_holders(&name_of(*name)),
             Fault::Revive { client, count } => self.revive(*client, *count),
-            Fault::LosePushes { .. } => {}
+            Fault::LosePushes { .. }
+            | Fault::HalfOpen { .. }
+            | Fault::ForgetScripts { .. }
+            | Fault::Full { .. }
+            | Fault::Failover { .. }
+            | Fault::Behind { .. }
+            | Fault::Down { .. }
+            | Fault::Move { .. } => {}
             Fault::Reconnect { client } => self.reconnect(*client),
         }
         let mut sky = lock(&self.sky);

@@ -7,6 +7,7 @@
 mod answer;
 mod faults;
 mod left;
+mod medium;
 mod message;
 mod pushes;
 mod sessions;
@@ -24,7 +25,7 @@ use tidelock_core::backend::{Claim, Moment};
 use tidelock_memory::Store;
 
 use self::sessions::Sessions;
-use self::sky::Sky;
+pub(crate) use self::sky::Sky;
 use crate::plan::{Plan, ms};
 use crate::record::Record;
 use crate::time::{ClientClock, Time, lock};

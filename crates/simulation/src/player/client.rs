@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tidelock_core::{Locks, Options, Result, backend};
 
-use crate::network::Network;
+use crate::medium::Medium;
 use crate::plan::{Plan, ms};
 use crate::time::{ClientClock, lock};
 
@@ -16,11 +16,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(number: usize, network: &Network) -> Self {
-        Self { number, locks: Mutex::default(), clock: network.clock(number) }
+    pub(crate) fn new(number: usize, medium: &Arc<dyn Medium>) -> Self {
+        Self { number, locks: Mutex::default(), clock: medium.clock(number) }
     }
 
-    pub(super) fn locks(&self, plan: &Plan, network: &Arc<Network>) -> Result<Arc<dyn Locks>> {
+    pub(super) fn locks(&self, plan: &Plan, medium: &Arc<dyn Medium>) -> Result<Arc<dyn Locks>> {
         let mut locks = lock(&self.locks);
         if let Some(locks) = &*locks {
             return Ok(locks.clone());
@@ -33,7 +33,7 @@ impl Client {
             .connect_deadline(ms(part.command_deadline.min(plan.ttl)))
             .back_off(ms(part.first_pause), ms(part.longest_pause));
         options.max_hold = part.max_hold.map(ms);
-        Ok(locks.insert(backend::attach(network.backend(self.number), options)?).clone())
+        Ok(locks.insert(backend::attach(medium.clone().backend(self.number), options)?).clone())
     }
 
     /// Its locks are closed, or are being closed: whoever needs some takes others.

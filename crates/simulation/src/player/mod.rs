@@ -20,7 +20,7 @@ use tidelock_core::{Error, ErrorKind, Locks, Result};
 use tokio::task::JoinSet;
 
 pub(crate) use self::client::Client;
-use crate::network::Network;
+use crate::medium::Medium;
 use crate::plan::{Action, How, Plan, Step, Taking, Tool, ms, name_of};
 use crate::record::Record;
 use crate::time::Time;
@@ -33,7 +33,7 @@ pub(crate) struct Field {
     pub(crate) plan: Plan,
     pub(crate) time: Arc<Time>,
     pub(crate) record: Arc<Record>,
-    pub(crate) network: Arc<Network>,
+    pub(crate) medium: Arc<dyn Medium>,
     pub(crate) clients: Vec<Client>,
     /// The tasks that have got a guard from another one.
     pub(crate) handed_over: Mutex<JoinSet<()>>,
@@ -94,7 +94,7 @@ impl Player {
     }
 
     async fn carry_out(&self, step: &Step) {
-        let locks = match self.client().locks(&self.field.plan, &self.field.network) {
+        let locks = match self.client().locks(&self.field.plan, &self.field.medium) {
             Ok(locks) => locks,
             Err(error) => {
                 return self.field.record.found("errors", format!("a client cannot be made: {error}"));

@@ -1,0 +1,153 @@
+//! The backend that a client sees: the real one, with an ear on its joins.
+//!
+//! The record has to know on whose behalf a join is sent. And the backend lives by the world's clock, so what it says of
+//! lifetimes is translated to the clock of the client's machine.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidelock_core::backend::{
+    Backend, Claim, Clock, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
+    Signals,
+};
+use tidelock_core::{ClaimId, Line, Name, Options, Result, SessionId, Weight};
+use tidelock_redis::Store;
+
+use super::Servers;
+use crate::time::{ClientClock, lock};
+
+/// A client's backend.
+pub(super) struct Heard {
+    servers: Arc<Servers>,
+    store: Store,
+    client: usize,
+    clock: Arc<ClientClock>,
+}
+
+impl Heard {
+    pub(super) fn new(servers: &Arc<Servers>, client: usize) -> Self {
+        let network = servers.clone();
+        let connect = move |host: String, port: u16| network.clone().dial(client, host, port);
+        let store = Store::open(&servers.url()).expect("the URL is a good one");
+        let store = store.connector(connect).expect("the URL has no TLS").connection_for_each_runtime(false);
+        Self { servers: servers.clone(), store, client, clock: servers.clocks[client].clone() }
+    }
+}
+
+impl fmt::Debug for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Heard({:?})", self.store)
+    }
+}
+
+#[async_trait]
+impl Backend for Heard {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    fn store(&self) -> &str {
+        self.store.store()
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: &Options,
+        signals: Arc<dyn Signals>,
+    ) -> Result<Arc<dyn Session>> {
+        let inner = Backend::open(&self.store, id, options, signals).await?;
+        let servers = self.servers.clone();
+        let session =
+            Arc::new(HeardSession { servers, inner, id, client: self.client, clock: self.clock.clone() });
+        let weak: Weak<HeardSession> = Arc::downgrade(&session);
+        lock(&self.servers.sessions).push(weak);
+        Ok(session)
+    }
+}
+
+/// A client's session.
+pub(super) struct HeardSession {
+    servers: Arc<Servers>,
+    inner: Arc<dyn Session>,
+    pub(super) id: SessionId,
+    pub(super) client: usize,
+    clock: Arc<ClientClock>,
+}
+
+impl HeardSession {
+    /// A moment that the backend said, of a lifetime that was counted from `sent`.
+    fn shown(&self, (true_time, shown): (Moment, Moment), until: Moment) -> Moment {
+        shown + until.since(true_time)
+    }
+
+    fn sent(&self) -> (Moment, Moment) {
+        (self.servers.time.now(), self.clock.now())
+    }
+}
+
+impl fmt::Debug for HeardSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HeardSession({})", self.id)
+    }
+}
+
+#[async_trait]
+impl Session for HeardSession {
+    fn ttl(&self) -> Duration {
+        self.inner.ttl()
+    }
+
+    fn shard(&self, name: &Name) -> Shard {
+        self.inner.shard(name)
+    }
+
+    async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
+        self.servers.record.joins(claim.id, claim.name.as_str());
+        let sent = self.sent();
+        Ok(match self.inner.join(claim, patience).await? {
+            Place::Held { grant, until } => Place::Held { grant, until: self.shown(sent, until) },
+            Place::Waiting { until, look_in } => Place::Waiting { until: self.shown(sent, until), look_in },
+            other => other,
+        })
+    }
+
+    async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        self.inner.look(name, waiting).await
+    }
+
+    fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
+        self.inner.leave(name, id, how)
+    }
+
+    async fn lighten(&self, claim: &Claim, weight: Weight) -> Result<()> {
+        self.inner.lighten(claim, weight).await
+    }
+
+    async fn resize(&self, name: &Name, from: Weight, to: Weight) -> Result<()> {
+        self.inner.resize(name, from, to).await
+    }
+
+    async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
+        let sent = self.sent();
+        let mut renewal = self.inner.renew(shard, standing).await?;
+        if renewal.until > Moment::START {
+            renewal.until = self.shown(sent, renewal.until);
+        }
+        Ok(renewal)
+    }
+
+    async fn line(&self, name: &Name) -> Result<Line> {
+        self.inner.line(name).await
+    }
+
+    async fn names(&self, prefix: &str, after: Option<&Name>) -> Result<Vec<Name>> {
+        self.inner.names(prefix, after).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}

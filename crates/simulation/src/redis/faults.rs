@@ -1,0 +1,214 @@
+//! What goes wrong with the connections and the servers, and whom it touches.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tidelock_core::backend::Moment;
+use tidelock_core::{ClaimId, SessionId};
+
+use super::lines::Lines;
+use super::wire::To;
+use super::{Servers, cluster};
+use crate::plan::{Fault, Stores, name_of};
+use crate::time::lock;
+
+impl Servers {
+    pub(super) fn begin_fault(self: &Arc<Self>, number: usize, fault: &Fault, until: Moment) {
+        let now = self.time.now();
+        match fault {
+            Fault::Rain { client, .. }
+            | Fault::Slow { client, .. }
+            | Fault::Deaf { client }
+            | Fault::Cut { client, .. } => self.record.touch(*client, until),
+            Fault::Refuse { client } => {
+                self.record.touch(*client, until);
+                self.break_all(*client, true);
+            }
+            Fault::Suspend { client } => {
+                self.record.touch(*client, until);
+                self.clocks[*client].suspend(until);
+            }
+            Fault::StallShard { .. } | Fault::Full { .. } | Fault::Down { .. } | Fault::Move { .. } => {
+                self.touch_all(until);
+            }
+            Fault::EndSession { client, .. } => self.lose_of(*client),
+            Fault::Forget { .. } => self.lose_where(|_, _| true),
+            Fault::ForgetHolders { name } => {
+                let (name, holders) = (name_of(*name), self.holders_of(&name_of(*name)));
+                self.lose_where(|of, id| of == name && holders.contains(&id));
+            }
+            Fault::HalfOpen { client } => self.break_all(*client, false),
+            Fault::Reconnect { client } => self.break_all(*client, true),
+            Fault::Revive { .. }
+            | Fault::StallName { .. }
+            | Fault::LosePushes { .. }
+            | Fault::Behind { .. } => {}
+            Fault::ForgetScripts { shard } => {
+                for node in [0, 1].map(|which| *shard as usize * 2 + which) {
+                    if let Some(node) = lock(&self.state).nodes.get_mut(node) {
+                        node.scripts.clear();
+                    }
+                }
+            }
+            Fault::Failover { shard, is_lost, .. } => {
+                if *is_lost {
+                    let shard = self.shard(*shard);
+                    let kept = self.lines_of(shard);
+                    lock(&self.state).replicas.insert(number, kept);
+                }
+            }
+        }
+        if let Fault::Deaf { client } = fault {
+            self.silence(*client);
+        }
+        if let Fault::Cut { client, are_pushes_lost: true } = fault {
+            self.break_all(*client, false);
+        }
+        let mut sky = lock(&self.sky);
+        sky.faults.insert(number, fault.clone());
+        sky.ends.insert(number, until.max(now));
+    }
+
+    pub(super) fn end_fault(self: &Arc<Self>, number: usize) {
+        let ended = {
+            let mut sky = lock(&self.sky);
+            sky.ends.remove(&number);
+            sky.faults.remove(&number)
+        };
+        match ended {
+            Some(Fault::Move { shard, .. }) if self.stores == Stores::RedisCluster => {
+                self.hand_over(self.shard(shard));
+                self.touch_all(self.time.now());
+            }
+            Some(Fault::Failover { shard, is_alive, .. }) => {
+                self.fail_over(number, self.shard(shard), is_alive)
+            }
+            _ => {}
+        }
+    }
+
+    /// A shard gets another master, which has what the replica was told; or the only server starts again, with what is on
+    /// its disk.
+    fn fail_over(self: &Arc<Self>, number: usize, shard: usize, is_alive: bool) {
+        let now = self.time.now();
+        self.touch_all(now);
+        let old = {
+            let mut state = lock(&self.state);
+            let old = state.masters[shard];
+            if self.stores == Stores::Redis {
+                state.nodes[old].scripts.clear();
+            } else {
+                state.masters[shard] = old ^ 1;
+                state.epoch += 1;
+                state.nodes[old].is_down = !is_alive;
+                state.nodes[old ^ 1].is_down = false;
+            }
+            old
+        };
+        if !is_alive || self.stores == Stores::Redis {
+            for wire in self.wires_where(|wire| wire.node == old) {
+                self.break_off(wire, true);
+            }
+        }
+        let Some(kept) = lock(&self.state).replicas.remove(&number) else { return };
+        let lost = self.lines_of(shard);
+        let holds = |lines: &BTreeMap<String, Lines>, name: &str, id: ClaimId| {
+            lines.get(name).and_then(|lines| lines.token(name, id))
+        };
+        for (name, lines) in lost.iter().chain(&kept) {
+            self.record.touch_name(name, now + self.ttl);
+            for (_, id, _) in lines.everyone() {
+                if holds(&lost, name, id) != holds(&kept, name, id) || holds(&kept, name, id).is_none() {
+                    self.record.overlap_of(id);
+                }
+            }
+        }
+        self.touch_all(now + self.ttl);
+        let mut state = lock(&self.state);
+        for name in lost.into_keys() {
+            state.lines.remove(&name);
+        }
+        state.lines.extend(kept);
+    }
+
+    fn shard(&self, shard: u32) -> usize {
+        shard as usize % lock(&self.state).masters.len()
+    }
+
+    /// A copy of a shard's lines.
+    fn lines_of(&self, shard: usize) -> BTreeMap<String, Lines> {
+        let is_single = self.stores != Stores::RedisCluster;
+        let names: Vec<String> = lock(&self.state).lines.keys().cloned().collect();
+        let of_shard = |name: &String| is_single || self.shard_of(cluster::slot(name)) == shard;
+        let names: Vec<String> = names.into_iter().filter(of_shard).collect();
+        let state = lock(&self.state);
+        names.into_iter().filter_map(|name| Some((name.clone(), state.lines.get(&name)?.clone()))).collect()
+    }
+
+    /// Claims are lost in the servers, and nobody is told.
+    fn lose_where(&self, is_meant: impl Fn(&str, ClaimId) -> bool) {
+        let (now, ticks) = (self.time.now(), self.ticks());
+        let all: Vec<_> = lock(&self.state).lines.values().flat_map(Lines::everyone).collect();
+        for (name, id, _) in all.iter().filter(|(name, id, _)| is_meant(name, *id)) {
+            self.record.touch_name(name, now + self.ttl);
+            self.record.overlap_of(*id);
+            self.record.store_ends(id.session);
+        }
+        for lines in lock(&self.state).lines.values_mut() {
+            lines.lose(ticks, &is_meant);
+        }
+        self.touch_all(now);
+    }
+
+    fn lose_of(&self, client: usize) {
+        let sessions = self.sessions_of(client);
+        self.lose_where(|_, id| sessions.contains(&id.session));
+    }
+
+    fn sessions_of(&self, client: usize) -> Vec<SessionId> {
+        let all: Vec<_> = lock(&self.sessions).iter().filter_map(Weak::upgrade).collect();
+        all.iter().filter(|session| session.client == client).map(|session| session.id).collect()
+    }
+
+    fn holders_of(&self, name: &str) -> Vec<ClaimId> {
+        let state = lock(&self.state);
+        let all = state.lines.get(name).map(Lines::everyone).unwrap_or_default();
+        all.into_iter().filter(|(_, _, is_held)| *is_held).map(|(_, id, _)| id).collect()
+    }
+
+    fn break_all(self: &Arc<Self>, client: usize, is_told: bool) {
+        for wire in self.wires_where(|wire| wire.client == client) {
+            self.break_off(wire, is_told);
+        }
+    }
+
+    fn touch_all(&self, until: Moment) {
+        (0..self.clocks.len()).for_each(|client| self.record.touch(client, until));
+    }
+
+    /// Which requests and replies of a client break their connection, of a hundred; and whether it is told.
+    pub(super) fn rain(&self, client: usize) -> Option<(u64, u64, bool)> {
+        lock(&self.sky).faults.values().find_map(|fault| match fault {
+            Fault::Rain { client: of, requests, replies, are_told } if *of == client => {
+                Some((*requests, *replies, *are_told))
+            }
+            _ => None,
+        })
+    }
+
+    /// Until when what goes that way between a client and a node is held up.
+    pub(super) fn held_until(&self, client: usize, node: usize, to: To) -> Option<Moment> {
+        let is_in_the_way = |fault: &Fault| match fault {
+            Fault::Cut { client: of, .. } => *of == client,
+            Fault::StallShard { shard } => to == To::Server && *shard as usize == node / 2,
+            _ => false,
+        };
+        let suspended = self.clocks[client].suspended_until();
+        self.ends(is_in_the_way)
+            .into_iter()
+            .chain([suspended])
+            .max()
+            .filter(|until| until.since(self.time.now()) > Duration::ZERO)
+    }
+}

@@ -1,0 +1,164 @@
+//! Redis without a Redis: the real backend, whose connections are streams in memory to servers of ours.
+//!
+//! A server speaks RESP3 and answers each script by the model ([`script`]); that the Lua does the same is compared
+//! elsewhere. Bytes are on their way as events of the world ([`wire`]), so that a connection can be slow, stalled, cut or
+//! half open, and a reply may stay behind. What the servers are to each other is here: a single one, a master and its
+//! replica under sentinels, or the masters of a cluster.
+
+mod backend;
+mod cluster;
+mod faults;
+mod lines;
+mod node;
+mod resp;
+mod script;
+mod stream;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tidelock_conformance::Dice;
+use tidelock_core::backend::{Backend, Moment};
+
+use self::backend::{Heard, HeardSession};
+use self::lines::Lines;
+use self::node::Node;
+use self::wire::Wire;
+use crate::medium::Medium;
+use crate::network::Sky;
+use crate::plan::{Fault, Plan, Stores, ms};
+use crate::record::Record;
+use crate::time::{ClientClock, Time, lock};
+
+/// How many sentinels there are.
+const SENTINELS: usize = 3;
+
+/// The servers of a world, and the connections to them.
+pub(crate) struct Servers {
+    time: Arc<Time>,
+    record: Arc<Record>,
+    stores: Stores,
+    ttl: Duration,
+    delay: Duration,
+    lost_pushes: u64,
+    clocks: Vec<Arc<ClientClock>>,
+    /// The choices about each client's messages.
+    dice: Vec<Mutex<Dice>>,
+    sky: Mutex<Sky>,
+    state: Mutex<State>,
+    wires: Mutex<Wires>,
+    sessions: Mutex<Vec<Weak<HeardSession>>>,
+}
+
+/// What the servers know.
+struct State {
+    /// Each name by itself, because a slot can move, and a part of the names can be lost.
+    lines: BTreeMap<String, Lines>,
+    /// Two for each shard, and the sentinels behind them.
+    nodes: Vec<Node>,
+    /// The node that is master of each shard.
+    masters: Vec<usize>,
+    /// The number of the last election.
+    epoch: u64,
+    /// Slots that have left the shard where they were in the beginning.
+    moved: BTreeMap<u16, usize>,
+    /// What a replica still has while it is not told of anything, for each fault.
+    replicas: BTreeMap<usize, BTreeMap<String, Lines>>,
+}
+
+#[derive(Default)]
+struct Wires {
+    all: BTreeMap<u64, Wire>,
+    last: u64,
+}
+
+impl Servers {
+    pub(crate) fn new(plan: &Plan, time: &Arc<Time>, record: &Arc<Record>) -> Arc<Self> {
+        let clocks: Vec<_> = plan.clients.iter().map(|part| time.client_clock(part.ppm)).collect();
+        for (clock, part) in clocks.iter().zip(&plan.clients) {
+            record.add_client(clock.clone(), part);
+        }
+        let shards = if plan.stores == Stores::RedisCluster { plan.shards.max(1) as usize } else { 1 };
+        let servers = (0..shards * 2).map(|number| Node::new(format!("10.0.0.{number}"), 6379));
+        let sentinels = (0..SENTINELS).map(|number| Node::new(format!("10.0.1.{number}"), 26379));
+        let state = State {
+            lines: BTreeMap::new(),
+            nodes: servers.chain(sentinels).collect(),
+            masters: (0..shards).map(|shard| shard * 2).collect(),
+            epoch: 1,
+            moved: BTreeMap::new(),
+            replicas: BTreeMap::new(),
+        };
+        let dice = |client| Mutex::new(Dice::new(plan.seed, &format!("wires of {client}")));
+        Arc::new(Self {
+            time: time.clone(),
+            record: record.clone(),
+            stores: plan.stores,
+            ttl: plan.ttl(),
+            delay: ms(plan.delay),
+            lost_pushes: plan.lost_pushes,
+            dice: (0..plan.clients.len()).map(dice).collect(),
+            clocks,
+            sky: Mutex::default(),
+            state: Mutex::new(state),
+            wires: Mutex::default(),
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// The URL that clients are given.
+    fn url(&self) -> String {
+        let all = |range: std::ops::Range<usize>| {
+            let state = lock(&self.state);
+            let places = range.map(|node| format!("{}:{}", state.nodes[node].host, state.nodes[node].port));
+            places.collect::<Vec<_>>().join(",")
+        };
+        let servers = lock(&self.state).masters.len() * 2;
+        match self.stores {
+            Stores::RedisSentinels => format!("redis-sentinel://{}#main", all(servers..servers + SENTINELS)),
+            Stores::RedisCluster => format!("redis-cluster://{}", all(0..servers)),
+            _ => format!("redis://{}", all(0..1)),
+        }
+    }
+
+    fn ends(&self, is_meant: impl Fn(&Fault) -> bool) -> Option<Moment> {
+        lock(&self.sky).until_end_of(is_meant)
+    }
+}
+
+impl Medium for Servers {
+    fn backend(self: Arc<Self>, client: usize) -> Arc<dyn Backend> {
+        Arc::new(Heard::new(&self, client))
+    }
+
+    fn clock(&self, client: usize) -> Arc<ClientClock> {
+        self.clocks[client].clone()
+    }
+
+    fn begin(self: Arc<Self>, number: usize, fault: &Fault, until: Moment) {
+        Self::begin_fault(&self, number, fault, until);
+    }
+
+    fn end(self: Arc<Self>, number: usize) {
+        Self::end_fault(&self, number);
+    }
+
+    fn left(&self) -> (Vec<String>, usize) {
+        let now = self.ticks();
+        let names = lock(&self.state).lines.values().flat_map(|lines| lines.in_use(now)).collect();
+        (names, 0)
+    }
+
+    fn has_sessions(&self) -> bool {
+        lock(&self.sessions).iter().any(|session| session.strong_count() > 0)
+    }
+}
+
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Servers({:?})", self.stores)
+    }
+}
