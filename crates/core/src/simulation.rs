@@ -38,7 +38,14 @@ impl Drop for Entered {
     }
 }
 
-/// The clock of the world that this thread plays.
+/// From now on this thread runs on a machine of its world that has this clock.
+pub fn switch(clock: Arc<dyn Clock>) {
+    let before =
+        WORLD.with_borrow_mut(|world| world.as_mut().map(|world| std::mem::replace(&mut world.clock, clock)));
+    drop(before); // not while the world is borrowed
+}
+
+/// The clock of the machine on which this thread runs.
 ///
 /// # Panics
 /// If it plays none: nothing of Tidelock may run outside a world then.

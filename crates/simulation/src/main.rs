@@ -8,6 +8,8 @@
 #[cfg(tidelock_simulation)]
 mod draw;
 #[cfg(tidelock_simulation)]
+mod machines;
+#[cfg(tidelock_simulation)]
 mod medium;
 #[cfg(tidelock_simulation)]
 mod network;

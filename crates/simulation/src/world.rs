@@ -12,8 +12,9 @@ use tidelock_core::backend::Sleep;
 use tokio::runtime::{Builder, Handle, RngSeed};
 use tokio::task::JoinSet;
 
+use crate::machines::Machines;
 use crate::medium::{self, Medium};
-use crate::plan::{Plan, Step, ms};
+use crate::plan::{Plan, Step, Stores, ms};
 use crate::player::{Client, Field, Player};
 use crate::record::{Finding, Record};
 use crate::time::{Time, lock};
@@ -83,17 +84,19 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 }
 
 fn play_to_the_end(plan: &Plan, time: &Arc<Time>, record: &Arc<Record>, longest_ttl: Duration) {
-    let turning = time.clone();
-    let runtime = Builder::new_current_thread()
-        .rng_seed(RngSeed::from_bytes(&plan.seed.to_le_bytes()))
-        .on_thread_park(move || turning.turn())
-        .build()
-        .expect("a runtime without a driver can be built");
+    let (turning, machines) = (time.clone(), Machines::new(time.clock()));
+    let mut builder = Builder::new_current_thread();
+    builder.rng_seed(RngSeed::from_bytes(&plan.seed.to_le_bytes())).on_thread_park(move || turning.turn());
+    if plan.stores != Stores::Memory {
+        hook(&mut builder, &machines); // this backend has timers of its own
+    }
+    let runtime = builder.build().expect("a runtime without a driver can be built");
     runtime.block_on(async {
         let world = World {
             plan: plan.clone(),
             time: time.clone(),
             record: record.clone(),
+            machines,
             longest_ttl,
             is_over: Arc::default(),
         };
@@ -111,10 +114,21 @@ fn play_to_the_end(plan: &Plan, time: &Arc<Time>, record: &Arc<Record>, longest_
     time.forget_events();
 }
 
+/// Each task runs on the machine of its client.
+fn hook(builder: &mut Builder, machines: &Arc<Machines>) {
+    let [spawned, begun, resting, ended] = [(); 4].map(|()| machines.clone());
+    builder
+        .on_task_spawn(move |task| spawned.spawns(task.id()))
+        .on_before_task_poll(move |task| begun.begins(task.id()))
+        .on_after_task_poll(move |_| resting.rests())
+        .on_task_terminate(move |task| ended.ends(task.id()));
+}
+
 struct World {
     plan: Plan,
     time: Arc<Time>,
     record: Arc<Record>,
+    machines: Arc<Machines>,
     longest_ttl: Duration,
     is_over: Arc<AtomicBool>,
 }
@@ -122,6 +136,7 @@ struct World {
 impl World {
     async fn play(self) {
         let medium = medium::of(&self.plan, &self.time, &self.record);
+        (0..self.plan.clients.len()).for_each(|client| self.machines.add(medium.clock(client)));
         let clients = (0..self.plan.clients.len()).map(|number| Client::new(number, &medium)).collect();
         let field = Arc::new(Field {
             plan: self.plan.clone(),
@@ -176,7 +191,7 @@ impl World {
                 let is_its = |step: &&Step| step.client == client && step.task == task;
                 let steps: Vec<Step> = self.plan.steps.iter().filter(is_its).cloned().collect();
                 let player = Player { field: field.clone(), client };
-                tasks.spawn(player.play(steps));
+                self.machines.on(client, || tasks.spawn(player.play(steps)));
             }
         }
         tasks
@@ -207,11 +222,13 @@ impl World {
     async fn close(&self, field: &Arc<Field>) {
         self.pass(self.plan.healed().saturating_sub(self.time.age())).await;
         let mut closes = JoinSet::new();
-        for (part, client) in self.plan.clients.iter().zip(&field.clients) {
+        for (number, (part, client)) in self.plan.clients.iter().zip(&field.clients).enumerate() {
             let locks = client.take();
-            if let Some(locks) = locks.filter(|_| part.is_closed) {
-                closes.spawn(close(locks, self.record.clone(), self.plan.ttl() * 2));
-            }
+            self.machines.on(number, || {
+                if let Some(locks) = locks.filter(|_| part.is_closed) {
+                    closes.spawn(close(locks, self.record.clone(), self.plan.ttl() * 2));
+                }
+            });
         }
         while closes.join_next().await.is_some() {}
     }

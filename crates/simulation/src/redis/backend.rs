@@ -1,7 +1,6 @@
 //! The backend that a client sees: the real one, with an ear on its joins.
 //!
-//! The record has to know on whose behalf a join is sent. And the backend lives by the world's clock, so what it says of
-//! lifetimes is translated to the clock of the client's machine.
+//! The record has to know on whose behalf a join is sent.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -9,8 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_core::backend::{
-    Backend, Claim, Clock, Leave, Left, Moment, Patience, Place, Renewal, Reply, Session, Shard, Sight,
-    Signals,
+    Backend, Claim, Clock, Leave, Left, Patience, Place, Renewal, Reply, Session, Shard, Sight, Signals,
 };
 use tidelock_core::{ClaimId, Line, Name, Options, Result, SessionId, Weight};
 use tidelock_redis::Store;
@@ -60,8 +58,7 @@ impl Backend for Heard {
     ) -> Result<Arc<dyn Session>> {
         let inner = Backend::open(&self.store, id, options, signals).await?;
         let servers = self.servers.clone();
-        let session =
-            Arc::new(HeardSession { servers, inner, id, client: self.client, clock: self.clock.clone() });
+        let session = Arc::new(HeardSession { servers, inner, id, client: self.client });
         let weak: Weak<HeardSession> = Arc::downgrade(&session);
         lock(&self.servers.sessions).push(weak);
         Ok(session)
@@ -74,18 +71,6 @@ pub(super) struct HeardSession {
     inner: Arc<dyn Session>,
     pub(super) id: SessionId,
     pub(super) client: usize,
-    clock: Arc<ClientClock>,
-}
-
-impl HeardSession {
-    /// A moment that the backend said, of a lifetime that was counted from `sent`.
-    fn shown(&self, (true_time, shown): (Moment, Moment), until: Moment) -> Moment {
-        shown + until.since(true_time)
-    }
-
-    fn sent(&self) -> (Moment, Moment) {
-        (self.servers.time.now(), self.clock.now())
-    }
 }
 
 impl fmt::Debug for HeardSession {
@@ -106,12 +91,7 @@ impl Session for HeardSession {
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
         self.servers.record.joins(claim.id, claim.name.as_str());
-        let sent = self.sent();
-        Ok(match self.inner.join(claim, patience).await? {
-            Place::Held { grant, until } => Place::Held { grant, until: self.shown(sent, until) },
-            Place::Waiting { until, look_in } => Place::Waiting { until: self.shown(sent, until), look_in },
-            other => other,
-        })
+        self.inner.join(claim, patience).await
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
@@ -131,12 +111,7 @@ impl Session for HeardSession {
     }
 
     async fn renew(&self, shard: Shard, standing: &[(Name, Vec<ClaimId>)]) -> Result<Renewal> {
-        let sent = self.sent();
-        let mut renewal = self.inner.renew(shard, standing).await?;
-        if renewal.until > Moment::START {
-            renewal.until = self.shown(sent, renewal.until);
-        }
-        Ok(renewal)
+        self.inner.renew(shard, standing).await
     }
 
     async fn line(&self, name: &Name) -> Result<Line> {

@@ -105,11 +105,13 @@ impl Servers {
     /// What a sentinel says of the master. One that is behind still names the one before.
     fn sentinel(&self, node: usize) -> Reply {
         let state = lock(&self.state);
-        let number = node - state.masters.len() * 2;
+        let Some(number) = node.checked_sub(state.masters.len() * 2) else {
+            return Reply::Error("ERR unknown command 'SENTINEL'".into());
+        };
         let is_behind =
             self.ends(|fault| matches!(fault, Fault::Behind { sentinel } if *sentinel == number)).is_some();
         let master = state.masters[0];
-        let (master, epoch) = if is_behind { (master ^ 1, state.epoch - 1) } else { (master, state.epoch) };
+        let (master, epoch) = if is_behind && state.epoch > 1 { (master ^ 1, state.epoch - 1) } else { (master, state.epoch) };
         let Some(named) = state.nodes.get(master) else { return Reply::None };
         Reply::Map(vec![
             ("name", Reply::text("main")),
