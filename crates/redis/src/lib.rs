@@ -20,6 +20,9 @@
 //!
 //! This crate re-exports all of `tidelock-core`, so it is the one crate to depend on.
 
+#[macro_use]
+mod seeded;
+
 mod address;
 mod calls;
 mod check;

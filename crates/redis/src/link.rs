@@ -210,7 +210,7 @@ impl Link {
 
     /// Sends a PING if nothing was heard since the last beat, so that a dead connection is detected.
     pub(crate) fn beat(&self) {
-        if !self.was_heard.swap(false, Ordering::Relaxed) {
+        if !self.was_heard.swap(false, Ordering::Relaxed) && !seeded!("an_idle_connection_is_trusted") {
             drop(self.ask(redis::cmd("PING"), WhenDropped::Send));
         }
     }
@@ -385,7 +385,11 @@ impl Task {
                     },
                 }
             }
-            pause = (pause * 2).min(timeouts.longest_pause);
+            pause = if seeded!("connections_are_tried_in_a_storm") {
+                Duration::from_micros(1)
+            } else {
+                (pause * 2).min(timeouts.longest_pause)
+            };
         }
     }
 }
@@ -393,7 +397,12 @@ impl Task {
 impl Connecting {
     async fn connect(&self) -> Result<Connection> {
         let connecting = self.dial();
-        match timer::timeout(self.settings.timeouts.connect, connecting).await {
+        let longest = if seeded!("a_stalled_server_holds_a_dial") {
+            Duration::from_secs(3_600)
+        } else {
+            self.settings.timeouts.connect
+        };
+        match timer::timeout(longest, connecting).await {
             Ok(connected) => connected.map_err(|error| trouble::from(error, &self.place)),
             Err(_) => Err(silent(&self.place)),
         }
@@ -455,7 +464,9 @@ impl Sending {
         let outcome = tokio::select! {
             biased;
             outcome = timer::timeout(within, self.values()) => outcome,
-            _ = end.changed() => return self.fail(&silent(&self.place)),
+            _ = end.changed(), if !seeded!("a_dead_connections_batches_wait") => {
+                return self.fail(&silent(&self.place));
+            }
         };
         drop(under_way);
         match outcome {

@@ -36,7 +36,7 @@ impl<T: Send + 'static> Future for SeenThrough<T> {
 
 impl<T: Send + 'static> Drop for SeenThrough<T> {
     fn drop(&mut self) {
-        if let Some(reply) = self.reply.take() {
+        if let Some(reply) = self.reply.take().filter(|_| !seeded!("a_leave_is_given_up")) {
             self.runtime.spawn(reply);
         }
     }

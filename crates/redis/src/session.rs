@@ -112,7 +112,9 @@ impl Session for RedisSession {
     }
 
     fn leave(&self, name: &Name, id: ClaimId, how: Leave) -> Reply<Left> {
-        let reply = self.fleet.ask(name, self.calls.leave(name, id, how), WhenDropped::Send);
+        let when_dropped =
+            if seeded!("a_leave_is_given_up") { WhenDropped::Forget } else { WhenDropped::Send };
+        let reply = self.fleet.ask(name, self.calls.leave(name, id, how), when_dropped);
         let surely_over = self.clock.now() + self.calls.ttl * 2;
         lock(&self.leaving).insert(id, (name.clone(), surely_over));
         let leaving = self.leaving.clone();

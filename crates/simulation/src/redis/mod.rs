@@ -73,6 +73,8 @@ struct State {
 struct Wires {
     all: BTreeMap<u64, Wire>,
     last: u64,
+    /// For each client, the second of its last connection, and how many it made in that second.
+    dials: BTreeMap<usize, (u64, u32)>,
 }
 
 impl Servers {

@@ -111,7 +111,8 @@ impl Servers {
         let is_behind =
             self.ends(|fault| matches!(fault, Fault::Behind { sentinel } if *sentinel == number)).is_some();
         let master = state.masters[0];
-        let (master, epoch) = if is_behind && state.epoch > 1 { (master ^ 1, state.epoch - 1) } else { (master, state.epoch) };
+        let (master, epoch) =
+            if is_behind && state.epoch > 1 { (master ^ 1, state.epoch - 1) } else { (master, state.epoch) };
         let Some(named) = state.nodes.get(master) else { return Reply::None };
         Reply::Map(vec![
             ("name", Reply::text("main")),

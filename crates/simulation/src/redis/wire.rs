@@ -17,6 +17,9 @@ use super::stream::Stream;
 use crate::plan::{Fault, ms};
 use crate::time::lock;
 
+/// From how many connections of a client in a second on there is a storm.
+const STORM: u32 = 1_000;
+
 /// A connection of a client to a node.
 pub(super) struct Wire {
     pub(super) client: usize,
@@ -83,6 +86,7 @@ impl Servers {
         let clock = self.time.clock();
         let pause = self.pause(client) + self.pause(client);
         Sleep::until(&clock, clock.now() + pause).await;
+        self.count_dial(client);
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let node = self.node_at(&host, port).ok_or_else(refused)?;
         while let Some(until) = self.held_until(client, node, To::Client).filter(|until| *until > clock.now())
@@ -119,6 +123,18 @@ impl Servers {
             self.send(number, To::Client, Packet::End);
         }
         Ok(Stream::new(self, number))
+    }
+
+    /// A client that tries again and again has to pause.
+    fn count_dial(&self, client: usize) {
+        let second = self.time.age().as_secs();
+        let mut wires = lock(&self.wires);
+        let (of, count) = wires.dials.entry(client).or_default();
+        *count = if *of == second { *count + 1 } else { 1 };
+        *of = second;
+        if *count == STORM {
+            self.record.found("storm", format!("client {client} makes {STORM} connections in a second"));
+        }
     }
 
     /// A client writes.
