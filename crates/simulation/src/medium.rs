@@ -6,11 +6,8 @@ use std::sync::Arc;
 
 use tidelock_core::backend::{Backend, Moment};
 
-use crate::network::Network;
-use crate::plan::{Fault, Plan, Stores};
-use crate::record::Record;
-use crate::redis::Servers;
-use crate::time::{ClientClock, Time};
+use crate::plan::Fault;
+use crate::time::ClientClock;
 
 pub(crate) trait Medium: Debug + Send + Sync {
     /// The backend of one client.
@@ -29,12 +26,4 @@ pub(crate) trait Medium: Debug + Send + Sync {
 
     /// Whether any client still has a session.
     fn has_sessions(&self) -> bool;
-}
-
-/// What a plan's clients are served by.
-pub(crate) fn of(plan: &Plan, time: &Arc<Time>, record: &Arc<Record>) -> Arc<dyn Medium> {
-    match plan.stores {
-        Stores::Memory => Network::new(plan, time, record),
-        _ => Servers::new(plan, time, record),
-    }
 }

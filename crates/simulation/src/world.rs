@@ -13,10 +13,12 @@ use tokio::runtime::{Builder, Handle, RngSeed};
 use tokio::task::JoinSet;
 
 use crate::machines::Machines;
-use crate::medium::{self, Medium};
+use crate::medium::Medium;
+use crate::network::Network;
 use crate::plan::{Plan, Step, Stores, ms};
 use crate::player::{Client, Field, Player};
 use crate::record::{Finding, Record};
+use crate::redis::Servers;
 use crate::time::{Time, lock};
 
 /// How often everything that goes on is looked at, as a part of the ttl.
@@ -135,7 +137,10 @@ struct World {
 
 impl World {
     async fn play(self) {
-        let medium = medium::of(&self.plan, &self.time, &self.record);
+        let medium: Arc<dyn Medium> = match self.plan.stores {
+            Stores::Memory => Network::new(&self.plan, &self.time, &self.record),
+            _ => Servers::new(&self.plan, &self.time, &self.record),
+        };
         (0..self.plan.clients.len()).for_each(|client| self.machines.add(medium.clock(client)));
         let clients = (0..self.plan.clients.len()).map(|number| Client::new(number, &medium)).collect();
         let field = Arc::new(Field {

@@ -111,7 +111,7 @@ impl Servers {
     }
 
     /// The reply to CLUSTER SLOTS: ranges with their masters.
-    pub(super) fn slots(&self, _node: usize) -> Reply {
+    pub(super) fn slots(&self) -> Reply {
         let mut ranges: Vec<(u16, u16, usize)> = Vec::new();
         let shards = self.shards();
         let state = lock(&self.state);

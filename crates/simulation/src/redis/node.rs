@@ -59,7 +59,7 @@ impl Servers {
             }
             ("SENTINEL", "MASTER") => self.sentinel(node),
             ("CLUSTER", "INFO") => Reply::Text(format!("cluster_state:{}\r\n", self.cluster_state(node))),
-            ("CLUSTER", "SLOTS") => self.slots(node),
+            ("CLUSTER", "SLOTS") => self.slots(),
             ("ASKING", _) => {
                 if let Some(wire) = lock(&self.wires).all.get_mut(&number) {
                     wire.is_asking = true;

@@ -13,7 +13,7 @@ use tidelock_core::backend::{Moment, Sleep};
 
 use super::Servers;
 use super::resp::{self, Reply};
-use super::stream::Stream;
+use super::stream::{End, Stream};
 use crate::plan::{Fault, ms};
 use crate::time::lock;
 
@@ -49,13 +49,6 @@ struct Way {
 enum Packet {
     Bytes(Vec<u8>),
     End,
-}
-
-/// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Closed,
-    Reset,
 }
 
 /// A direction: to the server or to the client.
