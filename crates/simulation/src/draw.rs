@@ -3,6 +3,7 @@
 //! Worlds differ in kind, because a fault needs its own kind of world: lonely clients and crowds, calm and stormy ones,
 //! long holds and short ones.
 
+mod late;
 pub(crate) mod servers;
 
 use tidelock_conformance::Dice;
@@ -46,6 +47,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     if !dice.one_in(5) {
         plan.troubles = troubles(&dice, &plan);
     }
+    late::into(&mut plan);
     plan
 }
 

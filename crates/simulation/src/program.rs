@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use lexopt::Parser;
 use lexopt::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use tidelock_conformance::history::{Event, timeline};
 
 use crate::plan::{Plan, Stores};
+use crate::record::Finding;
 use crate::time::lock;
 use crate::world::Outcome;
 use crate::{draw, shrink, world};
@@ -132,7 +133,7 @@ fn run(request: &Request) -> Fallible<bool> {
     std::panic::set_hook(Box::new(|_| {})); // a panic is a finding, and told as such
     std::thread::spawn(watch);
     if let Some(file) = &request.world {
-        let saved: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+        let saved: Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
         let plan: Plan = serde_json::from_value(saved.get("world").cloned().unwrap_or(saved))?;
         return Ok(play_one(request, &plan));
     }
@@ -258,17 +259,27 @@ fn tell(request: &Request, plan: &Plan, outcome: &Outcome) -> bool {
     false
 }
 
-/// Saves a history with its world.
+/// Saves a history with its world, and with what was broken and where, so that the playground goes there.
 fn save(request: &Request, plan: &Plan, outcome: &Outcome) -> Fallible<PathBuf> {
-    let why = outcome.findings.first().map_or("", |finding| &finding.sentence);
+    let first = outcome.findings.first();
+    let why = first.map_or("", |finding| &finding.sentence);
     let mut history = outcome.history.to_json(why, outcome.violation.as_ref());
     if let Some(history) = history.as_object_mut() {
         history.insert("world".into(), json!(plan));
+        if let Some(first) = first {
+            history.entry("broken").or_insert_with(|| broken(first));
+        }
     }
     std::fs::create_dir_all(&request.histories)?;
     let file = request.histories.join(format!("world-{}.json", plan.seed));
     std::fs::write(&file, history.to_string())?;
     Ok(file)
+}
+
+/// What was found while the world was played, in the form of what the checker finds in a history.
+fn broken(Finding { check, sentence, after }: &Finding) -> Value {
+    let at = after.saturating_sub(1);
+    json!({ "promise": check, "sentence": sentence, "claims": [], "from": at, "to": at })
 }
 
 fn is_same(one: &Outcome, other: &Outcome) -> bool {

@@ -52,7 +52,7 @@ pub(crate) fn play(plan: &Plan) -> Outcome {
     let violation = history.check().into_iter().min_by_key(|violation| violation.to);
     if let Some(violation) = &violation {
         let check = word_of(violation);
-        findings.insert(0, Finding { check, sentence: violation.sentence.clone() });
+        findings.insert(0, Finding { check, sentence: violation.sentence.clone(), after: violation.to + 1 });
     }
     Outcome { history, findings, violation, lived }
 }
@@ -113,7 +113,8 @@ fn play_to_the_end(plan: &Plan, time: &Arc<Time>, record: &Arc<Record>, longest_
             record.found("panics", panic.to_string());
         }
     });
-    time.forget_events();
+    drop(runtime);
+    time.forget_events(); // last, because what ends with the runtime enters some
 }
 
 /// Each task runs on the machine of its client.

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tidelock_conformance::Dice;
-use tidelock_core::Name;
 use tidelock_core::backend::{Claim, Moment};
+use tidelock_core::{Name, SessionId};
 use tidelock_memory::Store;
 
 use self::sessions::Sessions;
@@ -99,6 +99,12 @@ impl Network {
     /// Whether any client still has a session.
     pub(crate) fn has_sessions(&self) -> bool {
         self.links.iter().any(|link| lock(link).sessions.iter().any(|sessions| sessions.strong_count() > 0))
+    }
+
+    /// Whether that client has that session.
+    fn has_session(&self, client: usize, session: SessionId) -> bool {
+        let link = lock(&self.links[client]);
+        link.sessions.iter().filter_map(Weak::upgrade).any(|sessions| sessions.id == session)
     }
 
     fn shard(&self, name: &Name) -> u32 {

@@ -55,6 +55,9 @@ impl Signals for Pushes {
     fn over(&self) {
         self.network.record.store_ends(self.session);
         if !self.network.is_sharded() {
+            if self.network.has_session(self.client, self.session) {
+                self.network.record.session_expires(self.client);
+            }
             let to = self.to.clone();
             self.network.push(self.client, move || to.over());
         }

@@ -159,7 +159,7 @@ impl Session for WiredSession {
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
         self.network.record.joins(claim.id, claim.name.as_str());
-        let sent = self.clock.now();
+        let (id, sent) = (claim.id, self.clock.now());
         let (network, sessions, client, claim) =
             (self.network.clone(), self.sessions.clone(), self.client, claim.clone());
         let about = self.about(Some(&claim.name), true);
@@ -204,7 +204,9 @@ impl Session for WiredSession {
                 other => other,
             })
         });
-        answer.await
+        let place = answer.await?;
+        self.network.record.hears(id, &place);
+        Ok(place)
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {

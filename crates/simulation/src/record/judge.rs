@@ -20,6 +20,7 @@ impl Record {
             self.see_idle(&mut inner, name);
         }
         self.judge_news(&mut inner);
+        self.judge_requests(&mut inner);
     }
 
     /// Records a loss for each hold that cannot be trusted any more.
@@ -139,18 +140,31 @@ impl Record {
 
     /// A waiter stands in line anew. It had a place there, and lost it.
     pub(super) fn judge_place(&self, inner: &mut Inner, claim: u64, before: ClaimId) {
-        let Some(had) = inner.standing.get(&before).filter(|had| had.stands && !had.is_excused) else {
-            return;
-        };
+        let Some(had) = inner.standing.get(&before).filter(|had| !had.is_excused) else { return };
         let Some(client) = inner.asked.get(&claim).and_then(|asked| inner.clients.get(asked.client)) else {
             return;
         };
-        let of_name = inner.names.get(&had.name).map_or(Moment::START, |name| name.touched);
-        let is_several = CURRENT.with_borrow(|claims| claims.len() > 1); // which may leave lines that they stand in
-        if client.touched.max(of_name) + self.longest_ttl < self.time.now() && !is_several {
+        if CURRENT.with_borrow(|claims| claims.len() > 1) {
+            return; // several, which may leave lines that they stand in
+        }
+        let Some(name) = inner.names.get(&had.name).filter(|name| name.busy == 0) else {
+            return; // nobody may have looked at the answer
+        };
+        let touched = client.touched.max(name.touched);
+        let was_well = had.stands && touched + self.longest_ttl < self.time.now();
+        let was_neglected = had.heard.is_some_and(|heard| self.is_neglected(client, touched, heard));
+        if was_well || was_neglected {
             let (who, name) = (&client.who, &had.name);
             let sentence = format!("on {name:?} {who} lost the place of claim {claim} although all was well");
             inner.found("place", sentence);
         }
+    }
+
+    /// Whether a claim is lost now because the time that its join gave it is over, although that was enough to renew it.
+    fn is_neglected(&self, client: &ClientState, touched: Moment, (heard, until): (Moment, Moment)) -> bool {
+        let now = client.clock.now();
+        let is_over_now = until.since(now) < self.longest_ttl / 100 && now < until + PROMPT * 2;
+        let well_from = client.clock.shown_at(touched.max(heard));
+        is_over_now && client.max_hold.is_none() && well_from + self.time_to_renew(client) < until
     }
 }

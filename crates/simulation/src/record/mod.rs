@@ -9,6 +9,7 @@
 
 mod excuses;
 mod judge;
+mod requests;
 mod store;
 mod users;
 
@@ -21,6 +22,7 @@ use tidelock_conformance::history::{Event, EventKind};
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, Kind, Lost};
 
+use self::requests::UnderWay;
 use crate::plan::{Part, Plan, ms};
 use crate::time::{ClientClock, Time, lock};
 
@@ -45,6 +47,8 @@ pub(crate) struct Finding {
     /// The check that found it, in a word.
     pub(crate) check: &'static str,
     pub(crate) sentence: String,
+    /// How many events there were.
+    pub(crate) after: usize,
 }
 
 pub(crate) struct Record {
@@ -74,6 +78,9 @@ struct Inner {
     standing: BTreeMap<ClaimId, Standing>,
     /// Claims that the store has granted, and whose waiters have not heard of it.
     unheard: BTreeSet<ClaimId>,
+    /// What is asked, and how much was.
+    under_way: BTreeMap<u64, UnderWay>,
+    requests: u64,
     findings: Vec<Finding>,
 }
 
@@ -83,6 +90,8 @@ struct ClientState {
     max_hold: Option<Duration>,
     command_deadline: Duration,
     longest_pause: Duration,
+    /// How long it may hear nothing after a trouble.
+    silence: Duration,
     /// When something went wrong last that may cost it a hold.
     touched: Moment,
 }
@@ -135,6 +144,8 @@ struct Standing {
     stands: bool,
     /// Whether its own client took it out while it held.
     has_left: bool,
+    /// When its client heard the answer to its join, and until when that keeps it by the client's clock.
+    heard: Option<(Moment, Moment)>,
 }
 
 impl Record {
@@ -160,6 +171,7 @@ impl Record {
             max_hold: part.max_hold.map(ms),
             command_deadline,
             longest_pause,
+            silence: requests::silence(part, self.longest_ttl, self.answer),
             touched: Moment::START,
         });
     }
@@ -197,7 +209,8 @@ impl Record {
 
 impl Inner {
     fn found(&mut self, check: &'static str, sentence: String) {
-        self.findings.push(Finding { check, sentence });
+        let after = self.events.len();
+        self.findings.push(Finding { check, sentence, after });
     }
 
     fn number(&mut self, client: usize, name: &str, kind: Kind, weight: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! What the store does.
 
 use tidelock_conformance::history::EventKind;
-use tidelock_core::backend::{Clock, Grant, Moment};
+use tidelock_core::backend::{Clock, Grant, Moment, Place};
 use tidelock_core::{ClaimId, Name, SessionId};
 
 use super::{CURRENT, Inner, Record, Standing};
@@ -33,6 +33,7 @@ impl Record {
             is_excused: false,
             stands: false,
             has_left: false,
+            heard: None,
         };
         inner.standing.insert(id, standing);
     }
@@ -52,6 +53,14 @@ impl Record {
         let name = inner.name_of(claim);
         if inner.state(&name).asking.contains(&claim) {
             self.push(&mut inner, claim, EventKind::Stands);
+        }
+    }
+
+    /// Its client hears that the claim stands, and keeps it until then by its own clock, unless it renews it.
+    pub(crate) fn hears(&self, id: ClaimId, place: &Place) {
+        let (Place::Held { until, .. } | Place::Waiting { until, .. }) = place else { return };
+        if let Some(standing) = lock(&self.inner).standing.get_mut(&id) {
+            standing.heard.get_or_insert((self.time.now(), *until));
         }
     }
 
@@ -117,6 +126,16 @@ impl Record {
             && let Some(standing) = inner.standing.get_mut(&id)
         {
             standing.has_left = true;
+        }
+    }
+
+    /// A session has expired in the store, although its client has it.
+    pub(crate) fn session_expires(&self, client: usize) {
+        let mut inner = lock(&self.inner);
+        let state = &inner.clients[client];
+        if state.touched + self.longest_ttl < self.time.now() {
+            let sentence = format!("{} lost its session although all was well", state.who);
+            inner.found("kept", sentence);
         }
     }
 

@@ -91,10 +91,14 @@ impl Session for HeardSession {
 
     async fn join(&self, claim: &Claim, patience: Patience) -> Result<Place> {
         self.servers.record.joins(claim.id, claim.name.as_str());
-        self.inner.join(claim, patience).await
+        let _request = self.servers.record.asks(self.client, &claim.name);
+        let place = self.inner.join(claim, patience).await?;
+        self.servers.record.hears(claim.id, &place);
+        Ok(place)
     }
 
     async fn look(&self, name: &Name, waiting: &[ClaimId]) -> Result<Sight> {
+        let _request = self.servers.record.asks(self.client, name);
         self.inner.look(name, waiting).await
     }
 

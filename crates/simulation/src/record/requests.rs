@@ -1,0 +1,68 @@
+//! Requests that are under way. None waits for long on a connection on which nobody answers any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_core::Name;
+use tidelock_core::backend::Moment;
+
+use super::{Inner, Record};
+use crate::plan::{Part, ms};
+use crate::time::lock;
+
+/// How long it may take until a dead connection is noticed.
+const DOUBT: Duration = Duration::from_millis(1_500);
+
+/// A request under way, until this is dropped.
+pub(crate) struct Request {
+    record: Arc<Record>,
+    number: u64,
+}
+
+/// What is known of it.
+pub(super) struct UnderWay {
+    client: usize,
+    name: Arc<str>,
+    since: Moment,
+}
+
+impl Record {
+    /// A client sends a request about that name.
+    pub(crate) fn asks(self: &Arc<Self>, client: usize, name: &Name) -> Request {
+        let mut inner = lock(&self.inner);
+        inner.requests += 1;
+        let (number, name, since) = (inner.requests, inner.intern(name.as_str()), self.time.now());
+        inner.under_way.insert(number, UnderWay { client, name, since });
+        Request { record: self.clone(), number }
+    }
+
+    pub(super) fn judge_requests(&self, inner: &mut Inner) {
+        let now = self.time.now();
+        let is_late = |request: &UnderWay| {
+            let (client, name) = (&inner.clients[request.client], inner.names.get(&request.name));
+            let is_polled = name.is_none_or(|name| name.busy == 0);
+            is_polled && client.touched.max(request.since) + client.silence < now
+        };
+        let late = inner.under_way.iter().filter(|(_, request)| is_late(request));
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        for UnderWay { client, name, since } in
+            late.iter().filter_map(|number| inner.under_way.remove(number)).collect::<Vec<_>>()
+        {
+            let (who, waits) = (inner.clients[client].who.clone(), now.since(since));
+            let sentence =
+                format!("{who} asks about {name:?}, and hears nothing for {waits:?} although all is well");
+            inner.found("heard", sentence);
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        lock(&self.record.inner).under_way.remove(&self.number);
+    }
+}
+
+/// How long a client may hear nothing after a trouble: until its dead connection is noticed, and for a new one.
+pub(super) fn silence(part: &Part, ttl: Duration, answer: Duration) -> Duration {
+    DOUBT + ms(part.command_deadline).min(ttl) + answer * 4
+}
