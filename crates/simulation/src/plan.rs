@@ -140,6 +140,8 @@ pub(crate) enum How {
     Polls(u32, u64),
     /// The future is polled once, and dropped after that time.
     Neglect(u64),
+    /// The future is polled so often and then not for that time, as where its thread is busy. Then it waits.
+    Away(u32, u64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use tidelock_conformance::Dice;
 
 use super::{below, index};
-use crate::plan::{Fault, Plan, Stores, Trouble};
+use crate::plan::{Action, Fault, How, Plan, Step, Stores, Trouble};
 
 /// The plan of the same clients on servers, with troubles of servers.
 pub(crate) fn on(mut plan: Plan, stores: Stores) -> Plan {
@@ -19,7 +19,19 @@ pub(crate) fn on(mut plan: Plan, stores: Stores) -> Plan {
         }
         plan.troubles.sort_by_key(|trouble| trouble.at);
     }
+    let ttl = plan.ttl;
+    plan.steps.iter_mut().for_each(|step| be_away(&dice, ttl, step));
     plan
+}
+
+/// Now and then a task waits on a thread that is busy for long.
+fn be_away(dice: &Dice, ttl: u64, step: &mut Step) {
+    if let Action::Take(taking) = &mut step.action
+        && taking.how == How::Wait
+        && dice.one_in(25)
+    {
+        taking.how = How::Away(1 + below(dice, 6), dice.below(ttl * 2));
+    }
 }
 
 fn trouble(dice: &Dice, plan: &Plan, victim: Option<usize>) -> Trouble {

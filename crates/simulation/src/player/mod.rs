@@ -138,6 +138,8 @@ impl Player {
     /// Whether the answer to a join may come too late for the patience of an acquire.
     fn has_little_time(&self, step: &Step) -> bool {
         match &step.action {
+            // An answer that nobody looks at is late.
+            Action::Take(Taking { how: How::Away(..), .. }) => true,
             // Each name gets what the ones before it have left.
             Action::Take(Taking { how: How::Within(_), tool: Tool::All(_), .. }) => true,
             // Whoever is evicted stands in line anew, for what is left of its time.

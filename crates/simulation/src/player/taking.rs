@@ -153,6 +153,10 @@ impl Player {
                 self.keep(ms(length)).await;
                 Ok(None)
             }
+            How::Away(polls, length) => {
+                let _busy = Busy::new(&self.field.record, name);
+                away(polls, self.rest(ms(length)), asking).await
+            }
         }
     }
 
@@ -263,6 +267,25 @@ impl Player {
             _ => Ok(()),
         }
     }
+}
+
+/// Polls the work so often, then not before the pause is over, and then to its end.
+async fn away<T>(
+    polls: u32,
+    pause: impl Future<Output = ()>,
+    mut work: impl Future<Output = T> + Unpin,
+) -> T {
+    let (mut left, mut pause, mut is_back) = (polls, Box::pin(pause), false);
+    poll_fn(|cx| {
+        if left > 0 {
+            left -= 1;
+        } else if !is_back {
+            std::task::ready!(pause.as_mut().poll(cx));
+            is_back = true;
+        }
+        Pin::new(&mut work).poll(cx)
+    })
+    .await
 }
 
 /// Both outcomes of futures that are polled together, or the first error.
