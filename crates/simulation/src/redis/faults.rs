@@ -7,11 +7,14 @@ use std::time::Duration;
 use tidelock_core::backend::Moment;
 use tidelock_core::{ClaimId, SessionId};
 
-use super::lines::Lines;
+use super::lines::{Lines, TICKS};
 use super::wire::To;
 use super::{Servers, cluster};
 use crate::plan::{Fault, Stores, name_of};
 use crate::time::lock;
+
+/// How long it takes until a client that sends something notices a dead connection, and has another.
+const NOTICED: Duration = Duration::from_secs(1);
 
 impl Servers {
     pub(super) fn begin_fault(self: &Arc<Self>, number: usize, fault: &Fault, until: Moment) {
@@ -38,7 +41,7 @@ impl Servers {
                 let (name, holders) = (name_of(*name), self.holders_of(&name_of(*name)));
                 self.lose_where(|of, id| of == name && holders.contains(&id));
             }
-            Fault::HalfOpen { client } => self.break_all(*client, false),
+            Fault::HalfOpen { client } => self.forget_all(*client),
             Fault::Reconnect { client } => self.break_all(*client, true),
             Fault::Revive { .. }
             | Fault::StallName { .. }
@@ -113,13 +116,10 @@ impl Servers {
         }
         let Some(kept) = lock(&self.state).replicas.remove(&number) else { return };
         let lost = self.lines_of(shard);
-        let holds = |lines: &BTreeMap<String, Lines>, name: &str, id: ClaimId| {
-            lines.get(name).and_then(|lines| lines.token(name, id))
-        };
         for (name, lines) in lost.iter().chain(&kept) {
             self.record.touch_name(name, now + self.ttl);
             for (_, id, _) in lines.everyone() {
-                if holds(&lost, name, id) != holds(&kept, name, id) || holds(&kept, name, id).is_none() {
+                if !self.is_kept(id, lost.get(name), kept.get(name), name) {
                     self.record.overlap_of(id);
                 }
             }
@@ -130,6 +130,18 @@ impl Servers {
             state.lines.remove(&name);
         }
         state.lines.extend(kept);
+    }
+
+    /// Whether a claim stands as it stood before something was lost, and lives by what was not lost until it can be renewed.
+    fn is_kept(&self, id: ClaimId, lost: Option<&Lines>, kept: Option<&Lines>, name: &str) -> bool {
+        let soon = self.ticks() + TICKS * u64::try_from(self.ttl.as_millis()).unwrap_or(0) * 2 / 3;
+        let of = |lines: Option<&Lines>| {
+            lines.and_then(|lines| Some((lines.token(name, id), lines.life(name, id)?.ends)))
+        };
+        match (of(lost), of(kept)) {
+            (Some((before, ended)), Some((token, ends))) => before == token && (ended == ends || ends > soon),
+            _ => false,
+        }
     }
 
     fn shard(&self, shard: u32) -> usize {
@@ -181,6 +193,16 @@ impl Servers {
         for wire in self.wires_where(|wire| wire.client == client) {
             self.break_off(wire, is_told);
         }
+    }
+
+    /// A client's connections carry nothing any more, and nobody says so. It costs the client no hold, because it notices.
+    fn forget_all(self: &Arc<Self>, client: usize) {
+        for wire in self.wires_where(|wire| wire.client == client) {
+            self.let_die(wire);
+        }
+        let noticed = self.ttl / 3 + NOTICED + self.delay * 20;
+        let touched = self.time.now() + noticed.min(self.ttl);
+        self.record.touch(client, touched - self.ttl);
     }
 
     fn touch_all(&self, until: Moment) {

@@ -246,23 +246,32 @@ impl Servers {
 
     /// Ends a connection at once: both sides hear of it, or neither.
     pub(super) fn break_off(self: &Arc<Self>, number: u64, is_told: bool) {
+        let Some(client) = self.let_die(number) else { return };
+        self.record.touch(client, self.time.now());
+        if !is_told {
+            return;
+        }
         let mut wires = lock(&self.wires);
         let Some(wire) = wires.all.get_mut(&number) else { return };
-        let client = wire.client;
-        (wire.there.is_dead, wire.back.is_dead) = (true, true);
-        wire.there.under_way.clear();
-        wire.back.under_way.clear();
+        wire.is_served = false;
+        wire.channels.clear();
         let mut reader = None;
-        if is_told {
-            wire.is_served = false;
-            wire.channels.clear();
-            if wire.end.is_none() {
-                (wire.end, reader) = (Some(End::Reset), wire.reader.take());
-            }
+        if wire.end.is_none() {
+            (wire.end, reader) = (Some(End::Reset), wire.reader.take());
         }
         drop(wires);
-        self.record.touch(client, self.time.now());
         reader.into_iter().for_each(Waker::wake);
+    }
+
+    /// A connection carries nothing any more, and nobody says so. Returns its client.
+    pub(super) fn let_die(&self, number: u64) -> Option<usize> {
+        let mut wires = lock(&self.wires);
+        let wire = wires.all.get_mut(&number)?;
+        for way in [&mut wire.there, &mut wire.back] {
+            way.is_dead = true;
+            way.under_way.clear();
+        }
+        Some(wire.client)
     }
 
     /// What a server sends on a client's connections gets lost, and nobody hears of it.
