@@ -3,8 +3,9 @@
 //! The worlds are the same in each run, so a run fails only for what was changed since the last one. Fresh ones are for
 //! `cargo xtask simulate`.
 //!
-//! The list in core pairs each fault with the check that must find it. The program of the simulation has all of them, and
-//! reads the one to switch on from its environment. The first line `broken: <check>: …` must name that check.
+//! A list pairs each fault with the check that must find it: core's list in the worlds of memory, the Redis backend's in
+//! those of a Redis server. The program of the simulation has all of them, and reads the one to switch on from its
+//! environment. The first line `broken: <check>: …` must name that check.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,11 +19,15 @@ use crate::{crew, place, simulate};
 
 /// The seed of the first world of each run.
 const FIRST: u64 = 1;
-/// How many worlds are played: about half a minute of one core.
-const WORLDS: u64 = 3_000;
-const WORLDS_WHEN_DEEP: u64 = 300_000;
-/// How many of them are played twice.
-const TWICE: u64 = 300;
+/// How many worlds are played of each kind: about half a minute of one core.
+const WORLDS: [(&str, u64); 4] =
+    [("memory", 3_000), ("redis", 500), ("redis-sentinels", 300), ("redis-cluster", 300)];
+/// How many times as many are played when deep.
+const WHEN_DEEP: u64 = 100;
+/// One world of so many is played twice.
+const TWICE: u64 = 10;
+/// The faults of a package, and the worlds in which they must be found.
+const LISTS: [(&str, &str); 2] = [("tidelock-core", "memory"), ("tidelock-redis", "redis")];
 /// In how many worlds a fault must be found.
 const ENOUGH: u64 = 4_000;
 /// A program that takes longer than that is stuck.
@@ -35,30 +40,44 @@ pub(super) fn run(job: &Job, tally: &mut Tally) -> Result<()> {
         let outcome = Call::new(&program).arg("--world").arg(&world).run()?;
         count(outcome.success(), &format!("the world {}", world.display()), &outcome.tail(30), tally);
     }
-    let (worlds, limit) = if job.deep { (WORLDS_WHEN_DEEP, LIMIT_WHEN_DEEP) } else { (WORLDS, LIMIT) };
-    play(&program, TWICE, &["--twice"], LIMIT, tally)?;
-    play(&program, worlds, &[], limit, tally)?;
-    let list = job.workspace.package("tidelock-core")?.dir.join("simulation-faults.txt");
+    let (times, limit) = if job.deep { (WHEN_DEEP, LIMIT_WHEN_DEEP) } else { (1, LIMIT) };
+    for (stores, worlds) in WORLDS {
+        play(&program, stores, worlds / TWICE, &["--twice"], LIMIT, tally)?;
+        play(&program, stores, worlds * times, &[], limit, tally)?;
+    }
+    let mut faults = Vec::new();
+    for (package, stores) in LISTS {
+        let list = job.workspace.package(package)?.dir.join("simulation-faults.txt");
+        faults.extend(faults::load(&list)?.into_iter().map(|fault| (fault, stores)));
+    }
     crew::run_all(
-        &faults::load(&list)?,
-        |fault| verdict(fault, &program),
-        |fault, verdict| report(fault, verdict, tally),
+        &faults,
+        |(fault, stores)| verdict(fault, stores, &program),
+        |(fault, _), verdict| report(fault, verdict, tally),
     );
     Ok(())
 }
 
-fn play(program: &Path, worlds: u64, flags: &[&str], limit: Duration, tally: &mut Tally) -> Result<()> {
+fn play(
+    program: &Path,
+    stores: &str,
+    worlds: u64,
+    flags: &[&str],
+    limit: Duration,
+    tally: &mut Tally,
+) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
-    let call = simulated(program, worlds).args(["--threads", &threads]).args(flags);
+    let call = simulated(program, stores, worlds).args(["--threads", &threads]).args(flags);
     let outcome = call.limit(limit).show(Show::Everything).run()?;
     let minutes = outcome.stdout.lines().rev().find_map(client_minutes);
     tally.fact("simulated client-minutes", minutes.unwrap_or(0));
-    count(outcome.success(), &format!("playing {worlds} worlds"), "", tally);
+    count(outcome.success(), &format!("playing {worlds} worlds on {stores}"), "", tally);
     Ok(())
 }
 
-fn simulated(program: &Path, worlds: u64) -> Call {
-    Call::new(program).args(["--seed", &FIRST.to_string(), "--worlds", &worlds.to_string()])
+fn simulated(program: &Path, stores: &str, worlds: u64) -> Call {
+    let (first, worlds) = (FIRST.to_string(), worlds.to_string());
+    Call::new(program).args(["--stores", stores, "--seed", &first, "--worlds", &worlds])
 }
 
 /// The figure in a line like `seed 7: 12 worlds, 300 client-minutes in …`.
@@ -78,9 +97,9 @@ fn count(went_well: bool, what: &str, text: &str, tally: &mut Tally) {
 }
 
 /// In how many seconds the fault is found, by the check that is meant to.
-fn verdict(fault: &Fault, program: &Path) -> Result<f32> {
+fn verdict(fault: &Fault, stores: &str, program: &Path) -> Result<f32> {
     let began = Instant::now();
-    let call = simulated(program, ENOUGH).arg("--as-it-is").env(faults::VARIABLE, &fault.name);
+    let call = simulated(program, stores, ENOUGH).arg("--as-it-is").env(faults::VARIABLE, &fault.name);
     let outcome = call.limit(LIMIT).run()?;
     if outcome.success() || outcome.timed_out() {
         return Err(format!("it is not found in {ENOUGH} worlds").into());
@@ -100,7 +119,7 @@ fn report(fault: &Fault, verdict: Result<f32>, tally: &mut Tally) {
         Ok(took) => {
             println!("found {:<40} by {:<10} in {took:.1} s", fault.name, fault.catcher);
             tally.pass(1);
-            tally.fact("faults of core found by the simulation", 1);
+            tally.fact("faults found by the simulation", 1);
         }
         Err(why) => {
             println!("NOT FOUND {}: {why}", fault.name);
